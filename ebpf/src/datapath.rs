@@ -1,0 +1,109 @@
+//! The narrow door to the kernel: plain data in, plain data out, so that it can move into a helper process.
+
+use std::net::SocketAddrV6;
+use std::os::fd::BorrowedFd;
+
+use sluice_schedule::{Bytes, Nanos, Rate};
+
+/// One row of the kernel's order and statistics tables; `generation` tells its present owner from earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Row {
+    /// Index of the row.
+    pub index: u32,
+    /// Changes whenever the row changes hands; never 0.
+    pub generation: u32,
+}
+
+/// How rates are enforced, best first; chosen by trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// The congestion control, registered through a link.
+    StructOps,
+    /// The same on kernels without struct_ops links (6.0 to 6.3).
+    StructOpsNoLink,
+    /// A pacing ceiling on the system's own congestion control, lifted by its RTT callback when the order expires.
+    SetSockOpt,
+    /// Nothing is enforced.
+    None,
+}
+
+/// What happened to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketEventKind {
+    /// The socket is managed from now on and has this row.
+    Opened,
+    /// The socket closed; the row is free.
+    Closed,
+    /// It began to send after a pause.
+    Started,
+    /// The kernel program gave it back to ordinary congestion control because its order had expired.
+    Expired,
+    /// The same because of repeated loss.
+    LossGuard,
+    /// The same because the daemon asked ([`Datapath::release`]).
+    Released,
+    /// No row was free: it stays plain.
+    TableFull,
+}
+
+/// One event of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketEvent {
+    /// What happened.
+    pub kind: SocketEventKind,
+    /// The row; meaningless for [`SocketEventKind::TableFull`].
+    pub row: Row,
+    /// The kernel's socket cookie.
+    pub cookie: u64,
+    /// Own address, IPv4 as mapped IPv6.
+    pub local: SocketAddrV6,
+    /// The other end's address.
+    pub remote: SocketAddrV6,
+    /// Owner of the socket.
+    pub uid: u32,
+}
+
+/// What the kernel measured of one flow, read without a system call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowStats {
+    /// Payload bytes acknowledged since the connection began.
+    pub acked: Bytes,
+    /// Payload bytes written by the application and not yet acknowledged, sent or not.
+    pub queued: Bytes,
+    /// Delivery rate of the last rate sample.
+    pub delivery_rate: Rate,
+    /// The order the program follows now.
+    pub pacing_rate: Rate,
+    /// Smoothed round-trip time.
+    pub srtt: Nanos,
+    /// Least round-trip time.
+    pub rtt_min: Nanos,
+    /// Segments retransmitted since the connection began.
+    pub retransmitted: u64,
+    /// Segments marked lost since the connection began.
+    pub lost: u64,
+    /// Segments delivered since the connection began.
+    pub delivered_segments: u64,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// CLOCK_MONOTONIC of the last update.
+    pub updated: Nanos,
+    /// The loss guard caps this flow at its measured delivery.
+    pub loss_guard: bool,
+}
+
+/// The kernel, as the daemon sees it.
+pub trait Datapath: Send {
+    /// How rates are enforced.
+    fn tier(&self) -> Tier;
+    /// Readable when [`Datapath::events`] has something to say.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Appends what happened since the last call. After a loss of events it rescans the tables and reports what it finds.
+    fn events(&mut self, out: &mut Vec<SocketEvent>);
+    /// The flow's measurements; `None` if the row has another owner by now.
+    fn stats(&self, row: Row) -> Option<FlowStats>;
+    /// Orders a rate until `expires` (CLOCK_MONOTONIC). A store, no system call. An order for an earlier owner is void.
+    fn order(&mut self, row: Row, rate: Rate, expires: Nanos);
+    /// Gives the socket back to the congestion control it had, at its next ACK or send.
+    fn release(&mut self, row: Row);
+}

@@ -1,0 +1,227 @@
+//! What enters a host's brain ([`Event`]) and what leaves it ([`Action`]).
+
+use crate::message::{Announcement, Feedback};
+use crate::units::{Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot};
+
+/// The time of an event, read once by the shell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// CLOCK_MONOTONIC: leases, deadlines, ages.
+    pub mono: Nanos,
+    /// The cluster's clock: round starts that travel.
+    pub wall: Nanos,
+    /// The slot of `wall`.
+    pub slot: Slot,
+    /// How much of that slot is over.
+    pub into_slot: Nanos,
+}
+
+/// How a job's ranks exchange tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// Not known (yet).
+    #[default]
+    Unknown,
+    /// Every rank sends to the next.
+    Ring,
+    /// Workers send to servers, servers send back.
+    ParameterServer,
+    /// Reduce up, broadcast down.
+    Tree,
+    /// The edges of a plan.
+    Plan,
+}
+
+/// The part a flow plays in its job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Not known: no dependencies.
+    #[default]
+    Plain,
+    /// Rank n to rank n+1 of a ring.
+    RingNext,
+    /// Worker to parameter server.
+    Aggregate,
+    /// Parameter server to worker.
+    Broadcast,
+    /// Child to parent.
+    Reduce,
+    /// Parent to child.
+    Spread,
+}
+
+/// How a predecessor bounds a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PredKind {
+    /// At every moment F ≤ lead + F_pred · G / G_pred.
+    #[default]
+    Pipelined,
+    /// Nothing before the predecessor has finished.
+    FinishToStart,
+}
+
+/// One predecessor of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Predecessor {
+    /// The flow that must deliver first; usually one that another host sends to this one.
+    pub flow: FlowId,
+    /// How it bounds.
+    pub kind: PredKind,
+    /// Bytes the successor may be ahead (a ring's own first chunk; else 0).
+    pub lead: Bytes,
+}
+
+/// A job as far as this host knows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobSpec {
+    /// Its id.
+    pub job: JobId,
+    /// How its ranks talk.
+    pub pattern: Pattern,
+}
+
+/// One link of a flow's path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hop {
+    /// The link.
+    pub link: LinkId,
+    /// Its payload rate as configured; a fresher value comes with feedback.
+    pub capacity: Rate,
+    /// Who keeps its table; `None`: only this host uses it (the own egress).
+    pub holder: Option<HolderId>,
+}
+
+/// A flow this host sends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowSpec {
+    /// Its id.
+    pub flow: FlowId,
+    /// Its job.
+    pub job: JobId,
+    /// The receiving host.
+    pub to: HostId,
+    /// Its part in the job.
+    pub role: Role,
+    /// Its path, the own egress first.
+    pub path: Vec<Hop>,
+    /// What bounds it, 64 at most.
+    pub preds: Vec<Predecessor>,
+}
+
+/// What the kernel measured of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowProgress {
+    /// The flow.
+    pub flow: FlowId,
+    /// Payload bytes acknowledged since the round began.
+    pub delivered: Bytes,
+    /// Present delivery rate.
+    pub rate: Rate,
+    /// Bytes written by the application that are not yet acknowledged: what the kernel knows of demand.
+    pub queued: Bytes,
+}
+
+/// May slot numbers be trusted?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockTrust {
+    /// Yes.
+    #[default]
+    Trusted,
+    /// No: schedule by the own links only, announce nothing.
+    Untrusted,
+}
+
+/// What enters a host's brain.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A slot began. The only event that renews every order.
+    SlotEdge,
+    /// A job takes part on this host (again: its facts changed).
+    JobSeen(JobSpec),
+    /// No process of the job is left here.
+    JobGone(JobId),
+    /// A flow of a known job exists (again: its facts changed).
+    FlowOpened(FlowSpec),
+    /// The connection is gone.
+    FlowClosed(FlowId),
+    /// The job's next round began: bytes each flow has to send.
+    RoundBegan {
+        /// The job.
+        job: JobId,
+        /// Demand per flow.
+        flows: Vec<(FlowId, Bytes)>,
+    },
+    /// The round's demand of one flow is now this (it grew while the job enqueued, or a claim was corrected).
+    DemandChanged {
+        /// The flow.
+        flow: FlowId,
+        /// Bytes of the round.
+        demand: Bytes,
+    },
+    /// Measurements of the kernel.
+    Progress(Vec<FlowProgress>),
+    /// A holder answered or pushed.
+    Feedback {
+        /// Who.
+        holder: HolderId,
+        /// What.
+        feedback: Feedback,
+    },
+    /// The connection to a holder broke; its view ages from here.
+    HolderLost(HolderId),
+    /// A holder can be reached (again).
+    HolderBack(HolderId),
+    /// What all and what managed traffic took of an own link since the last such event.
+    Measured {
+        /// The link.
+        link: LinkId,
+        /// All traffic, as payload.
+        total: Rate,
+        /// Managed flows.
+        managed: Rate,
+    },
+    /// The rate of an own link changed.
+    LinkChanged {
+        /// The link.
+        link: LinkId,
+        /// Its payload rate.
+        capacity: Rate,
+    },
+    /// The clock became trusted or lost trust.
+    Clock(ClockTrust),
+}
+
+/// What leaves a host's brain.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Hold this flow to this rate until its order expires. Repeated in every slot: only that renews an order.
+    Order {
+        /// The flow.
+        flow: FlowId,
+        /// The rate, at least the floor.
+        rate: Rate,
+    },
+    /// Give this flow back to ordinary congestion control.
+    Release {
+        /// The flow.
+        flow: FlowId,
+        /// Why, for logs and metrics.
+        why: ReleaseReason,
+    },
+    /// Tell a holder.
+    Announce {
+        /// Whom.
+        holder: HolderId,
+        /// What.
+        announcement: Announcement,
+    },
+}
+
+/// Why a flow was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReleaseReason {
+    /// Five rounds in a row were slower than the job's unmanaged baseline.
+    NotHelping,
+    /// The job or the flow is gone.
+    Gone,
+}

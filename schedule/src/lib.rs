@@ -1,0 +1,36 @@
+//! The brains of Sluice: what a host and a switch decide, as plain state machines.
+//!
+//! Nothing here has a clock, a socket, a file, a thread or randomness. Time comes in with every call ([`Now`]), effects
+//! go out as values ([`Action`], [`Feedback`]). The same code runs in the daemon, in the emulated switch, in the
+//! simulator and in the fault tests; same events, same actions, to the bit.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`units`] | rates, bytes, times, slots and ids as types |
+//! | [`clock`] | the slot grid: wall time to slot number, never backwards |
+//! | [`message`] | what hosts and table holders tell each other |
+//! | [`event`] | what enters a host's brain and what leaves it |
+//! | [`table`] | load tables: the exact per-flow map with leases, and the double-buffered soft table of P4 switches |
+//! | [`switch`] | the brain of a table holder |
+//! | [`price`], [`greedy`] | the price of a loaded link and the paper's Algorithm 1 |
+//! | [`graph`] | one dependency graph for rings, parameter servers, trees and flow groups |
+//! | [`path`] | headroom, cross traffic and the best-delivered ceiling of a flow |
+//! | [`policy`] | the rules that turn demand into rates: `srpt-p`, `primal-dual`, `fair` |
+//! | [`host`] | the brain of a host |
+
+pub mod clock;
+pub mod event;
+pub mod graph;
+pub mod greedy;
+pub mod host;
+pub mod message;
+pub mod path;
+pub mod policy;
+pub mod price;
+pub mod switch;
+pub mod table;
+pub mod units;
+
+pub use event::{Action, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor, Role};
+pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Refusal};
+pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot};

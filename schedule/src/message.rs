@@ -1,0 +1,143 @@
+//! What hosts and table holders tell each other, as plain values; `sluice-wire` turns them into bytes.
+//!
+//! A *holder* keeps the load tables of some links: a switch, or a host for its own ingress where no switch answers.
+//! Every host sends each holder one [`Announcement`] per slot while it has demand, and one more whenever something
+//! changed; each is answered by one [`Feedback`], and a holder pushes further feedback when a watched link changed.
+//! An announcement *replaces* the host's earlier one, so repeats and late duplicates change nothing.
+
+use crate::units::{BootId, Bytes, FlowId, HostId, JobId, LinkId, Nanos, Rate, Slot};
+
+/// All that one host promises on the links of one holder, and what it asks to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Announcement {
+    /// Who promises.
+    pub host: HostId,
+    /// Of the sending process.
+    pub boot: BootId,
+    /// Grows by one with every announcement of this boot to this holder.
+    pub seq: u64,
+    /// The slot the first rate of every promise is for.
+    pub slot: Slot,
+    /// One promise per flow with demand.
+    pub flows: Vec<FlowPromise>,
+    /// The host's own status of each job it takes part in, and what it relays of others'.
+    pub jobs: Vec<JobStatus>,
+    /// The links whose view the host wants back.
+    pub watch: Vec<LinkId>,
+}
+
+/// One flow's promise: at most these rates, in this rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowPromise {
+    /// The flow.
+    pub flow: FlowId,
+    /// Its job.
+    pub job: JobId,
+    /// True: class 0, the round is older than κ(1+D)m and goes first, by `t0`.
+    pub promoted: bool,
+    /// Remaining bottleneck time of the job's round; smaller goes first.
+    pub key: Nanos,
+    /// When the round began, on the cluster's clock.
+    pub t0: Nanos,
+    /// What the flow could get on its links (`srpt-p` step 3).
+    pub offer: Rate,
+    /// K rates from the announcement's slot on; missing ones repeat the last.
+    pub rates: Vec<Rate>,
+    /// Bytes of the flow's round.
+    pub demand: Bytes,
+    /// Bytes of them that were delivered.
+    pub delivered: Bytes,
+    /// The links of the flow's path that this holder keeps.
+    pub links: Vec<LinkId>,
+}
+
+/// What one host knows of one job; relayed from host to host, newest (boot, seq) of each origin wins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobStatus {
+    /// The job.
+    pub job: JobId,
+    /// Who says so.
+    pub origin: HostId,
+    /// Of the origin's process.
+    pub boot: BootId,
+    /// Grows with every status of this boot.
+    pub seq: u64,
+    /// Counts the origin's rounds of this job.
+    pub round: u64,
+    /// When the origin saw the round begin, on the cluster's clock.
+    pub t0: Nanos,
+    /// Remaining bottleneck time of the round over the links the origin knows; 0: the origin has nothing left to send.
+    pub key: Nanos,
+    /// Bottleneck time of the whole round over the links the origin knows (m).
+    pub round_time: Nanos,
+    /// Running average of the time from round start to round start (p); 0 unknown.
+    pub period: Nanos,
+    /// Least offer over the origin's active flows of the job; [`Rate::MAX`] if none is active.
+    pub offer: Rate,
+}
+
+/// A holder's answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Feedback {
+    /// Of the holder's process.
+    pub boot: BootId,
+    /// The last sequence number of the host that was applied; 0 before the first.
+    pub seq: u64,
+    /// The holder's own slot.
+    pub slot: Slot,
+    /// False in the first two slots after the holder's start: the table is not full yet, zero means unknown.
+    pub warm: bool,
+    /// Why the last announcement was not applied.
+    pub refused: Option<Refusal>,
+    /// One view per watched link that this holder keeps.
+    pub links: Vec<LinkView>,
+    /// Other hosts' statuses of the jobs this host takes part in.
+    pub jobs: Vec<JobStatus>,
+}
+
+/// What a holder knows of one link.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkView {
+    /// The link.
+    pub link: LinkId,
+    /// Its payload rate.
+    pub capacity: Rate,
+    /// What unmanaged traffic takes of it.
+    pub cross: Rate,
+    /// K sums of the rates other hosts promised there, from the feedback's slot on.
+    pub load: Vec<Rate>,
+    /// Other hosts' promises there, best rank first, `links` empty, `rates` the current slot's only; cut at
+    /// [`LinkView::MOST_FLOWS`] (the rest is in `load` only).
+    pub flows: Vec<FlowPromise>,
+}
+
+impl LinkView {
+    /// How many promises a view lists at most.
+    pub const MOST_FLOWS: usize = 64;
+}
+
+/// Why a holder did not apply an announcement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The announced slot is more than one away from the holder's.
+    SlotGuard,
+    /// An older (boot, sequence) than the last applied.
+    Old,
+    /// More promises than [`crate::switch::Limits`] allows.
+    Quota,
+    /// A link this holder does not keep.
+    UnknownLink,
+    /// A flow of another host.
+    ForeignFlow,
+}
+
+impl FlowPromise {
+    /// The rate for the slot `ahead` slots after the announcement's.
+    pub fn rate(&self, ahead: usize) -> Rate {
+        self.rates.get(ahead).or(self.rates.last()).copied().unwrap_or(Rate::ZERO)
+    }
+    /// The total order of rounds: promoted first by age, then least remaining, ties by job id.
+    pub fn rank(&self) -> (bool, Nanos, JobId) {
+        (!self.promoted, if self.promoted { self.t0 } else { self.key }, self.job)
+    }
+}

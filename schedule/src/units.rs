@@ -1,0 +1,366 @@
+//! Rates, bytes, times, slots and ids as types, so that no bare number crosses a function's edge.
+//!
+//! Arithmetic saturates: a brain never panics or wraps on a number that came from outside. Slots are the exception:
+//! they wrap by design (serial arithmetic over 2³²).
+
+use std::fmt;
+
+/// A rate of payload bytes, in bit/s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(pub u64);
+
+/// A number of payload bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// A length of time, or an instant on the clock the context names, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+/// A slot of the cluster's time grid: floor(time / slot length) mod 2³², compared in serial arithmetic.
+///
+/// Deliberately not `Ord`: `a < b` has no meaning on a circle. Use [`Slot::since`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Slot(pub u32);
+
+/// A host of the cluster: 32-bit FNV-1a of its node name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u32);
+
+/// A training job: 64-bit FNV-1a of the job id's text, so that all hosts agree without talking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// A flow: sender's host id in the upper half, a hash of the 4-tuple in the lower, so that both ends know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u64);
+
+/// A directed link: the node it leaves (32-bit FNV-1a of the node's name) in the upper half, the port in the lower.
+/// A host's own egress is `(host, 0)`; its ingress without switch help is `(host, 1)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u64);
+
+/// Whoever keeps a load table: a switch (32-bit FNV-1a of its name) or, in `nic` mode, a host for its own links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HolderId(pub u32);
+
+/// Drawn anew at every start of a process; messages are ordered by (boot id, sequence).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BootId(pub u64);
+
+impl Rate {
+    /// Nothing.
+    pub const ZERO: Rate = Rate(0);
+    /// No limit.
+    pub const MAX: Rate = Rate(u64::MAX);
+
+    /// A rate given in 10⁶ bit/s.
+    pub const fn mbps(mbps: u64) -> Rate {
+        Rate(mbps.saturating_mul(1_000_000))
+    }
+    /// As bytes per second, rounded down.
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0 / 8
+    }
+    /// The bytes this rate moves in `time`.
+    pub fn over(self, time: Nanos) -> Bytes {
+        Bytes(saturate(u128::from(self.0) * u128::from(time.0) / 8_000_000_000))
+    }
+    /// The rate that moves `bytes` in `time`, rounded up; [`Rate::MAX`] in no time at all.
+    pub fn needed(bytes: Bytes, time: Nanos) -> Rate {
+        if time.0 == 0 {
+            return if bytes.0 == 0 { Rate::ZERO } else { Rate::MAX };
+        }
+        Rate(saturate((u128::from(bytes.0) * 8_000_000_000).div_ceil(u128::from(time.0))))
+    }
+    /// The sum, at most [`Rate::MAX`].
+    pub const fn plus(self, other: Rate) -> Rate {
+        Rate(self.0.saturating_add(other.0))
+    }
+    /// The difference, at least zero.
+    pub const fn minus(self, other: Rate) -> Rate {
+        Rate(self.0.saturating_sub(other.0))
+    }
+    /// An equal share among `n` (none counts as one).
+    pub const fn share(self, n: u64) -> Rate {
+        Rate(self.0 / if n == 0 { 1 } else { n })
+    }
+    /// This rate times a ratio; NaN and negative ratios count as zero.
+    pub fn times(self, ratio: f64) -> Rate {
+        Rate((self.0 as f64 * ratio.max(0.0)) as u64)
+    }
+    /// This rate as a part of `whole`; 0 of nothing is 0, something of nothing is infinite.
+    pub fn ratio_of(self, whole: Rate) -> f64 {
+        match (self.0, whole.0) {
+            (0, _) => 0.0,
+            (_, 0) => f64::INFINITY,
+            (a, b) => a as f64 / b as f64,
+        }
+    }
+}
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// The sum, saturating.
+    pub const fn plus(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(other.0))
+    }
+    /// The difference, at least zero.
+    pub const fn minus(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(other.0))
+    }
+    /// How long `rate` needs for this many bytes, rounded up; [`Nanos::MAX`] at no rate.
+    pub fn at(self, rate: Rate) -> Nanos {
+        if self.0 == 0 {
+            return Nanos::ZERO;
+        }
+        if rate.0 == 0 {
+            return Nanos::MAX;
+        }
+        Nanos(saturate((u128::from(self.0) * 8_000_000_000).div_ceil(u128::from(rate.0))))
+    }
+}
+
+impl Nanos {
+    /// No time.
+    pub const ZERO: Nanos = Nanos(0);
+    /// For ever.
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// A time given in milliseconds.
+    pub const fn from_millis(ms: u64) -> Nanos {
+        Nanos(ms.saturating_mul(1_000_000))
+    }
+    /// In seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// The sum, saturating.
+    pub const fn plus(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+    /// The difference, at least zero.
+    pub const fn minus(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(other.0))
+    }
+    /// This time `n` times over, saturating.
+    pub const fn times(self, n: u64) -> Nanos {
+        Nanos(self.0.saturating_mul(n))
+    }
+    /// This time times a ratio; NaN and negative ratios count as zero.
+    pub fn scaled(self, ratio: f64) -> Nanos {
+        Nanos((self.0 as f64 * ratio.max(0.0)) as u64)
+    }
+}
+
+impl Slot {
+    /// The slot `n` later (or earlier).
+    pub const fn offset(self, n: i32) -> Slot {
+        Slot(self.0.wrapping_add_signed(n))
+    }
+    /// How many slots this one lies after `other`; negative before it (RFC 1982 serial arithmetic).
+    pub const fn since(self, other: Slot) -> i32 {
+        self.0.wrapping_sub(other.0) as i32
+    }
+}
+
+/// 32-bit FNV-1a, the hash behind ids made from names.
+pub const fn fnv1a32(bytes: &[u8]) -> u32 {
+    let mut hash = 0x811c_9dc5_u32;
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u32).wrapping_mul(0x0100_0193);
+        i += 1;
+    }
+    hash
+}
+
+/// 64-bit FNV-1a.
+pub const fn fnv1a64(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}
+
+impl HostId {
+    /// The id of the host with this node name.
+    pub const fn of(name: &str) -> HostId {
+        HostId(fnv1a32(name.as_bytes()))
+    }
+    /// The host as keeper of the tables of its own links.
+    pub const fn holder(self) -> HolderId {
+        HolderId(self.0)
+    }
+}
+
+impl HolderId {
+    /// The id of the switch with this name.
+    pub const fn of(name: &str) -> HolderId {
+        HolderId(fnv1a32(name.as_bytes()))
+    }
+}
+
+impl JobId {
+    /// The id of the job with this id text.
+    pub const fn of(text: &str) -> JobId {
+        JobId(fnv1a64(text.as_bytes()))
+    }
+}
+
+impl LinkId {
+    /// Port `port` of the node (host or switch) with this id.
+    pub const fn new(node: u32, port: u32) -> LinkId {
+        LinkId((node as u64) << 32 | port as u64)
+    }
+    /// The node the link leaves.
+    pub const fn node(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    /// The port at that node.
+    pub const fn port(self) -> u32 {
+        self.0 as u32
+    }
+    /// The link by which `host` sends.
+    pub const fn egress(host: HostId) -> LinkId {
+        LinkId::new(host.0, 0)
+    }
+    /// The link by which `host` receives, where no switch keeps a table of it.
+    pub const fn ingress(host: HostId) -> LinkId {
+        LinkId::new(host.0, 1)
+    }
+}
+
+impl FlowId {
+    /// The flow that `sender` sends over the TCP connection with this 4-tuple (IPv4 as mapped IPv6).
+    pub fn of(sender: HostId, src: ([u8; 16], u16), dst: ([u8; 16], u16)) -> FlowId {
+        let mut tuple = [0_u8; 36];
+        tuple[..16].copy_from_slice(&src.0);
+        tuple[16..18].copy_from_slice(&src.1.to_be_bytes());
+        tuple[18..34].copy_from_slice(&dst.0);
+        tuple[34..].copy_from_slice(&dst.1.to_be_bytes());
+        FlowId(u64::from(sender.0) << 32 | u64::from(fnv1a32(&tuple)))
+    }
+    /// The host that sends it.
+    pub const fn sender(self) -> HostId {
+        HostId((self.0 >> 32) as u32)
+    }
+}
+
+fn saturate(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Rate {
+    /// Three digits and an SI unit: `1.25 Gbit/s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Rate::MAX {
+            return f.pad("unlimited");
+        }
+        f.pad(&format!("{}bit/s", si(self.0 as f64)))
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Three digits and an SI unit: `575 MB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}B", si(self.0 as f64)))
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Three digits and a unit from ns to s.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0 {
+            ns if ns >= 1_000_000_000 => (ns as f64 / 1e9, "s"),
+            ns if ns >= 1_000_000 => (ns as f64 / 1e6, "ms"),
+            ns if ns >= 1_000 => (ns as f64 / 1e3, "µs"),
+            ns => (ns as f64, "ns"),
+        };
+        f.pad(&format!("{} {unit}", three_digits(value)))
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+macro_rules! hex_display {
+    ($($id:ident: $width:literal),*) => {$(
+        impl fmt::Display for $id {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&format!(concat!("{:0", $width, "x}"), self.0))
+            }
+        }
+    )*};
+}
+hex_display!(HostId: "8", HolderId: "8", JobId: "16", FlowId: "16", LinkId: "16", BootId: "16");
+
+fn si(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e12 => (v / 1e12, "T"),
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    format!("{} {prefix}", three_digits(scaled))
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        v if v == 0.0 => "0".into(),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_invert_each_other() {
+        let rate = Rate::mbps(200);
+        assert_eq!(rate.over(Nanos::from_millis(60)), Bytes(1_500_000));
+        assert_eq!(Bytes(1_500_000).at(rate), Nanos::from_millis(60));
+        assert_eq!(Rate::needed(Bytes(1_500_000), Nanos::from_millis(60)), rate);
+    }
+
+    #[test]
+    fn the_largest_numbers_saturate() {
+        assert_eq!(Rate::MAX.over(Nanos::MAX), Bytes(u64::MAX));
+        assert_eq!(Bytes(u64::MAX).at(Rate(1)), Nanos::MAX);
+        assert_eq!(Rate::MAX.plus(Rate(1)), Rate::MAX);
+        assert_eq!(Rate(7).times(f64::NAN), Rate::ZERO);
+    }
+
+    #[test]
+    fn slots_compare_across_the_wrap() {
+        assert_eq!(Slot(1).since(Slot(u32::MAX)), 2);
+        assert_eq!(Slot(u32::MAX).since(Slot(1)), -2);
+        assert_eq!(Slot(3).offset(-5), Slot(u32::MAX - 1));
+    }
+
+    #[test]
+    fn display_gives_three_digits_and_a_unit() {
+        assert_eq!(Rate(1_250_000_000).to_string(), "1.25 Gbit/s");
+        assert_eq!(Bytes(574_668_960).to_string(), "575 MB");
+        assert_eq!(Nanos(412_000_000).to_string(), "412 ms");
+    }
+
+    #[test]
+    fn fnv_matches_its_check_values() {
+        assert_eq!(fnv1a64(b"arrivals"), 0xb10b_c22c_a203_cc53);
+        assert_eq!(fnv1a32(b""), 0x811c_9dc5);
+        assert_eq!(fnv1a32(b"a"), 0xe40c_292c);
+    }
+}
