@@ -1,1 +1,196 @@
-//! Stub.
+//! The rules that turn demand into rates, behind one trait.
+//!
+//! A policy sees a [`Scene`]: this host's flows with demand, the jobs they belong to, the links they cross, and what
+//! other hosts promised on those links. It fills in one [`Planned`] per flow. It keeps no state: what has to be
+//! remembered (arrival order, ceilings, published keys) is the host's and comes in with the scene.
+
+mod fair;
+mod srpt_p;
+
+pub mod primal_dual;
+
+use crate::event::Now;
+use crate::message::FlowPromise;
+use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
+
+pub use fair::Fair;
+pub use srpt_p::SrptP;
+
+/// Why a flow has the rate it has; the words of `sluice flows` and `sluice explain`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// Nothing to send.
+    #[default]
+    NoDemand,
+    /// Rounds of better rank go first.
+    Rank,
+    /// A later slot is cheaper.
+    Price,
+    /// The path's headroom is used up.
+    Headroom,
+    /// Its predecessor has not delivered more.
+    Predecessor,
+    /// Its successor ran ahead and was cut.
+    Successor,
+    /// It lags behind its predecessor and catches up.
+    CatchUp,
+    /// Held at the floor.
+    Floor,
+    /// A link of its path is full with it.
+    LinkCap,
+    /// The kernel caps it at what is delivered.
+    LossGuard,
+    /// Only the own links' table is known.
+    LocalTable,
+    /// It takes what nobody else uses.
+    WorkConserving,
+    /// The slowest flow of its job sets the pace.
+    Job,
+}
+
+impl Why {
+    /// The word for people and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Why::NoDemand => "no-demand",
+            Why::Rank => "rank",
+            Why::Price => "price",
+            Why::Headroom => "headroom",
+            Why::Predecessor => "predecessor",
+            Why::Successor => "successor",
+            Why::CatchUp => "catch-up",
+            Why::Floor => "floor",
+            Why::LinkCap => "link-cap",
+            Why::LossGuard => "loss-guard",
+            Why::LocalTable => "local-table",
+            Why::WorkConserving => "work-conserving",
+            Why::Job => "job",
+        }
+    }
+}
+
+/// The total order of rounds: promoted rounds first by age, then least remaining first, ties by job id.
+pub type Rank = (bool, Nanos, JobId);
+
+/// One link that this host's flows cross.
+#[derive(Clone, Debug, Default)]
+pub struct LinkScene {
+    /// What managed flows may use of it: capacity less cross traffic and reserve.
+    pub usable: Rate,
+    /// Only this host sends there.
+    pub own: bool,
+    /// Other hosts' promises there, best rank first.
+    pub others: Vec<FlowPromise>,
+    /// Other hosts' load per slot, from the current slot on.
+    pub load: Vec<Rate>,
+    /// Slots by which `others` is older than the current slot.
+    pub shift: usize,
+    /// 1: the view counts in full; 0: nothing is known of others. Between: the view decays.
+    pub trust: f64,
+    /// Flows with demand there, this host's included.
+    pub active: u64,
+    /// The floor of each flow there.
+    pub floor: Rate,
+}
+
+/// One job with demand on this host.
+#[derive(Clone, Debug, Default)]
+pub struct JobScene {
+    /// The job.
+    pub job: JobId,
+    /// Its place in the order of rounds.
+    pub rank: Rank,
+    /// Least offer its other hosts have for their flows of it.
+    pub peer_offer: Rate,
+}
+
+/// One flow with demand.
+#[derive(Clone, Debug, Default)]
+pub struct FlowScene {
+    /// The flow.
+    pub flow: FlowId,
+    /// Index into [`Scene::jobs`].
+    pub job: usize,
+    /// Indices into [`Scene::links`], the own egress first.
+    pub links: Vec<usize>,
+    /// Bytes of the round.
+    pub demand: Bytes,
+    /// Bytes delivered.
+    pub delivered: Bytes,
+    /// Bytes it may be ahead of nothing: what its predecessors allow it to have sent by now.
+    pub allowed: Bytes,
+    /// Bytes by which it lags behind its slowest predecessor (Δ).
+    pub behind: Bytes,
+    /// B_f: highest rate worth trying.
+    pub ceiling: Rate,
+    /// Grows with every round that began: who came first.
+    pub arrival: u64,
+    /// What it would keep if nothing else were granted.
+    pub floor: Rate,
+}
+
+impl FlowScene {
+    /// Bytes of the round still to deliver.
+    pub fn remaining(&self) -> Bytes {
+        self.demand.minus(self.delivered)
+    }
+}
+
+/// What a policy sees.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// The time of the decision.
+    pub now: Now,
+    /// Slot length.
+    pub slot: Nanos,
+    /// K.
+    pub horizon: usize,
+    /// Fill what nobody uses.
+    pub work_conserving: bool,
+    /// Links.
+    pub links: Vec<LinkScene>,
+    /// Jobs, best rank first.
+    pub jobs: Vec<JobScene>,
+    /// Flows, by (rank of the job, flow id).
+    pub flows: Vec<FlowScene>,
+}
+
+/// What a policy says about one flow; same index as in [`Scene::flows`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Planned {
+    /// Rate for now.
+    pub rate: Rate,
+    /// What the flow's own links would give it, whatever its job's other flows do.
+    pub offer: Rate,
+    /// K rates from the current slot on; the first is `rate`.
+    pub rates: Vec<Rate>,
+    /// Why not more.
+    pub why: Why,
+}
+
+/// A rule that turns demand into rates.
+pub trait Policy: std::fmt::Debug + Send {
+    /// Fills `out` with one entry per flow of the scene; entries of an earlier call may be reused.
+    fn plan(&self, scene: &Scene, out: &mut Vec<Planned>);
+}
+
+/// The K rates of a flow that goes on at `rate` until it is done: what others may expect of it.
+pub(crate) fn forecast(scene: &Scene, rate: Rate, remaining: Bytes, rates: &mut Vec<Rate>) {
+    rates.clear();
+    rates.push(rate);
+    let mut left = remaining.minus(rate.over(scene.slot.minus(scene.now.into_slot)));
+    let per_slot = rate.over(scene.slot);
+    while rates.len() < scene.horizon {
+        if left >= per_slot {
+            rates.push(rate);
+        } else {
+            rates.push(Rate::needed(left, scene.slot).min(rate));
+        }
+        left = left.minus(per_slot);
+    }
+}
+
+/// Makes `out` as long as the scene has flows, keeping what is allocated.
+pub(crate) fn resize(out: &mut Vec<Planned>, flows: usize) {
+    out.resize_with(flows, Planned::default);
+}
