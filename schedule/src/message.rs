@@ -24,6 +24,9 @@ pub struct Announcement {
     pub jobs: Vec<JobStatus>,
     /// The links whose view the host wants back.
     pub watch: Vec<LinkId>,
+    /// Unmanaged traffic the host measured on links it is attached to (its own ingress); the holder's `cross` of the
+    /// link is the larger of this and its own configured background.
+    pub measured: Vec<(LinkId, Rate)>,
 }
 
 /// One flow's promise: at most these rates, in this rank.
