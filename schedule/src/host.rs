@@ -1,76 +1,343 @@
 //! The brain of a host: demands, progress and feedback in, orders and announcements out.
+//!
+//! [`Host::handle`] takes events in and decides nothing; [`Host::decide`] decides for all flows at once and is called
+//! after each batch of events. One decision goes through fixed steps: age the views, rank the jobs, draw the
+//! [`Scene`], let the policy plan, apply the guards, then say what changed: orders (lowered before raised) and
+//! announcements (on change, and once per slot to keep the lease).
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`config`] | what the brain is told at start |
+//! | `flows` | a flow's state: demand, progress, order |
+//! | `jobs` | a job's state: rounds, key, promotion, what its other hosts say |
+//! | `links` | a link's state: the last view and how much it still counts |
+//! | `scene` | draws the scene for the policy |
+//! | `speak` | when to announce what to whom |
 
-use crate::event::{Action, Event, Now};
-use crate::units::{BootId, HostId, Nanos, Rate};
+pub mod config;
+mod flows;
+mod jobs;
+mod links;
+mod scene;
+mod speak;
 
-/// What a host's brain is told at start; the daemon fills it from `sluiced.toml`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostConfig {
-    /// This host.
-    pub host: HostId,
-    /// Of this process.
-    pub boot: BootId,
-    /// Slot length.
-    pub slot: Nanos,
-    /// Slots ahead (K).
-    pub horizon: usize,
-    /// The rule.
-    pub policy: PolicyName,
-    /// κ: a round older than κ(1+D)m is promoted.
-    pub promote_kappa: f64,
-    /// φ: part of the equal share every flow keeps.
-    pub fair_floor: f64,
-    /// w: slots one unit of price is worth (`primal-dual`).
-    pub delay_weight: f64,
-    /// μ of the exponential price.
-    pub price_mu: f64,
-    /// Gain over the best delivered rate.
-    pub probe_gain: f64,
-    /// Slots of history behind it.
-    pub history_slots: usize,
-    /// React inside a slot.
-    pub events: bool,
-    /// Fill what nobody uses.
-    pub work_conserving: bool,
-    /// Floor of every flow with demand.
-    pub floor: Rate,
-    /// Floor as part of the path's bottleneck.
-    pub floor_ratio: f64,
-    /// Largest step up per slot after adoption and while a view is not fresh.
-    pub max_step_up: f64,
-    /// A round is never deferred longer than this.
-    pub max_wait: Nanos,
-    /// Slots a view is held before it decays.
-    pub stale_slots: u32,
-    /// Part of own links left free.
-    pub reserve: f64,
-}
+use std::collections::BTreeMap;
 
-/// The rules there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PolicyName {
-    /// Least remaining round first, promoted when old.
-    #[default]
-    SrptP,
-    /// The paper's Algorithms 1 and 2, with our repairs (event-driven, work-conserving, own-flow cut).
-    PrimalDual,
-    /// The paper's Algorithms 1 and 2 to the letter.
-    PrimalDualLiteral,
-    /// Equal share per job and link.
-    Fair,
-}
+use crate::event::{Action, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
+use crate::message::Feedback;
+use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
+use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
+
+pub use config::{HostConfig, PolicyName};
+use flows::Flow;
+use jobs::Job;
+use links::Links;
+pub use links::ViewState;
+use speak::Speaker;
 
 /// The brain of a host.
 #[derive(Debug)]
-pub struct Host {}
+pub struct Host {
+    config: HostConfig,
+    policy: Box<dyn Policy>,
+    jobs: BTreeMap<JobId, Job>,
+    flows: BTreeMap<FlowId, Flow>,
+    links: Links,
+    speaker: Speaker,
+    trust: ClockTrust,
+    /// Counts rounds begun: who came first.
+    arrivals: u64,
+    /// The last slot in which every order was renewed.
+    renewed: Option<crate::units::Slot>,
+    scene: Scene,
+    scene_flows: Vec<FlowId>,
+    planned: Vec<Planned>,
+}
+
+/// What the brain holds of one flow, for status and metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowStatus<'a> {
+    /// The flow and its facts.
+    pub spec: &'a FlowSpec,
+    /// Bytes of the round.
+    pub demand: Bytes,
+    /// Bytes of it delivered.
+    pub delivered: Bytes,
+    /// The present order.
+    pub order: Rate,
+    /// What its links would give it.
+    pub offer: Rate,
+    /// K rates from the current slot on.
+    pub rates: &'a [Rate],
+    /// Why not more.
+    pub why: Why,
+}
+
+/// What the brain holds of one job, for status and metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobReport {
+    /// The job.
+    pub job: JobId,
+    /// Rounds begun on this host.
+    pub rounds: u64,
+    /// Remaining bottleneck time of the round, as published.
+    pub key: Nanos,
+    /// True: promoted because the round is old.
+    pub promoted: bool,
+    /// Running average of the time between round starts.
+    pub period: Nanos,
+    /// Duration of the last finished round.
+    pub last_round: Nanos,
+    /// Flow-nanoseconds with demand below the offer of an empty link, by what held them back.
+    pub stalls: [(Why, Nanos); 3],
+}
 
 impl Host {
     /// A brain that knows nothing yet.
-    pub fn new(_config: HostConfig) -> Host {
-        Host {}
+    pub fn new(config: HostConfig) -> Host {
+        let policy: Box<dyn Policy> = match config.policy {
+            PolicyName::SrptP => Box::new(SrptP),
+            PolicyName::Fair => Box::new(Fair),
+            PolicyName::PrimalDual | PolicyName::PrimalDualLiteral => Box::new(PrimalDual::new(&config)),
+        };
+        Host {
+            policy,
+            jobs: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            links: Links::new(&config),
+            speaker: Speaker::default(),
+            trust: ClockTrust::Trusted,
+            arrivals: 0,
+            renewed: None,
+            scene: Scene::default(),
+            scene_flows: Vec::new(),
+            planned: Vec::new(),
+            config,
+        }
     }
+
+    /// What the brain was told at start.
+    pub fn config(&self) -> &HostConfig {
+        &self.config
+    }
+
     /// Takes one event in. Cheap: nothing is decided before [`Host::decide`].
-    pub fn handle(&mut self, _now: Now, _event: Event) {}
+    pub fn handle(&mut self, now: Now, event: Event) {
+        match event {
+            Event::SlotEdge => self.slot_edge(now),
+            Event::JobSeen(spec) => {
+                if self.jobs.len() < config::MOST_JOBS || self.jobs.contains_key(&spec.job) {
+                    self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job)).pattern = spec.pattern;
+                }
+            }
+            Event::JobGone(job) => self.job_gone(job),
+            Event::FlowOpened(spec) => self.flow_opened(spec),
+            Event::FlowClosed(flow) => self.flow_closed(flow),
+            Event::RoundBegan { job, flows } => self.round_began(now, job, &flows),
+            Event::DemandChanged { flow, demand } => {
+                if let Some(state) = self.flows.get_mut(&flow) {
+                    state.demand = demand;
+                }
+            }
+            Event::Progress(all) => all.into_iter().for_each(|progress| self.progress(progress)),
+            Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
+            Event::HolderLost(holder) => self.speaker.lost(holder),
+            Event::HolderBack(holder) => self.speaker.back(holder),
+            Event::Measured { link, total, managed } => self.links.measured(link, total, managed),
+            Event::LinkChanged { link, capacity } => self.links.capacity_changed(link, capacity),
+            Event::Clock(trust) => self.trust = trust,
+        }
+    }
+
     /// Decides for all flows at once and appends what follows to `actions`. Call it after each batch of events.
-    pub fn decide(&mut self, _now: Now, _actions: &mut Vec<Action>) {}
+    pub fn decide(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.links.age(now, self.config.slot, self.trust, &self.config);
+        self.rank_jobs(now);
+        let renew = self.renewed != Some(now.slot);
+        if renew || self.config.events {
+            self.draw_scene(now);
+            let mut planned = std::mem::take(&mut self.planned);
+            self.policy.plan(&self.scene, &mut planned);
+            self.adopt_plan(now, &planned);
+            self.planned = planned;
+            self.stand_by();
+        }
+        self.order(renew, actions);
+        self.renewed = Some(now.slot);
+        if self.trust == ClockTrust::Trusted {
+            self.speak(now, actions);
+        }
+    }
+
+    /// True while some flow has demand: the shell then ticks faster than the slot.
+    pub fn busy(&self) -> bool {
+        self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
+    }
+
+    /// Every flow, by id.
+    pub fn flows(&self) -> impl Iterator<Item = FlowStatus<'_>> {
+        self.flows.values().map(Flow::status)
+    }
+
+    /// Every job, by id.
+    pub fn jobs(&self) -> impl Iterator<Item = JobReport> + '_ {
+        self.jobs.values().map(Job::report)
+    }
+
+    /// How each holder's view counts now.
+    pub fn views(&self) -> impl Iterator<Item = (HolderId, ViewState)> + '_ {
+        self.links.holders()
+    }
+
+    /// Every link that is known, with its capacity, what other hosts promised there per slot, and cross traffic.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, Rate, &[Rate], Rate)> + '_ {
+        self.links.iter().map(|l| (l.link, l.capacity(), l.load(), l.cross()))
+    }
+
+    fn slot_edge(&mut self, now: Now) {
+        for flow in self.flows.values_mut() {
+            flow.slot_edge(self.config.history_slots);
+        }
+        self.links.slot_edge();
+        for job in self.jobs.values_mut() {
+            job.forget_old(now, self.config.slot);
+        }
+    }
+
+    fn job_gone(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+        for flow in self.flows.values_mut().filter(|f| f.spec.job == job) {
+            flow.demand = Bytes::ZERO;
+            flow.releasing = Some(ReleaseReason::Gone);
+        }
+    }
+
+    fn flow_opened(&mut self, mut spec: FlowSpec) {
+        if self.flows.len() >= config::MOST_FLOWS && !self.flows.contains_key(&spec.flow) {
+            return;
+        }
+        spec.path.truncate(config::MOST_HOPS);
+        spec.preds.truncate(config::MOST_PREDECESSORS);
+        let path = spec.path.iter().map(|hop| self.links.adopt(hop)).collect();
+        self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job));
+        match self.flows.get_mut(&spec.flow) {
+            Some(known) => known.renew_facts(spec, path),
+            None => {
+                self.flows.insert(spec.flow, Flow::new(spec, path));
+            }
+        }
+    }
+
+    fn flow_closed(&mut self, flow: FlowId) {
+        if let Some(state) = self.flows.remove(&flow)
+            && !self.flows.values().any(|f| f.spec.job == state.spec.job)
+            && let Some(job) = self.jobs.get_mut(&state.spec.job)
+        {
+            job.ended();
+        }
+    }
+
+    fn round_began(&mut self, now: Now, job: JobId, demands: &[(FlowId, Bytes)]) {
+        self.arrivals += 1;
+        self.jobs.entry(job).or_insert_with(|| Job::new(job)).round_began(now);
+        for flow in self.flows.values_mut().filter(|f| f.spec.job == job) {
+            let demand = demands.iter().find(|(id, _)| *id == flow.spec.flow).map_or(Bytes::ZERO, |(_, bytes)| *bytes);
+            flow.round_began(demand, self.arrivals);
+        }
+    }
+
+    fn progress(&mut self, progress: FlowProgress) {
+        if let Some(flow) = self.flows.get_mut(&progress.flow) {
+            flow.delivered = progress.delivered;
+            flow.measured = progress.rate;
+            flow.queued = progress.queued;
+            flow.best_in_slot = flow.best_in_slot.max(progress.rate);
+        }
+    }
+
+    fn feedback(&mut self, now: Now, holder: HolderId, feedback: Feedback) {
+        if !self.speaker.accept(holder, &feedback) {
+            return;
+        }
+        for status in feedback.jobs {
+            if status.origin != self.config.host
+                && let Some(job) = self.jobs.get_mut(&status.job)
+            {
+                job.heard(now, status);
+            }
+        }
+        self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+    }
+
+    /// Remembers what the policy said, within the guards.
+    fn adopt_plan(&mut self, now: Now, planned: &[Planned]) {
+        for (i, (id, plan)) in self.scene_flows.iter().zip(planned).enumerate() {
+            let Some(flow) = self.flows.get_mut(id) else { continue };
+            let scene = &self.scene.flows[i];
+            let fresh = scene.links.iter().all(|&l| self.scene.links[l].fresh);
+            let limit = flow.step_limit(fresh, self.config.max_step_up, scene.floor);
+            flow.offer = plan.offer;
+            flow.why = plan.why;
+            flow.order = plan.rate.min(limit);
+            flow.rates.clone_from(&plan.rates);
+            if let Some(first) = flow.rates.first_mut() {
+                *first = flow.order;
+            }
+        }
+        for job in self.jobs.values_mut() {
+            let id = job.id;
+            let orders = self.flows.values().filter(|f| f.spec.job == id && f.remaining() > Bytes::ZERO);
+            job.account(now, orders.map(|f| (f.why, f.order, f.floor)));
+        }
+    }
+
+    /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.
+    fn stand_by(&mut self) {
+        let mut left: Vec<(usize, Rate, u64)> = Vec::new();
+        for (index, usable) in self.links.own_usable(self.config.reserve) {
+            let active = self.flows.values().filter(|f| f.path.contains(&index));
+            let (mut used, mut idle) = (Rate::ZERO, 0);
+            for flow in active {
+                if flow.remaining() > Bytes::ZERO { used = used.plus(flow.order) } else { idle += 1 }
+            }
+            left.push((index, usable.minus(used), idle));
+        }
+        for flow in self.flows.values_mut().filter(|f| f.remaining() == Bytes::ZERO) {
+            let shares = left.iter().filter(|(index, ..)| flow.path.contains(index));
+            let share = shares.map(|(_, rest, idle)| rest.share(*idle)).min().unwrap_or(Rate::ZERO);
+            let limit = if flow.adopted { flow.order.times(self.config.max_step_up) } else { Rate::MAX };
+            flow.floor = self.links.floor(&flow.path, &self.config);
+            flow.order = share.min(limit.max(flow.floor)).max(flow.floor);
+            flow.offer = Rate::MAX;
+            flow.why = Why::NoDemand;
+            flow.rates.clear();
+        }
+    }
+
+    /// Says the orders that changed, or all of them at a slot edge; lowered ones first, so that the sum never overshoots.
+    fn order(&mut self, renew: bool, actions: &mut Vec<Action>) {
+        let start = actions.len();
+        for (id, flow) in &mut self.flows {
+            if let Some(why) = flow.releasing.take() {
+                actions.push(Action::Release { flow: *id, why });
+                flow.ordered = Rate::ZERO;
+                flow.released = true;
+            } else if !flow.released && (renew || flow.order != flow.ordered) {
+                actions.push(Action::Order { flow: *id, rate: flow.order });
+            }
+        }
+        let flows = &self.flows;
+        let raise = |action: &Action| match action {
+            Action::Order { flow, rate } => flows.get(flow).is_some_and(|f| *rate > f.ordered),
+            _ => false,
+        };
+        actions[start..].sort_by_key(raise);
+        for action in &actions[start..] {
+            if let Action::Order { flow, rate } = action
+                && let Some(state) = self.flows.get_mut(flow)
+            {
+                state.ordered = *rate;
+            }
+        }
+    }
 }

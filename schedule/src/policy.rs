@@ -5,6 +5,7 @@
 //! remembered (arrival order, ceilings, published keys) is the host's and comes in with the scene.
 
 mod fair;
+mod paper;
 mod srpt_p;
 
 pub mod primal_dual;
@@ -14,6 +15,7 @@ use crate::message::FlowPromise;
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 
 pub use fair::Fair;
+pub use paper::PrimalDual;
 pub use srpt_p::SrptP;
 
 /// Why a flow has the rate it has; the words of `sluice flows` and `sluice explain`.
@@ -87,6 +89,8 @@ pub struct LinkScene {
     pub shift: usize,
     /// 1: the view counts in full; 0: nothing is known of others. Between: the view decays.
     pub trust: f64,
+    /// Heard at most a slot ago: rates may be raised at once.
+    pub fresh: bool,
     /// Flows with demand there, this host's included.
     pub active: u64,
     /// The floor of each flow there.

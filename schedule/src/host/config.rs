@@ -1,0 +1,111 @@
+//! What a host's brain is told at start; the daemon fills it from `sluiced.toml`, whose names it keeps.
+
+use crate::event::Hop;
+use crate::units::{BootId, HostId, Nanos, Rate};
+
+/// Jobs a host keeps at most.
+pub const MOST_JOBS: usize = 256;
+/// Flows a host keeps at most.
+pub const MOST_FLOWS: usize = 65_536;
+/// Links of a path at most.
+pub const MOST_HOPS: usize = 16;
+/// Predecessors of a flow at most.
+pub const MOST_PREDECESSORS: usize = 64;
+/// Links a host keeps at most, those of all paths together.
+pub const MOST_LINKS: usize = 65_536;
+
+/// What a host's brain is told at start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostConfig {
+    /// This host.
+    pub host: HostId,
+    /// Of this process.
+    pub boot: BootId,
+    /// Slot length.
+    pub slot: Nanos,
+    /// Slots ahead (K).
+    pub horizon: usize,
+    /// How far into the slot this host repeats its announcements: hosts are spread so that holders are not stormed.
+    pub phase: Nanos,
+    /// Least time between two announcements to one holder.
+    pub announce_gap: Nanos,
+    /// Relay what other hosts say of their jobs: needed where each holder hears only some of a job's hosts (`nic`).
+    pub relay: bool,
+    /// The link by which this host receives; watched for the progress of predecessors. `None`: not watched.
+    pub ingress: Option<Hop>,
+    /// The rule.
+    pub policy: PolicyName,
+    /// κ: a round older than κ(1+D)m is promoted.
+    pub promote_kappa: f64,
+    /// φ: part of the equal share every flow keeps.
+    pub fair_floor: f64,
+    /// w: slots one unit of price is worth (`primal-dual`).
+    pub delay_weight: f64,
+    /// μ of the exponential price.
+    pub price_mu: f64,
+    /// Gain over the best delivered rate.
+    pub probe_gain: f64,
+    /// Slots of history behind it.
+    pub history_slots: usize,
+    /// React inside a slot.
+    pub events: bool,
+    /// Fill what nobody uses.
+    pub work_conserving: bool,
+    /// Floor of every flow with demand.
+    pub floor: Rate,
+    /// Floor as part of the path's bottleneck.
+    pub floor_ratio: f64,
+    /// Largest step up per slot after adoption and while a view is not fresh.
+    pub max_step_up: f64,
+    /// A round is never held at the floor longer than this.
+    pub max_wait: Nanos,
+    /// Slots a view is held before it decays.
+    pub stale_slots: u32,
+    /// Part of every link left free.
+    pub reserve: f64,
+}
+
+impl HostConfig {
+    /// The defaults of `sluiced.toml` for this host.
+    pub fn new(host: HostId, boot: BootId) -> HostConfig {
+        HostConfig {
+            host,
+            boot,
+            slot: Nanos::from_millis(60),
+            horizon: 10,
+            phase: Nanos::ZERO,
+            announce_gap: Nanos::from_millis(2),
+            relay: false,
+            ingress: None,
+            policy: PolicyName::SrptP,
+            promote_kappa: 4.0,
+            fair_floor: 0.0,
+            delay_weight: 1.0,
+            price_mu: 100.0,
+            probe_gain: 1.25,
+            history_slots: 4,
+            events: true,
+            work_conserving: true,
+            floor: Rate::mbps(10),
+            floor_ratio: 0.01,
+            max_step_up: 2.0,
+            max_wait: Nanos::from_millis(1200),
+            stale_slots: 2,
+            reserve: 0.05,
+        }
+    }
+}
+
+/// The rules there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PolicyName {
+    /// Least remaining round first, promoted when old.
+    #[default]
+    SrptP,
+    /// The paper's Algorithms 1 and 2, with our repairs (event-driven, work-conserving, own-flow cut).
+    PrimalDual,
+    /// The paper's Algorithms 1 and 2 to the letter.
+    PrimalDualLiteral,
+    /// Equal share per link.
+    Fair,
+}

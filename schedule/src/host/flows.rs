@@ -1,0 +1,115 @@
+//! A flow's state: its facts, its round, its order.
+
+use super::FlowStatus;
+use crate::event::{FlowSpec, ReleaseReason};
+use crate::policy::Why;
+use crate::units::{Bytes, Rate};
+
+/// One flow this host sends.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub spec: FlowSpec,
+    /// Indices into the host's links, the own egress first.
+    pub path: Vec<usize>,
+    pub demand: Bytes,
+    pub delivered: Bytes,
+    pub queued: Bytes,
+    pub measured: Rate,
+    /// Highest delivery rate seen in the current slot.
+    pub best_in_slot: Rate,
+    /// The same for the slots before, newest last.
+    history: Vec<Rate>,
+    pub arrival: u64,
+    pub order: Rate,
+    /// The order as last said.
+    pub ordered: Rate,
+    pub offer: Rate,
+    pub floor: Rate,
+    pub rates: Vec<Rate>,
+    pub why: Why,
+    pub releasing: Option<ReleaseReason>,
+    pub released: bool,
+    /// True from the first order until the first fresh view: steps up are limited.
+    pub adopted: bool,
+    /// The order at the end of the last slot, which steps are measured against.
+    step_base: Rate,
+}
+
+impl Flow {
+    pub fn new(spec: FlowSpec, path: Vec<usize>) -> Flow {
+        Flow {
+            spec,
+            path,
+            demand: Bytes::ZERO,
+            delivered: Bytes::ZERO,
+            queued: Bytes::ZERO,
+            measured: Rate::ZERO,
+            best_in_slot: Rate::ZERO,
+            history: Vec::new(),
+            arrival: 0,
+            order: Rate::ZERO,
+            ordered: Rate::ZERO,
+            offer: Rate::MAX,
+            floor: Rate::ZERO,
+            rates: Vec::new(),
+            why: Why::NoDemand,
+            releasing: None,
+            released: false,
+            adopted: false,
+            step_base: Rate::ZERO,
+        }
+    }
+
+    /// The same flow with other facts; its round goes on.
+    pub fn renew_facts(&mut self, spec: FlowSpec, path: Vec<usize>) {
+        self.spec = spec;
+        self.path = path;
+        self.released = false;
+        self.releasing = None;
+    }
+
+    pub fn round_began(&mut self, demand: Bytes, arrival: u64) {
+        self.demand = demand;
+        self.delivered = Bytes::ZERO;
+        self.arrival = arrival;
+    }
+
+    pub fn remaining(&self) -> Bytes {
+        self.demand.minus(self.delivered)
+    }
+
+    pub fn slot_edge(&mut self, history_slots: usize) {
+        self.history.push(std::mem::take(&mut self.best_in_slot));
+        let surplus = self.history.len().saturating_sub(history_slots.max(1));
+        self.history.drain(..surplus);
+        self.step_base = self.order;
+    }
+
+    /// Highest delivery rate of the remembered slots; zero before the first.
+    pub fn best(&self) -> Rate {
+        self.history.iter().copied().max().unwrap_or(Rate::ZERO).max(self.best_in_slot)
+    }
+
+    /// How high the order may go now. A fresh view may raise it at once; otherwise `max_step_up` per slot.
+    pub fn step_limit(&mut self, fresh: bool, max_step_up: f64, floor: Rate) -> Rate {
+        self.floor = floor;
+        if fresh {
+            self.adopted = false;
+            return Rate::MAX;
+        }
+        let base = if self.step_base > Rate::ZERO { self.step_base } else { self.best() };
+        if base == Rate::ZERO { Rate::MAX } else { base.max(floor).times(max_step_up) }
+    }
+
+    pub fn status(&self) -> FlowStatus<'_> {
+        FlowStatus {
+            spec: &self.spec,
+            demand: self.demand,
+            delivered: self.delivered.min(self.demand),
+            order: self.order,
+            offer: self.offer,
+            rates: &self.rates,
+            why: self.why,
+        }
+    }
+}

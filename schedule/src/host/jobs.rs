@@ -1,0 +1,221 @@
+//! A job's state: its rounds, its key in the order of rounds, its promotion, and what its other hosts say.
+
+use std::collections::BTreeMap;
+
+use super::JobReport;
+use crate::event::{Now, Pattern};
+use crate::message::JobStatus;
+use crate::policy::{Rank, Why};
+use crate::units::{HostId, JobId, Nanos, Rate};
+
+/// Hosts of one job whose status is remembered.
+const MOST_HOSTS: usize = 4096;
+/// A key is published again when it moved by this part of itself.
+const KEY_HYSTERESIS: f64 = 0.25;
+/// Weight of the newest period in the running average.
+const PERIOD_WEIGHT: f64 = 0.25;
+
+/// One job with flows on this host.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub id: JobId,
+    pub pattern: Pattern,
+    rounds: u64,
+    /// Round start on the cluster's clock, as seen here.
+    t0: Nanos,
+    began: Nanos,
+    period: Nanos,
+    last_round: Nanos,
+    open: bool,
+    /// Remaining bottleneck time over the links this host knows, as published.
+    own_key: Nanos,
+    /// Bottleneck time of the whole round over those links (m).
+    own_round_time: Nanos,
+    promoted: bool,
+    /// Since when every flow here is held at its floor.
+    held_since: Option<Nanos>,
+    /// What other hosts of the job said last, and when it was heard.
+    others: BTreeMap<HostId, (JobStatus, Nanos)>,
+    accounted: Nanos,
+    stalls: [(Why, Nanos); 3],
+}
+
+impl Job {
+    pub fn new(id: JobId) -> Job {
+        Job {
+            id,
+            pattern: Pattern::Unknown,
+            rounds: 0,
+            t0: Nanos::ZERO,
+            began: Nanos::ZERO,
+            period: Nanos::ZERO,
+            last_round: Nanos::ZERO,
+            open: false,
+            own_key: Nanos::ZERO,
+            own_round_time: Nanos::ZERO,
+            promoted: false,
+            held_since: None,
+            others: BTreeMap::new(),
+            accounted: Nanos::ZERO,
+            stalls: [(Why::Rank, Nanos::ZERO), (Why::Job, Nanos::ZERO), (Why::Predecessor, Nanos::ZERO)],
+        }
+    }
+
+    pub fn round_began(&mut self, now: Now) {
+        if self.rounds > 0 {
+            let latest = now.mono.minus(self.began);
+            self.period = match self.period {
+                Nanos::ZERO => latest,
+                average => average.scaled(1.0 - PERIOD_WEIGHT).plus(latest.scaled(PERIOD_WEIGHT)),
+            };
+        }
+        self.rounds += 1;
+        self.t0 = now.wall;
+        self.began = now.mono;
+        self.open = true;
+        self.promoted = false;
+        self.held_since = None;
+        self.own_key = Nanos::ZERO;
+    }
+
+    /// All of the job's flows here are gone.
+    pub fn ended(&mut self) {
+        self.open = false;
+        self.own_key = Nanos::ZERO;
+        self.own_round_time = Nanos::ZERO;
+    }
+
+    /// Takes in what is left of the round and what all of it was, as bottleneck times over the links known here.
+    pub fn measure(&mut self, now: Now, remaining: Nanos, whole: Nanos) {
+        self.own_round_time = whole;
+        if remaining == Nanos::ZERO {
+            if self.open {
+                self.open = false;
+                self.last_round = now.mono.minus(self.began);
+            }
+            self.own_key = Nanos::ZERO;
+            self.promoted = false;
+            self.held_since = None;
+            return;
+        }
+        let moved = remaining.0.abs_diff(self.own_key.0) as f64;
+        if self.own_key == Nanos::ZERO || moved >= KEY_HYSTERESIS * self.own_key.0 as f64 {
+            self.own_key = remaining;
+        }
+    }
+
+    /// Promotes a round that is older than κ(1+D)m, or that was held at the floor for too long.
+    pub fn promote(&mut self, now: Now, kappa: f64, density: f64, max_wait: Nanos) {
+        if self.own_key == Nanos::ZERO {
+            return;
+        }
+        let patience = self.round_time().scaled(kappa * (1.0 + density));
+        let held = self.held_since.is_some_and(|since| now.mono.minus(since) > max_wait);
+        self.promoted |= now.wall.minus(self.stamp()) > patience || held;
+    }
+
+    /// The job's place in the order of rounds: the same on all its hosts once they have heard each other.
+    pub fn rank(&self) -> Rank {
+        (!self.promoted, if self.promoted { self.stamp() } else { self.key() }, self.id)
+    }
+
+    /// Remaining bottleneck time of the round: the largest any host of the job published.
+    pub fn key(&self) -> Nanos {
+        self.alive().map(|s| s.key).fold(self.own_key, Nanos::max)
+    }
+
+    pub fn promoted(&self) -> bool {
+        self.promoted
+    }
+
+    /// When the round began, as stamped by the job's lowest host id.
+    pub fn stamp(&self) -> Nanos {
+        match self.alive().filter(|s| s.key > Nanos::ZERO).min_by_key(|s| s.origin) {
+            Some(first) if first.t0 > Nanos::ZERO && first.t0 < self.t0 => first.t0,
+            _ => self.t0,
+        }
+    }
+
+    /// Least offer of the job's flows on its other hosts.
+    pub fn peer_offer(&self) -> Rate {
+        self.alive().filter(|s| s.key > Nanos::ZERO).map(|s| s.offer).min().unwrap_or(Rate::MAX)
+    }
+
+    pub fn period(&self) -> Nanos {
+        self.period
+    }
+
+    fn round_time(&self) -> Nanos {
+        self.alive().map(|s| s.round_time).fold(self.own_round_time, Nanos::max)
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &JobStatus> {
+        self.others.values().map(|(status, _)| status)
+    }
+
+    /// Another host's status; older news than what is known changes nothing.
+    pub fn heard(&mut self, now: Now, status: JobStatus) {
+        let full = self.others.len() >= MOST_HOSTS;
+        match self.others.get_mut(&status.origin) {
+            Some((known, _)) if known.boot == status.boot && known.seq > status.seq => {}
+            Some((known, _)) if known.boot == status.boot && known.seq == status.seq => {}
+            Some(known) => *known = (status, now.mono),
+            None if full => {}
+            None => {
+                self.others.insert(status.origin, (status, now.mono));
+            }
+        }
+    }
+
+    /// Forgets hosts that were silent for longer than a lease (2 slots, and one for the way).
+    pub fn forget_old(&mut self, now: Now, slot: Nanos) {
+        self.others.retain(|_, (_, heard)| now.mono.minus(*heard) <= slot.times(3));
+    }
+
+    /// Statuses of other hosts, to be relayed where a holder may not have heard them.
+    pub fn relayed(&self) -> impl Iterator<Item = &JobStatus> {
+        self.alive()
+    }
+
+    /// This host's own status, but for who says it and its number.
+    pub fn own_status(&self, offer: Rate) -> JobStatus {
+        JobStatus {
+            job: self.id,
+            round: self.rounds,
+            t0: self.t0,
+            key: self.own_key,
+            round_time: self.own_round_time,
+            period: self.period,
+            offer,
+            ..JobStatus::default()
+        }
+    }
+
+    /// Keeps the books of waiting: (why, order, floor) of each flow with demand.
+    pub fn account(&mut self, now: Now, flows: impl Iterator<Item = (Why, Rate, Rate)>) {
+        let passed = now.mono.minus(self.accounted);
+        let first = self.accounted == Nanos::ZERO;
+        self.accounted = now.mono;
+        let (mut any, mut all_held) = (false, true);
+        for (why, order, floor) in flows {
+            any = true;
+            all_held &= order <= floor;
+            if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == why) {
+                *time = time.plus(passed);
+            }
+        }
+        self.held_since = if any && all_held { self.held_since.or(Some(now.mono)) } else { None };
+    }
+
+    pub fn report(&self) -> JobReport {
+        JobReport {
+            job: self.id,
+            rounds: self.rounds,
+            key: self.key(),
+            promoted: self.promoted,
+            period: self.period,
+            last_round: self.last_round,
+            stalls: self.stalls,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A link's state: what its holder last said, how much that still counts, and what unmanaged traffic takes.
+//!
+//! Old news is used and aged, no news is not good news, and zero is never read from silence:
+//!
+//! | state | entered when | others' promises | own share |
+//! | --- | --- | --- | --- |
+//! | fresh | heard at most 1 slot ago, warm | count in full | by rank |
+//! | holding | up to `stale_slots` | count in full, moved on by one per slot | by rank, steps up limited |
+//! | decaying | up to K slots, or the holder is not warm yet | count less and less | moves to an equal share |
+//! | local | longer | forgotten | equal share of what is known |
+
+use std::collections::BTreeMap;
+
+use super::config::{HostConfig, MOST_LINKS};
+use crate::event::{ClockTrust, Hop, Now};
+use crate::message::LinkView;
+use crate::units::{Bytes, HolderId, JobId, LinkId, Nanos, Rate, Slot};
+
+/// How a holder's view counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ViewState {
+    /// Heard at most a slot ago.
+    Fresh,
+    /// Old, but used as it was.
+    Holding,
+    /// Counts less with every slot.
+    Decaying,
+    /// Nothing is known of others.
+    #[default]
+    Local,
+}
+
+/// Jobs remembered per link for the demand density D.
+const MOST_SEEN: usize = 256;
+/// Slots over which the peak of unmanaged traffic is taken.
+const CROSS_SLOTS: usize = 4;
+/// Unmanaged traffic below this part of a link is noise (headers, handshakes, control).
+const CROSS_NOISE: f64 = 0.01;
+
+#[derive(Debug, Default)]
+struct HolderView {
+    heard: Option<Nanos>,
+    warm: bool,
+    state: ViewState,
+    trust: f64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    t0: Nanos,
+    period: Nanos,
+    /// Bytes of the job's round on the link, as time at the link's rate.
+    time: Nanos,
+    at: Nanos,
+}
+
+/// One link that some flow's path crosses.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub link: LinkId,
+    configured: Rate,
+    pub holder: Option<HolderId>,
+    view: LinkView,
+    view_slot: Slot,
+    /// Slots between the view and now.
+    pub shift: usize,
+    cross: [Rate; CROSS_SLOTS],
+    seen: BTreeMap<JobId, Seen>,
+}
+
+/// All links, by index in order of first use.
+#[derive(Debug)]
+pub(super) struct Links {
+    all: Vec<Link>,
+    index: BTreeMap<LinkId, usize>,
+    holders: BTreeMap<HolderId, HolderView>,
+    ingress: Option<Hop>,
+    ingress_cross: [Rate; CROSS_SLOTS],
+}
+
+impl Link {
+    /// The link's payload rate: the holder's word, else the configured one.
+    pub fn capacity(&self) -> Rate {
+        match (self.view.capacity, self.configured) {
+            (Rate::ZERO, configured) => configured,
+            (told, Rate::ZERO) => told,
+            (told, configured) => told.min(configured),
+        }
+    }
+    /// Unmanaged traffic: the measured peak here, or the holder's word.
+    pub fn cross(&self) -> Rate {
+        self.cross.iter().copied().fold(self.view.cross, Rate::max)
+    }
+    pub fn load(&self) -> &[Rate] {
+        &self.view.load
+    }
+    pub fn view(&self) -> &LinkView {
+        &self.view
+    }
+    /// What managed flows may use. Elastic unmanaged traffic takes only what it is left, so what it took is doubled,
+    /// up to the equal share it would have among `active` managed flows: then it can grow to that share in a few slots.
+    pub fn usable(&self, active: u64, reserve: f64) -> Rate {
+        let capacity = self.capacity();
+        let cross = self.cross();
+        let left_free = if cross.ratio_of(capacity) <= CROSS_NOISE {
+            Rate::ZERO
+        } else {
+            cross.max(cross.times(2.0).min(capacity.share(active + 1)))
+        };
+        capacity.times(1.0 - reserve).min(capacity.minus(left_free))
+    }
+}
+
+impl Links {
+    pub fn new(config: &HostConfig) -> Links {
+        let mut links = Links {
+            all: Vec::new(),
+            index: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            ingress: config.ingress,
+            ingress_cross: [Rate::ZERO; CROSS_SLOTS],
+        };
+        if let Some(hop) = &config.ingress {
+            links.adopt(hop);
+        }
+        links
+    }
+
+    /// The index of a hop's link, made if it is new.
+    pub fn adopt(&mut self, hop: &Hop) -> usize {
+        if let Some(&known) = self.index.get(&hop.link) {
+            self.all[known].configured = hop.capacity;
+            return known;
+        }
+        if self.all.len() >= MOST_LINKS {
+            return self.all.len() - 1;
+        }
+        if let Some(holder) = hop.holder {
+            self.holders.entry(holder).or_default();
+        }
+        self.all.push(Link {
+            link: hop.link,
+            configured: hop.capacity,
+            holder: hop.holder,
+            view: LinkView::default(),
+            view_slot: Slot::default(),
+            shift: 0,
+            cross: [Rate::ZERO; CROSS_SLOTS],
+            seen: BTreeMap::new(),
+        });
+        self.index.insert(hop.link, self.all.len() - 1);
+        self.all.len() - 1
+    }
+
+    pub fn get(&self, index: usize) -> &Link {
+        &self.all[index]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.all.iter()
+    }
+
+    pub fn holders(&self) -> impl Iterator<Item = (HolderId, ViewState)> + '_ {
+        self.holders.iter().map(|(id, view)| (*id, view.state))
+    }
+
+    /// How much the view of this link counts: 1 in full, 0 not at all; and whether it is fresh.
+    pub fn trust(&self, index: usize) -> (f64, bool) {
+        match self.all[index].holder.and_then(|holder| self.holders.get(&holder)) {
+            None => (1.0, true),
+            Some(view) => (view.trust, view.state == ViewState::Fresh),
+        }
+    }
+
+    /// The floor of a flow on this path: the larger of the configured rate and ratio, at most a tenth of the bottleneck.
+    pub fn floor(&self, path: &[usize], config: &HostConfig) -> Rate {
+        let bottleneck = path.iter().map(|&l| self.all[l].capacity()).min().unwrap_or(Rate::ZERO);
+        config.floor.max(bottleneck.times(config.floor_ratio)).min(bottleneck.share(10)).max(Rate(1))
+    }
+
+    /// Links only this host sends on, with what managed flows may use.
+    pub fn own_usable(&self, reserve: f64) -> Vec<(usize, Rate)> {
+        let own = self.all.iter().enumerate().filter(|(_, link)| link.holder.is_none());
+        own.map(|(index, link)| (index, link.usable(1, reserve))).collect()
+    }
+
+    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) {
+        let Some(state) = self.holders.get_mut(&holder) else { return };
+        let first = state.heard.is_none();
+        state.heard = Some(now.mono);
+        state.warm = warm;
+        if !warm && !first {
+            return; // A restarted holder's table is not full yet: what it said before its restart is worth more.
+        }
+        for mut view in views {
+            let Some(&index) = self.index.get(&view.link) else { continue };
+            let link = &mut self.all[index];
+            if link.holder != Some(holder) {
+                continue;
+            }
+            view.flows.truncate(LinkView::MOST_FLOWS);
+            view.flows.sort_by_key(|promise| (promise.rank(), promise.flow));
+            link.view = view;
+            link.view_slot = slot;
+            link.shift = 0;
+            link.remember_jobs(now);
+        }
+    }
+
+    pub fn measured(&mut self, id: LinkId, total: Rate, managed: Rate) {
+        let cross = total.minus(managed);
+        if self.ingress.is_some_and(|hop| hop.link == id) {
+            self.ingress_cross[0] = self.ingress_cross[0].max(cross);
+        } else if let Some(&index) = self.index.get(&id) {
+            let peak = &mut self.all[index].cross[0];
+            *peak = (*peak).max(cross);
+        }
+    }
+
+    /// Unmanaged traffic measured on the own ingress, to be told to its holder.
+    pub fn measured_ingress(&self) -> Option<(LinkId, HolderId, Rate)> {
+        let hop = self.ingress?;
+        Some((hop.link, hop.holder?, self.ingress_cross.iter().copied().max()?))
+    }
+
+    pub fn ingress(&self) -> Option<&Link> {
+        self.ingress.and_then(|hop| self.index.get(&hop.link)).map(|&index| &self.all[index])
+    }
+
+    pub fn capacity_changed(&mut self, id: LinkId, capacity: Rate) {
+        if let Some(&index) = self.index.get(&id) {
+            self.all[index].configured = capacity;
+        }
+    }
+
+    pub fn slot_edge(&mut self) {
+        let later = |peaks: &mut [Rate; CROSS_SLOTS]| {
+            peaks.rotate_right(1);
+            peaks[0] = Rate::ZERO;
+        };
+        self.all.iter_mut().for_each(|link| later(&mut link.cross));
+        later(&mut self.ingress_cross);
+    }
+
+    /// Moves every view's state to now.
+    pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) {
+        for view in self.holders.values_mut() {
+            let age = view.heard.map(|heard| now.mono.minus(heard).as_secs_f64() / slot.as_secs_f64());
+            let (hold, horizon) = (f64::from(config.stale_slots), config.horizon as f64);
+            (view.state, view.trust) = match age {
+                None => (ViewState::Local, 0.0),
+                Some(_) if trust == ClockTrust::Untrusted => (ViewState::Local, 0.0),
+                // Half a slot of slack: the answer to a slot's announcement is a little more than a slot old at most.
+                Some(age) if age <= 1.5 && view.warm => (ViewState::Fresh, 1.0),
+                Some(age) if age <= hold.max(1.5) => (ViewState::Holding, 1.0),
+                Some(age) if age <= horizon => {
+                    (ViewState::Decaying, 1.0 - (age - hold) / (horizon - hold).max(1.0))
+                }
+                Some(_) => (ViewState::Local, 0.0),
+            };
+        }
+        for link in &mut self.all {
+            link.shift = usize::try_from(now.slot.since(link.view_slot)).unwrap_or(0).min(config.horizon);
+        }
+    }
+
+    /// Notes a job's round on a link of this host, for the density.
+    pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, t0: Nanos, time: Nanos, period: Nanos) {
+        let seen = &mut self.all[index].seen;
+        if seen.len() < MOST_SEEN || seen.contains_key(&job) {
+            seen.insert(job, Seen { t0, period, time, at: now.mono });
+        }
+    }
+
+    /// D of a link: how much of it the rounds of all jobs seen there fill, Σ (round's time on the link / period).
+    pub fn density(&self, index: usize) -> f64 {
+        let known = self.all[index].seen.values().filter(|s| s.period > Nanos::ZERO);
+        known.map(|s| s.time.0 as f64 / s.period.0 as f64).sum()
+    }
+
+    /// Forgets jobs that were not seen for ten of their periods.
+    pub fn forget_jobs(&mut self, now: Now) {
+        let patience = |seen: &Seen| seen.period.times(10).max(Nanos::from_millis(10_000));
+        for link in &mut self.all {
+            link.seen.retain(|_, seen| now.mono.minus(seen.at) <= patience(seen));
+        }
+    }
+}
+
+impl Link {
+    /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how often it comes.
+    fn remember_jobs(&mut self, now: Now) {
+        let capacity = self.capacity();
+        let mut rounds: Vec<(JobId, Nanos, Bytes)> = Vec::new();
+        for promise in &self.view.flows {
+            match rounds.iter_mut().find(|(job, ..)| *job == promise.job) {
+                Some((_, t0, bytes)) => (*t0, *bytes) = ((*t0).max(promise.t0), bytes.plus(promise.demand)),
+                None => rounds.push((promise.job, promise.t0, promise.demand)),
+            }
+        }
+        for (job, t0, bytes) in rounds {
+            let room = self.seen.len() < MOST_SEEN;
+            let time = bytes.at(capacity);
+            match self.seen.get_mut(&job) {
+                Some(known) => {
+                    if t0 > known.t0 {
+                        known.period = t0.minus(known.t0);
+                        known.t0 = t0;
+                    }
+                    (known.time, known.at) = (time, now.mono);
+                }
+                None if room => {
+                    self.seen.insert(job, Seen { t0, period: Nanos::ZERO, time, at: now.mono });
+                }
+                None => {}
+            }
+        }
+    }
+}

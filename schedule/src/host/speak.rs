@@ -1,0 +1,203 @@
+//! When to announce what to whom: at once when something changed that others plan by, and once per slot for the lease.
+
+use std::collections::BTreeMap;
+
+use super::Host;
+use crate::event::{Action, Now};
+use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
+use crate::units::{BootId, Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
+
+/// A rate is announced again when it moved by this part of the bottleneck.
+const RATE_HYSTERESIS: f64 = 0.01;
+/// A holder whose boot id changed this often within [`BOOT_WINDOW`] is ignored for as long.
+const MOST_BOOTS: u32 = 4;
+const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
+
+/// What was last said to one holder.
+#[derive(Debug, Default)]
+struct Said {
+    seq: u64,
+    /// The slot of the last repetition.
+    repeated: Option<Slot>,
+    at: Nanos,
+    /// Something worth saying waits for the gap to pass.
+    pending: bool,
+    flows: Vec<(FlowId, Rate, Rate)>,
+    jobs: Vec<(JobId, bool, Nanos, Rate)>,
+    lost: bool,
+    boot: Option<BootId>,
+    boots: u32,
+    boots_since: Nanos,
+    heard: Nanos,
+}
+
+/// What was said to whom.
+#[derive(Debug, Default)]
+pub(super) struct Speaker {
+    holders: BTreeMap<HolderId, Said>,
+    status_seq: u64,
+    now: Nanos,
+}
+
+impl Speaker {
+    pub fn lost(&mut self, holder: HolderId) {
+        self.holders.entry(holder).or_default().lost = true;
+    }
+
+    pub fn back(&mut self, holder: HolderId) {
+        let said = self.holders.entry(holder).or_default();
+        said.lost = false;
+        said.repeated = None; // A new connection: say everything at the next chance.
+    }
+
+    /// Whether to believe this feedback: a holder that keeps changing its boot id is broken or hostile.
+    pub fn accept(&mut self, holder: HolderId, feedback: &Feedback) -> bool {
+        let now = self.now;
+        let said = self.holders.entry(holder).or_default();
+        if now.minus(said.boots_since) > BOOT_WINDOW {
+            (said.boots, said.boots_since) = (0, now);
+        }
+        if said.boot.is_some_and(|boot| boot != feedback.boot) {
+            said.boots += 1;
+            said.repeated = None;
+        }
+        said.boot = Some(feedback.boot);
+        said.heard = now;
+        said.boots < MOST_BOOTS
+    }
+}
+
+impl Host {
+    pub(super) fn speak(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.speaker.now = now.mono;
+        let holders: Vec<HolderId> = self.links.holders().map(|(holder, _)| holder).collect();
+        for holder in holders {
+            let flows = self.promises(holder);
+            let jobs = self.job_marks();
+            let changed = self.changed(holder, &flows, &jobs);
+            let said = self.speaker.holders.entry(holder).or_default();
+            let due = said.repeated != Some(now.slot) && now.into_slot >= self.config.phase
+                || said.repeated.is_some_and(|slot| now.slot.since(slot) > 1);
+            said.pending |= changed;
+            let gap_over = now.mono.minus(said.at) >= self.config.announce_gap;
+            if said.lost || !(due || said.pending && gap_over && self.config.events) {
+                continue;
+            }
+            if due {
+                said.repeated = Some(now.slot);
+            }
+            said.pending = false;
+            said.at = now.mono;
+            said.seq += 1;
+            said.flows = flows.iter().map(|p| (p.flow, p.rate(0), p.offer)).collect();
+            said.jobs.clone_from(&jobs);
+            let seq = said.seq;
+            let announcement = Announcement {
+                host: self.config.host,
+                boot: self.config.boot,
+                seq,
+                slot: now.slot,
+                flows,
+                jobs: self.statuses(),
+                watch: self.watched(holder),
+                measured: self.measured_for(holder),
+            };
+            actions.push(Action::Announce { holder, announcement });
+        }
+    }
+
+    /// Every flow with demand that crosses a link of this holder.
+    fn promises(&self, holder: HolderId) -> Vec<FlowPromise> {
+        let mut promises = Vec::new();
+        for flow in self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released) {
+            let held = |&&l: &&usize| self.links.get(l).holder == Some(holder);
+            let links: Vec<LinkId> = flow.path.iter().filter(held).map(|&l| self.links.get(l).link).collect();
+            let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
+            if links.is_empty() {
+                continue;
+            }
+            promises.push(FlowPromise {
+                flow: flow.spec.flow,
+                job: flow.spec.job,
+                promoted: job.promoted(),
+                key: job.key(),
+                t0: job.stamp(),
+                offer: flow.offer,
+                rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },
+                demand: flow.demand,
+                delivered: flow.delivered.min(flow.demand),
+                links,
+            });
+        }
+        promises
+    }
+
+    /// What others' plans depend on, per job: promotion, key, least offer.
+    fn job_marks(&self) -> Vec<(JobId, bool, Nanos, Rate)> {
+        let marks = self.jobs.values().map(|job| (job.id, job.promoted(), job.own_status(Rate::MAX).key, self.least_offer(job.id)));
+        marks.collect()
+    }
+
+    fn least_offer(&self, job: JobId) -> Rate {
+        let active = self.flows.values().filter(|f| f.spec.job == job && f.remaining() > Bytes::ZERO && !f.released);
+        active.map(|f| f.offer).min().unwrap_or(Rate::MAX)
+    }
+
+    fn changed(&self, holder: HolderId, flows: &[FlowPromise], jobs: &[(JobId, bool, Nanos, Rate)]) -> bool {
+        let Some(said) = self.speaker.holders.get(&holder) else { return true };
+        let moved = |was: Rate, is: Rate| {
+            let least = self.bottleneck(flows).times(RATE_HYSTERESIS);
+            was.0.abs_diff(is.0) > least.0.max(1)
+        };
+        said.flows.len() != flows.len()
+            || said.jobs.len() != jobs.len()
+            || said.flows.iter().zip(flows).any(|(was, is)| {
+                was.0 != is.flow || moved(was.1, is.rate(0)) || moved(was.2.min(is.offer.times(2.0)), is.offer)
+            })
+            || said.jobs.iter().zip(jobs).any(|(was, is)| {
+                (was.0, was.1, was.2) != (is.0, is.1, is.2)
+                    || (was.3 == Rate::MAX) != (is.3 == Rate::MAX)
+                    || is.3 != Rate::MAX && moved(was.3, is.3)
+            })
+    }
+
+    fn bottleneck(&self, flows: &[FlowPromise]) -> Rate {
+        let paths = flows.iter().filter_map(|p| self.flows.get(&p.flow)).flat_map(|f| &f.path);
+        paths.map(|&l| self.links.get(l).capacity()).min().unwrap_or(Rate::ZERO)
+    }
+
+    /// This host's own status of each job, and the news of others that it relays.
+    fn statuses(&mut self) -> Vec<JobStatus> {
+        let mut statuses = Vec::new();
+        for job in self.jobs.values() {
+            self.speaker.status_seq += 1;
+            let active = self.flows.values().filter(|f| f.spec.job == job.id && f.remaining() > Bytes::ZERO && !f.released);
+            let offer = active.map(|f| f.offer).min().unwrap_or(Rate::MAX);
+            statuses.push(JobStatus {
+                origin: self.config.host,
+                boot: self.config.boot,
+                seq: self.speaker.status_seq,
+                ..job.own_status(offer)
+            });
+            if self.config.relay {
+                statuses.extend(job.relayed().cloned());
+            }
+        }
+        statuses
+    }
+
+    fn watched(&self, holder: HolderId) -> Vec<LinkId> {
+        let used = |link: LinkId| {
+            self.flows.values().any(|f| f.path.iter().any(|&l| self.links.get(l).link == link))
+                || self.links.ingress().is_some_and(|ingress| ingress.link == link)
+        };
+        self.links.iter().filter(|l| l.holder == Some(holder) && used(l.link)).map(|l| l.link).collect()
+    }
+
+    fn measured_for(&self, holder: HolderId) -> Vec<(LinkId, Rate)> {
+        match self.links.measured_ingress() {
+            Some((link, keeper, rate)) if keeper == holder => vec![(link, rate)],
+            _ => Vec::new(),
+        }
+    }
+}
