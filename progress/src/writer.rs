@@ -1,0 +1,394 @@
+//! The job's side of a page: create it once, then relaxed atomic adds.
+//!
+//! Counters may be touched by any thread at any time. The iteration and the peers are groups of fields that belong
+//! together; each is written under a mutex of this process and a sequence number that is odd while it is being
+//! written, so that a reader in another process notices. A forked child writes nothing: it does not hold the lock.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::ident::{Ident, State};
+use crate::layout::{self, PAGE_BYTES, PEER_CAP, RawPage, at};
+use crate::sys;
+use crate::view::Peer;
+
+/// The front door: [`Page::create`].
+#[derive(Debug)]
+pub struct Page;
+
+/// A peer entry of one page; only good for the writer that returned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerSlot(usize);
+
+impl PeerSlot {
+    /// The entry's index in the page.
+    pub(crate) fn index(self) -> usize {
+        self.0
+    }
+    /// The entry with this index, if a page has so many.
+    pub(crate) fn from_index(index: usize) -> Option<PeerSlot> {
+        (index < PEER_CAP).then_some(PeerSlot(index))
+    }
+}
+
+/// A page of this process. Dropping it marks it finished and removes the file.
+#[derive(Debug)]
+pub struct Writer {
+    raw: NonNull<RawPage>,
+    dir: OwnedFd,
+    name: CString,
+    pid: i32,
+    /// Keeps the lock: classic locks go when any descriptor of the file is closed, so this is the only one.
+    _file: File,
+    iteration: Mutex<()>,
+    peers: Mutex<usize>,
+}
+
+// SAFETY: the mapping lives as long as the writer and is only touched through atomics.
+unsafe impl Send for Writer {}
+// SAFETY: as above; groups of fields are guarded by mutexes.
+unsafe impl Sync for Writer {}
+
+impl Page {
+    /// Creates a page in `dir`; `None` for whatever reason (no directory, no space, no permission): a job never
+    /// learns that Sluice is absent. [`Writer::create`] tells the reason.
+    pub fn create(dir: &Path, ident: Ident) -> Option<Writer> {
+        Writer::create(dir, &ident).ok()
+    }
+}
+
+impl Writer {
+    /// Creates a page: a temporary file is locked and filled, then renamed to its final name.
+    ///
+    /// # Errors
+    /// The directory is absent, not writable or full, or the file system knows no locks.
+    pub fn create(dir: &Path, ident: &Ident) -> io::Result<Writer> {
+        sys::watch_forks();
+        let path = CString::new(dir.as_os_str().as_bytes())?;
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: `path` is NUL-terminated; the descriptor is owned from here on.
+        let dir = unsafe { OwnedFd::from_raw_fd(sys::check(libc::open(path.as_ptr(), flags))?) };
+        let start = sys::start_ticks("self").unwrap_or(0);
+        let page = encode(ident, start);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+        // Names collide only between containers that share the directory: a few tries are plenty.
+        for _ in 0..8 {
+            let n = COUNT.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: geteuid and getpid have no preconditions.
+            let (uid, pid) = unsafe { (libc::geteuid(), libc::getpid()) };
+            let stem = format!("{uid}.{pid}.{start}.{}.{n}", ident.source.raw());
+            match create_named(&dir, &stem, &page) {
+                Ok((file, name)) => return Writer::map(dir, name, file),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    fn map(dir: OwnedFd, name: CString, file: File) -> io::Result<Writer> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh shared mapping of a file of PAGE_BYTES bytes that this process has just created.
+        let raw =
+            unsafe { libc::mmap(std::ptr::null_mut(), PAGE_BYTES, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let raw = if raw == libc::MAP_FAILED { None } else { NonNull::new(raw.cast::<RawPage>()) };
+        let Some(raw) = raw else {
+            let error = io::Error::last_os_error();
+            unlink(&dir, &name);
+            return Err(error);
+        };
+        let pid = sys::current_pid();
+        Ok(Writer { raw, dir, name, pid, _file: file, iteration: Mutex::new(()), peers: Mutex::new(0) })
+    }
+
+    /// The page, unless this process is a forked child of the one that created it.
+    fn page(&self) -> Option<&RawPage> {
+        // SAFETY: the mapping is valid until drop, page-aligned, and all later writes go through atomics.
+        (sys::current_pid() == self.pid).then(|| unsafe { self.raw.as_ref() })
+    }
+
+    /// Does this process still publish? False in a forked child.
+    pub fn is_own(&self) -> bool {
+        sys::current_pid() == self.pid
+    }
+
+    /// The file's name in its directory.
+    pub fn file_name(&self) -> &str {
+        self.name.to_str().unwrap_or_default()
+    }
+
+    /// A new iteration (round) begins: what is enqueued from here on belongs to it.
+    pub fn iteration(&self) {
+        let Some(page) = self.page() else { return };
+        let Ok(_guard) = self.iteration.lock() else { return };
+        let now = sys::monotonic_ns();
+        let seq = page.iter_seq.load(Ordering::Relaxed) | 1;
+        page.iter_seq.store(seq, Ordering::Relaxed);
+        fence(Ordering::Release);
+        page.iter.fetch_add(1, Ordering::Relaxed);
+        page.iter_base_bytes.store(page.enq_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        page.iter_start_ns.store(now, Ordering::Relaxed);
+        page.iter_seq.store(seq.wrapping_add(1), Ordering::Release);
+        page.heartbeat_ns.store(now, Ordering::Relaxed);
+    }
+
+    /// `bytes` of tensors were queued; `wire_bytes` of them (after the algorithm's factor) will leave this rank.
+    pub fn enqueue(&self, bytes: u64, wire_bytes: u64) {
+        let Some(page) = self.page() else { return };
+        let now = sys::monotonic_ns();
+        page.enq_bytes.fetch_add(bytes, Ordering::Relaxed);
+        page.enq_ops.fetch_add(1, Ordering::Relaxed);
+        page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
+        page.last_enq_ns.store(now, Ordering::Relaxed);
+        page.heartbeat_ns.store(now, Ordering::Relaxed);
+        // A process already on the wire stays there.
+        let queued = |state| (state < State::Enqueued.raw()).then_some(State::Enqueued.raw());
+        let _ = page.state.fetch_update(Ordering::Release, Ordering::Relaxed, queued);
+    }
+
+    /// A network operation begins.
+    pub fn net_begin(&self) {
+        let Some(page) = self.page() else { return };
+        let now = sys::monotonic_ns();
+        if page.inflight.fetch_add(1, Ordering::Relaxed) == 0 {
+            page.phase_seq.fetch_add(1, Ordering::Relaxed);
+            page.phase_begin_ns.store(now, Ordering::Relaxed);
+        }
+        page.last_net_ns.store(now, Ordering::Relaxed);
+        page.heartbeat_ns.store(now, Ordering::Relaxed);
+        page.state.store(State::OnWire.raw(), Ordering::Release);
+    }
+
+    /// A network operation ends; with the last one the network phase is over.
+    pub fn net_end(&self) {
+        let Some(page) = self.page() else { return };
+        let now = sys::monotonic_ns();
+        let one_less = |n: u64| n.checked_sub(1);
+        let before = page.inflight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        page.last_net_ns.store(now, Ordering::Relaxed);
+        page.heartbeat_ns.store(now, Ordering::Relaxed);
+        match before {
+            Ok(1) => {
+                page.phase_end_ns.store(now, Ordering::Relaxed);
+                page.state.store(State::Compute.raw(), Ordering::Release);
+            }
+            Ok(_) => {}
+            Err(_) => drop(page.errors.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// `bytes` were handed to sockets.
+    pub fn sent(&self, bytes: u64) {
+        let Some(page) = self.page() else { return };
+        page.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// `bytes` were taken from sockets.
+    pub fn received(&self, bytes: u64) {
+        let Some(page) = self.page() else { return };
+        page.rx_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What the process does now, where the library does not see it from the other calls.
+    pub fn state(&self, state: State) {
+        let Some(page) = self.page() else { return };
+        page.heartbeat_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
+        page.state.store(state.raw(), Ordering::Release);
+    }
+
+    /// Neighbours in the ring.
+    pub fn ring(&self, prev: u32, next: u32) {
+        self.topology(|page, _| {
+            page.ring_prev.store(prev, Ordering::Relaxed);
+            page.ring_next.store(next, Ordering::Relaxed);
+        });
+    }
+
+    /// Publishes a connection; `None` when all 56 entries are taken (a feature bit then says that there are more).
+    pub fn peer(&self, peer: &Peer) -> Option<PeerSlot> {
+        self.topology(|page, count| {
+            if *count >= PEER_CAP {
+                page.feature_bits.fetch_or(layout::FEATURE_MORE_PEERS, Ordering::Relaxed);
+                return None;
+            }
+            let index = *count;
+            let entry = page.peers.get(index)?;
+            let relaxed = Ordering::Relaxed;
+            entry.rank.store(peer.rank.unwrap_or(layout::NO_RANK), relaxed);
+            let family = if peer.local.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u32;
+            entry.family_kind.store(family | u32::from(peer.kind.raw()) << 16, relaxed);
+            entry.ports.store(u32::from(peer.local.port()) | u32::from(peer.remote.port()) << 16, relaxed);
+            for (words, address) in [(&entry.laddr, peer.local), (&entry.raddr, peer.remote)] {
+                let (low, high) = words_of(address);
+                words[0].store(low, relaxed);
+                words[1].store(high, relaxed);
+            }
+            entry.cookie.store(peer.cookie, relaxed);
+            entry.tx_bytes.store(peer.tx_bytes, relaxed);
+            entry.flags.store(layout::PEER_USED, relaxed);
+            *count += 1;
+            page.npeers.store(*count as u32, relaxed);
+            Some(PeerSlot(index))
+        })
+        .flatten()
+    }
+
+    /// `bytes` were handed to the socket of this peer (also counted by [`Writer::sent`] if the caller does).
+    pub fn peer_sent(&self, peer: PeerSlot, bytes: u64) {
+        let Some(entry) = self.page().and_then(|page| page.peers.get(peer.0)) else { return };
+        entry.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The connection is closed; its entry stays, marked as not in use.
+    pub fn peer_gone(&self, peer: PeerSlot) {
+        self.topology(|page, _| {
+            if let Some(entry) = page.peers.get(peer.0) {
+                entry.flags.store(0, Ordering::Relaxed);
+            }
+        });
+    }
+
+    fn topology<T>(&self, change: impl FnOnce(&RawPage, &mut usize) -> T) -> Option<T> {
+        let page = self.page()?;
+        let mut count = self.peers.lock().ok()?;
+        let seq = page.topo_seq.load(Ordering::Relaxed) | 1;
+        page.topo_seq.store(seq, Ordering::Relaxed);
+        fence(Ordering::Release);
+        let result = change(page, &mut count);
+        page.topo_seq.store(seq.wrapping_add(1), Ordering::Release);
+        Some(result)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(page) = self.page() {
+            page.state.store(State::Finished.raw(), Ordering::Release);
+            unlink(&self.dir, &self.name);
+        }
+        // SAFETY: the mapping was made in `map` with this size and is not used after this.
+        unsafe { libc::munmap(self.raw.as_ptr().cast(), PAGE_BYTES) };
+    }
+}
+
+/// Creates `<stem>.tmp`, locks and fills it, and renames it to `<stem>.sp1` unless that exists.
+fn create_named(dir: &OwnedFd, stem: &str, page: &[u8; PAGE_BYTES]) -> io::Result<(File, CString)> {
+    let temporary = CString::new(format!("{stem}.tmp"))?;
+    let name = CString::new(format!("{stem}.{}", layout::EXTENSION))?;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the name is NUL-terminated, the directory descriptor is open; the new descriptor is owned here.
+    let file = unsafe {
+        let fd = sys::check(libc::openat(dir.as_raw_fd(), temporary.as_ptr(), flags, 0o600))?;
+        File::from_raw_fd(fd)
+    };
+    let filled = fill(dir, &file, page).and_then(|()| rename(dir.as_raw_fd(), &temporary, &name));
+    match filled {
+        Ok(()) => Ok((file, name)),
+        Err(error) => {
+            unlink(dir, &temporary);
+            Err(error)
+        }
+    }
+}
+
+fn fill(dir: &OwnedFd, file: &File, page: &[u8; PAGE_BYTES]) -> io::Result<()> {
+    sys::lock_byte0(file.as_raw_fd())?;
+    // Written, not only mapped: a full file system must fail here and not by a signal at the first store.
+    file.write_all_at(page, 0)?;
+    // A setgid directory means: its group (the daemon's) reads.
+    let of_dir = File::from(dir.try_clone()?).metadata()?;
+    if of_dir.mode() & libc::S_ISGID != 0 && file.metadata()?.gid() == of_dir.gid() {
+        // SAFETY: the descriptor is open.
+        sys::check(unsafe { libc::fchmod(file.as_raw_fd(), 0o640) })?;
+    }
+    Ok(())
+}
+
+fn rename(dir: RawFd, from: &CString, to: &CString) -> io::Result<()> {
+    // SAFETY: both names are NUL-terminated. By number: old C libraries have no wrapper.
+    let result =
+        unsafe { libc::syscall(libc::SYS_renameat2, dir, from.as_ptr(), dir, to.as_ptr(), libc::RENAME_NOREPLACE) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn unlink(dir: &OwnedFd, name: &CString) {
+    // SAFETY: the name is NUL-terminated, the directory descriptor is open.
+    unsafe { libc::unlinkat(dir.as_raw_fd(), name.as_ptr(), 0) };
+}
+
+/// The two words of a mapped address, in memory order.
+fn words_of(address: SocketAddr) -> (u64, u64) {
+    let octets = match address.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    let word = |from: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&octets[from..from + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    (word(0), word(8))
+}
+
+/// The page as it is before its first event.
+fn encode(ident: &Ident, start: u64) -> [u8; PAGE_BYTES] {
+    let mut page = [0_u8; PAGE_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    put(at::MAGIC, &layout::MAGIC);
+    put(at::ABI_MAJOR, &layout::MAJOR.to_le_bytes());
+    put(at::ABI_MINOR, &layout::MINOR.to_le_bytes());
+    put(at::SEG_BYTES, &(PAGE_BYTES as u32).to_le_bytes());
+    put(at::PEERS_OFF, &(at::PEERS as u32).to_le_bytes());
+    put(at::PEER_BYTES, &(layout::PEER_BYTES as u16).to_le_bytes());
+    put(at::PEER_CAP, &(PEER_CAP as u16).to_le_bytes());
+    let now = sys::monotonic_ns();
+    // SAFETY: getpid and geteuid have no preconditions.
+    let (pid, uid) = unsafe { (libc::getpid() as u32, libc::geteuid()) };
+    for (at, value) in [
+        (at::CREATED_NS, now),
+        (at::HEARTBEAT_NS, now),
+        (at::BOOT_ID, sys::boot_id()),
+        (at::PID_START, start),
+        (at::COMM_ID, ident.comm_id),
+        (at::HINT_ITER_BYTES, ident.hint_iter_bytes),
+        (at::HINT_COMPUTE_NS, ident.hint_compute_ns),
+        (at::FEATURE_BITS, if sys::host_monotonic() { layout::FEATURE_HOST_MONOTONIC } else { 0 }),
+    ] {
+        put(at, &value.to_le_bytes());
+    }
+    for (at, value) in [
+        (at::PID, pid),
+        (at::PID_NS, sys::pid_namespace()),
+        (at::UID, uid),
+        (at::SOURCE, ident.source.raw()),
+        (at::RANK, ident.rank),
+        (at::NRANKS, ident.nranks),
+        (at::NNODES, ident.nnodes),
+        (at::LOCAL_RANK, ident.local_rank),
+        (at::PATTERN, ident.pattern.raw()),
+        (at::ROLE, ident.role.raw()),
+        (at::RING_PREV, layout::NO_RANK),
+        (at::RING_NEXT, layout::NO_RANK),
+    ] {
+        put(at, &value.to_le_bytes());
+    }
+    put(at::JOB_ID, cut(&ident.job_id, layout::JOB_ID_BYTES));
+    put(at::PRODUCER, cut(&ident.producer, layout::PRODUCER_BYTES));
+    page
+}
+
+/// At most `most` bytes of a text, never half a character.
+fn cut(text: &str, most: usize) -> &[u8] {
+    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    text.as_bytes().get(..end).unwrap_or_default()
+}
