@@ -113,8 +113,11 @@ impl Writer {
 
     /// The page, unless this process is a forked child of the one that created it.
     fn page(&self) -> Option<&RawPage> {
+        if !self.is_own() {
+            return None;
+        }
         // SAFETY: the mapping is valid until drop, page-aligned, and all later writes go through atomics.
-        (sys::current_pid() == self.pid).then(|| unsafe { self.raw.as_ref() })
+        Some(unsafe { self.raw.as_ref() })
     }
 
     /// Does this process still publish? False in a forked child.
