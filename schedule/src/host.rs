@@ -199,6 +199,7 @@ impl Host {
             flow.slot_edge(self.config.history_slots);
         }
         self.links.slot_edge();
+        self.measure_density(now);
         for job in self.jobs.values_mut() {
             job.forget_old(now, self.config.slot);
         }
@@ -274,8 +275,11 @@ impl Host {
         for (i, (id, plan)) in self.scene_flows.iter().zip(planned).enumerate() {
             let Some(flow) = self.flows.get_mut(id) else { continue };
             let scene = &self.scene.flows[i];
-            let fresh = scene.links.iter().all(|&l| self.scene.links[l].fresh);
-            let limit = flow.step_limit(fresh, self.config.max_step_up, scene.floor);
+            let links = || scene.links.iter().map(|&l| &self.scene.links[l]);
+            let fresh = links().all(|link| link.fresh);
+            let share = links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
+            let limit = flow.step_limit(fresh, self.config.max_step_up, share);
+            flow.floor = scene.floor;
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate.min(limit);
@@ -285,9 +289,7 @@ impl Host {
             }
         }
         for job in self.jobs.values_mut() {
-            let id = job.id;
-            let orders = self.flows.values().filter(|f| f.spec.job == id && f.remaining() > Bytes::ZERO);
-            job.account(now, orders.map(|f| (f.why, f.order, f.floor)));
+            job.account(now, &self.scene, &self.scene_flows, &self.flows);
         }
     }
 
@@ -341,3 +343,6 @@ impl Host {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,6 @@ mod srpt_p;
 pub mod primal_dual;
 
 use crate::event::Now;
-use crate::message::FlowPromise;
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 
 pub use fair::Fair;
@@ -74,6 +73,15 @@ impl Why {
 /// The total order of rounds: promoted rounds first by age, then least remaining first, ties by job id.
 pub type Rank = (bool, Nanos, JobId);
 
+/// Another host's promise on a link, as far as a plan needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Other {
+    /// The round's place in the order.
+    pub rank: Rank,
+    /// Promised for now.
+    pub rate: Rate,
+}
+
 /// One link that this host's flows cross.
 #[derive(Clone, Debug, Default)]
 pub struct LinkScene {
@@ -82,11 +90,9 @@ pub struct LinkScene {
     /// Only this host sends there.
     pub own: bool,
     /// Other hosts' promises there, best rank first.
-    pub others: Vec<FlowPromise>,
+    pub others: Vec<Other>,
     /// Other hosts' load per slot, from the current slot on.
     pub load: Vec<Rate>,
-    /// Slots by which `others` is older than the current slot.
-    pub shift: usize,
     /// 1: the view counts in full; 0: nothing is known of others. Between: the view decays.
     pub trust: f64,
     /// Heard at most a slot ago: rates may be raised at once.

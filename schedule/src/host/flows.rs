@@ -90,15 +90,14 @@ impl Flow {
         self.history.iter().copied().max().unwrap_or(Rate::ZERO).max(self.best_in_slot)
     }
 
-    /// How high the order may go now. A fresh view may raise it at once; otherwise `max_step_up` per slot.
-    pub fn step_limit(&mut self, fresh: bool, max_step_up: f64, floor: Rate) -> Rate {
-        self.floor = floor;
+    /// How high the order may go now. A fresh view may raise it at once; otherwise `max_step_up` per slot from what the
+    /// flow had or delivered, but never less than an equal `share` of its path: a missing switch must not cost more.
+    pub fn step_limit(&mut self, fresh: bool, max_step_up: f64, share: Rate) -> Rate {
         if fresh {
             self.adopted = false;
             return Rate::MAX;
         }
-        let base = if self.step_base > Rate::ZERO { self.step_base } else { self.best() };
-        if base == Rate::ZERO { Rate::MAX } else { base.max(floor).times(max_step_up) }
+        self.step_base.max(self.best()).times(max_step_up).max(share)
     }
 
     pub fn status(&self) -> FlowStatus<'_> {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::JobReport;
+use super::{Flow, JobReport};
 use crate::event::{Now, Pattern};
 use crate::message::JobStatus;
-use crate::policy::{Rank, Why};
-use crate::units::{HostId, JobId, Nanos, Rate};
+use crate::policy::{Rank, Scene, Why};
+use crate::units::{Bytes, FlowId, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
 const MOST_HOSTS: usize = 4096;
@@ -15,11 +15,26 @@ const KEY_HYSTERESIS: f64 = 0.25;
 /// Weight of the newest period in the running average.
 const PERIOD_WEIGHT: f64 = 0.25;
 
+/// A job's bytes on one link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// Index into the host's links.
+    pub link: usize,
+    /// Of the round, still to deliver.
+    pub left: Bytes,
+    /// Of the round in all.
+    pub whole: Bytes,
+}
+
 /// One job with flows on this host.
 #[derive(Debug)]
 pub(super) struct Job {
     pub id: JobId,
     pub pattern: Pattern,
+    /// The round's bytes per link, as of the last ranking.
+    pub work: Vec<Work>,
+    /// D: largest density of the job's links.
+    pub density: f64,
     rounds: u64,
     /// Round start on the cluster's clock, as seen here.
     t0: Nanos,
@@ -45,6 +60,8 @@ impl Job {
         Job {
             id,
             pattern: Pattern::Unknown,
+            work: Vec::new(),
+            density: 0.0,
             rounds: 0,
             t0: Nanos::ZERO,
             began: Nanos::ZERO,
@@ -105,11 +122,11 @@ impl Job {
     }
 
     /// Promotes a round that is older than κ(1+D)m, or that was held at the floor for too long.
-    pub fn promote(&mut self, now: Now, kappa: f64, density: f64, max_wait: Nanos) {
+    pub fn promote(&mut self, now: Now, kappa: f64, max_wait: Nanos) {
         if self.own_key == Nanos::ZERO {
             return;
         }
-        let patience = self.round_time().scaled(kappa * (1.0 + density));
+        let patience = self.round_time().scaled(kappa * (1.0 + self.density));
         let held = self.held_since.is_some_and(|since| now.mono.minus(since) > max_wait);
         self.promoted |= now.wall.minus(self.stamp()) > patience || held;
     }
@@ -122,6 +139,11 @@ impl Job {
     /// Remaining bottleneck time of the round: the largest any host of the job published.
     pub fn key(&self) -> Nanos {
         self.alive().map(|s| s.key).fold(self.own_key, Nanos::max)
+    }
+
+    /// This host's part of the key, as published.
+    pub fn own_key(&self) -> Nanos {
+        self.own_key
     }
 
     pub fn promoted(&self) -> bool {
@@ -191,16 +213,18 @@ impl Job {
         }
     }
 
-    /// Keeps the books of waiting: (why, order, floor) of each flow with demand.
-    pub fn account(&mut self, now: Now, flows: impl Iterator<Item = (Why, Rate, Rate)>) {
+    /// Keeps the books of waiting; a job all of whose flows here are at their floor is held.
+    pub fn account(&mut self, now: Now, scene: &Scene, ids: &[FlowId], flows: &BTreeMap<FlowId, Flow>) {
         let passed = now.mono.minus(self.accounted);
         let first = self.accounted == Nanos::ZERO;
         self.accounted = now.mono;
         let (mut any, mut all_held) = (false, true);
-        for (why, order, floor) in flows {
+        let place = scene.jobs.iter().position(|j| j.job == self.id);
+        let own = scene.flows.iter().zip(ids).filter(|(f, _)| Some(f.job) == place);
+        for flow in own.filter_map(|(_, id)| flows.get(id)) {
             any = true;
-            all_held &= order <= floor;
-            if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == why) {
+            all_held &= flow.order <= flow.floor;
+            if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == flow.why) {
                 *time = time.plus(passed);
             }
         }

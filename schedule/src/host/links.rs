@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::config::{HostConfig, MOST_LINKS};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::LinkView;
+use crate::policy::Other;
 use crate::units::{Bytes, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 
 /// How a holder's view counts.
@@ -64,6 +65,10 @@ pub(super) struct Link {
     view_slot: Slot,
     /// Slots between the view and now.
     pub shift: usize,
+    /// The view's promises that move bytes, best rank first.
+    others: Vec<Other>,
+    /// Per job of other hosts: bytes left and bytes of the round on this link.
+    foreign: Vec<(JobId, Bytes, Bytes)>,
     cross: [Rate; CROSS_SLOTS],
     seen: BTreeMap<JobId, Seen>,
 }
@@ -96,6 +101,14 @@ impl Link {
     }
     pub fn view(&self) -> &LinkView {
         &self.view
+    }
+    pub fn others(&self) -> &[Other] {
+        &self.others
+    }
+    /// Bytes left and bytes of the round that other hosts of this job have on the link.
+    pub fn foreign(&self, job: JobId) -> (Bytes, Bytes) {
+        let known = self.foreign.iter().find(|(id, ..)| *id == job);
+        known.map_or((Bytes::ZERO, Bytes::ZERO), |(_, left, whole)| (*left, *whole))
     }
     /// What managed flows may use. Elastic unmanaged traffic takes only what it is left, so what it took is doubled,
     /// up to the equal share it would have among `active` managed flows: then it can grow to that share in a few slots.
@@ -145,6 +158,8 @@ impl Links {
             view: LinkView::default(),
             view_slot: Slot::default(),
             shift: 0,
+            others: Vec::new(),
+            foreign: Vec::new(),
             cross: [Rate::ZERO; CROSS_SLOTS],
             seen: BTreeMap::new(),
         });
@@ -199,10 +214,11 @@ impl Links {
                 continue;
             }
             view.flows.truncate(LinkView::MOST_FLOWS);
-            view.flows.sort_by_key(|promise| (promise.rank(), promise.flow));
+            view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
             link.view = view;
             link.view_slot = slot;
             link.shift = 0;
+            link.digest();
             link.remember_jobs(now);
         }
     }
@@ -253,9 +269,7 @@ impl Links {
                 // Half a slot of slack: the answer to a slot's announcement is a little more than a slot old at most.
                 Some(age) if age <= 1.5 && view.warm => (ViewState::Fresh, 1.0),
                 Some(age) if age <= hold.max(1.5) => (ViewState::Holding, 1.0),
-                Some(age) if age <= horizon => {
-                    (ViewState::Decaying, 1.0 - (age - hold) / (horizon - hold).max(1.0))
-                }
+                Some(age) if age <= horizon => (ViewState::Decaying, 1.0 - (age - hold) / (horizon - hold).max(1.0)),
                 Some(_) => (ViewState::Local, 0.0),
             };
         }
@@ -288,6 +302,22 @@ impl Links {
 }
 
 impl Link {
+    /// Reduces a new view to what every decision needs.
+    fn digest(&mut self) {
+        self.others.clear();
+        self.foreign.clear();
+        for promise in &self.view.flows {
+            if promise.rate(0) > Rate::ZERO {
+                self.others.push(Other { rank: promise.rank(), rate: promise.rate(0) });
+            }
+            let left = promise.demand.minus(promise.delivered);
+            match self.foreign.iter_mut().find(|(job, ..)| *job == promise.job) {
+                Some(known) => (known.1, known.2) = (known.1.plus(left), known.2.plus(promise.demand)),
+                None => self.foreign.push((promise.job, left, promise.demand)),
+            }
+        }
+    }
+
     /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how often it comes.
     fn remember_jobs(&mut self, now: Now) {
         let capacity = self.capacity();

@@ -1,63 +1,65 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
 use super::Host;
+use super::jobs::Work;
 use crate::event::Now;
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
-use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
+use crate::units::{Bytes, FlowId, Nanos, Rate};
 
 impl Host {
     /// Recomputes every job's key and promotion from demands, progress and views.
     pub(super) fn rank_jobs(&mut self, now: Now) {
-        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
-        for id in ids {
-            let mut per_link: Vec<(usize, Bytes, Bytes)> = Vec::new();
-            for flow in self.flows.values().filter(|f| f.spec.job == id && !f.released) {
-                for &link in &flow.path {
-                    match per_link.iter_mut().find(|(l, ..)| *l == link) {
-                        Some((_, left, whole)) => {
-                            (*left, *whole) = (left.plus(flow.remaining()), whole.plus(flow.demand));
-                        }
-                        None => per_link.push((link, flow.remaining(), flow.demand)),
-                    }
+        for job in self.jobs.values_mut() {
+            job.work.clear();
+        }
+        for flow in self.flows.values().filter(|f| !f.released) {
+            let Some(job) = self.jobs.get_mut(&flow.spec.job) else { continue };
+            let (left, whole) = (flow.remaining(), flow.demand);
+            for &link in &flow.path {
+                match job.work.iter_mut().find(|work| work.link == link) {
+                    Some(known) => (known.left, known.whole) = (known.left.plus(left), known.whole.plus(whole)),
+                    None => job.work.push(Work { link, left, whole }),
                 }
             }
-            let (mut remaining, mut whole, mut density) = (Nanos::ZERO, Nanos::ZERO, 0.0_f64);
-            for (link, left, all) in per_link {
-                let state = self.links.get(link);
-                let (capacity, mut left, mut all) = (state.capacity(), left, all);
-                if left > Bytes::ZERO {
+        }
+        for job in self.jobs.values_mut() {
+            let (mut remaining, mut round) = (Nanos::ZERO, Nanos::ZERO);
+            for work in &mut job.work {
+                let link = self.links.get(work.link);
+                if work.left > Bytes::ZERO {
                     // Flows of the job's other hosts that end on the same link lengthen its round too.
-                    for promise in state.view().flows.iter().filter(|p| p.job == id) {
-                        left = left.plus(promise.demand.minus(promise.delivered));
-                        all = all.plus(promise.demand);
-                    }
+                    let (left, whole) = link.foreign(job.id);
+                    (work.left, work.whole) = (work.left.plus(left), work.whole.plus(whole));
                 }
-                remaining = remaining.max(left.at(capacity));
-                whole = whole.max(all.at(capacity));
-                if let Some(job) = self.jobs.get(&id)
-                    && all > Bytes::ZERO
-                {
-                    let (t0, period) = (job.stamp(), job.period());
-                    self.links.saw_own_round(now, link, id, t0, all.at(capacity), period);
-                }
-                density = density.max(self.links.density(link));
+                remaining = remaining.max(work.left.at(link.capacity()));
+                round = round.max(work.whole.at(link.capacity()));
             }
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.measure(now, remaining, whole);
-                job.promote(now, self.config.promote_kappa, density, self.config.max_wait);
+            job.measure(now, remaining, round);
+            job.promote(now, self.config.promote_kappa, self.config.max_wait);
+        }
+    }
+
+    /// Once per slot: how full the links are of rounds (D), which sets how long each job's patience lasts.
+    pub(super) fn measure_density(&mut self, now: Now) {
+        for job in self.jobs.values() {
+            for work in job.work.iter().filter(|work| work.whole > Bytes::ZERO) {
+                let time = work.whole.at(self.links.get(work.link).capacity());
+                self.links.saw_own_round(now, work.link, job.id, job.stamp(), time, job.period());
             }
+        }
+        for job in self.jobs.values_mut() {
+            job.density = job.work.iter().map(|work| self.links.density(work.link)).fold(0.0, f64::max);
         }
         self.links.forget_jobs(now);
     }
 
     /// Draws the scene: flows with demand by rank, their jobs and their links.
     pub(super) fn draw_scene(&mut self, now: Now) {
-        let mut active: Vec<FlowId> =
-            self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released).map(|f| f.spec.flow).collect();
-        active.sort_by_key(|id| {
-            let job = self.flows.get(id).map(|f| f.spec.job).unwrap_or_default();
-            (self.jobs.get(&job).map(|j| j.rank()), job, *id)
-        });
+        let with_demand = self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released);
+        let rank = |job| self.jobs.get(&job).map(|j| j.rank());
+        let mut active: Vec<_> = with_demand.map(|f| (rank(f.spec.job), f.spec.flow)).collect();
+        active.sort_unstable();
+        let active: Vec<FlowId> = active.into_iter().map(|(_, flow)| flow).collect();
         let mut scene = std::mem::take(&mut self.scene);
         scene.now = now;
         scene.slot = self.config.slot;
@@ -103,18 +105,16 @@ impl Host {
             let known = trust > 0.0;
             let own = scene.flows.iter().filter(|f| f.links.contains(&l)).count() as u64;
             let drawn = &mut scene.links[l];
-            let view = link.view();
             drawn.others.clear();
             drawn.load.clear();
             if known {
-                drawn.others.extend(view.flows.iter().filter(|p| p.rate(0) > Rate::ZERO).cloned());
-                drawn.load.extend(view.load.iter().skip(link.shift).copied());
+                drawn.others.extend_from_slice(link.others());
+                drawn.load.extend(link.load().iter().skip(link.shift).copied());
             }
             drawn.load.resize(scene.horizon, Rate::ZERO);
             drawn.active = own + drawn.others.len() as u64;
             drawn.usable = link.usable(drawn.active, self.config.reserve);
             drawn.own = link.holder.is_none();
-            drawn.shift = 0;
             drawn.trust = trust;
             drawn.fresh = fresh;
             let floor = self.links.floor(&[index], &self.config);

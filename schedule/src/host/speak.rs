@@ -13,6 +13,18 @@ const RATE_HYSTERESIS: f64 = 0.01;
 const MOST_BOOTS: u32 = 4;
 const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 
+/// (flow, rate, offer, own egress): what others plan by.
+type FlowMark = (FlowId, Rate, Rate, Option<usize>);
+/// (job, promoted, key, least offer).
+type JobMark = (JobId, bool, Nanos, Rate);
+
+/// Everything whose change is worth an announcement.
+#[derive(Clone, Debug, Default)]
+struct Marks {
+    flows: Vec<FlowMark>,
+    jobs: Vec<JobMark>,
+}
+
 /// What was last said to one holder.
 #[derive(Debug, Default)]
 struct Said {
@@ -22,8 +34,7 @@ struct Said {
     at: Nanos,
     /// Something worth saying waits for the gap to pass.
     pending: bool,
-    flows: Vec<(FlowId, Rate, Rate)>,
-    jobs: Vec<(JobId, bool, Nanos, Rate)>,
+    marks: Marks,
     lost: bool,
     boot: Option<BootId>,
     boots: u32,
@@ -71,10 +82,9 @@ impl Host {
     pub(super) fn speak(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.speaker.now = now.mono;
         let holders: Vec<HolderId> = self.links.holders().map(|(holder, _)| holder).collect();
+        let marks = self.marks();
         for holder in holders {
-            let flows = self.promises(holder);
-            let jobs = self.job_marks();
-            let changed = self.changed(holder, &flows, &jobs);
+            let changed = self.speaker.holders.get(&holder).is_none_or(|said| self.changed(said, &marks));
             let said = self.speaker.holders.entry(holder).or_default();
             let due = said.repeated != Some(now.slot) && now.into_slot >= self.config.phase
                 || said.repeated.is_some_and(|slot| now.slot.since(slot) > 1);
@@ -89,21 +99,32 @@ impl Host {
             said.pending = false;
             said.at = now.mono;
             said.seq += 1;
-            said.flows = flows.iter().map(|p| (p.flow, p.rate(0), p.offer)).collect();
-            said.jobs.clone_from(&jobs);
-            let seq = said.seq;
+            said.marks.clone_from(&marks);
             let announcement = Announcement {
                 host: self.config.host,
                 boot: self.config.boot,
-                seq,
+                seq: said.seq,
                 slot: now.slot,
-                flows,
+                flows: self.promises(holder),
                 jobs: self.statuses(),
                 watch: self.watched(holder),
                 measured: self.measured_for(holder),
             };
             actions.push(Action::Announce { holder, announcement });
         }
+    }
+
+    /// What others' plans depend on.
+    fn marks(&self) -> Marks {
+        let active = || self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released);
+        let mut jobs: Vec<_> =
+            self.jobs.values().map(|job| (job.id, job.promoted(), job.own_key(), Rate::MAX)).collect();
+        for flow in active() {
+            if let Ok(at) = jobs.binary_search_by_key(&flow.spec.job, |mark| mark.0) {
+                jobs[at].3 = jobs[at].3.min(flow.offer);
+            }
+        }
+        Marks { flows: active().map(|f| (f.spec.flow, f.order, f.offer, f.path.first().copied())).collect(), jobs }
     }
 
     /// Every flow with demand that crosses a link of this holder.
@@ -132,38 +153,18 @@ impl Host {
         promises
     }
 
-    /// What others' plans depend on, per job: promotion, key, least offer.
-    fn job_marks(&self) -> Vec<(JobId, bool, Nanos, Rate)> {
-        let marks = self.jobs.values().map(|job| (job.id, job.promoted(), job.own_status(Rate::MAX).key, self.least_offer(job.id)));
-        marks.collect()
-    }
-
-    fn least_offer(&self, job: JobId) -> Rate {
-        let active = self.flows.values().filter(|f| f.spec.job == job && f.remaining() > Bytes::ZERO && !f.released);
-        active.map(|f| f.offer).min().unwrap_or(Rate::MAX)
-    }
-
-    fn changed(&self, holder: HolderId, flows: &[FlowPromise], jobs: &[(JobId, bool, Nanos, Rate)]) -> bool {
-        let Some(said) = self.speaker.holders.get(&holder) else { return true };
-        let moved = |was: Rate, is: Rate| {
-            let least = self.bottleneck(flows).times(RATE_HYSTERESIS);
-            was.0.abs_diff(is.0) > least.0.max(1)
-        };
-        said.flows.len() != flows.len()
-            || said.jobs.len() != jobs.len()
-            || said.flows.iter().zip(flows).any(|(was, is)| {
-                was.0 != is.flow || moved(was.1, is.rate(0)) || moved(was.2.min(is.offer.times(2.0)), is.offer)
-            })
-            || said.jobs.iter().zip(jobs).any(|(was, is)| {
-                (was.0, was.1, was.2) != (is.0, is.1, is.2)
-                    || (was.3 == Rate::MAX) != (is.3 == Rate::MAX)
-                    || is.3 != Rate::MAX && moved(was.3, is.3)
-            })
-    }
-
-    fn bottleneck(&self, flows: &[FlowPromise]) -> Rate {
-        let paths = flows.iter().filter_map(|p| self.flows.get(&p.flow)).flat_map(|f| &f.path);
-        paths.map(|&l| self.links.get(l).capacity()).min().unwrap_or(Rate::ZERO)
+    /// Whether what was last said to a holder differs from now by more than the hysteresis.
+    fn changed(&self, said: &Said, now: &Marks) -> bool {
+        let least = now.flows.iter().filter_map(|f| f.3).map(|l| self.links.get(l).capacity()).min();
+        let least = least.unwrap_or(Rate::ZERO).times(RATE_HYSTERESIS).max(Rate(1));
+        let moved = |was: Rate, is: Rate| was.0.abs_diff(is.0) > least.0;
+        let flow = |(was, is): (&FlowMark, &FlowMark)| was.0 != is.0 || moved(was.1, is.1) || moved(was.2, is.2);
+        let job = |(was, is): (&JobMark, &JobMark)| (was.0, was.1, was.2) != (is.0, is.1, is.2) || moved(was.3, is.3);
+        let (was, is) = (&said.marks, now);
+        was.flows.len() != is.flows.len()
+            || was.jobs.len() != is.jobs.len()
+            || was.flows.iter().zip(&is.flows).any(flow)
+            || was.jobs.iter().zip(&is.jobs).any(job)
     }
 
     /// This host's own status of each job, and the news of others that it relays.
@@ -171,7 +172,8 @@ impl Host {
         let mut statuses = Vec::new();
         for job in self.jobs.values() {
             self.speaker.status_seq += 1;
-            let active = self.flows.values().filter(|f| f.spec.job == job.id && f.remaining() > Bytes::ZERO && !f.released);
+            let active =
+                self.flows.values().filter(|f| f.spec.job == job.id && f.remaining() > Bytes::ZERO && !f.released);
             let offer = active.map(|f| f.offer).min().unwrap_or(Rate::MAX);
             statuses.push(JobStatus {
                 origin: self.config.host,

@@ -49,8 +49,8 @@ impl Policy for SrptP {
 }
 
 fn opening(link: &LinkScene) -> Shared {
-    let all = link.others.iter().fold(Rate::ZERO, |sum, p| sum.plus(p.rate(link.shift)));
-    Shared { all, best_other: link.others.first().map(|p| p.rank()), ..Shared::default() }
+    let all = link.others.iter().fold(Rate::ZERO, |sum, other| sum.plus(other.rate));
+    Shared { all, best_other: link.others.first().map(|other| other.rank), ..Shared::default() }
 }
 
 /// Gives one job's flows their offers and the job its common rate.
@@ -82,12 +82,12 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
 
 /// Counts other hosts' promises of better rank on a link; ranks come in ascending order, so each is counted once.
 fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
-    while let Some(promise) = link.others.get(shared.next) {
-        if promise.rank() >= rank {
+    while let Some(other) = link.others.get(shared.next) {
+        if other.rank >= rank {
             break;
         }
-        if promise.job != rank.2 {
-            shared.used = shared.used.plus(promise.rate(link.shift).minus(link.floor));
+        if other.rank.2 != rank.2 {
+            shared.used = shared.used.plus(other.rate.minus(link.floor));
         }
         shared.next += 1;
     }
@@ -96,7 +96,7 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
 /// What better ranks leave of a link for each of the job's flows there.
 fn link_offer(scene: &Scene, link: &LinkScene, l: usize, used: Rate, job: JobId, own: std::ops::Range<usize>) -> Rate {
     let own_here = scene.flows[own].iter().filter(|f| f.links.contains(&l)).count();
-    let others_here = link.others.iter().filter(|p| p.job == job).count();
+    let others_here = link.others.iter().filter(|other| other.rank.2 == job).count();
     let here = (own_here + others_here).max(1) as u64;
     let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
     let by_rank = link.floor.plus(above_floors.minus(used).share(here));

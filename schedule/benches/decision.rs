@@ -1,0 +1,81 @@
+//! One decision of a host: 64 flows of 8 jobs over 3-hop paths, K = 10, eight foreign promises on every shared link.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use sluice_schedule::host::{Host, HostConfig, PolicyName};
+use sluice_schedule::*;
+
+const FLOWS: u64 = 64;
+const JOBS: u64 = 8;
+const HOLDERS: [&str; 2] = ["leaf", "spine"];
+
+fn now(ms: u64) -> Now {
+    let time = Nanos::from_millis(ms);
+    Now { mono: time, wall: time, slot: Slot((ms / 60) as u32), into_slot: Nanos::from_millis(ms % 60) }
+}
+
+fn host(policy: PolicyName) -> Host {
+    let me = HostId::of("h0");
+    let mut host = Host::new(HostConfig { policy, ..HostConfig::new(me, BootId(1)) });
+    let capacity = Rate::mbps(25_000);
+    let shared = |holder: usize, port: u64| LinkId::new(HolderId::of(HOLDERS[holder]).0, port as u32);
+    let id = |i: u64| FlowId(u64::from(me.0) << 32 | i);
+    for i in 0..FLOWS {
+        let hop = |holder: usize, port| Hop {
+            link: shared(holder, port),
+            capacity,
+            holder: Some(HolderId::of(HOLDERS[holder])),
+        };
+        let path = vec![Hop { link: LinkId::egress(me), capacity, holder: None }, hop(0, i % 4), hop(1, i % 16)];
+        let job = JobId(i % JOBS);
+        host.handle(now(0), Event::FlowOpened(FlowSpec { flow: id(i), job, path, ..FlowSpec::default() }));
+    }
+    for (holder, ports) in [(0, 4), (1, 16)] {
+        let promise = |port: u64, n: u64| FlowPromise {
+            flow: FlowId((n + 1) << 32 | port),
+            job: JobId(100 + n),
+            key: Nanos::from_millis(20 * (n + 1)),
+            t0: Nanos::from_millis(n),
+            offer: Rate::mbps(3_000),
+            rates: vec![Rate::mbps(2_000); 1],
+            demand: Bytes(50_000_000),
+            ..FlowPromise::default()
+        };
+        let view = |port| LinkView {
+            link: shared(holder, port),
+            capacity,
+            load: vec![Rate::mbps(16_000); 10],
+            flows: (0..8).map(|n| promise(port, n)).collect(),
+            ..LinkView::default()
+        };
+        let feedback = Feedback { warm: true, links: (0..ports).map(view).collect(), ..Feedback::default() };
+        host.handle(now(0), Event::Feedback { holder: HolderId::of(HOLDERS[holder]), feedback });
+    }
+    for job in 0..JOBS {
+        let flows = (0..FLOWS).filter(|i| i % JOBS == job).map(|i| (id(i), Bytes(10_000_000 * (job + 1)))).collect();
+        host.handle(now(1), Event::RoundBegan { job: JobId(job), flows });
+    }
+    host
+}
+
+fn decision(c: &mut Criterion) {
+    for policy in [PolicyName::SrptP, PolicyName::PrimalDual, PolicyName::Fair] {
+        let mut host = host(policy);
+        let mut actions = Vec::with_capacity(256);
+        let mut tick = 2_u64;
+        c.bench_function(&format!("decision/{policy:?}/64 flows, 3 hops, K=10"), |b| {
+            b.iter(|| {
+                tick += 1;
+                actions.clear();
+                // Progress of one flow arrives, as in every wake-up of the daemon; time stays inside the lease.
+                let flow = FlowId(u64::from(HostId::of("h0").0) << 32 | tick % FLOWS);
+                let progress = FlowProgress { flow, delivered: Bytes(tick % 1_000_000), ..FlowProgress::default() };
+                host.handle(now(2), Event::Progress(vec![progress]));
+                host.decide(now(2 + tick % 58), &mut actions);
+                actions.len()
+            });
+        });
+    }
+}
+
+criterion_group!(benches, decision);
+criterion_main!(benches);

@@ -1,0 +1,136 @@
+//! The brains of hosts and switch on a fluid star: what the policies promise, checked in virtual time.
+
+mod world;
+
+use super::*;
+use crate::event::{JobSpec, Pattern};
+use crate::units::{HostId, Slot};
+use world::{Ring, World};
+
+fn lone_host() -> Host {
+    Host::new(HostConfig { reserve: 0.0, ..HostConfig::new(HostId::of("h0"), crate::BootId(1)) })
+}
+
+fn at(ms: u64) -> Now {
+    let time = Nanos::from_millis(ms);
+    Now { mono: time, wall: time, slot: Slot((ms / 60) as u32), into_slot: Nanos::from_millis(ms % 60) }
+}
+
+fn flow(host: &mut Host, name: u64, job: &str, mbps: u64) -> FlowId {
+    let id = FlowId(u64::from(HostId::of("h0").0) << 32 | name);
+    let egress = crate::Hop { link: LinkId::egress(HostId::of("h0")), capacity: Rate::mbps(mbps), holder: None };
+    let job = JobId::of(job);
+    host.handle(at(0), Event::JobSeen(JobSpec { job, pattern: Pattern::Ring }));
+    host.handle(at(0), Event::FlowOpened(FlowSpec { flow: id, job, path: vec![egress], ..FlowSpec::default() }));
+    id
+}
+
+fn orders(host: &mut Host, now: Now) -> Vec<(FlowId, Rate)> {
+    let mut actions = Vec::new();
+    host.decide(now, &mut actions);
+    let orders = actions.into_iter().filter_map(|action| match action {
+        Action::Order { flow, rate } => Some((flow, rate)),
+        _ => None,
+    });
+    orders.collect()
+}
+
+#[test]
+fn the_shorter_round_goes_first_and_the_longer_keeps_the_floor() {
+    let mut host = lone_host();
+    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+    host.handle(at(1), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(90_000_000))] });
+    assert_eq!(orders(&mut host, at(1)).iter().find(|o| o.0 == long).map(|o| o.1), Some(Rate::mbps(1000)));
+    host.handle(at(2), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(10_000_000))] });
+    let now = orders(&mut host, at(2));
+    assert_eq!(now, [(long, Rate::mbps(10)), (short, Rate::mbps(990))], "lowered before raised");
+}
+
+#[test]
+fn an_old_round_is_promoted() {
+    let mut host = lone_host();
+    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+    let began = Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(12_500_000))] };
+    host.handle(at(0), began);
+    orders(&mut host, at(0));
+    // 100 ms of work; four times that and more have passed in which only shorter rounds were served.
+    host.handle(at(990), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(1_000_000))] });
+    let now = orders(&mut host, at(1000));
+    assert!(now.iter().any(|&(id, rate)| id == long && rate >= Rate::mbps(900)), "{now:?}");
+}
+
+#[test]
+fn orders_on_the_own_link_never_exceed_it() {
+    let mut host = lone_host();
+    let flows: Vec<FlowId> = (0..64).map(|i| flow(&mut host, i, &format!("job{}", i % 7), 1000)).collect();
+    for job in 0..7_u64 {
+        let of_job = flows.iter().enumerate().filter(|(i, _)| *i as u64 % 7 == job);
+        let demands = of_job.map(|(i, id)| (*id, Bytes(1_000_000 * (i as u64 + 1)))).collect();
+        host.handle(at(job), Event::RoundBegan { job: JobId::of(&format!("job{job}")), flows: demands });
+        orders(&mut host, at(job));
+        let active: Rate = host.flows().filter(|f| f.demand > Bytes::ZERO).fold(Rate::ZERO, |sum, f| sum.plus(f.order));
+        assert!(active <= Rate::mbps(1000), "{active}");
+    }
+}
+
+#[test]
+fn every_order_is_renewed_once_per_slot_and_silent_otherwise() {
+    let mut host = lone_host();
+    let id = flow(&mut host, 1, "a", 1000);
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("a"), flows: vec![(id, Bytes(1_000_000_000))] });
+    assert_eq!(orders(&mut host, at(0)).len(), 1);
+    assert_eq!(orders(&mut host, at(5)).len(), 0);
+    assert_eq!(orders(&mut host, at(60)).len(), 1);
+}
+
+#[test]
+fn a_job_runs_at_the_least_offer_of_its_flows() {
+    let mut world = World::star(4, Rate::mbps(1000), Nanos::from_millis(1));
+    // Ring a on h0 h1 h2; ring b on h2 h3: b is shorter and takes h2's egress, so all of a waits, not only h2's flow.
+    world.add(Ring::new("a", &[0, 1, 2], Bytes(60_000_000), Nanos::ZERO));
+    world.add(Ring::new("b", &[2, 3], Bytes(20_000_000), Nanos::ZERO));
+    world.run(Nanos::from_millis(60));
+    let of_a: Vec<Rate> = world.orders("a");
+    assert!(of_a.iter().all(|rate| *rate <= Rate::mbps(20)), "all of a is at its floor while b runs: {of_a:?}");
+}
+
+#[test]
+fn two_rings_on_the_same_hosts_interleave() {
+    let mut world = World::star(2, Rate::mbps(1000), Nanos::from_millis(1));
+    let round = Bytes(12_500_000); // 100 ms alone
+    world.add(Ring::new("a", &[0, 1], round, Nanos::from_millis(100)));
+    world.add(Ring::new("b", &[0, 1], round, Nanos::from_millis(100)));
+    world.run(Nanos::from_millis(6000));
+    for job in ["a", "b"] {
+        let mean = world.mean_iteration(job, 5);
+        assert!(mean <= Nanos::from_millis(216), "{job}: {mean}, alone 200 ms");
+    }
+}
+
+#[test]
+fn links_are_not_over_promised_at_rest() {
+    let mut world = World::star(6, Rate::mbps(1000), Nanos::from_millis(2));
+    for (i, members) in [[0, 1, 2], [1, 2, 3], [2, 4, 5], [5, 0, 3], [4, 1, 0]].iter().enumerate() {
+        world.add(Ring::new(&format!("j{i}"), members, Bytes(1_000_000_000 + i as u64 * 50_000_000), Nanos::ZERO));
+    }
+    world.run(Nanos::from_millis(300));
+    for (link, promised) in world.promised() {
+        assert!(promised <= Rate::mbps(1000), "{link}: {promised}");
+    }
+}
+
+#[test]
+fn shorter_rounds_first_beats_equal_share_on_a_mix() {
+    let mix = |policy| {
+        let mut world = World::star(6, Rate::mbps(500), Nanos::from_millis(2)).policy(policy);
+        world.add(Ring::new("vgg19", &[0, 1, 2], Bytes(15_300_000), Nanos::from_millis(147)));
+        world.add(Ring::new("gpt2", &[0, 4, 5], Bytes(32_000_000), Nanos::from_millis(400)));
+        world.add(Ring::new("small", &[1, 2, 3], Bytes(2_700_000), Nanos::from_millis(75)));
+        world.add(Ring::new("vgg16", &[3, 4, 5], Bytes(14_700_000), Nanos::from_millis(128)));
+        world.run(Nanos::from_millis(20_000));
+        ["vgg19", "gpt2", "small", "vgg16"].map(|job| world.mean_iteration(job, 5).as_secs_f64())
+    };
+    let (ours, equal) = (mix(PolicyName::SrptP), mix(PolicyName::Fair));
+    let ratio: f64 = ours.iter().zip(equal).map(|(a, b)| a / b).sum::<f64>() / 4.0;
+    assert!(ratio < 0.97, "srpt-p {ours:?} against fair {equal:?}: {ratio:.3}");
+}
