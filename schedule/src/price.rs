@@ -1,1 +1,189 @@
-//! Stub.
+//! What a slot on a path costs: the exponential price of online primal–dual packing, and the paper's bare load.
+//!
+//! A price is a fixed-point number, so that sums and comparisons are exact and a decision never hangs on the order in
+//! which floats were added. Who is loaded by whom, and what a flow does with the price, is left to [`crate::path`] and
+//! [`crate::greedy`].
+
+use crate::units::Rate;
+
+/// A dimensionless price in units of 2⁻²⁰; a link exactly full by other jobs costs [`Price::ONE`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Price(u64);
+
+impl Price {
+    /// Fractional bits.
+    pub const BITS: u32 = 20;
+    /// Nothing.
+    pub const ZERO: Price = Price(0);
+    /// One.
+    pub const ONE: Price = Price(1 << Price::BITS);
+    /// The dearest there is: 2²⁰. With it bytes × price × weight stay below 2¹²⁸.
+    pub const MOST: Price = Price(1 << (2 * Price::BITS));
+
+    /// The nearest price; NaN and negative values are zero, the rest is cut at [`Price::MOST`].
+    pub fn new(value: f64) -> Price {
+        let scaled = (value.max(0.0) * Price::ONE.0 as f64).round();
+        if scaled >= Price::MOST.0 as f64 { Price::MOST } else { Price(scaled as u64) }
+    }
+    /// The sum, at most [`Price::MOST`].
+    pub const fn plus(self, other: Price) -> Price {
+        let sum = self.0.saturating_add(other.0);
+        if sum > Price::MOST.0 { Price::MOST } else { Price(sum) }
+    }
+    /// In units of 2⁻²⁰.
+    pub const fn units(self) -> u64 {
+        self.0
+    }
+    /// As people read it.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / Price::ONE.0 as f64
+    }
+}
+
+/// w: how many slots of delay one unit of price is worth, in units of 2⁻¹⁰ slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// Fractional bits.
+    pub const BITS: u32 = 10;
+    /// One slot per unit of price.
+    pub const ONE: Weight = Weight(1 << Weight::BITS);
+    /// The largest `schedule.delay_weight`, in slots.
+    pub const MOST_SLOTS: f64 = 100.0;
+
+    /// The nearest weight to a number of slots, within 0 and [`Weight::MOST_SLOTS`]; NaN is zero.
+    pub fn new(slots: f64) -> Weight {
+        Weight((slots.clamp(0.0, Weight::MOST_SLOTS) * f64::from(Weight::ONE.0)).round() as u32)
+    }
+    /// In units of 2⁻¹⁰ slots.
+    pub const fn units(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::ONE
+    }
+}
+
+/// The part of `usable` that `load` takes, within 0 and [`MOST_UTILISATION`]; a link without capacity is as full as can be.
+pub fn utilisation(load: Rate, usable: Rate) -> f64 {
+    if usable == Rate::ZERO { MOST_UTILISATION } else { load.ratio_of(usable).min(MOST_UTILISATION) }
+}
+
+/// Where the price stops growing: a link promised twice over has no headroom left, dearer would change nothing.
+pub const MOST_UTILISATION: f64 = 2.0;
+
+/// How the load of a link becomes a price.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Curve {
+    /// λ(ρ) = (μ^ρ − 1)/(μ − 1): 0 on an idle link, 1 on a full one, convex between.
+    Exponential(Exponential),
+    /// The paper's: the load itself, in Gbit/s. It has a unit, so what a slot of delay is worth changes with link speed.
+    BareLoad,
+}
+
+/// The curve λ(ρ) = (μ^ρ − 1)/(μ − 1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exponential {
+    ln_mu: f64,
+    per: f64,
+}
+
+impl Exponential {
+    /// The range of `schedule.price_mu`.
+    pub const MU: std::ops::RangeInclusive<f64> = 1.1..=1e6;
+
+    /// The curve for this μ, cut to [`Exponential::MU`]; NaN is its lower end.
+    pub fn new(mu: f64) -> Exponential {
+        let mu = mu.max(*Exponential::MU.start()).min(*Exponential::MU.end());
+        Exponential { ln_mu: mu.ln(), per: (mu - 1.0).recip() }
+    }
+    /// λ at this utilisation.
+    pub fn at(self, utilisation: f64) -> Price {
+        Price::new((utilisation.clamp(0.0, MOST_UTILISATION) * self.ln_mu).exp_m1() * self.per)
+    }
+}
+
+impl Curve {
+    /// The exponential price with this μ.
+    pub fn exponential(mu: f64) -> Curve {
+        Curve::Exponential(Exponential::new(mu))
+    }
+    /// What one link costs that carries `load` of other jobs and could carry `usable`.
+    pub fn link(self, load: Rate, usable: Rate) -> Price {
+        match self {
+            Curve::Exponential(curve) => match (load, usable) {
+                (Rate::ZERO, Rate(1..)) => Price::ZERO,
+                _ => curve.at(utilisation(load, usable)),
+            },
+            Curve::BareLoad => Price::new(load.0 as f64 / 1e9),
+        }
+    }
+    /// What a path costs: the sum over its links, each given as (load, usable).
+    pub fn path(self, links: impl IntoIterator<Item = (Rate, Rate)>) -> Price {
+        links.into_iter().fold(Price::ZERO, |sum, (load, usable)| sum.plus(self.link(load, usable)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_idle_link_is_free_and_a_full_one_costs_one() {
+        for mu in [1.1, 2.0, 100.0, 1e6] {
+            let curve = Curve::exponential(mu);
+            assert_eq!(curve.link(Rate::ZERO, Rate::mbps(10)), Price::ZERO);
+            assert_eq!(curve.link(Rate::mbps(10), Rate::mbps(10)), Price::ONE);
+        }
+    }
+
+    #[test]
+    fn half_a_link_costs_an_eleventh_at_the_default() {
+        // (√100 − 1)/(100 − 1) = 1/11
+        let half = Curve::exponential(100.0).link(Rate::mbps(5), Rate::mbps(10));
+        assert!((half.as_f64() - 1.0 / 11.0).abs() < 1e-6, "{half:?}");
+    }
+
+    #[test]
+    fn a_link_without_capacity_is_as_dear_as_can_be_and_never_nan() {
+        let curve = Curve::exponential(100.0);
+        let worst = curve.link(Rate(u64::MAX), Rate(1));
+        assert_eq!(curve.link(Rate::ZERO, Rate::ZERO), worst);
+        assert_eq!(curve.link(Rate::MAX, Rate::ZERO), worst);
+        assert_eq!(curve.path([(Rate::ZERO, Rate::ZERO); 3]), worst.plus(worst).plus(worst));
+        assert_eq!(Price::new(f64::NAN), Price::ZERO);
+        assert_eq!(Price::new(f64::INFINITY), Price::MOST);
+        assert_eq!(Weight::new(f64::NAN), Weight::new(0.0));
+    }
+
+    #[test]
+    fn the_bare_load_is_a_sum_in_gigabits() {
+        let path = Curve::BareLoad.path([(Rate::mbps(2_500), Rate::ZERO), (Rate::mbps(1_500), Rate::mbps(1))]);
+        assert_eq!(path.as_f64(), 4.0);
+    }
+
+    proptest! {
+        #[test]
+        fn it_grows_and_is_convex(mu in 1.1_f64..1e6, a in 0.0_f64..2.0, b in 0.0_f64..2.0) {
+            let curve = Exponential::new(mu);
+            let (low, high) = (a.min(b), a.max(b));
+            prop_assert!(curve.at(low) <= curve.at(high));
+            let middle = curve.at((low + high) / 2.0).as_f64();
+            let chord = (curve.at(low).as_f64() + curve.at(high).as_f64()) / 2.0;
+            prop_assert!(middle <= chord + 2.0 / Price::ONE.units() as f64);
+        }
+
+        #[test]
+        fn scaling_loads_and_links_changes_nothing(load in 0_u64..1 << 40, usable in 1_u64..1 << 40, by in 1_u64..1000) {
+            let curve = Curve::exponential(100.0);
+            let (small, large) =
+                (curve.link(Rate(load), Rate(usable)), curve.link(Rate(load * by), Rate(usable * by)));
+            prop_assert!(small.units().abs_diff(large.units()) <= 1);
+        }
+    }
+}

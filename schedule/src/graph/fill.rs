@@ -1,0 +1,150 @@
+//! Fills the graph: the predecessors of each flow that one process sends, from the roles of its flows.
+//!
+//! A process (one rank, or one server) sees its own sockets only, and that is enough: every rule of the table in the
+//! graph's specification names flows that leave the process and flows that enter it.
+
+use super::MOST_PREDECESSORS;
+use crate::event::{PredKind, Predecessor, Role};
+use crate::units::{Bytes, FlowId};
+
+/// One flow of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leg {
+    /// The flow.
+    pub flow: FlowId,
+    /// Its part in the job.
+    pub role: Role,
+    /// Which of several parallel connections between the same ranks it is (a channel); 0 if there is one.
+    pub lane: u32,
+}
+
+/// A dependency of a plan: `after` waits for `before`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edge {
+    /// The predecessor.
+    pub before: FlowId,
+    /// The successor.
+    pub after: FlowId,
+    /// How it bounds.
+    pub kind: PredKind,
+    /// Bytes the successor may be ahead.
+    pub lead: Bytes,
+}
+
+/// The lead of a ring flow: its rank's own first chunk, and one more for every local hop that was taken out between
+/// it and its predecessor.
+pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
+    Bytes(chunk.0.saturating_mul(local_hops.saturating_add(1)))
+}
+
+/// The predecessors of each outgoing flow of one process, in the order of `outgoing`.
+///
+/// `lead` is that of ring flows ([`ring_lead`]); all others have none. Flows that stay on the host must have been left
+/// out: local aggregation counts as finished when the round begins. A flow that would have more than
+/// [`MOST_PREDECESSORS`] keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
+pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predecessor>> {
+    outgoing.iter().map(|leg| predecessors(leg, incoming, lead)).collect()
+}
+
+/// The predecessors of each outgoing flow as a plan lists them.
+pub fn fill_edges(outgoing: &[FlowId], edges: &[Edge]) -> Vec<Vec<Predecessor>> {
+    let of = |flow: &FlowId| {
+        let before = edges.iter().filter(|edge| edge.after == *flow && edge.before != *flow);
+        bounded(before.map(|edge| Predecessor { flow: edge.before, kind: edge.kind, lead: edge.lead }).collect())
+    };
+    outgoing.iter().map(of).collect()
+}
+
+fn predecessors(leg: &Leg, incoming: &[Leg], lead: Bytes) -> Vec<Predecessor> {
+    let with = |role: Role| incoming.iter().filter(move |other| other.role == role && other.flow != leg.flow);
+    let (role, lead) = match leg.role {
+        Role::Plain | Role::Aggregate => return Vec::new(),
+        Role::RingNext => (Role::RingNext, lead),
+        Role::Broadcast => (Role::Aggregate, Bytes::ZERO),
+        Role::Reduce => (Role::Reduce, Bytes::ZERO),
+        // At the root nothing is spread to it: what it spreads is what was reduced into it.
+        Role::Spread if with(Role::Spread).next().is_some() => (Role::Spread, Bytes::ZERO),
+        Role::Spread => (Role::Reduce, Bytes::ZERO),
+    };
+    // Parallel channels run side by side, each fed by its own; but a parameter server adds up all of them.
+    let same_lane = leg.role != Role::Broadcast && with(role).any(|other| other.lane == leg.lane);
+    let fed_by = with(role).filter(|other| !same_lane || other.lane == leg.lane);
+    bounded(fed_by.map(|other| Predecessor { flow: other.flow, kind: PredKind::Pipelined, lead }).collect())
+}
+
+fn bounded(mut preds: Vec<Predecessor>) -> Vec<Predecessor> {
+    preds.sort_by_key(|pred| pred.flow);
+    preds.dedup_by_key(|pred| pred.flow);
+    preds.truncate(MOST_PREDECESSORS);
+    preds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leg(flow: u64, role: Role) -> Leg {
+        Leg { flow: FlowId(flow), role, lane: 0 }
+    }
+
+    fn ids(preds: &[Predecessor]) -> Vec<u64> {
+        preds.iter().map(|pred| pred.flow.0).collect()
+    }
+
+    #[test]
+    fn a_ring_flow_follows_the_one_that_enters_its_rank() {
+        let preds = fill(&[leg(2, Role::RingNext)], &[leg(1, Role::RingNext)], ring_lead(Bytes(100), 0));
+        let expected = Predecessor { flow: FlowId(1), kind: PredKind::Pipelined, lead: Bytes(100) };
+        assert_eq!(preds, [vec![expected]]);
+        assert_eq!(ring_lead(Bytes(100), 2), Bytes(300), "two local hops in between");
+    }
+
+    #[test]
+    fn channels_of_a_ring_are_kept_apart() {
+        let lane = |flow, lane| Leg { flow: FlowId(flow), role: Role::RingNext, lane };
+        let preds = fill(&[lane(10, 0), lane(11, 1), lane(12, 2)], &[lane(1, 0), lane(2, 1)], Bytes(1));
+        assert_eq!(preds.iter().map(|p| ids(p)).collect::<Vec<_>>(), [vec![1], vec![2], vec![1, 2]]);
+    }
+
+    #[test]
+    fn a_server_broadcasts_what_all_workers_gave_it() {
+        let incoming = [leg(1, Role::Aggregate), leg(2, Role::Aggregate)];
+        let preds = fill(&[leg(7, Role::Broadcast), leg(8, Role::Broadcast)], &incoming, Bytes(9));
+        assert_eq!(preds.iter().map(|p| ids(p)).collect::<Vec<_>>(), [vec![1, 2], vec![1, 2]]);
+        assert!(preds.iter().flatten().all(|pred| pred.lead == Bytes::ZERO));
+        // The worker's own flow is free, although broadcasts enter the worker.
+        assert_eq!(fill(&[leg(1, Role::Aggregate)], &[leg(7, Role::Broadcast)], Bytes(9)), [vec![]]);
+    }
+
+    #[test]
+    fn a_tree_reduces_up_and_spreads_down_and_turns_at_the_root() {
+        let (up, down) = (Role::Reduce, Role::Spread);
+        // Inner rank: children 1 and 2 reduce into it, 9 spreads into it.
+        let incoming = [leg(1, up), leg(2, up), leg(9, down)];
+        let preds = fill(&[leg(3, up), leg(4, down), leg(5, down)], &incoming, Bytes(0));
+        assert_eq!(preds.iter().map(|p| ids(p)).collect::<Vec<_>>(), [vec![1, 2], vec![9], vec![9]]);
+        // Root: only reduce flows enter it. Leaf: only a spread flow enters it.
+        assert_eq!(ids(&fill(&[leg(4, down)], &[leg(1, up), leg(2, up)], Bytes(0))[0]), [1, 2]);
+        assert_eq!(fill(&[leg(6, up)], &[leg(4, down)], Bytes(0)), [vec![]]);
+    }
+
+    #[test]
+    fn a_plan_says_it_edge_by_edge() {
+        let edge = |before, after, kind| Edge { before: FlowId(before), after: FlowId(after), kind, lead: Bytes(5) };
+        let edges = [
+            edge(1, 3, PredKind::FinishToStart),
+            edge(2, 3, PredKind::Pipelined),
+            edge(3, 3, PredKind::Pipelined),
+            edge(3, 4, PredKind::Pipelined),
+        ];
+        let preds = fill_edges(&[FlowId(3), FlowId(5)], &edges);
+        assert_eq!((ids(&preds[0]), ids(&preds[1])), (vec![1, 2], vec![]));
+        assert_eq!((preds[0][0].kind, preds[0][1].lead), (PredKind::FinishToStart, Bytes(5)));
+    }
+
+    #[test]
+    fn there_are_never_more_than_the_most() {
+        let incoming: Vec<Leg> = (0..1000).map(|flow| leg(flow, Role::Aggregate)).collect();
+        assert_eq!(fill(&[leg(5000, Role::Broadcast)], &incoming, Bytes(0))[0].len(), MOST_PREDECESSORS);
+    }
+}

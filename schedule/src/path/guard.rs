@@ -1,0 +1,146 @@
+//! Two guards around a decision: nobody waits for ever, and what is told to others does not flap.
+
+use crate::units::{Nanos, Rate};
+
+/// How long a flow or a round has been deferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    since: Option<Nanos>,
+}
+
+impl Waiting {
+    /// Takes a decision in: deferred means it has demand and got no more than its floor.
+    pub fn decided(&mut self, now: Nanos, deferred: bool) {
+        self.since = if deferred { self.since.or(Some(now)) } else { None };
+    }
+    /// How long it has been waiting.
+    pub fn waited(&self, now: Nanos) -> Nanos {
+        self.since.map_or(Nanos::ZERO, |since| now.minus(since))
+    }
+    /// True if it has waited `most` (`schedule.max_wait_ms`) or longer: it goes now, whatever it costs.
+    pub fn due(&self, now: Nanos, most: Nanos) -> bool {
+        self.since.is_some() && self.waited(now) >= most
+    }
+    /// When it will be due, for a timer.
+    pub fn due_at(&self, most: Nanos) -> Option<Nanos> {
+        self.since.map(|since| since.plus(most))
+    }
+}
+
+/// Decides whether a rate or an offer has moved far enough to be told to others: 1 % of the path's bottleneck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateHysteresis {
+    told: Option<Rate>,
+}
+
+impl RateHysteresis {
+    /// A bottleneck moves by this part before it is worth a message.
+    const SHARE: u64 = 100;
+
+    /// True, and remembered as told, if `rate` is new or has moved by more than 1 % of `bottleneck`. To and from
+    /// zero always counts: it is the difference between a promise and none.
+    pub fn moved(&mut self, rate: Rate, bottleneck: Rate) -> bool {
+        let moved = self.told.is_none_or(|told| {
+            told.0.abs_diff(rate.0) > bottleneck.share(RateHysteresis::SHARE).0
+                || (told != rate && (told == Rate::ZERO || rate == Rate::ZERO))
+        });
+        if moved {
+            self.told = Some(rate);
+        }
+        moved
+    }
+    /// What was told last.
+    pub fn told(&self) -> Option<Rate> {
+        self.told
+    }
+}
+
+/// Decides whether a round's key has moved far enough to be published: by a quarter of what was told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyHysteresis {
+    told: Option<Nanos>,
+}
+
+impl KeyHysteresis {
+    /// The key to publish: the one told last until `key` has moved by 25 % of it. `key` is remembered when it is told.
+    pub fn key(&mut self, key: Nanos) -> Nanos {
+        match self.told {
+            Some(told) if told.0.abs_diff(key.0) < (told.0 / 4).max(1) => told,
+            _ => {
+                self.told = Some(key);
+                key
+            }
+        }
+    }
+    /// A round began: its first key is told whatever the last round's was.
+    pub fn reset(&mut self) {
+        self.told = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_starts_with_the_first_deferral_and_ends_with_service() {
+        let most = Nanos(100);
+        let mut waiting = Waiting::default();
+        assert!(!waiting.due(Nanos(1_000), most));
+        waiting.decided(Nanos(1_000), true);
+        waiting.decided(Nanos(1_060), true);
+        assert!(!waiting.due(Nanos(1_099), most));
+        assert!(waiting.due(Nanos(1_100), most));
+        assert_eq!(waiting.due_at(most), Some(Nanos(1_100)));
+        waiting.decided(Nanos(1_110), false);
+        assert_eq!((waiting.due(Nanos(2_000), most), waiting.waited(Nanos(2_000))), (false, Nanos::ZERO));
+    }
+
+    #[test]
+    fn a_wait_of_zero_is_due_at_once() {
+        let mut waiting = Waiting::default();
+        waiting.decided(Nanos(5), true);
+        assert!(waiting.due(Nanos(5), Nanos::ZERO));
+    }
+
+    #[test]
+    fn small_moves_of_a_rate_are_kept_to_oneself() {
+        let link = Rate(10_000);
+        let mut told = RateHysteresis::default();
+        assert!(told.moved(Rate(5_000), link));
+        assert!(!told.moved(Rate(5_100), link));
+        assert!(!told.moved(Rate(4_900), link));
+        assert!(told.moved(Rate(5_101), link));
+        assert!(told.moved(Rate::ZERO, link));
+        assert!(!told.moved(Rate::ZERO, link));
+        assert!(told.moved(Rate(1), link));
+    }
+
+    #[test]
+    fn many_small_steps_are_told_when_they_add_up() {
+        let mut told = RateHysteresis::default();
+        let times = (0..=1_000).filter(|&step| told.moved(Rate(5_000 + step), Rate(10_000))).count();
+        assert_eq!(times, 10);
+    }
+
+    #[test]
+    fn a_tenfold_reduction_of_a_key_is_told_about_ten_times() {
+        let mut key = KeyHysteresis::default();
+        let (mut times, mut last) = (0, Nanos::MAX);
+        for now in (100_000..=1_000_000_u64).rev() {
+            let published = key.key(Nanos(now));
+            assert!(published.0 >= now && published.0 - now <= published.0 / 4);
+            times += u32::from(published != last);
+            last = published;
+        }
+        assert!((8..=10).contains(&times), "{times}");
+    }
+
+    #[test]
+    fn a_key_of_zero_is_told_and_left() {
+        let mut key = KeyHysteresis::default();
+        assert_eq!(key.key(Nanos(8)), Nanos(8));
+        assert_eq!(key.key(Nanos::ZERO), Nanos::ZERO);
+        assert_eq!(key.key(Nanos(1)), Nanos(1));
+    }
+}
