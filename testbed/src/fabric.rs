@@ -1,0 +1,228 @@
+//! A network out of namespaces: one per host and per switch, a veth pair per cable, each direction shaped to its rate.
+//!
+//! [`FabricSpec`] is plain data; [`Fabric::build`] makes it real and dropping the [`Fabric`] removes it. Namespaces
+//! have no name in the file system: they live as long as their keeper thread and the processes in them, and those die
+//! with this process, so a `kill -9` leaves nothing of the network behind. Control traffic has a network of its own
+//! (a bridge, 10.255.0.0/16), as on real clusters. What runs in the namespaces is `run`'s and the tests' business.
+
+pub mod cgroup;
+pub mod counters;
+pub mod layout;
+pub mod netns;
+pub mod route;
+mod setup;
+
+use std::net::Ipv4Addr;
+
+use sluice_schedule::{Bytes, Nanos, Rate};
+use thiserror::Error;
+
+pub use cgroup::{Cgroup, CgroupTree};
+pub use counters::{Counters, LinkBytes};
+pub use layout::{Layout, PortRef};
+pub use netns::NetNs;
+
+/// A cable: two directed links between two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cable {
+    /// Name of one end.
+    pub a: String,
+    /// Name of the other end.
+    pub b: String,
+    /// Wire rate from a to b.
+    pub ab: Rate,
+    /// Wire rate from b to a.
+    pub ba: Rate,
+    /// What a switch's port may hold before it drops, wire bytes. A host's own port holds [`FabricSpec::host_queue`].
+    pub queue: Bytes,
+    /// One-way delay added to the veth's own few µs.
+    pub delay: Nanos,
+    /// Part of the packets dropped at random in each direction, 0 to 1.
+    pub loss: f64,
+}
+
+/// A network to build.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FabricSpec {
+    /// Host names; they send and receive, and never forward.
+    pub hosts: Vec<String>,
+    /// Switch names; they forward.
+    pub switches: Vec<String>,
+    /// Cables between them.
+    pub cables: Vec<Cable>,
+    /// MTU of every link, 576 to 65 535.
+    pub mtu: u32,
+    /// Largest burst the stack may hand over as one piece; one MTU turns segmentation offload off.
+    pub gso_max: Bytes,
+    /// What a host's own port may queue. Generous, since a host feels its own queue and does not drop into it.
+    pub host_queue: Bytes,
+}
+
+/// Ethernet, IPv4 and TCP headers (with timestamps) of one full segment: wire bytes against payload.
+pub const HEADERS: u64 = 14 + 20 + 32;
+
+impl FabricSpec {
+    /// `n` hosts `h0…` on one switch `s0`, every link at `rate` with `queue` bytes per port.
+    pub fn star(n: usize, rate: Rate, queue: Bytes) -> FabricSpec {
+        let hosts: Vec<String> = (0..n).map(|i| format!("h{i}")).collect();
+        let cables = hosts
+            .iter()
+            .map(|h| Cable { a: h.clone(), b: "s0".into(), ab: rate, ba: rate, queue, delay: Nanos::ZERO, loss: 0.0 })
+            .collect();
+        FabricSpec { hosts, switches: vec!["s0".into()], cables, ..FabricSpec::default() }
+    }
+
+    /// The payload rate of a link with this wire rate.
+    pub fn payload(&self, wire: Rate) -> Rate {
+        let mtu = u64::from(self.mtu);
+        Rate((u128::from(wire.0) * u128::from(mtu.saturating_sub(52)) / u128::from(mtu + 14)) as u64)
+    }
+}
+
+impl Default for FabricSpec {
+    fn default() -> FabricSpec {
+        FabricSpec {
+            hosts: Vec::new(),
+            switches: Vec::new(),
+            cables: Vec::new(),
+            mtu: 1500,
+            gso_max: Bytes(16_384),
+            host_queue: Bytes(4_000_000),
+        }
+    }
+}
+
+/// Why a fabric could not be built.
+#[derive(Debug, Error)]
+pub enum FabricError {
+    /// The description contradicts itself.
+    #[error("fabric: {0}")]
+    Spec(String),
+    /// Something this machine or user lacks.
+    #[error("the fabric needs {what}: {why}. Run as root on a kernel with network namespaces, veth and tbf")]
+    Missing {
+        /// What is lacking.
+        what: String,
+        /// What the system said.
+        why: String,
+    },
+    /// A command of iproute2 failed.
+    #[error("{tool} in namespace {node} failed: {output}")]
+    Tool {
+        /// The program.
+        tool: &'static str,
+        /// Which namespace it ran in.
+        node: String,
+        /// What it printed, its input lines included where it names them.
+        output: String,
+    },
+    /// A file or thread of the system.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl FabricError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> FabricError {
+        let what = what.into();
+        move |source| FabricError::Io { what, source }
+    }
+}
+
+/// A node that exists.
+#[derive(Debug)]
+pub struct Node {
+    /// Its name in the spec.
+    pub name: String,
+    /// Its namespace.
+    pub ns: NetNs,
+    /// Its address on the data network.
+    pub address: Ipv4Addr,
+    /// Its address on the management network.
+    pub management: Ipv4Addr,
+}
+
+/// A network that exists; dropping it removes it and kills what runs in it.
+#[derive(Debug)]
+pub struct Fabric {
+    /// What was asked for.
+    pub spec: FabricSpec,
+    /// Ports, addresses and next hops.
+    pub layout: Layout,
+    /// The hosts, in the spec's order.
+    pub hosts: Vec<Node>,
+    /// The switches, in the spec's order.
+    pub switches: Vec<Node>,
+    /// The namespace of the management bridge; `sluice-switch` runs here.
+    pub management: NetNs,
+    /// Address of the bridge: where `sluice-switch` listens.
+    pub management_address: Ipv4Addr,
+    /// One cgroup per host, below one of this process.
+    pub cgroups: CgroupTree,
+}
+
+impl Fabric {
+    /// Builds the network: namespaces, cables, addresses, routes, shaping, sysctls.
+    ///
+    /// # Errors
+    /// When the spec contradicts itself, or the machine refuses (not root, no iproute2, no tbf).
+    pub fn build(spec: FabricSpec) -> Result<Fabric, FabricError> {
+        cgroup::remove_leftovers();
+        let layout = Layout::of(&spec)?;
+        let cgroups = CgroupTree::create(&spec.hosts)?;
+        let node = |name: &String, address, management| {
+            Ok::<Node, FabricError>(Node { name: name.clone(), ns: NetNs::create(name)?, address, management })
+        };
+        let mut hosts = Vec::with_capacity(spec.hosts.len());
+        for (i, name) in spec.hosts.iter().enumerate() {
+            hosts.push(node(name, layout.host_address(i), layout::management_address(i))?);
+        }
+        let mut switches = Vec::with_capacity(spec.switches.len());
+        for (i, name) in spec.switches.iter().enumerate() {
+            switches.push(node(name, layout.switch_address(i), layout::management_address(spec.hosts.len() + i))?);
+        }
+        let management = NetNs::create("management")?;
+        let fabric = Fabric {
+            spec,
+            layout,
+            hosts,
+            switches,
+            management,
+            management_address: layout::MANAGEMENT_BRIDGE,
+            cgroups,
+        };
+        setup::wire(&fabric)?;
+        Ok(fabric)
+    }
+
+    /// The host with this name.
+    pub fn host(&self, name: &str) -> Option<&Node> {
+        self.hosts.iter().find(|n| n.name == name)
+    }
+
+    /// Takes a host's cable away from it (both directions) or gives it back: a partition.
+    ///
+    /// # Errors
+    /// When the host does not exist or `ip` refuses.
+    pub fn set_link(&self, host: &str, device: &str, up: bool) -> Result<(), FabricError> {
+        let node = self.host(host).ok_or_else(|| FabricError::Spec(format!("no host named {host:?}")))?;
+        setup::ip(&node.ns, &format!("link set dev {device} {}\n", if up { "up" } else { "down" }))
+    }
+
+    /// Packets dropped by each directed link's queue since the fabric was built, in the layout's link order.
+    ///
+    /// # Errors
+    /// When `tc` fails or prints what this version does not understand.
+    pub fn drops(&self) -> Result<Vec<u64>, FabricError> {
+        setup::drops(self)
+    }
+
+    fn node(&self, at: usize) -> &Node {
+        if at < self.hosts.len() { &self.hosts[at] } else { &self.switches[at - self.hosts.len()] }
+    }
+}

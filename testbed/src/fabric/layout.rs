@@ -1,0 +1,161 @@
+//! Names, ports, addresses and next hops of a fabric, worked out before anything exists. Pure.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use super::{FabricError, FabricSpec, route};
+
+/// Address of the management bridge.
+pub const MANAGEMENT_BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
+/// Most nodes one machine is asked to carry.
+pub const MOST_NODES: usize = 64;
+
+/// One end of a cable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRef {
+    /// The node: hosts first, then switches, in the spec's order.
+    pub node: usize,
+    /// The port's number at that node, from 0 in cable order.
+    pub port: usize,
+    /// Its device: `eth0…` at hosts, `p0…` at switches.
+    pub device: String,
+    /// Its MAC address.
+    pub mac: String,
+}
+
+/// A directed link: what leaves one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectedLink {
+    /// Index of the cable.
+    pub cable: usize,
+    /// Where it leaves.
+    pub from: PortRef,
+    /// Where it arrives.
+    pub to: PortRef,
+}
+
+/// A fabric's ports, addresses and routes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// Node names, hosts first.
+    pub nodes: Vec<String>,
+    /// How many of them are hosts.
+    pub hosts: usize,
+    /// Two directed links per cable: 2c is a→b, 2c+1 is b→a.
+    pub links: Vec<DirectedLink>,
+    /// `next[node][host]`: the directed links that lead one hop nearer, all shortest paths; empty at the host itself.
+    pub next: Vec<Vec<Vec<usize>>>,
+}
+
+impl Layout {
+    /// Works it out.
+    ///
+    /// # Errors
+    /// Names that are double or unknown, rates of zero, more than [`MOST_NODES`] nodes, hosts without a way between
+    /// them.
+    pub fn of(spec: &FabricSpec) -> Result<Layout, FabricError> {
+        let nodes: Vec<String> = spec.hosts.iter().chain(&spec.switches).cloned().collect();
+        if spec.hosts.is_empty() || nodes.len() > MOST_NODES {
+            return Err(FabricError::Spec(format!(
+                "{} hosts and {} switches; allowed are 1 to {MOST_NODES} together, one host at least",
+                spec.hosts.len(),
+                spec.switches.len()
+            )));
+        }
+        let mut index = BTreeMap::new();
+        for (i, name) in nodes.iter().enumerate() {
+            if index.insert(name.as_str(), i).is_some() {
+                return Err(FabricError::Spec(format!("two nodes are named {name:?}")));
+            }
+        }
+        if !(576..=65_535).contains(&spec.mtu) {
+            return Err(FabricError::Spec(format!("mtu = {}; allowed are 576 to 65535", spec.mtu)));
+        }
+        let mut ports = vec![0_usize; nodes.len()];
+        let mut links = Vec::with_capacity(spec.cables.len() * 2);
+        for (c, cable) in spec.cables.iter().enumerate() {
+            let mut end = |name: &str, side: u8| -> Result<PortRef, FabricError> {
+                let node = *index.get(name).ok_or_else(|| {
+                    FabricError::Spec(format!("cable {c} ends at {name:?}, which is neither a host nor a switch"))
+                })?;
+                let port = ports[node];
+                ports[node] += 1;
+                let prefix = if node < spec.hosts.len() { "eth" } else { "p" };
+                let mac = format!("02:51:{:02x}:{:02x}:00:{side:02x}", c >> 8 & 0xff, c & 0xff);
+                Ok(PortRef { node, port, device: format!("{prefix}{port}"), mac })
+            };
+            let a = end(&cable.a, 0)?;
+            let b = end(&cable.b, 1)?;
+            if cable.ab.0 < 8_000 || cable.ba.0 < 8_000 || a.node == b.node {
+                return Err(FabricError::Spec(format!(
+                    "cable {c} ({}–{}) needs two ends and at least 8 kbit/s each way; it has {} and {}",
+                    cable.a, cable.b, cable.ab, cable.ba
+                )));
+            }
+            links.push(DirectedLink { cable: c, from: a.clone(), to: b.clone() });
+            links.push(DirectedLink { cable: c, from: b, to: a });
+        }
+        let edges: Vec<(usize, usize)> = links.iter().map(|l| (l.from.node, l.to.node)).collect();
+        let next = route::next_hops(nodes.len(), spec.hosts.len(), &edges);
+        for (from, to) in (0..spec.hosts.len()).flat_map(|a| (0..spec.hosts.len()).map(move |b| (a, b))) {
+            if from != to && next[from][to].is_empty() {
+                return Err(FabricError::Spec(format!("no way from {} to {}", nodes[from], nodes[to])));
+            }
+        }
+        Ok(Layout { nodes, hosts: spec.hosts.len(), links, next })
+    }
+
+    /// Address of host `i` on the data network.
+    pub fn host_address(&self, i: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, (i / 250) as u8, (i % 250 + 1) as u8)
+    }
+
+    /// Address of switch `i`, the next hop of its neighbours.
+    pub fn switch_address(&self, i: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 78, (i / 250) as u8, (i % 250 + 1) as u8)
+    }
+
+    /// Address of node `i` on the data network, hosts first.
+    pub fn address(&self, node: usize) -> Ipv4Addr {
+        if node < self.hosts { self.host_address(node) } else { self.switch_address(node - self.hosts) }
+    }
+
+    /// A link's name for reports: `h0->s0`, with the cable's number where two nodes share several.
+    pub fn link_name(&self, link: usize) -> String {
+        let l = &self.links[link];
+        let twins = self.links.iter().filter(|o| o.from.node == l.from.node && o.to.node == l.to.node).count();
+        let name = format!("{}->{}", self.nodes[l.from.node], self.nodes[l.to.node]);
+        if twins > 1 { format!("{name}#{}", l.cable) } else { name }
+    }
+}
+
+/// Address of node `i` (hosts first) on the management network.
+pub fn management_address(i: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 255, (i / 250) as u8, (i % 250 + 1) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_schedule::{Bytes, Rate};
+
+    #[test]
+    fn a_star_has_one_next_hop_everywhere() {
+        let layout = Layout::of(&FabricSpec::star(3, Rate::mbps(100), Bytes(100_000))).unwrap();
+        assert_eq!(layout.nodes, ["h0", "h1", "h2", "s0"]);
+        assert_eq!(layout.next[0][2].len(), 1);
+        assert_eq!(layout.link_name(layout.next[3][2][0]), "s0->h2");
+        assert_eq!(layout.links[3].from.device, "p1");
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let mut spec = FabricSpec::star(2, Rate::mbps(100), Bytes(100_000));
+        spec.cables[1].b = "s9".into();
+        let said = Layout::of(&spec).unwrap_err().to_string();
+        assert!(said.contains("s9"), "{said}");
+        spec.cables.pop();
+        let said = Layout::of(&spec).unwrap_err().to_string();
+        assert!(said.contains("no way from h0 to h1"), "{said}");
+    }
+}

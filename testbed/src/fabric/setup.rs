@@ -1,0 +1,168 @@
+//! The commands that make a fabric real: `ip` and `tc` in batch mode, one process per namespace, and the sysctls.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use sluice_schedule::{Bytes, Rate};
+
+use super::{Fabric, FabricError, NetNs};
+
+/// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
+/// (TSO bursts by rate, not by round-trip time; room for a full window), the third keeps one connection's losses from
+/// being remembered for the next.
+const SYSCTLS: [(&str, &str); 7] = [
+    ("net/ipv4/tcp_tso_rtt_log", "0"),
+    ("net/ipv4/tcp_wmem", "4096 65536 8388608"),
+    ("net/ipv4/tcp_rmem", "4096 131072 8388608"),
+    ("net/ipv4/tcp_no_metrics_save", "1"),
+    ("net/ipv4/tcp_congestion_control", "cubic"),
+    ("net/ipv4/fib_multipath_hash_policy", "1"),
+    ("net/ipv4/conf/all/rp_filter", "0"),
+];
+
+/// Cables, addresses, routes, neighbours, shaping, sysctls, management network.
+pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
+    let layout = &fabric.layout;
+    let spec = &fabric.spec;
+    let mut make = String::new();
+    for pair in layout.links.chunks(2) {
+        let (a, b) = (&pair[0].from, &pair[0].to);
+        _ = writeln!(
+            make,
+            "link add name {} address {} netns {} type veth peer name {} address {} netns {}",
+            a.device,
+            a.mac,
+            fabric.node(a.node).ns.tid(),
+            b.device,
+            b.mac,
+            fabric.node(b.node).ns.tid()
+        );
+    }
+    for (i, node) in fabric.hosts.iter().chain(&fabric.switches).enumerate() {
+        _ = writeln!(
+            make,
+            "link add name mgmt0 netns {} type veth peer name m{i} netns {}",
+            node.ns.tid(),
+            fabric.management.tid()
+        );
+    }
+    ip(&fabric.management, &make)?;
+    manage(fabric)?;
+    for (n, node) in fabric.hosts.iter().chain(&fabric.switches).enumerate() {
+        let is_host = n < layout.hosts;
+        node.ns
+            .run(move || sysctls(is_host))?
+            .map_err(FabricError::io(format!("setting the sysctls of {}", node.name)))?;
+        let mut links = format!(
+            "link set dev lo up\naddr add {}/16 dev mgmt0\nlink set dev mgmt0 up\naddr add {}/32 dev lo\n",
+            node.management, node.address
+        );
+        let mut shape = String::new();
+        for link in layout.links.iter().filter(|l| l.from.node == n) {
+            let device = &link.from.device;
+            let gso = spec.gso_max.0.clamp(u64::from(spec.mtu), 65_536);
+            _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso} txqueuelen 1000", spec.mtu);
+            _ = writeln!(links, "link set dev {device} up");
+            let peer = layout.address(link.to.node);
+            _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);
+            let cable = &spec.cables[link.cable];
+            let rate = if link.from.node == layout.links[2 * link.cable].from.node { cable.ab } else { cable.ba };
+            let limit = if is_host { spec.host_queue } else { cable.queue };
+            _ = writeln!(shape, "{}", tbf(device, rate, limit, Bytes(gso), spec.mtu));
+        }
+        for (host, hops) in layout.next[n].iter().enumerate().filter(|(_, hops)| !hops.is_empty()) {
+            let target = layout.host_address(host);
+            let source = if is_host { format!(" src {}", node.address) } else { String::new() };
+            let via = |e: &usize| {
+                let l = &layout.links[*e];
+                format!("via {} dev {} onlink", layout.address(l.to.node), l.from.device)
+            };
+            if let [one] = hops.as_slice() {
+                _ = writeln!(links, "route add {target}/32{source} {}", via(one));
+            } else {
+                let all: Vec<String> = hops.iter().map(|e| format!("nexthop {}", via(e))).collect();
+                _ = writeln!(links, "route add {target}/32{source} {}", all.join(" "));
+            }
+        }
+        ip(&node.ns, &links)?;
+        tool(&node.ns, "tc", &["-batch", "-"], &shape)?;
+    }
+    Ok(())
+}
+
+/// A token bucket for one device. The bucket holds one largest burst and at least 0.1 ms, so that timer wake-ups do
+/// not cost rate; more would let a sender exceed its link for long.
+fn tbf(device: &str, rate: Rate, limit: Bytes, gso: Bytes, mtu: u32) -> String {
+    let burst = (rate.bytes_per_second() / 10_000).max(gso.0 + 2048).max(u64::from(mtu) * 2);
+    format!("qdisc add dev {device} root tbf rate {}bit burst {burst} limit {}", rate.0, limit.0.max(burst + 1514))
+}
+
+fn manage(fabric: &Fabric) -> Result<(), FabricError> {
+    let mut text = format!(
+        "link set dev lo up\nlink add name br0 type bridge\naddr add {}/16 dev br0\nlink set dev br0 up\n",
+        fabric.management_address
+    );
+    for i in 0..fabric.hosts.len() + fabric.switches.len() {
+        _ = writeln!(text, "link set dev m{i} master br0 up");
+    }
+    ip(&fabric.management, &text)
+}
+
+fn sysctls(is_host: bool) -> std::io::Result<()> {
+    for (key, value) in SYSCTLS {
+        match std::fs::write(format!("/proc/sys/{key}"), value) {
+            // An older kernel without the key, or without that congestion control in the namespace's allowed list.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => tracing::debug!("no sysctl {key}"),
+            other => other?,
+        }
+    }
+    std::fs::write("/proc/sys/net/ipv4/ip_forward", if is_host { "0" } else { "1" })
+}
+
+/// Runs lines of `ip` commands in a namespace.
+pub fn ip(ns: &NetNs, lines: &str) -> Result<(), FabricError> {
+    tool(ns, "ip", &["-batch", "-"], lines).map(|_| ())
+}
+
+fn tool(ns: &NetNs, tool: &'static str, args: &'static [&'static str], input: &str) -> Result<String, FabricError> {
+    let input = input.to_owned();
+    let ran = ns.run(move || {
+        let mut child = Command::new(tool)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        Ok::<_, std::io::Error>((output, input))
+    })?;
+    let (output, input) = ran
+        .map_err(|e| FabricError::Missing { what: format!("the program `{tool}` of iproute2"), why: e.to_string() })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = said.rsplit(':').next().and_then(|n| n.trim().parse::<usize>().ok());
+    let line = line.and_then(|n| input.lines().nth(n.saturating_sub(1))).unwrap_or("");
+    Err(FabricError::Tool { tool, node: ns.name().into(), output: format!("{} {line:?}", said.trim()) })
+}
+
+/// Drops of every directed link's queue.
+pub fn drops(fabric: &Fabric) -> Result<Vec<u64>, FabricError> {
+    let mut result = vec![0; fabric.layout.links.len()];
+    for n in 0..fabric.layout.nodes.len() {
+        let ns = &fabric.node(n).ns;
+        let text = tool(ns, "tc", &["-s", "-j", "qdisc", "show"], "")?;
+        let bad = |why: String| FabricError::Tool { tool: "tc", node: ns.name().into(), output: why };
+        let list: Vec<serde_json::Value> = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        for (at, link) in fabric.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
+            let mine = |q: &&serde_json::Value| q["dev"] == link.from.device.as_str() && q["kind"] == "tbf";
+            result[at] = list.iter().find(mine).and_then(|q| q["drops"].as_u64()).unwrap_or(0);
+        }
+    }
+    Ok(result)
+}

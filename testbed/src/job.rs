@@ -1,0 +1,73 @@
+//! One rank of a training job: computes (waits), then really exchanges and reduces float buffers, and checks the sum.
+//!
+//! The process `sluice-job` is a thin shell around [`run`]. A job is described by a [`JobFile`], one for each of its
+//! members; what happened comes out as one JSON line per event ([`report::Line`]). Data moves as a pipeline: a rank
+//! forwards what has arrived, in pieces of at most [`JobFile::write_bytes`], never more. Placement, start times and
+//! the network are `run`'s business.
+
+pub mod buffer;
+pub mod collective;
+pub mod connect;
+mod engine;
+pub mod file;
+mod page;
+pub mod report;
+mod stream;
+
+pub use engine::run;
+pub use file::{Arch, JobFile, Member};
+
+use thiserror::Error;
+
+/// Why a job ended early.
+#[derive(Debug, Error)]
+pub enum JobError {
+    /// The job file contradicts itself.
+    #[error("job file: {field} = {seen}; {allowed}")]
+    File {
+        /// The key.
+        field: &'static str,
+        /// What was found.
+        seen: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A peer could not be reached or went away.
+    #[error("{peer}: {what}")]
+    Peer {
+        /// Which member.
+        peer: String,
+        /// What happened.
+        what: String,
+    },
+    /// The reduced buffer is wrong.
+    #[error("iteration {iteration}: element {element} is {seen}, the exact sum is {expected}")]
+    Sum {
+        /// In which iteration, from 0.
+        iteration: u64,
+        /// First wrong element.
+        element: usize,
+        /// What it is.
+        seen: f32,
+        /// What it should be.
+        expected: f32,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl JobError {
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> JobError {
+        move |source| JobError::Io { what, source }
+    }
+    pub(crate) fn sys(what: &'static str) -> impl FnOnce(nix::Error) -> JobError {
+        move |source| JobError::Io { what, source: source.into() }
+    }
+}

@@ -1,0 +1,76 @@
+//! Gradient values whose sum over all ranks is known exactly, and the reduction itself.
+//!
+//! Element e of rank r in iteration i is base(e) · coefficient(r, i), both small integers, so that every partial sum
+//! is an integer below 2²⁴ and f32 adds it without rounding, in whatever order. Coefficients differ between
+//! iterations and neighbouring ranks: a lost, doubled, misplaced or stale contribution shows in the sum.
+
+/// base(e): 0 to 255, scattered, so that a shifted buffer is a wrong one.
+fn base(element: usize) -> f32 {
+    ((element as u32).wrapping_mul(2_654_435_761) >> 24) as f32
+}
+
+/// coefficient(r, i): 1 to 61.
+fn coefficient(rank: usize, iteration: u64) -> f32 {
+    (1 + (rank as u64 * 7 + iteration * 11) % 61) as f32
+}
+
+/// Writes this rank's gradient; elements at and after `real` are padding and get 0.
+pub fn fill(buffer: &mut [f32], real: usize, rank: usize, iteration: u64) {
+    let c = coefficient(rank, iteration);
+    let real = real.min(buffer.len());
+    for (e, x) in buffer[..real].iter_mut().enumerate() {
+        *x = base(e) * c;
+    }
+    buffer[real..].fill(0.0);
+}
+
+/// The first element of `buffer` (whose element 0 is element `first` of the gradient) that is not the exact sum over
+/// `ranks` ranks: its index, what it is, what it should be.
+pub fn wrong(buffer: &[f32], first: usize, real: usize, ranks: usize, iteration: u64) -> Option<(usize, f32, f32)> {
+    let total: f32 = (0..ranks).map(|r| coefficient(r, iteration)).sum();
+    let inside = real.saturating_sub(first).min(buffer.len());
+    // Branch-free first, so that it runs at memory speed; the search only when something is wrong.
+    let off = buffer[..inside]
+        .iter()
+        .enumerate()
+        .fold(0_u32, |off, (i, x)| off | u32::from(x.to_bits() != (base(first + i) * total).to_bits()));
+    if off == 0 && buffer[inside..].iter().all(|&x| x == 0.0) {
+        return None;
+    }
+    let expected = |i: usize| if i < inside { base(first + i) * total } else { 0.0 };
+    buffer.iter().enumerate().find(|&(i, &x)| x != expected(i)).map(|(i, &x)| (first + i, x, expected(i)))
+}
+
+/// Adds `incoming` to `into`, element by element.
+pub fn add(into: &mut [f32], incoming: &[f32]) {
+    for (a, b) in into.iter_mut().zip(incoming) {
+        *a += b;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_exact_for_the_largest_job() {
+        let total: f64 = (0..1024).map(|r| f64::from(coefficient(r, 3))).sum::<f64>() * 255.0;
+        assert!(total < f64::from(1 << 24));
+    }
+
+    #[test]
+    fn one_missing_rank_shows() {
+        let mut sum = vec![0.0; 100];
+        let mut mine = vec![0.0; 100];
+        for r in 0..4 {
+            fill(&mut mine, 97, r, 5);
+            add(&mut sum, &mine);
+        }
+        assert_eq!(wrong(&sum, 0, 97, 4, 5), None);
+        assert_eq!(wrong(&sum[50..], 50, 97, 4, 5), None);
+        assert!(wrong(&sum, 0, 97, 3, 5).is_some());
+        assert!(wrong(&sum, 0, 97, 4, 6).is_some());
+        sum[98] = 1.0;
+        assert_eq!(wrong(&sum, 0, 97, 4, 5), Some((98, 1.0, 0.0)));
+    }
+}

@@ -1,0 +1,206 @@
+//! Brings the streams of one member up: it listens, connects to the receivers of its streams, accepts its senders.
+//!
+//! Every stream has a connection of its own, opened by the sender, so that data flows in one direction of it. The
+//! first 24 bytes say whose stream it is; strangers and doubles are turned away.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, connect, listen, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
+use sluice_schedule::units::fnv1a64;
+
+use super::collective::{Collective, Kind, Stream};
+use super::{JobError, JobFile};
+
+/// How long the members wait for each other.
+const PATIENCE: Duration = Duration::from_secs(30);
+const MAGIC: [u8; 4] = *b"SLJ1";
+const HELLO: usize = 24;
+
+/// The connections of one member, in the order of its streams.
+#[derive(Debug)]
+pub struct Connections {
+    /// One per outgoing stream.
+    pub outs: Vec<TcpStream>,
+    /// One per incoming stream.
+    pub ins: Vec<TcpStream>,
+}
+
+/// Connects and accepts; every socket gets the congestion control the job file names before it is established.
+///
+/// # Errors
+/// When the port is taken, the congestion control is unknown or forbidden, or a peer does not come in 30 s.
+pub fn connect_all(file: &JobFile, collective: &Collective) -> Result<Connections, JobError> {
+    let listener = listener(file)?;
+    let deadline = Instant::now() + PATIENCE;
+    let (accepted, connected) = std::thread::scope(|scope| {
+        let accept = scope.spawn(|| accept_all(file, &listener, collective.ins(), deadline));
+        let connected = connect_outs(file, collective.outs(), deadline);
+        let accepted = accept.join();
+        (accepted, connected)
+    });
+    let lost = |_| JobError::Peer { peer: "listener".into(), what: "the accepting thread ended".into() };
+    Ok(Connections { outs: connected?, ins: accepted.map_err(lost)?? })
+}
+
+fn new_socket(file: &JobFile) -> Result<OwnedFd, JobError> {
+    let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
+        .map_err(JobError::sys("making a TCP socket"))?;
+    if let Some(name) = &file.tcp {
+        setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(name))
+            .map_err(JobError::sys("asking for the job file's congestion control (key tcp)"))?;
+    }
+    Ok(fd)
+}
+
+fn listener(file: &JobFile) -> Result<TcpListener, JobError> {
+    let own = file.members[file.rank].endpoint();
+    let fd = new_socket(file)?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(JobError::sys("setting SO_REUSEADDR"))?;
+    bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(own))
+        .map_err(JobError::sys("binding the member's own address and port"))?;
+    let backlog = Backlog::new(4096).unwrap_or(Backlog::MAXCONN);
+    listen(&fd, backlog).map_err(JobError::sys("listening"))?;
+    Ok(TcpListener::from(fd))
+}
+
+fn connect_outs(file: &JobFile, streams: &[Stream], deadline: Instant) -> Result<Vec<TcpStream>, JobError> {
+    streams
+        .iter()
+        .map(|stream| {
+            let to = file.members[stream.peer].endpoint();
+            loop {
+                match connect_one(file, stream, to) {
+                    Err(JobError::Io { source, .. }) if Instant::now() > deadline => {
+                        let what = format!("cannot connect to {to} for 30 s: {source}");
+                        return Err(JobError::Peer { peer: format!("member {}", stream.peer), what });
+                    }
+                    Err(JobError::Io { what: "connecting" | "saying hello", .. }) => {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    other => return other,
+                }
+            }
+        })
+        .collect()
+}
+
+fn connect_one(file: &JobFile, stream: &Stream, to: std::net::SocketAddrV4) -> Result<TcpStream, JobError> {
+    let fd = new_socket(file)?;
+    // Bounds connect(2), which knows no other time-out.
+    setsockopt(&fd, sockopt::SendTimeout, &TimeVal::new(2, 0)).map_err(JobError::sys("setting SO_SNDTIMEO"))?;
+    connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(to)).map_err(JobError::sys("connecting"))?;
+    let mut socket = TcpStream::from(fd);
+    socket.set_nodelay(true).map_err(JobError::io("setting TCP_NODELAY"))?;
+    socket.write_all(&hello(file, stream.kind)).map_err(JobError::io("saying hello"))?;
+    socket.set_nonblocking(true).map_err(JobError::io("making a socket non-blocking"))?;
+    Ok(socket)
+}
+
+fn accept_all(
+    file: &JobFile,
+    listener: &TcpListener,
+    streams: &[Stream],
+    deadline: Instant,
+) -> Result<Vec<TcpStream>, JobError> {
+    let mut found: Vec<Option<TcpStream>> = streams.iter().map(|_| None).collect();
+    listener.set_nonblocking(true).map_err(JobError::io("making the listener non-blocking"))?;
+    while let Some(missing) = found.iter().position(Option::is_none) {
+        match listener.accept() {
+            Ok((socket, from)) => {
+                if let Some((rank, kind, socket)) = greet(file, socket, from)
+                    && let Some(at) = streams.iter().position(|s| s.peer == rank && s.kind == kind)
+                    && found[at].is_none()
+                {
+                    found[at] = Some(socket);
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                if Instant::now() > deadline {
+                    let peer = format!("member {}", streams[missing].peer);
+                    return Err(JobError::Peer { peer, what: "did not connect within 30 s".into() });
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(e) => return Err(JobError::Io { what: "accepting", source: e }),
+        }
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The sender's rank and the stream's kind; `None`: not one of ours.
+fn greet(file: &JobFile, mut socket: TcpStream, from: SocketAddr) -> Option<(usize, Kind, TcpStream)> {
+    let mut hello = [0; HELLO];
+    socket.set_nonblocking(false).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    socket.read_exact(&mut hello).ok()?;
+    let (rank, kind) = parse(&hello, &file.job)?;
+    let known = file.members.get(rank)?;
+    if SocketAddr::V4(known.endpoint()).ip() != from.ip() {
+        return None;
+    }
+    socket.set_nonblocking(true).ok()?;
+    Some((rank, kind, socket))
+}
+
+const KINDS: [Kind; 5] = [Kind::Ring, Kind::Aggregate, Kind::Broadcast, Kind::Reduce, Kind::Spread];
+
+fn hello(file: &JobFile, kind: Kind) -> [u8; HELLO] {
+    let mut hello = [0; HELLO];
+    hello[..4].copy_from_slice(&MAGIC);
+    hello[4] = KINDS.iter().position(|k| *k == kind).unwrap_or(0) as u8;
+    hello[8..12].copy_from_slice(&(file.rank as u32).to_le_bytes());
+    hello[16..].copy_from_slice(&fnv1a64(file.job.as_bytes()).to_le_bytes());
+    hello
+}
+
+fn parse(hello: &[u8; HELLO], job: &str) -> Option<(usize, Kind)> {
+    let (head, id) = hello.split_at(16);
+    if head[..4] != MAGIC || id != fnv1a64(job.as_bytes()).to_le_bytes() {
+        return None;
+    }
+    let rank = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+    Some((rank as usize, *KINDS.get(usize::from(head[4]))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Arch, Member};
+
+    fn file() -> JobFile {
+        let member = Member { host: "h0".into(), address: std::net::Ipv4Addr::LOCALHOST, port: 1 };
+        serde_json::from_value(serde_json::json!({"job": "j", "arch": Arch::Tree, "rank": 3, "workers": 4,
+            "members": vec![member; 4], "bytes": 4, "iterations": 1}))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_hello_comes_back_and_another_jobs_is_refused() {
+        let sent = hello(&file(), Kind::Reduce);
+        assert_eq!(parse(&sent, "j"), Some((3, Kind::Reduce)));
+        assert_eq!(parse(&sent, "k"), None);
+    }
+
+    #[test]
+    fn mutated_hellos_never_panic() {
+        let good = hello(&file(), Kind::Ring);
+        let mut seed = 1_u64;
+        for _ in 0..10_000 {
+            let mut bad = good;
+            for _ in 0..3 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                bad[(seed >> 33) as usize % HELLO] = (seed >> 40) as u8;
+            }
+            if let Some((rank, kind)) = parse(&bad, "j") {
+                assert!(u32::try_from(rank).is_ok() && KINDS.contains(&kind));
+            }
+        }
+    }
+}

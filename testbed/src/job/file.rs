@@ -1,0 +1,156 @@
+//! What one member of a job is told: a JSON document.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::JobError;
+
+/// How the members exchange tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arch {
+    /// Every rank sends to the next: reduce-scatter, then all-gather.
+    #[default]
+    Ring,
+    /// Workers push shards to servers, servers send the sums back.
+    Ps,
+    /// Reduce up to rank 0, broadcast down.
+    Tree,
+    /// Compute only.
+    None,
+}
+
+/// One process of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// The host's name.
+    pub host: String,
+    /// Where the process accepts its peers.
+    pub address: Ipv4Addr,
+    /// At which port.
+    pub port: u16,
+}
+
+impl Member {
+    /// Address and port.
+    pub fn endpoint(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, self.port)
+    }
+}
+
+/// One member's view of its job. Workers come first in `members`, then servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobFile {
+    /// The job's id.
+    pub job: String,
+    /// Its pattern.
+    pub arch: Arch,
+    /// Which member this process is, an index into `members`.
+    pub rank: usize,
+    /// All members: `workers` workers, then the servers.
+    pub members: Vec<Member>,
+    /// How many of them are workers, 1 to 1024.
+    pub workers: usize,
+    /// Children of a tree's node, 1 or more.
+    #[serde(default = "two")]
+    pub fanout: usize,
+    /// Gradient bytes of an iteration, rounded up to whole floats.
+    pub bytes: u64,
+    /// How many iterations, 1 or more.
+    pub iterations: u64,
+    /// Compute time of each iteration in ns; the last one repeats. Empty: none.
+    #[serde(default)]
+    pub compute_ns: Vec<u64>,
+    /// The round may begin when this part of the compute phase is still left, 0 to 1.
+    #[serde(default)]
+    pub overlap: f64,
+    /// Congestion control asked for on every socket; none: whatever the system or a capturing daemon sets.
+    #[serde(default)]
+    pub tcp: Option<String>,
+    /// Largest single write, 1 to 65 536 bytes. Larger ones delay the kernel's pacing.
+    #[serde(default = "sixty_four_k")]
+    pub write_bytes: usize,
+    /// Where the progress page goes; none: no page.
+    #[serde(default)]
+    pub progress_dir: Option<PathBuf>,
+    /// A sample line at most this often while bytes move, ms; 0: none.
+    #[serde(default)]
+    pub sample_ms: u64,
+    /// True: after connecting, wait for a line `start NS` (CLOCK_MONOTONIC) on standard input.
+    #[serde(default)]
+    pub wait_for_start: bool,
+}
+
+fn two() -> usize {
+    2
+}
+fn sixty_four_k() -> usize {
+    65_536
+}
+
+impl JobFile {
+    /// Checks what the types do not.
+    ///
+    /// # Errors
+    /// Names the first field that is out of range, its value and what is allowed.
+    pub fn check(&self) -> Result<(), JobError> {
+        let bad = |field, seen: String, allowed: &str| Err(JobError::File { field, seen, allowed: allowed.into() });
+        if self.job.is_empty() || self.job.len() > 63 {
+            return bad("job", format!("{:?}", self.job), "1 to 63 characters");
+        }
+        if self.rank >= self.members.len() {
+            let allowed = format!("less than the number of members, {}", self.members.len());
+            return bad("rank", self.rank.to_string(), &allowed);
+        }
+        if self.members.len() > 4096 {
+            return bad("members", self.members.len().to_string(), "at most 4096");
+        }
+        if self.workers == 0 || self.workers > 1024 || self.workers > self.members.len() {
+            return bad("workers", self.workers.to_string(), "1 to 1024, and not more than members");
+        }
+        if self.arch == Arch::Ps && self.workers == self.members.len() {
+            return bad(
+                "members",
+                self.members.len().to_string(),
+                "a ps job needs at least one server after its workers",
+            );
+        }
+        if self.arch != Arch::Ps && self.workers != self.members.len() {
+            return bad("workers", self.workers.to_string(), "only a ps job has members that are not workers");
+        }
+        if self.bytes == 0 || self.bytes > 1 << 36 {
+            return bad("bytes", self.bytes.to_string(), "1 to 2^36");
+        }
+        if self.iterations == 0 || self.iterations > 10_000_000 {
+            return bad("iterations", self.iterations.to_string(), "1 to 10^7");
+        }
+        if self.fanout == 0 {
+            return bad("fanout", "0".into(), "1 or more");
+        }
+        if !(0.0..=1.0).contains(&self.overlap) {
+            return bad("overlap", self.overlap.to_string(), "0 to 1");
+        }
+        if !(1..=65_536).contains(&self.write_bytes) {
+            return bad("write_bytes", self.write_bytes.to_string(), "1 to 65536");
+        }
+        Ok(())
+    }
+
+    /// Is this member a worker (not a parameter server)?
+    pub fn is_worker(&self) -> bool {
+        self.rank < self.workers
+    }
+
+    /// Compute time of one iteration, ns; servers compute nothing.
+    pub fn compute(&self, iteration: u64) -> u64 {
+        if !self.is_worker() {
+            return 0;
+        }
+        let at = usize::try_from(iteration).unwrap_or(usize::MAX);
+        self.compute_ns.get(at).or(self.compute_ns.last()).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,111 @@
+//! One direction of one connection: moves bytes between a non-blocking socket and the collective's buffer.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use super::JobError;
+use super::collective::Collective;
+
+/// Most bytes one stream moves before the others have their turn.
+const TURN: usize = 262_144;
+/// Floats a reading turn takes at once.
+const STAGE: usize = 32_768;
+
+/// A stream that sends.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The connection.
+    pub socket: TcpStream,
+    /// Bytes of this round handed to the kernel.
+    pub sent: u64,
+    /// The kernel takes more, as far as is known.
+    pub writable: bool,
+}
+
+/// A stream that receives.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The connection.
+    pub socket: TcpStream,
+    /// Something may be there to read.
+    pub readable: bool,
+    /// Bytes of a float that has not wholly arrived.
+    torn: usize,
+}
+
+/// Reading space, shared by the streams of a member; each keeps the bytes of a torn float for itself.
+#[derive(Debug)]
+pub struct Stage {
+    floats: Vec<f32>,
+    torn: Vec<[u8; 4]>,
+}
+
+impl Stage {
+    /// For so many incoming streams.
+    pub fn new(streams: usize) -> Stage {
+        Stage { floats: vec![0.0; STAGE], torn: vec![[0; 4]; streams] }
+    }
+}
+
+impl Outgoing {
+    /// For an established connection.
+    pub fn new(socket: TcpStream) -> Outgoing {
+        Outgoing { socket, sent: 0, writable: true }
+    }
+
+    /// Writes what is ready, in pieces of at most `piece`; how many bytes went.
+    pub fn push(&mut self, at: usize, from: &Collective, piece: usize) -> Result<u64, JobError> {
+        let before = self.sent;
+        while self.writable && self.sent - before < TURN as u64 {
+            let data = from.bytes(at, self.sent, piece);
+            if data.is_empty() {
+                break;
+            }
+            match self.socket.write(data) {
+                Ok(n) => self.sent += n as u64,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(JobError::Io { what: "writing to a peer", source }),
+            }
+        }
+        Ok(self.sent - before)
+    }
+}
+
+impl Incoming {
+    /// For an established connection.
+    pub fn new(socket: TcpStream) -> Incoming {
+        Incoming { socket, readable: true, torn: 0 }
+    }
+
+    /// Reads into the collective, never beyond this round; how many bytes came.
+    pub fn pull(&mut self, at: usize, into: &mut Collective, stage: &mut Stage) -> Result<u64, JobError> {
+        let mut taken = 0;
+        while self.readable && taken < TURN {
+            let left = into.ins()[at].bytes - into.arrived(at);
+            if left == 0 {
+                break;
+            }
+            let room: &mut [u8] = bytemuck::cast_slice_mut(&mut stage.floats);
+            room[..self.torn].copy_from_slice(&stage.torn[at][..self.torn]);
+            let end = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match self.socket.read(&mut room[self.torn..end]) {
+                Ok(0) => {
+                    let peer = format!("member {}", into.ins()[at].peer);
+                    return Err(JobError::Peer { peer, what: "closed the connection within a round".into() });
+                }
+                Ok(n) => {
+                    taken += n;
+                    let have = self.torn + n;
+                    self.torn = have % 4;
+                    stage.torn[at][..self.torn].copy_from_slice(&room[have - self.torn..have]);
+                    into.accept(at, &stage.floats[..have / 4]);
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(JobError::Io { what: "reading from a peer", source }),
+            }
+        }
+        Ok(taken as u64)
+    }
+}

@@ -1,0 +1,123 @@
+//! Streams a CSV file row by row, with its line numbers: traces of arrivals, lists of hosts.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::problem::{Code, Log, Problem};
+use super::table::Item;
+
+/// Most bytes of a trace file.
+const MOST_BYTES: u64 = 1 << 30;
+/// Most bytes of one line.
+const MOST_LINE: u64 = 4096;
+
+/// A CSV file being read.
+pub(crate) struct Csv {
+    path: PathBuf,
+    reader: BufReader<File>,
+    columns: usize,
+    line: u32,
+}
+
+/// One row.
+pub(crate) struct Row {
+    pub(crate) line: u32,
+    pub(crate) fields: Vec<String>,
+}
+
+impl Csv {
+    /// Opens a file and checks its header; what is wrong is reported at `item`, the key that names the file.
+    pub(crate) fn open(path: &Path, header: &[&str], item: &Item<'_>) -> Option<Csv> {
+        let file = match open_regular(path, MOST_BYTES) {
+            Ok(file) => file,
+            Err(e) => {
+                item.fail(Code::Trace, format!("{}: {e}", path.display()), "a readable CSV file of at most 1 GiB");
+                return None;
+            }
+        };
+        let mut csv =
+            Csv { path: path.to_owned(), reader: BufReader::new(file), columns: header.len(), line: 0 };
+        let want = header.join(",");
+        match csv.line_text() {
+            Ok(Some(line)) if line == want || line.starts_with(&format!("{want},")) => {
+                csv.columns = line.split(',').count();
+                Some(csv)
+            }
+            Ok(line) => {
+                let seen = line.unwrap_or_default();
+                item.log.push(csv.problem(format!("the header is {seen:?}"), &want));
+                None
+            }
+            Err(e) => {
+                item.log.push(csv.problem(e.to_string(), "UTF-8 text"));
+                None
+            }
+        }
+    }
+
+    /// The next row; `Some(None)` at the end, `None` after an error, which is then in the log.
+    pub(crate) fn next_row(&mut self, log: &Log) -> Option<Option<Row>> {
+        match self.line_text() {
+            Ok(None) => Some(None),
+            Ok(Some(line)) => {
+                let fields: Vec<String> = line.split(',').map(|f| f.trim().to_owned()).collect();
+                if fields.len() == self.columns {
+                    return Some(Some(Row { line: self.line, fields }));
+                }
+                log.push(self.problem(format!("{} fields", fields.len()), &format!("{} fields", self.columns)));
+                None
+            }
+            Err(e) => {
+                log.push(self.problem(e.to_string(), "UTF-8 text, lines of at most 4096 bytes"));
+                None
+            }
+        }
+    }
+
+    /// A problem at the line read last.
+    pub(crate) fn problem(&self, what: String, allowed: &str) -> Problem {
+        Problem {
+            code: Code::Trace,
+            file: self.path.display().to_string(),
+            line: Some(self.line),
+            pointer: String::new(),
+            what,
+            allowed: allowed.to_owned(),
+        }
+    }
+
+    fn line_text(&mut self) -> io::Result<Option<String>> {
+        let mut text = String::new();
+        let read = self.reader.by_ref().take(MOST_LINE).read_line(&mut text)?;
+        self.line = self.line.saturating_add(1);
+        if read == 0 {
+            return Ok(None);
+        }
+        if !text.ends_with('\n') && read as u64 == MOST_LINE {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of more than 4096 bytes"));
+        }
+        Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
+    }
+}
+
+fn open_regular(path: &Path, most: u64) -> io::Result<File> {
+    let meta = std::fs::metadata(path)?;
+    if !meta.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    if meta.len() > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} bytes, at most {most} are read", meta.len())));
+    }
+    File::open(path)
+}
+
+/// The text of a regular file of at most `most` bytes.
+///
+/// # Errors
+/// What the system says, a file that is too large, or one that is not UTF-8.
+pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    open_regular(path, most)?.take(most).read_to_string(&mut text)?;
+    Ok(text)
+}
