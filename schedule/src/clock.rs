@@ -1,1 +1,269 @@
-//! Stub.
+//! The slot grid: wall time to slot number, never backwards, and whether a clock may be trusted at all.
+//!
+//! Pure: the shell reads the clocks and passes the values in. After a backward step of the wall clock the grid waits in
+//! the slot it had reached; after a forward step it skips. Both are reported. Reading the kernel's clock state is left
+//! to the daemon.
+
+use crate::units::{Nanos, Slot};
+
+/// The slot grid of one process.
+#[derive(Clone, Debug)]
+pub struct SlotClock {
+    length: Nanos,
+    last: Option<Last>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    mono: Nanos,
+    wall: Nanos,
+    index: u64,
+    into_slot: Nanos,
+}
+
+/// One reading of the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The slot, never before that of an earlier reading.
+    pub slot: Slot,
+    /// Slots since 0 of the clock, not wrapped; `slot` is its lower half.
+    pub index: u64,
+    /// How much of the slot is over; never less than at an earlier reading of the same slot.
+    pub into_slot: Nanos,
+    /// Slots that began since the last reading without being read; 0 in steady running.
+    pub skipped: u64,
+    /// How far the wall clock must still run until it is back at the grid's place; zero unless it was set back.
+    pub waiting: Nanos,
+    /// The wall clock was stepped since the last reading.
+    pub step: Option<ClockStep>,
+}
+
+/// A step of the wall clock against the monotonic one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockStep {
+    /// Set ahead (or the machine slept) by this much.
+    Forward(Nanos),
+    /// Set back by this much.
+    Back(Nanos),
+}
+
+impl ClockStep {
+    /// Its size.
+    pub const fn size(self) -> Nanos {
+        match self {
+            ClockStep::Forward(by) | ClockStep::Back(by) => by,
+        }
+    }
+}
+
+impl SlotClock {
+    /// Differences between the clocks below this part of a slot are slewing or reading noise, not a step.
+    const STEP_PART: u64 = 4;
+
+    /// A grid of slots of `length` (zero counts as one nanosecond).
+    pub fn new(length: Nanos) -> SlotClock {
+        SlotClock { length: Nanos(length.0.max(1)), last: None }
+    }
+
+    /// The slot length.
+    pub const fn length(&self) -> Nanos {
+        self.length
+    }
+
+    /// The place on the grid at this time. `mono` tells steps of `wall` from the passing of time.
+    pub fn read(&mut self, mono: Nanos, wall: Nanos) -> Reading {
+        let raw_index = wall.0 / self.length.0;
+        let raw_into = Nanos(wall.0 % self.length.0);
+        let Some(last) = self.last else {
+            self.last = Some(Last { mono, wall, index: raw_index, into_slot: raw_into });
+            return Reading {
+                slot: Slot(raw_index as u32),
+                index: raw_index,
+                into_slot: raw_into,
+                skipped: 0,
+                waiting: Nanos::ZERO,
+                step: None,
+            };
+        };
+        let expected = last.wall.plus(mono.minus(last.mono));
+        let tolerance = self.length.0 / Self::STEP_PART;
+        let step = if wall.0 > expected.0.saturating_add(tolerance) {
+            Some(ClockStep::Forward(wall.minus(expected)))
+        } else if expected.0 > wall.0.saturating_add(tolerance) {
+            Some(ClockStep::Back(expected.minus(wall)))
+        } else {
+            None
+        };
+        let (index, into_slot) = match raw_index.cmp(&last.index) {
+            std::cmp::Ordering::Greater => (raw_index, raw_into),
+            std::cmp::Ordering::Equal => (raw_index, raw_into.max(last.into_slot)),
+            std::cmp::Ordering::Less => (last.index, last.into_slot),
+        };
+        self.last = Some(Last { mono, wall, index, into_slot });
+        Reading {
+            slot: Slot(index as u32),
+            index,
+            into_slot,
+            skipped: (index - last.index).saturating_sub(1),
+            waiting: Nanos(index.saturating_mul(self.length.0)).plus(into_slot).minus(wall),
+            step,
+        }
+    }
+
+    /// How long after `wall` the next slot begins: within one slot length, except while a clock that was set back is
+    /// waited for.
+    pub fn until_edge(&self, wall: Nanos) -> Nanos {
+        let index = self.last.map_or(0, |last| last.index).max(wall.0 / self.length.0);
+        Nanos(index.saturating_add(1).saturating_mul(self.length.0)).minus(wall)
+    }
+}
+
+/// What is known of a clock's quality.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClockFacts {
+    /// The kernel says that its clock is synchronised.
+    pub synchronised: bool,
+    /// The kernel's bound on its error.
+    pub max_error: Nanos,
+    /// Peers' slot numbers minus this host's at about the same time, in slots; the order does not matter.
+    pub peer_offsets: Vec<i32>,
+}
+
+/// Why a clock is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// The kernel's clock is not synchronised.
+    #[error("clock-unsynchronised: the kernel says its clock is not synchronised; run a time daemon (chrony, ntpd)")]
+    Unsynchronised,
+    /// Its error may exceed half a slot.
+    #[error("clock-unsynchronised: the kernel's clock may be wrong by {error}, allowed is half a slot ({allowed})")]
+    MaxError {
+        /// The bound.
+        error: Nanos,
+        /// What is allowed.
+        allowed: Nanos,
+    },
+    /// Most peers are in another slot.
+    #[error("slot-offset-too-large: twice the median offset to peers is {twice_median} slots, allowed is 2")]
+    PeerOffset {
+        /// Twice the median of the offsets (so that an even number of peers has one).
+        twice_median: i64,
+    },
+}
+
+/// May slot numbers from this clock be used with others? `require_sync` false leaves the kernel's word out (test
+/// set-ups), never the peers'. Nobody's slot number is adopted, whatever the answer.
+pub fn trust(length: Nanos, require_sync: bool, facts: &ClockFacts) -> Result<(), Distrust> {
+    if require_sync {
+        if !facts.synchronised {
+            return Err(Distrust::Unsynchronised);
+        }
+        let allowed = Nanos(length.0 / 2);
+        if facts.max_error > allowed {
+            return Err(Distrust::MaxError { error: facts.max_error, allowed });
+        }
+    }
+    let twice_median = twice_median(&facts.peer_offsets);
+    if twice_median.abs() > 2 {
+        return Err(Distrust::PeerOffset { twice_median });
+    }
+    Ok(())
+}
+
+fn twice_median(offsets: &[i32]) -> i64 {
+    let mut sorted = offsets.to_vec();
+    sorted.sort_unstable();
+    match sorted.len() {
+        0 => 0,
+        n => i64::from(sorted[(n - 1) / 2]) + i64::from(sorted[n / 2]),
+    }
+}
+
+/// Turns wrapping slot numbers into a running count, so that tables can index by it across the wrap.
+#[derive(Clone, Copy, Debug)]
+pub struct Unroll {
+    latest: u64,
+}
+
+impl Unroll {
+    /// Counts from this slot on; the count's lower half is the slot number.
+    pub const fn new(slot: Slot) -> Unroll {
+        Unroll { latest: 1 << 32 | slot.0 as u64 }
+    }
+    /// The count of a slot near the latest one (within 2³¹ slots).
+    pub const fn count(&self, slot: Slot) -> u64 {
+        self.latest.saturating_add_signed(slot.since(self.slot()) as i64)
+    }
+    /// Moves on to `slot` (never back) and returns the count reached.
+    pub fn advance(&mut self, slot: Slot) -> u64 {
+        self.latest = self.latest.max(self.count(slot));
+        self.latest
+    }
+    /// The latest count.
+    pub const fn latest(&self) -> u64 {
+        self.latest
+    }
+    /// The latest slot.
+    pub const fn slot(&self) -> Slot {
+        Slot(self.latest as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: Nanos = Nanos::from_millis(60);
+
+    fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    #[test]
+    fn time_falls_on_the_grid() {
+        let mut clock = SlotClock::new(SLOT);
+        let first = clock.read(ms(0), ms(125));
+        assert_eq!((first.slot, first.into_slot, first.step), (Slot(2), ms(5), None));
+        let next = clock.read(ms(70), ms(195));
+        assert_eq!((next.slot, next.into_slot, next.skipped), (Slot(3), ms(15), 0));
+        assert_eq!(clock.until_edge(ms(195)), ms(45));
+    }
+
+    #[test]
+    fn a_backward_step_waits_and_a_forward_step_skips() {
+        let mut clock = SlotClock::new(SLOT);
+        clock.read(ms(0), ms(610));
+        let back = clock.read(ms(1), ms(311));
+        assert_eq!((back.slot, back.into_slot), (Slot(10), ms(10)));
+        assert_eq!((back.step, back.waiting), (Some(ClockStep::Back(ms(300))), ms(299)));
+        assert_eq!(clock.until_edge(ms(311)), ms(349));
+        let still = clock.read(ms(200), ms(510));
+        assert_eq!((still.slot, still.step), (Slot(10), None));
+        let ahead = clock.read(ms(201), ms(1_811));
+        assert_eq!((ahead.slot, ahead.skipped), (Slot(30), 19));
+        assert_eq!(ahead.step, Some(ClockStep::Forward(ms(1_300))));
+    }
+
+    #[test]
+    fn trust_needs_the_kernel_and_most_peers() {
+        let good = ClockFacts { synchronised: true, max_error: ms(30), peer_offsets: vec![0, 1, -617, 1] };
+        assert_eq!(trust(SLOT, true, &good), Ok(()));
+        let loose = ClockFacts { max_error: ms(31), ..good.clone() };
+        assert!(matches!(trust(SLOT, true, &loose), Err(Distrust::MaxError { .. })));
+        let alone = ClockFacts { synchronised: false, ..good.clone() };
+        assert_eq!(trust(SLOT, true, &alone), Err(Distrust::Unsynchronised));
+        assert_eq!(trust(SLOT, false, &alone), Ok(()));
+        let apart = ClockFacts { peer_offsets: vec![617, 617, 0], ..good };
+        assert_eq!(trust(SLOT, false, &apart), Err(Distrust::PeerOffset { twice_median: 1234 }));
+    }
+
+    #[test]
+    fn a_count_runs_on_across_the_wrap() {
+        let mut unroll = Unroll::new(Slot(u32::MAX));
+        let before = unroll.latest();
+        assert_eq!(unroll.advance(Slot(1)), before + 2);
+        assert_eq!(unroll.slot(), Slot(1));
+        assert_eq!(unroll.count(Slot(u32::MAX)), before);
+        assert_eq!(unroll.advance(Slot(0)), before + 2);
+    }
+}

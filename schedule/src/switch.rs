@@ -1,19 +1,49 @@
 //! The brain of a table holder: announcements in, feedback out.
+//!
+//! A holder keeps load tables of some links and relays the job statuses that hosts tell it. An announcement replaces the
+//! host's earlier one, so repeats, late duplicates and lost messages heal by themselves; what is not repeated is gone
+//! when its lease ends. Whoever calls must have checked that the announcement comes from the host it names: everything
+//! is kept by that identity. Transport, time and pushing are left to the shell.
 
-use crate::message::{Announcement, Feedback};
-use crate::units::{BootId, Bytes, HostId, LinkId, Nanos, Rate, Slot};
+mod change;
+mod hosts;
+mod jobs;
+mod links;
+
+use crate::clock::Unroll;
+use crate::message::{Announcement, Feedback, Refusal};
+use crate::table::exact::ExactTable;
+use crate::table::soft::SoftTable;
+use crate::table::{LoadTable, TableKind};
+use crate::units::{BootId, HostId, LinkId, Rate, Slot};
+use change::Ticket;
+use hosts::{Host, Hosts, Lease, Order};
+use jobs::Jobs;
+pub use links::LinkLoad;
+use links::Links;
 
 /// How much one holder keeps, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Hosts at most.
     pub hosts: usize,
-    /// Promises (flow, link) of one host at most.
+    /// Promises (flow, link) of one host at most; also bounds its flows and watched links, each.
     pub promises_per_host: usize,
     /// Slots after the last announcement until a host's promises are gone.
     pub lease_slots: u32,
     /// Slots ahead that tables reach (K).
     pub horizon: usize,
+}
+
+impl Limits {
+    /// Job statuses of one announcement that are looked at; the rest is left out and counted.
+    pub const STATUSES: usize = 4096;
+    /// Links of one announcement whose unmanaged traffic is taken in: a host is attached to few.
+    pub const MEASURED: usize = 64;
+    /// How far an announced slot may be from the holder's own.
+    pub const SLOT_GUARD: u32 = 1;
+    /// Slots a holder must have run before zero load means zero.
+    pub const WARM_SLOTS: u64 = 2;
 }
 
 impl Default for Limits {
@@ -33,27 +63,349 @@ pub struct LinkConfig {
     pub cross: Rate,
 }
 
+/// What a holder has done, for metrics; counts since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Announcements applied.
+    pub updates: u64,
+    /// Announcements that were applied before.
+    pub duplicates: u64,
+    /// Refused: older than the last applied, or of a boot that was replaced.
+    pub old: u64,
+    /// Refused: slot outside the guard.
+    pub guard_rejects: u64,
+    /// Refused: too many hosts, promises, flows or watched links.
+    pub quota_refusals: u64,
+    /// Refused: a link not kept here.
+    pub unknown_links: u64,
+    /// Refused: a flow of another host.
+    pub foreign_flows: u64,
+    /// Hosts whose lease ended.
+    pub expirations: u64,
+    /// Hosts that came back with another boot id while their lease ran.
+    pub restarts: u64,
+    /// Applied announcements whose rates were scaled down to a link's capacity.
+    pub clipped: u64,
+    /// Job statuses left out: too many, of a job the host has no part in, or older than what is known.
+    pub statuses_left_out: u64,
+    /// Answers and pushes made.
+    pub feedbacks: u64,
+}
+
+/// A host's lease, for status pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostLease {
+    /// The host.
+    pub host: HostId,
+    /// Of the process that announced last.
+    pub boot: BootId,
+    /// Sequence number of the announcement in force.
+    pub seq: u64,
+    /// The slot it was for.
+    pub slot: Slot,
+    /// The first slot in which it is no longer in force.
+    pub ends: Slot,
+    /// Promises (flow, link) it holds.
+    pub promises: usize,
+}
+
 /// The tables of one holder.
 #[derive(Debug)]
-pub struct Switch {}
+pub struct Switch {
+    boot: BootId,
+    limits: Limits,
+    table: Table,
+    time: Option<Time>,
+    hosts: Hosts,
+    links: Links,
+    jobs: Jobs,
+    ticket: Ticket,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+enum Table {
+    Exact(ExactTable),
+    Soft(SoftTable),
+}
+
+#[derive(Debug)]
+struct Time {
+    started: u64,
+    unroll: Unroll,
+}
 
 impl Switch {
-    /// Empty tables for these links.
-    pub fn new(_boot: BootId, _limits: Limits, _links: &[LinkConfig]) -> Switch {
-        Switch {}
+    /// Empty exact tables for these links.
+    pub fn new(boot: BootId, limits: Limits, links: &[LinkConfig]) -> Switch {
+        Switch::with_table(boot, limits, links, TableKind::Exact)
     }
-    /// Applies one host's announcement at the holder's own slot and answers it.
-    pub fn announce(&mut self, _slot: Slot, _announcement: &Announcement) -> Feedback {
-        Feedback::default()
+
+    /// Empty tables of this kind for these links. Of a link named twice the first entry counts.
+    pub fn with_table(boot: BootId, limits: Limits, links: &[LinkConfig], kind: TableKind) -> Switch {
+        let links = Links::new(links);
+        let table = match kind {
+            TableKind::Exact => Table::Exact(ExactTable::new(links.len(), limits.horizon, limits.lease_slots)),
+            TableKind::DoubleBuffer => {
+                Table::Soft(SoftTable::new(links.len(), limits.horizon, links.largest_capacity()))
+            }
+        };
+        Switch {
+            boot,
+            limits,
+            table,
+            time: None,
+            hosts: Hosts::default(),
+            links,
+            jobs: Jobs::default(),
+            ticket: Ticket::default(),
+            counters: Counters::default(),
+        }
     }
-    /// What `host` should see now; `None` if it never announced.
-    pub fn feedback(&mut self, _slot: Slot, _host: HostId) -> Option<Feedback> {
-        None
+
+    /// Applies one host's announcement at the holder's own slot and answers it. A refused one changes nothing and is
+    /// answered all the same.
+    pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
+        let now = self.advance(slot);
+        let refused = match self.check(now, announcement) {
+            Ok(()) => {
+                self.apply(now, announcement);
+                None
+            }
+            Err(refusal) => refusal,
+        };
+        let mut feedback = match self.hosts.find(announcement.host) {
+            Some(at) => self.feedback_to(now, at),
+            None => self.first_answer(now, announcement),
+        };
+        feedback.refused = refused;
+        feedback
     }
+
+    /// What `host` should see now; `None` if it has no lease.
+    pub fn feedback(&mut self, slot: Slot, host: HostId) -> Option<Feedback> {
+        let now = self.advance(slot);
+        let at = self.hosts.find(host)?;
+        Some(self.feedback_to(now, at))
+    }
+
+    /// Ends the leases that are over at `slot` and marks the watchers of what went. [`Switch::announce`] and
+    /// [`Switch::feedback`] do so too; call it at slot edges, so that a dead host is noticed in a quiet fabric.
+    pub fn expire(&mut self, slot: Slot) {
+        self.advance(slot);
+    }
+
     /// Hosts whose watched links or jobs changed since their last feedback; drained by the caller, who pushes.
     pub fn take_stale(&mut self) -> Vec<HostId> {
-        Vec::new()
+        let mut stale = Vec::new();
+        self.links.drain_changed(&self.hosts, &mut stale);
+        self.jobs.drain_changed(&self.hosts, &mut stale);
+        stale.sort_unstable();
+        stale.dedup();
+        stale
+    }
+
+    /// Sets capacity and unmanaged load of a link kept here; false if it is not.
+    pub fn set_link(&mut self, config: LinkConfig) -> bool {
+        self.links.set(config, &mut self.ticket)
+    }
+
+    /// The identity of this process.
+    pub const fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    /// The form of its tables.
+    pub fn kind(&self) -> TableKind {
+        self.table().kind()
+    }
+
+    /// The limits given at start.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What was done since the start.
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Does zero load mean zero at `slot`? Not in the first two slots.
+    pub fn warm(&self, slot: Slot) -> bool {
+        self.time
+            .as_ref()
+            .is_some_and(|time| time.unroll.count(slot).max(time.unroll.latest()) >= time.started + Limits::WARM_SLOTS)
+    }
+
+    /// Hosts with a lease, in order of their ids.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.hosts.iter().map(|(_, host)| host.id)
+    }
+
+    /// The leases of all hosts, in order of their ids.
+    pub fn leases(&self) -> impl Iterator<Item = HostLease> + '_ {
+        self.hosts.iter().map(|(_, host)| HostLease {
+            host: host.id,
+            boot: host.boot,
+            seq: host.seq,
+            slot: Slot(host.promises.start as u32),
+            ends: Slot(host.lease_end as u32),
+            promises: host.promises.entries.len(),
+        })
+    }
+
+    /// Job statuses known, of all origins.
+    pub fn statuses(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Load of every link, in the order given at start, as of the last call with a slot.
+    pub fn links(&self) -> impl Iterator<Item = LinkLoad> + '_ {
+        let now = self.time.as_ref().map_or(0, |time| time.unroll.latest());
+        (0..self.links.len() as u32).map(move |link| {
+            let mut load = vec![Rate::ZERO; self.limits.horizon];
+            self.table().load(link, now, &mut load);
+            self.links.summary(link, load)
+        })
+    }
+
+    fn table(&self) -> &dyn LoadTable {
+        match &self.table {
+            Table::Exact(table) => table,
+            Table::Soft(table) => table,
+        }
+    }
+
+    /// Moves to `slot` and ends the leases that are over; returns its running count.
+    fn advance(&mut self, slot: Slot) -> u64 {
+        let time = self.time.get_or_insert_with(|| {
+            let unroll = Unroll::new(slot);
+            Time { started: unroll.latest(), unroll }
+        });
+        let before = time.unroll.latest();
+        let now = time.unroll.advance(slot);
+        if now > before {
+            while let Some(lease) = self.hosts.next_over(now) {
+                match lease {
+                    Lease::Host(at) => self.forget(at, now),
+                    Lease::Status(job, origin) => self.jobs.expire(job, origin, now, &mut self.ticket, &mut self.hosts),
+                }
+            }
+        }
+        now
+    }
+
+    fn forget(&mut self, at: u32, now: u64) {
+        let Some(host) = self.hosts.remove(at) else { return };
+        match &mut self.table {
+            Table::Exact(table) => table.remove(&host.promises),
+            Table::Soft(table) => table.remove(&host.promises),
+        }
+        self.links.withdraw(at, &host, &mut self.ticket);
+        self.links.unwatch(at, &host.watch);
+        self.links.remeasure(at, &host.measured, &[], &mut self.ticket);
+        self.jobs.leave(at, &host, now, &mut self.ticket, &mut self.hosts);
+        self.counters.expirations += 1;
+    }
+
+    /// May this be applied? `Err(None)`: no, but there is nothing to complain about either.
+    fn check(&mut self, now: u64, announcement: &Announcement) -> Result<(), Option<Refusal>> {
+        let counters = &mut self.counters;
+        if announcement.slot.since(Slot(now as u32)).unsigned_abs() > Limits::SLOT_GUARD {
+            counters.guard_rejects += 1;
+            return Err(Some(Refusal::SlotGuard));
+        }
+        let known = self.hosts.find(announcement.host).and_then(|at| self.hosts.get(at));
+        match known.map(|host| host.order(announcement)) {
+            Some(Order::Same) => {
+                counters.duplicates += 1;
+                return Err(None);
+            }
+            Some(Order::Older) => {
+                counters.old += 1;
+                return Err(Some(Refusal::Old));
+            }
+            Some(Order::Newer) | None => {}
+        }
+        let most = self.limits.promises_per_host;
+        let promises: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
+        let full = known.is_none() && self.hosts.len() >= self.limits.hosts;
+        if full || promises.max(announcement.flows.len()).max(announcement.watch.len()) > most {
+            counters.quota_refusals += 1;
+            return Err(Some(Refusal::Quota));
+        }
+        if announcement.flows.iter().any(|flow| flow.flow.sender() != announcement.host) {
+            counters.foreign_flows += 1;
+            return Err(Some(Refusal::ForeignFlow));
+        }
+        if announcement.flows.iter().flat_map(|flow| &flow.links).any(|&link| self.links.find(link).is_none()) {
+            counters.unknown_links += 1;
+            return Err(Some(Refusal::UnknownLink));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, now: u64, announcement: &Announcement) {
+        let at = self.hosts.find_or_add(announcement.host);
+        let Some(mut old) = self.hosts.take(at) else { return };
+        let start = now.saturating_add_signed(i64::from(announcement.slot.since(Slot(now as u32))));
+        let table: &mut dyn LoadTable = match &mut self.table {
+            Table::Exact(table) => table,
+            Table::Soft(table) => table,
+        };
+        let (mut promises, clipped) = self.links.flatten(start, announcement, self.limits.horizon, table);
+        self.counters.clipped += u64::from(clipped);
+        self.counters.updates += 1;
+        self.counters.restarts += u64::from(old.applied && old.boot != announcement.boot);
+        table.replace(&old.promises, &mut promises);
+        let lease_end = table.lease_from(start, now).max(now) + u64::from(self.limits.lease_slots);
+        let listed = table.kind() == TableKind::Exact;
+        let mut host = Host::next(&mut old, announcement, promises, lease_end, listed);
+        host.watch = self.links.resolve(&announcement.watch);
+        host.measured = self.links.resolve_measured(&announcement.measured);
+        self.links.remeasure(at, &old.measured, &host.measured, &mut self.ticket);
+        self.links.rewatch(at, &old.watch, &host.watch);
+        self.links.relist(at, now, (&old, &host), self.limits.horizon, &mut self.ticket);
+        self.hosts.put(at, host, old.lease_end);
+        self.counters.statuses_left_out +=
+            self.jobs.apply(at, &old, announcement, now, &self.limits, &mut self.ticket, &mut self.hosts);
+    }
+
+    fn feedback_to(&mut self, now: u64, at: u32) -> Feedback {
+        let mut feedback = self.blank(now);
+        let Some(host) = self.hosts.get(at) else { return feedback };
+        feedback.seq = host.seq;
+        feedback.links = host.watch.iter().map(|&link| self.view(now, link, Some((at, host)))).collect();
+        feedback.jobs = self.jobs.seen_by(host.id, &host.jobs);
+        self.hosts.saw(at, self.ticket.last());
+        feedback
+    }
+
+    /// The answer to a host without lease, whose announcement was refused.
+    fn first_answer(&mut self, now: u64, announcement: &Announcement) -> Feedback {
+        let mut feedback = self.blank(now);
+        let watch =
+            self.links.resolve(&announcement.watch[..announcement.watch.len().min(self.limits.promises_per_host)]);
+        feedback.links = watch.iter().map(|&link| self.view(now, link, None)).collect();
+        feedback
+    }
+
+    fn blank(&mut self, now: u64) -> Feedback {
+        self.counters.feedbacks += 1;
+        let slot = Slot(now as u32);
+        Feedback { boot: self.boot, slot, warm: self.warm(slot), ..Feedback::default() }
+    }
+
+    fn view(&self, now: u64, link: u32, asker: Option<(u32, &Host)>) -> crate::message::LinkView {
+        let mut load = vec![Rate::ZERO; self.limits.horizon];
+        self.table().load(link, now, &mut load);
+        if let Some((_, host)) = asker {
+            for at in host.promises.on_link(link) {
+                for (ahead, sum) in load.iter_mut().enumerate() {
+                    *sum = sum.minus(host.promises.rate_at(at, now + ahead as u64, self.limits.horizon));
+                }
+            }
+        }
+        self.links.view(link, load, asker.map(|(at, _)| at), now, &self.hosts, self.limits.horizon)
     }
 }
-#[allow(unused)]
-fn _unused(_: Bytes, _: Nanos) {}

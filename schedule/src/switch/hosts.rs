@@ -1,0 +1,220 @@
+//! The hosts that hold a lease: identity, order of their messages, and when leases end.
+
+use std::collections::BTreeMap;
+
+use crate::message::{Announcement, FlowPromise};
+use crate::table::Promises;
+use crate::units::{BootId, HostId, JobId, LinkId, Rate, Slot};
+
+/// What is in force of one host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Host {
+    pub id: HostId,
+    /// False before the first announcement was applied.
+    pub applied: bool,
+    pub boot: BootId,
+    pub seq: u64,
+    pub lease_end: u64,
+    /// The announced flows without links and rates; empty where views list no flows.
+    pub flows: Vec<FlowPromise>,
+    pub promises: Promises,
+    /// Watched links by index, sorted.
+    pub watch: Vec<u32>,
+    /// Unmanaged traffic it measured, by link index, sorted, one entry per link.
+    pub measured: Vec<(u32, Rate)>,
+    /// Jobs it takes part in, sorted.
+    pub jobs: Vec<JobId>,
+    /// The last change it has been told of.
+    pub seen: u64,
+    /// Boots that were replaced during this lease, latest last.
+    old_boots: Vec<BootId>,
+}
+
+/// An announcement against the one in force.
+pub(super) enum Order {
+    Newer,
+    Same,
+    Older,
+}
+
+impl Host {
+    /// Replaced boots remembered: a late message of one of them must not come back. The slot guard keeps out
+    /// everything older than the lease, so few are needed.
+    const OLD_BOOTS: usize = 4;
+
+    pub(super) fn order(&self, announcement: &Announcement) -> Order {
+        if !self.applied {
+            return Order::Newer;
+        }
+        if announcement.boot == self.boot {
+            return match announcement.seq.cmp(&self.seq) {
+                std::cmp::Ordering::Greater => Order::Newer,
+                std::cmp::Ordering::Equal => Order::Same,
+                std::cmp::Ordering::Less => Order::Older,
+            };
+        }
+        // Boot ids are drawn, not counted: what was replaced stays replaced, and a process does not announce for slots
+        // before those of the one it follows.
+        let late = announcement.slot.since(Slot(self.promises.start as u32)) < 0;
+        if late || self.old_boots.contains(&announcement.boot) { Order::Older } else { Order::Newer }
+    }
+
+    /// The state after `announcement`, taking from `old` what stays.
+    pub(super) fn next(
+        old: &mut Host,
+        announcement: &Announcement,
+        promises: Promises,
+        lease_end: u64,
+        listed: bool,
+    ) -> Host {
+        let mut old_boots = std::mem::take(&mut old.old_boots);
+        if old.applied && old.boot != announcement.boot {
+            if old_boots.len() == Self::OLD_BOOTS {
+                old_boots.remove(0);
+            }
+            old_boots.push(old.boot);
+        }
+        let own = announcement.jobs.iter().filter(|status| status.origin == announcement.host);
+        let mut jobs: Vec<JobId> = own.map(|status| status.job).collect();
+        jobs.extend(announcement.flows.iter().map(|flow| flow.job));
+        jobs.sort_unstable();
+        jobs.dedup();
+        let without_lists = |flow: &FlowPromise| FlowPromise {
+            flow: flow.flow,
+            job: flow.job,
+            promoted: flow.promoted,
+            key: flow.key,
+            t0: flow.t0,
+            offer: flow.offer,
+            rates: Vec::new(),
+            demand: flow.demand,
+            delivered: flow.delivered,
+            links: Vec::<LinkId>::new(),
+        };
+        Host {
+            id: announcement.host,
+            applied: true,
+            boot: announcement.boot,
+            seq: announcement.seq,
+            lease_end,
+            flows: if listed { announcement.flows.iter().map(without_lists).collect() } else { Vec::new() },
+            promises,
+            watch: Vec::new(),
+            measured: Vec::new(),
+            jobs,
+            seen: old.seen,
+            old_boots,
+        }
+    }
+
+    /// The promise a view shows for entry `at`.
+    pub(super) fn shown(&self, at: usize, now: u64, horizon: usize) -> Option<FlowPromise> {
+        let entry = self.promises.entries.get(at)?;
+        let mut promise = self.flows.get(entry.which as usize)?.clone();
+        promise.rates = vec![self.promises.rate_at(at, now, horizon)];
+        Some(promise)
+    }
+
+    /// What it promises of entry `at` for `slot`.
+    pub(super) fn rate_at(&self, at: usize, slot: u64, horizon: usize) -> Rate {
+        self.promises.rate_at(at, slot, horizon)
+    }
+}
+
+/// What ends at some slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lease {
+    Host(u32),
+    Status(JobId, HostId),
+}
+
+/// All hosts with a lease, at places that stay while they live, and the calendar of lease ends.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    by_id: BTreeMap<HostId, u32>,
+    places: Vec<Option<Host>>,
+    free: Vec<u32>,
+    /// Leases to look at when this slot is reached, one reminder per lease and slot: what was renewed since is left alone.
+    calendar: BTreeMap<u64, Vec<Lease>>,
+}
+
+impl Hosts {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn find(&self, host: HostId) -> Option<u32> {
+        self.by_id.get(&host).copied()
+    }
+
+    pub(super) fn get(&self, at: u32) -> Option<&Host> {
+        self.places.get(at as usize)?.as_ref()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Host)> {
+        self.by_id.values().filter_map(|&at| Some((at, self.get(at)?)))
+    }
+
+    pub(super) fn find_or_add(&mut self, id: HostId) -> u32 {
+        if let Some(at) = self.find(id) {
+            return at;
+        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        self.places[at as usize] = Some(Host { id, ..Host::default() });
+        self.by_id.insert(id, at);
+        at
+    }
+
+    /// Takes the host out to change it; [`Hosts::put`] brings it back.
+    pub(super) fn take(&mut self, at: u32) -> Option<Host> {
+        self.places.get_mut(at as usize)?.take()
+    }
+
+    pub(super) fn put(&mut self, at: u32, host: Host, old_lease_end: u64) {
+        if host.lease_end != old_lease_end {
+            self.remind(host.lease_end, Lease::Host(at));
+        }
+        if let Some(place) = self.places.get_mut(at as usize) {
+            *place = Some(host);
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: u32) -> Option<Host> {
+        let host = self.take(at)?;
+        self.by_id.remove(&host.id);
+        self.free.push(at);
+        Some(host)
+    }
+
+    pub(super) fn saw(&mut self, at: u32, ticket: u64) {
+        if let Some(Some(host)) = self.places.get_mut(at as usize) {
+            host.seen = ticket;
+        }
+    }
+
+    /// Looks at `lease` again when `slot` is reached.
+    pub(super) fn remind(&mut self, slot: u64, lease: Lease) {
+        self.calendar.entry(slot).or_default().push(lease);
+    }
+
+    /// The next reminder due at `now`; hosts only if their lease really is over.
+    pub(super) fn next_over(&mut self, now: u64) -> Option<Lease> {
+        loop {
+            let mut first = self.calendar.first_entry()?;
+            if *first.key() > now {
+                return None;
+            }
+            let Some(lease) = first.get_mut().pop() else {
+                first.remove();
+                continue;
+            };
+            match lease {
+                Lease::Host(at) if self.get(at).is_none_or(|host| host.lease_end > now) => {}
+                over => return Some(over),
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Job statuses that hosts tell a holder, relayed to the other hosts of the same jobs.
+//!
+//! What a host says of itself replaces what it said before and lives as long as its lease. What it relays of others
+//! counts only where the origin itself does not speak here, only for jobs the relaying host takes part in, and lives two
+//! slots from its first hearing: a repeat of the same sequence number renews nothing, so that old news cannot circle
+//! between holders for ever.
+
+use std::collections::BTreeMap;
+
+use super::Limits;
+use super::change::{Change, Ticket, moved};
+use super::hosts::{Host, Hosts, Lease};
+use crate::message::{Announcement, JobStatus};
+use crate::units::{BootId, HostId, JobId};
+
+/// Slots for which the sequence number of a status that is gone is remembered, so that no relay brings it back.
+const REMEMBER: u64 = 64;
+
+#[derive(Debug)]
+struct Told {
+    boot: BootId,
+    seq: u64,
+    /// `None`: withdrawn or over, only its sequence number is remembered.
+    status: Option<JobStatus>,
+    direct: bool,
+    ends: u64,
+}
+
+/// How a status came here.
+#[derive(Clone, Copy)]
+struct Source {
+    boot: BootId,
+    direct: bool,
+    ends: u64,
+    by: u32,
+    /// Origins kept per job.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Job {
+    origins: BTreeMap<HostId, Told>,
+    members: Vec<u32>,
+    change: Change,
+    changed: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    jobs: BTreeMap<JobId, Job>,
+    changed: Vec<JobId>,
+}
+
+impl Jobs {
+    /// Statuses known.
+    pub(super) fn len(&self) -> usize {
+        self.jobs.values().map(|job| job.origins.values().filter(|told| told.status.is_some()).count()).sum()
+    }
+
+    /// Takes in the statuses of an applied announcement, whose host stands at `at` already. Returns how many were left
+    /// out.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn apply(
+        &mut self,
+        at: u32,
+        old: &Host,
+        announcement: &Announcement,
+        now: u64,
+        limits: &Limits,
+        ticket: &mut Ticket,
+        hosts: &mut Hosts,
+    ) -> u64 {
+        let Some(host) = hosts.get(at) else { return 0 };
+        let (me, mine, ends) = (host.id, host.jobs.clone(), host.lease_end);
+        if old.jobs != mine {
+            self.rejoin(at, &old.jobs, &mine);
+        }
+        let mut left_out = announcement.jobs.len().saturating_sub(Limits::STATUSES) as u64;
+        for status in announcement.jobs.iter().take(Limits::STATUSES) {
+            let direct = status.origin == me;
+            let lease = if direct { ends } else { now + u64::from(limits.lease_slots) };
+            let boot = if direct { announcement.boot } else { status.boot };
+            let applied = mine.binary_search(&status.job).is_ok()
+                && self.tell(status, Source { boot, direct, ends: lease, by: at, most: limits.hosts }, ticket, hosts);
+            left_out += u64::from(!applied);
+        }
+        for &job in &old.jobs {
+            let own = |status: &JobStatus| status.origin == me && status.job == job;
+            if !announcement.jobs.iter().take(Limits::STATUSES).any(own) {
+                self.silence(job, me, now, at, ticket, hosts);
+            }
+        }
+        left_out
+    }
+
+    /// A host's lease ended.
+    pub(super) fn leave(&mut self, at: u32, host: &Host, now: u64, ticket: &mut Ticket, hosts: &mut Hosts) {
+        self.rejoin(at, &host.jobs, &[]);
+        for &job in &host.jobs {
+            self.silence(job, host.id, now, at, ticket, hosts);
+        }
+    }
+
+    /// A reminder for a relayed or remembered status came up.
+    pub(super) fn expire(&mut self, id: JobId, origin: HostId, now: u64, ticket: &mut Ticket, hosts: &mut Hosts) {
+        let Some(told) = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin)) else { return };
+        if told.ends > now || (told.direct && told.status.is_some()) {
+            return;
+        }
+        if told.status.is_some() {
+            self.silence(id, origin, now, super::change::NOBODY, ticket, hosts);
+        } else {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.origins.remove(&origin);
+            }
+            self.drop_if_unused(id);
+        }
+    }
+
+    /// Other origins' statuses of these jobs.
+    pub(super) fn seen_by(&self, me: HostId, jobs: &[JobId]) -> Vec<JobStatus> {
+        let known = jobs.iter().filter_map(|job| self.jobs.get(job));
+        let told = known.flat_map(|job| job.origins.iter().filter(|(origin, _)| **origin != me));
+        told.filter_map(|(_, told)| told.status.clone()).collect()
+    }
+
+    /// Adds the members of changed jobs that have not seen the change to `stale`.
+    pub(super) fn drain_changed(&mut self, hosts: &Hosts, stale: &mut Vec<HostId>) {
+        for id in std::mem::take(&mut self.changed) {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            job.changed = false;
+            let members = job.members.iter().filter_map(|&at| Some((at, hosts.get(at)?)));
+            stale.extend(members.filter(|(at, host)| job.change.unseen(*at, host.seen)).map(|(_, host)| host.id));
+        }
+    }
+
+    /// True if the status is newer than what is known.
+    fn tell(&mut self, status: &JobStatus, from: Source, ticket: &mut Ticket, hosts: &mut Hosts) -> bool {
+        let job = self.jobs.entry(status.job).or_default();
+        let before = job.origins.get(&status.origin);
+        let newer = from.direct
+            || match before {
+                None => job.origins.len() < from.most,
+                Some(Told { direct: true, status: Some(_), .. }) => false,
+                Some(told) if told.boot == from.boot => status.seq > told.seq,
+                Some(told) => told.status.is_none(),
+            };
+        if !newer {
+            return false;
+        }
+        let differs = before.and_then(|told| told.status.as_ref()).is_none_or(|old| differs(old, status));
+        if !from.direct && before.is_none_or(|told| told.direct || told.ends != from.ends) {
+            hosts.remind(from.ends, Lease::Status(status.job, status.origin));
+        }
+        let Source { boot, direct, ends, .. } = from;
+        let told = Told { boot, seq: status.seq, status: Some(status.clone()), direct, ends };
+        job.origins.insert(status.origin, told);
+        if differs {
+            self.note(status.job, from.by, ticket);
+        }
+        true
+    }
+
+    /// Forgets a status, but not that it was there.
+    fn silence(&mut self, id: JobId, origin: HostId, now: u64, by: u32, ticket: &mut Ticket, hosts: &mut Hosts) {
+        let told = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin));
+        if let Some(told) = told.filter(|told| told.status.is_some()) {
+            told.status = None;
+            told.ends = now + REMEMBER;
+            hosts.remind(told.ends, Lease::Status(id, origin));
+            self.note(id, by, ticket);
+        }
+        self.drop_if_unused(id);
+    }
+
+    fn rejoin(&mut self, at: u32, old: &[JobId], new: &[JobId]) {
+        for id in old.iter().filter(|id| new.binary_search(id).is_err()) {
+            if let Some(job) = self.jobs.get_mut(id)
+                && let Ok(place) = job.members.binary_search(&at)
+            {
+                job.members.remove(place);
+            }
+            self.drop_if_unused(*id);
+        }
+        for id in new.iter().filter(|id| old.binary_search(id).is_err()) {
+            let members = &mut self.jobs.entry(*id).or_default().members;
+            if let Err(place) = members.binary_search(&at) {
+                members.insert(place, at);
+            }
+        }
+    }
+
+    fn drop_if_unused(&mut self, id: JobId) {
+        if self.jobs.get(&id).is_some_and(|job| job.members.is_empty() && job.origins.is_empty()) {
+            self.jobs.remove(&id);
+        }
+    }
+
+    fn note(&mut self, id: JobId, by: u32, ticket: &mut Ticket) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.change.note(ticket.draw(), by);
+        if !std::mem::replace(&mut job.changed, true) {
+            self.changed.push(id);
+        }
+    }
+}
+
+/// Should the job's other hosts hear of it before their next own announcement?
+fn differs(old: &JobStatus, new: &JobStatus) -> bool {
+    old.boot != new.boot
+        || old.round != new.round
+        || old.t0 != new.t0
+        || moved(old.key.0, new.key.0, 25, old.key.0)
+        || moved(old.round_time.0, new.round_time.0, 25, old.round_time.0)
+        || moved(old.period.0, new.period.0, 25, old.period.0)
+        || moved(old.offer.0, new.offer.0, 1, old.offer.0)
+}

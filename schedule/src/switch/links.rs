@@ -1,0 +1,356 @@
+//! The links of a holder: who promises there in which rank, who watches, and what a watcher is shown.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::change::{Change, NOBODY, Ticket, moved};
+use super::hosts::{Host, Hosts};
+use super::{Limits, LinkConfig};
+use crate::message::{Announcement, FlowPromise, LinkView};
+use crate::table::{Entry, LoadTable, Promises};
+use crate::units::{FlowId, JobId, LinkId, Nanos, Rate};
+
+/// Load of one link, for status and metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkLoad {
+    /// The link.
+    pub link: LinkId,
+    /// Its payload rate.
+    pub capacity: Rate,
+    /// Unmanaged load: what was configured or what a host measured, the larger.
+    pub cross: Rate,
+    /// Sums of all hosts' promises for the next K slots.
+    pub load: Vec<Rate>,
+    /// Flows that promise there; 0 where the table keeps only sums.
+    pub flows: usize,
+    /// Hosts that watch it.
+    pub watchers: usize,
+}
+
+impl LinkLoad {
+    /// What is promised for the current slot.
+    pub fn scheduled(&self) -> Rate {
+        self.load.first().copied().unwrap_or(Rate::ZERO)
+    }
+    /// The largest promise of the next K slots.
+    pub fn peak(&self) -> Rate {
+        self.load.iter().copied().max().unwrap_or(Rate::ZERO)
+    }
+}
+
+/// Rank of a promise on a link, made total by the flow's id.
+type ListKey = (bool, Nanos, JobId, FlowId);
+
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    host: u32,
+    entry: u32,
+}
+
+#[derive(Debug)]
+struct Link {
+    config: LinkConfig,
+    listed: BTreeMap<ListKey, Listed>,
+    watchers: Vec<u32>,
+    /// Unmanaged traffic that hosts measured.
+    measured: BTreeMap<u32, Rate>,
+    change: Change,
+    changed: bool,
+}
+
+impl Link {
+    fn cross(&self) -> Rate {
+        self.measured.values().copied().fold(self.config.cross, Rate::max).min(self.config.capacity)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Links {
+    index: HashMap<LinkId, u32>,
+    links: Vec<Link>,
+    changed: Vec<u32>,
+}
+
+impl Links {
+    pub(super) fn new(configs: &[LinkConfig]) -> Links {
+        let mut links = Links { index: HashMap::new(), links: Vec::new(), changed: Vec::new() };
+        for &config in configs {
+            if links.index.contains_key(&config.link) {
+                continue;
+            }
+            links.index.insert(config.link, links.links.len() as u32);
+            links.links.push(Link {
+                config,
+                listed: BTreeMap::new(),
+                watchers: Vec::new(),
+                measured: BTreeMap::new(),
+                change: Change::default(),
+                changed: false,
+            });
+        }
+        links
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn find(&self, link: LinkId) -> Option<u32> {
+        self.index.get(&link).copied()
+    }
+
+    pub(super) fn largest_capacity(&self) -> Rate {
+        self.links.iter().map(|link| link.config.capacity).max().unwrap_or(Rate::ZERO)
+    }
+
+    /// The indices of the links among `wanted` that are kept here, sorted.
+    pub(super) fn resolve(&self, wanted: &[LinkId]) -> Vec<u32> {
+        let mut found: Vec<u32> = wanted.iter().filter_map(|&link| self.find(link)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    pub(super) fn set(&mut self, config: LinkConfig, ticket: &mut Ticket) -> bool {
+        let Some(at) = self.find(config.link) else { return false };
+        if self.links[at as usize].config != config {
+            self.links[at as usize].config = config;
+            self.note(at, NOBODY, ticket);
+        }
+        true
+    }
+
+    /// Measured traffic by link index, of links kept here.
+    pub(super) fn resolve_measured(&self, measured: &[(LinkId, Rate)]) -> Vec<(u32, Rate)> {
+        let first = measured.iter().take(Limits::MEASURED);
+        let found = first.filter_map(|&(link, rate)| Some((self.find(link)?, rate)));
+        found.collect::<BTreeMap<u32, Rate>>().into_iter().collect()
+    }
+
+    /// What a host measured now takes the place of what it measured before.
+    pub(super) fn remeasure(&mut self, at: u32, old: &[(u32, Rate)], new: &[(u32, Rate)], ticket: &mut Ticket) {
+        let kept = |link: u32| new.binary_search_by_key(&link, |(link, _)| *link).is_ok();
+        let gone = old.iter().filter(|(link, _)| !kept(*link)).map(|&(link, _)| (link, None));
+        for (link, rate) in gone.chain(new.iter().map(|&(link, rate)| (link, Some(rate)))) {
+            let place = &mut self.links[link as usize];
+            let before = place.cross();
+            match rate {
+                Some(rate) => place.measured.insert(at, rate),
+                None => place.measured.remove(&at),
+            };
+            if moved(before.0, place.cross().0, 1, place.config.capacity.0) {
+                self.note(link, at, ticket);
+            }
+        }
+    }
+
+    /// An announcement as a table takes it: sorted, at most K rates, clipped so that one host cannot promise more on a
+    /// link than the link carries. The flag says whether anything was clipped.
+    pub(super) fn flatten(
+        &self,
+        start: u64,
+        announcement: &Announcement,
+        horizon: usize,
+        table: &dyn LoadTable,
+    ) -> (Promises, bool) {
+        let mut entries: Vec<Entry> = Vec::new();
+        for (which, promise) in announcement.flows.iter().enumerate() {
+            let kept = promise.links.iter().filter_map(|&link| self.find(link));
+            entries.extend(kept.map(|link| Entry { link, flow: promise.flow, which: which as u32 }));
+        }
+        entries.sort_by_key(|entry| (entry.link, entry.flow));
+        entries.dedup_by_key(|entry| (entry.link, entry.flow));
+        let mut rates = Vec::with_capacity(entries.len() * horizon);
+        for entry in &entries {
+            let promise = &announcement.flows[entry.which as usize];
+            rates.extend((0..horizon).map(|ahead| promise.rate(ahead)));
+        }
+        let mut clipped = false;
+        for group in entries.chunk_by(|a, b| a.link == b.link) {
+            let first = entries.partition_point(|entry| entry.link < group[0].link);
+            let most = self.links[group[0].link as usize].config.capacity;
+            for ahead in 0..horizon {
+                let places = (first..first + group.len()).map(|at| at * horizon + ahead);
+                let sum: u128 = places.clone().map(|at| u128::from(rates[at].0)).sum();
+                if sum > u128::from(most.0) {
+                    clipped = true;
+                    places.for_each(|at| rates[at] = Rate((u128::from(rates[at].0) * u128::from(most.0) / sum) as u64));
+                }
+            }
+        }
+        rates.iter_mut().for_each(|rate| *rate = table.quantise(*rate));
+        (Promises { start, entries, rates }, clipped)
+    }
+
+    /// Brings the lists of the links to what `new` promises instead of `old`, and notes what watchers should know.
+    pub(super) fn relist(
+        &mut self,
+        at: u32,
+        now: u64,
+        (old, new): (&Host, &Host),
+        horizon: usize,
+        ticket: &mut Ticket,
+    ) {
+        let (mut a, mut b) = (0, 0);
+        let key = |entry: &Entry| (entry.link, entry.flow);
+        loop {
+            let before = old.promises.entries.get(a);
+            let after = new.promises.entries.get(b);
+            match (before, after) {
+                (None, None) => break,
+                (Some(x), Some(y)) if key(x) == key(y) => {
+                    if self.update(at, now, (old, a), (new, b), horizon) {
+                        self.note(x.link, at, ticket);
+                    }
+                    (a, b) = (a + 1, b + 1);
+                }
+                (Some(x), y) if y.is_none_or(|y| key(x) < key(y)) => {
+                    self.unlist(old, a);
+                    self.note(x.link, at, ticket);
+                    a += 1;
+                }
+                (_, Some(y)) => {
+                    self.list(at, new, b);
+                    self.note(y.link, at, ticket);
+                    b += 1;
+                }
+                (Some(_), None) => break,
+            }
+        }
+    }
+
+    /// Takes all promises of a host off the lists.
+    pub(super) fn withdraw(&mut self, at: u32, host: &Host, ticket: &mut Ticket) {
+        for entry in 0..host.promises.entries.len() {
+            self.unlist(host, entry);
+            self.note(host.promises.entries[entry].link, at, ticket);
+        }
+    }
+
+    pub(super) fn rewatch(&mut self, at: u32, old: &[u32], new: &[u32]) {
+        if old == new {
+            return;
+        }
+        let gone: Vec<u32> = old.iter().copied().filter(|link| new.binary_search(link).is_err()).collect();
+        self.unwatch(at, &gone);
+        for link in new.iter().filter(|link| old.binary_search(link).is_err()) {
+            let watchers = &mut self.links[*link as usize].watchers;
+            if let Err(place) = watchers.binary_search(&at) {
+                watchers.insert(place, at);
+            }
+        }
+    }
+
+    pub(super) fn unwatch(&mut self, at: u32, links: &[u32]) {
+        for &link in links {
+            let watchers = &mut self.links[link as usize].watchers;
+            if let Ok(place) = watchers.binary_search(&at) {
+                watchers.remove(place);
+            }
+        }
+    }
+
+    /// What an asker sees of a link, given the load without its own promises.
+    pub(super) fn view(
+        &self,
+        link: u32,
+        load: Vec<Rate>,
+        asker: Option<u32>,
+        now: u64,
+        hosts: &Hosts,
+        horizon: usize,
+    ) -> LinkView {
+        let link = &self.links[link as usize];
+        let others = link.listed.values().filter(|listed| Some(listed.host) != asker);
+        let shown = others.take(LinkView::MOST_FLOWS);
+        LinkView {
+            link: link.config.link,
+            capacity: link.config.capacity,
+            cross: link.cross(),
+            load,
+            flows: shown.filter_map(|at| hosts.get(at.host)?.shown(at.entry as usize, now, horizon)).collect(),
+        }
+    }
+
+    pub(super) fn summary(&self, link: u32, load: Vec<Rate>) -> LinkLoad {
+        let link = &self.links[link as usize];
+        LinkLoad {
+            link: link.config.link,
+            capacity: link.config.capacity,
+            cross: link.cross(),
+            load,
+            flows: link.listed.len(),
+            watchers: link.watchers.len(),
+        }
+    }
+
+    /// Adds the watchers that have not seen a change to `stale`.
+    pub(super) fn drain_changed(&mut self, hosts: &Hosts, stale: &mut Vec<crate::units::HostId>) {
+        for at in std::mem::take(&mut self.changed) {
+            let link = &mut self.links[at as usize];
+            link.changed = false;
+            let unseen = link.watchers.iter().filter_map(|&watcher| Some((watcher, hosts.get(watcher)?)));
+            stale.extend(unseen.filter(|(at, host)| link.change.unseen(*at, host.seen)).map(|(_, host)| host.id));
+        }
+    }
+
+    fn note(&mut self, link: u32, by: u32, ticket: &mut Ticket) {
+        let place = &mut self.links[link as usize];
+        place.change.note(ticket.draw(), by);
+        if !std::mem::replace(&mut place.changed, true) {
+            self.changed.push(link);
+        }
+    }
+
+    fn list(&mut self, at: u32, host: &Host, entry: usize) {
+        let Entry { link, flow, which } = host.promises.entries[entry];
+        if let Some(promise) = host.flows.get(which as usize) {
+            let listed = Listed { host: at, entry: entry as u32 };
+            self.links[link as usize].listed.insert(list_key(promise, flow), listed);
+        }
+    }
+
+    fn unlist(&mut self, host: &Host, entry: usize) {
+        let Entry { link, flow, which } = host.promises.entries[entry];
+        if let Some(promise) = host.flows.get(which as usize) {
+            self.links[link as usize].listed.remove(&list_key(promise, flow));
+        }
+    }
+
+    /// Keeps a listed promise listed; true if watchers should hear of the difference.
+    fn update(
+        &mut self,
+        at: u32,
+        now: u64,
+        (old, a): (&Host, usize),
+        (new, b): (&Host, usize),
+        horizon: usize,
+    ) -> bool {
+        let entry = new.promises.entries[b];
+        let capacity = self.links[entry.link as usize].config.capacity.0;
+        let listed = (old.flows.get(old.promises.entries[a].which as usize), new.flows.get(entry.which as usize));
+        let mut tell = false;
+        if let (Some(before), Some(after)) = listed {
+            if list_key(before, entry.flow) != list_key(after, entry.flow) {
+                self.unlist(old, a);
+                self.list(at, new, b);
+            } else if a != b {
+                self.list(at, new, b);
+            }
+            tell = before.promoted != after.promoted
+                || before.job != after.job
+                || before.t0 != after.t0
+                || moved(before.key.0, after.key.0, 25, before.key.0)
+                || moved(before.offer.0.min(capacity), after.offer.0.min(capacity), 1, capacity);
+        }
+        // The slots both schedules speak of; what lies beyond the older one's horizon is not news.
+        let both = now.max(new.promises.start)..old.promises.start + horizon as u64;
+        tell || both
+            .into_iter()
+            .any(|slot| moved(old.rate_at(a, slot, horizon).0, new.rate_at(b, slot, horizon).0, 1, capacity))
+    }
+}
+
+fn list_key(promise: &FlowPromise, flow: FlowId) -> ListKey {
+    let (class, by, job) = promise.rank();
+    (class, by, job, flow)
+}
