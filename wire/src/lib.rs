@@ -1,1 +1,29 @@
-//! Stub.
+//! What travels: the gRPC services, the UDP format, and the status snapshot, with their codecs.
+//!
+//! Values of [`sluice_schedule`] go in and come out; nothing here decides. Whatever arrives is checked against the table
+//! in [`limits`] before it becomes a value of ours.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`pb`] | the messages and stubs generated from `proto/sluice/v1/sluice.proto` |
+//! | [`limits`] | every bound on what is accepted, and the server settings that go with them |
+//! | [`hello`] | the handshake: who speaks, on which time grid |
+//! | [`convert`] | messages of [`pb`] to and from announcements and feedback |
+//! | [`outbox`] | a queue that keeps the newest message per key |
+//! | [`session`] | typed clients of both services |
+//! | [`snapshot`] | the one model behind status, top, JSON, metrics and the API |
+
+#![forbid(unsafe_code)]
+
+pub mod convert;
+pub mod hello;
+pub mod limits;
+pub mod outbox;
+pub mod session;
+pub mod snapshot;
+
+/// Messages, clients and servers generated from `proto/sluice/v1/sluice.proto`.
+#[allow(missing_docs, clippy::all)]
+pub mod pb {
+    tonic::include_proto!("sluice.v1");
+}

@@ -1,0 +1,344 @@
+//! The handshake: who speaks, and on which time grid. Everything must fit before anything else is exchanged.
+
+use std::fmt;
+
+use sluice_schedule::{BootId, HolderId, HostId, Nanos, Slot};
+use tonic::{Code, Status};
+
+use crate::{limits, pb};
+
+/// Major version of the gRPC messages: another one is refused.
+pub const MAJOR: u32 = 1;
+/// Minor version: any is accepted, unknown fields are skipped.
+pub const MINOR: u32 = 0;
+/// How far the slots of two ends may be apart when they say hello.
+pub const SLOT_GUARD: u32 = 1;
+
+/// The clock that slots are counted on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ClockSource {
+    /// CLOCK_REALTIME.
+    #[default]
+    Realtime,
+    /// CLOCK_TAI.
+    Tai,
+}
+
+/// What must be the same on both ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Name of the cluster.
+    pub cluster: String,
+    /// Length of a slot.
+    pub slot_length: Nanos,
+    /// Slots per schedule (K).
+    pub horizon: u32,
+    /// Where slot 0 began on the clock.
+    pub epoch: Nanos,
+    /// The clock.
+    pub clock: ClockSource,
+}
+
+/// One end's introduction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The grid it lives on.
+    pub grid: Grid,
+    /// Node or process name.
+    pub name: String,
+    /// Its hash.
+    pub host: HostId,
+    /// Of this process.
+    pub boot: BootId,
+    /// The slot when this was written.
+    pub slot: Slot,
+    /// The clock when this was written.
+    pub now: Nanos,
+}
+
+/// One set of load tables behind a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderInfo {
+    /// The holder.
+    pub id: HolderId,
+    /// Name of the switch or host.
+    pub name: String,
+    /// Of its process.
+    pub boot: BootId,
+    /// False while the tables fill after a start.
+    pub warm: bool,
+}
+
+/// The answer to a hello that fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The other end.
+    pub hello: Hello,
+    /// What it holds.
+    pub holders: Vec<HolderInfo>,
+}
+
+/// Why a hello was refused: one stable id, and both values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Id from the error catalogue, such as `slot-length-mismatch`.
+    pub id: &'static str,
+    /// The peer's name, cut to a printable label.
+    pub peer: String,
+    /// The value seen, in the hello.
+    pub theirs: String,
+    /// The value of this end.
+    pub ours: String,
+    /// The key to set, or what else to do.
+    pub advice: &'static str,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mismatch { id, peer, theirs, ours, advice } = self;
+        write!(f, "{id}: {peer} has {theirs}, this end {ours}; nothing is exchanged. {advice}")
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl From<Mismatch> for Status {
+    /// FailedPrecondition; the details are the id and both values, each on its line.
+    fn from(mismatch: Mismatch) -> Status {
+        let details = format!("{}\n{}\n{}", mismatch.id, mismatch.theirs, mismatch.ours);
+        Status::with_details(Code::FailedPrecondition, mismatch.to_string(), details.into_bytes().into())
+    }
+}
+
+/// Text from outside, fit for a log line: at most 64 bytes, without control characters, `~` where it was cut.
+pub fn label(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if out.len() + c.len_utf8() > 63 {
+            out.push('~');
+            break;
+        }
+        out.push(if c.is_control() { '?' } else { c });
+    }
+    out
+}
+
+impl Hello {
+    /// Does the other end live on the same grid? `self` is the other end's hello; `slot` is this end's slot now.
+    pub fn check(&self, ours: &Grid, slot: Slot) -> Result<(), Mismatch> {
+        let Grid { cluster, slot_length, horizon, epoch, clock } = &self.grid;
+        let peer = || format!("host {}", label(&self.name));
+        let refuse =
+            |id, theirs: String, ours: String, advice| Err(Mismatch { id, peer: peer(), theirs, ours, advice });
+        if *cluster != ours.cluster {
+            let ours = format!("cluster {}", ours.cluster);
+            return refuse(
+                "cluster-mismatch",
+                format!("cluster {}", label(cluster)),
+                ours,
+                "Set the same cluster name.",
+            );
+        }
+        if *slot_length != ours.slot_length {
+            let advice = "Set `slot.length_ms` to the same value on both.";
+            return refuse("slot-length-mismatch", slots_of(*slot_length), slots_of(ours.slot_length), advice);
+        }
+        if *horizon != ours.horizon {
+            let advice = "Set `slot.horizon` to the same value on both.";
+            let text = |k: u32| format!("a horizon of {k} slots");
+            return refuse("horizon-mismatch", text(*horizon), text(ours.horizon), advice);
+        }
+        if *clock != ours.clock || *epoch != ours.epoch {
+            let text = |c: &ClockSource, e: &Nanos| format!("clock {c} with epoch {} ns", e.0);
+            let advice = "Set `clock.source` to the same value on both.";
+            return refuse("epoch-mismatch", text(clock, epoch), text(&ours.clock, &ours.epoch), advice);
+        }
+        if HostId::of(&self.name) != self.host {
+            let expected = format!("{} for that name", HostId::of(&self.name));
+            let advice = "The id of a host is the hash of its name; use one version of Sluice on both.";
+            return refuse("identity-not-host", format!("host id {}", self.host), expected, advice);
+        }
+        if self.slot.since(slot).unsigned_abs() > SLOT_GUARD {
+            let advice = "Their clocks differ by more than a slot: synchronise them.";
+            return refuse("slot-offset-too-large", format!("slot {}", self.slot), format!("slot {slot}"), advice);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ClockSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClockSource::Realtime => "realtime",
+            ClockSource::Tai => "tai",
+        })
+    }
+}
+
+fn slots_of(length: Nanos) -> String {
+    format!("slots of {} ms", length.0 as f64 / 1e6)
+}
+
+impl From<&Hello> for pb::Hello {
+    fn from(hello: &Hello) -> pb::Hello {
+        let clock = match hello.grid.clock {
+            ClockSource::Realtime => pb::Clock::Realtime,
+            ClockSource::Tai => pb::Clock::Tai,
+        };
+        pb::Hello {
+            cluster: hello.grid.cluster.clone(),
+            name: hello.name.clone(),
+            host: hello.host.0,
+            boot: hello.boot.0,
+            major: MAJOR,
+            minor: MINOR,
+            slot_length: hello.grid.slot_length.0,
+            horizon: hello.grid.horizon,
+            epoch: hello.grid.epoch.0,
+            clock: clock.into(),
+            slot: hello.slot.0,
+            now: hello.now.0,
+        }
+    }
+}
+
+/// Reads a hello. Refuses another major version, over-long names and unknown clocks; checks nothing of the grid.
+pub fn read(hello: Option<pb::Hello>) -> Result<Hello, Status> {
+    let Some(hello) = hello else {
+        let text = "message-malformed: the first message of a session or call has no hello; send one first.";
+        return Err(Status::invalid_argument(text));
+    };
+    if hello.major != MAJOR {
+        return Err(Mismatch {
+            id: "abi-major-mismatch",
+            peer: format!("host {}", label(&hello.name)),
+            theirs: format!("wire version {}.{}", hello.major, hello.minor),
+            ours: format!("wire version {MAJOR}.{MINOR}"),
+            advice: "Install the same major version of Sluice on both.",
+        }
+        .into());
+    }
+    for (field, text) in [("cluster", &hello.cluster), ("name", &hello.name)] {
+        if text.is_empty() || text.len() > limits::NAME {
+            return Err(Status::invalid_argument(format!(
+                "message-malformed: hello.{field} has {} bytes; allowed 1 to {}.",
+                text.len(),
+                limits::NAME
+            )));
+        }
+    }
+    let clock = match pb::Clock::try_from(hello.clock) {
+        Ok(pb::Clock::Realtime) => ClockSource::Realtime,
+        Ok(pb::Clock::Tai) => ClockSource::Tai,
+        Err(_) => {
+            let text = format!("message-malformed: hello.clock is {}; allowed 0 (realtime), 1 (tai).", hello.clock);
+            return Err(Status::invalid_argument(text));
+        }
+    };
+    Ok(Hello {
+        grid: Grid {
+            cluster: hello.cluster,
+            slot_length: Nanos(hello.slot_length),
+            horizon: hello.horizon,
+            epoch: Nanos(hello.epoch),
+            clock,
+        },
+        name: hello.name,
+        host: HostId(hello.host),
+        boot: BootId(hello.boot),
+        slot: Slot(hello.slot),
+        now: Nanos(hello.now),
+    })
+}
+
+impl From<&Welcome> for pb::Welcome {
+    fn from(welcome: &Welcome) -> pb::Welcome {
+        let holders = welcome.holders.iter();
+        let holders = holders.map(|h| pb::Holder { id: h.id.0, name: h.name.clone(), boot: h.boot.0, warm: h.warm });
+        pb::Welcome { hello: Some((&welcome.hello).into()), holders: holders.collect() }
+    }
+}
+
+/// Reads a welcome with the checks of [`read`].
+pub fn read_welcome(welcome: Option<pb::Welcome>) -> Result<Welcome, Status> {
+    let welcome = welcome.unwrap_or_default();
+    let hello = read(welcome.hello)?;
+    if welcome.holders.len() > limits::HOLDERS {
+        return Err(Status::invalid_argument(format!(
+            "message-malformed: welcome.holders has {} entries; allowed 0 to {}.",
+            welcome.holders.len(),
+            limits::HOLDERS
+        )));
+    }
+    let holder =
+        |h: pb::Holder| HolderInfo { id: HolderId(h.id), name: label(&h.name), boot: BootId(h.boot), warm: h.warm };
+    Ok(Welcome { hello, holders: welcome.holders.into_iter().map(holder).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        let grid = Grid {
+            cluster: "default".into(),
+            slot_length: Nanos::from_millis(60),
+            horizon: 10,
+            epoch: Nanos::ZERO,
+            clock: ClockSource::Realtime,
+        };
+        Hello { grid, name: "host17".into(), host: HostId::of("host17"), boot: BootId(7), slot: Slot(9), now: Nanos(5) }
+    }
+
+    #[test]
+    fn a_hello_survives_the_wire() {
+        assert_eq!(read(Some((&hello()).into())).unwrap(), hello());
+        let holder = HolderInfo { id: HolderId(3), name: "leaf0".into(), boot: BootId(1), warm: true };
+        let welcome = Welcome { hello: hello(), holders: vec![holder] };
+        assert_eq!(read_welcome(Some((&welcome).into())).unwrap(), welcome);
+    }
+
+    #[test]
+    fn each_difference_is_refused_with_both_values() {
+        let grid = hello().grid;
+        assert_eq!(hello().check(&grid, Slot(10)), Ok(()));
+        let mut other = hello();
+        other.grid.slot_length = Nanos::from_millis(50);
+        let text = other.check(&grid, Slot(9)).unwrap_err().to_string();
+        assert!(
+            text.starts_with("slot-length-mismatch: host host17 has slots of 50 ms, this end slots of 60 ms"),
+            "{text}"
+        );
+        other = hello();
+        other.grid.horizon = 12;
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "horizon-mismatch");
+        other = hello();
+        other.grid.clock = ClockSource::Tai;
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "epoch-mismatch");
+        other = hello();
+        other.grid.cluster = "b".into();
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "cluster-mismatch");
+        other = hello();
+        other.host = HostId(1);
+        assert_eq!(other.check(&grid, Slot(9)).unwrap_err().id, "identity-not-host");
+        assert_eq!(hello().check(&grid, Slot(11)).unwrap_err().id, "slot-offset-too-large");
+        let status = Status::from(hello().check(&grid, Slot(11)).unwrap_err());
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        assert_eq!(status.details(), b"slot-offset-too-large\nslot 9\nslot 11");
+    }
+
+    #[test]
+    fn another_major_version_is_another_language() {
+        let mut wire = pb::Hello::from(&hello());
+        wire.major = 2;
+        let status = read(Some(wire)).unwrap_err();
+        assert!(status.message().contains("wire version 2.0") && status.message().contains("wire version 1.0"));
+        assert_eq!(read(None).unwrap_err().code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn labels_are_short_and_printable() {
+        assert_eq!(label("a\nb"), "a?b");
+        assert_eq!(label(&"x".repeat(200)).len(), 64);
+    }
+}

@@ -1,0 +1,385 @@
+//! Typed clients of both services: one stream per peer, newest message per holder, every limit set.
+//!
+//! [`SessionClient`] is a host's connection to a process that holds tables; [`PeerClient`] its connection to another
+//! host. Both hand out a sender that never waits and a receiver that checks what it reads. Reconnecting, with back-off,
+//! is the caller's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sluice_schedule::{Announcement, Bytes, Feedback, FlowId, HolderId, Rate, Slot};
+use tonic::{Status, Streaming};
+
+use crate::convert::{self, Malformed};
+use crate::hello::{self, Hello, Welcome};
+use crate::limits;
+use crate::outbox::{Drain, Outbox, outbox};
+use crate::pb::{self, peer_client, switch_client};
+
+/// Why a session could not begin or went on no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No connection, or it broke.
+    #[error("{uri}: {source}")]
+    Transport {
+        /// Where to.
+        uri: String,
+        /// What the transport says.
+        source: tonic::transport::Error,
+    },
+    /// The other end refused or failed; the message begins with a catalogue id where it refused.
+    #[error("{uri}: {}", status.message())]
+    Status {
+        /// Where to.
+        uri: String,
+        /// What the other end says.
+        status: Box<Status>,
+    },
+    /// The other end said nothing in time.
+    #[error("{uri}: no answer to the hello within {} s; is it a Sluice process of this version?", limit.as_secs_f64())]
+    Silent {
+        /// Where to.
+        uri: String,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The other end sent what no correct one sends.
+    #[error("{uri}: {source}")]
+    Malformed {
+        /// Where to.
+        uri: String,
+        /// What is wrong.
+        source: Malformed,
+    },
+}
+
+impl SessionError {
+    /// The catalogue id of a refusal, such as `slot-length-mismatch`; `None` for anything else.
+    pub fn refusal_id(&self) -> Option<&str> {
+        match self {
+            SessionError::Status { status, .. } => refusal_id(status),
+            _ => None,
+        }
+    }
+}
+
+/// The catalogue id at the head of a status message.
+pub fn refusal_id(status: &Status) -> Option<&str> {
+    let id = status.message().split_once(": ")?.0;
+    let plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+    plain.then_some(id)
+}
+
+/// A host's connection to a process that holds tables.
+#[derive(Debug)]
+pub struct SessionClient {
+    /// What the other end said to the hello.
+    pub welcome: Welcome,
+    /// Announces.
+    pub sender: SessionSender,
+    /// Hears.
+    pub receiver: SessionReceiver,
+}
+
+/// Announces to holders; cheap to clone, never waits.
+#[derive(Clone, Debug)]
+pub struct SessionSender(Outbox<HolderId, Announcement>);
+
+/// Hears from holders.
+#[derive(Debug)]
+pub struct SessionReceiver {
+    uri: String,
+    stream: Streaming<pb::HolderMessage>,
+}
+
+fn host_message(pending: BTreeMap<HolderId, Announcement>) -> pb::HostMessage {
+    let announcements = pending.iter().map(|(holder, a)| convert::from_announcement(*holder, a)).collect();
+    pb::HostMessage { hello: None, announcements }
+}
+
+impl SessionClient {
+    /// Connects to `uri` (`http://address:port`) and exchanges hellos, within [`limits::HANDSHAKE`] each.
+    pub async fn connect(uri: &str, hello: &Hello) -> Result<SessionClient, SessionError> {
+        let transport = |source| SessionError::Transport { uri: uri.into(), source };
+        let channel = limits::endpoint(uri).map_err(transport)?.connect().await.map_err(transport)?;
+        let mut client = switch_client::SwitchClient::new(channel).max_decoding_message_size(limits::MESSAGE);
+        let first = pb::HostMessage { hello: Some(hello.into()), announcements: Vec::new() };
+        let (outbox, drain): (_, Drain<_, _, _>) = outbox(Some(first), host_message);
+        let (welcome, stream) = in_time(uri, async {
+            let mut stream = client.session(drain).await?.into_inner();
+            let first = stream.message().await?.unwrap_or_default();
+            Ok((hello::read_welcome(first.welcome)?, stream))
+        })
+        .await?;
+        let receiver = SessionReceiver { uri: uri.into(), stream };
+        Ok(SessionClient { welcome, sender: SessionSender(outbox), receiver })
+    }
+}
+
+impl SessionSender {
+    /// Sends, in place of an unsent announcement to the same holder. False: the session is over.
+    pub fn announce(&self, holder: HolderId, announcement: Announcement) -> bool {
+        self.0.put(holder, announcement)
+    }
+    /// Ends the session after what is pending.
+    pub fn close(&self) {
+        self.0.close();
+    }
+    /// Announcements replaced by newer ones before they were sent.
+    pub fn replaced(&self) -> u64 {
+        self.0.replaced()
+    }
+}
+
+impl SessionReceiver {
+    /// The next message: feedback of one or several holders. `None`: the other end closed the session.
+    pub async fn next(&mut self) -> Result<Option<Vec<(HolderId, Feedback)>>, SessionError> {
+        match self.stream.message().await {
+            Ok(None) => Ok(None),
+            Ok(Some(message)) => read_feedback(message.feedback).map(Some).map_err(|source| self.malformed(source)),
+            Err(status) => Err(SessionError::Status { uri: self.uri.clone(), status: Box::new(status) }),
+        }
+    }
+
+    fn malformed(&self, source: Malformed) -> SessionError {
+        SessionError::Malformed { uri: self.uri.clone(), source }
+    }
+}
+
+/// How far one flow between two hosts is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowStatus {
+    /// The flow.
+    pub flow: FlowId,
+    /// Bytes of its round.
+    pub demand: Bytes,
+    /// Bytes of them delivered.
+    pub delivered: Bytes,
+    /// Present delivery rate.
+    pub rate: Rate,
+}
+
+/// The receiver of a flow asks for at most this rate, for one slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The flow.
+    pub flow: FlowId,
+    /// At most this.
+    pub rate: Rate,
+    /// In this slot.
+    pub slot: Slot,
+}
+
+/// What one host says to another, whichever side connected.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PeerNews {
+    /// For tables the receiver holds.
+    pub announcements: Vec<(HolderId, Announcement)>,
+    /// Of tables the sender holds.
+    pub feedback: Vec<(HolderId, Feedback)>,
+    /// Flows between the two.
+    pub flows: Vec<FlowStatus>,
+    /// Requests to slow down.
+    pub cuts: Vec<Cut>,
+}
+
+/// What is newest per key in a peer's outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeerKey {
+    /// An announcement to this holder.
+    Announcement(HolderId),
+    /// Feedback of this holder.
+    Feedback(HolderId),
+    /// The status of all flows between the two.
+    Flows,
+    /// The cuts of this slot.
+    Cuts,
+}
+
+/// The value for a [`PeerKey`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum PeerValue {
+    /// See [`PeerKey::Announcement`].
+    Announcement(Announcement),
+    /// See [`PeerKey::Feedback`].
+    Feedback(Feedback),
+    /// See [`PeerKey::Flows`].
+    Flows(Vec<FlowStatus>),
+    /// See [`PeerKey::Cuts`].
+    Cuts(Vec<Cut>),
+}
+
+/// The sending half of a peer session, on either side; never waits.
+#[derive(Clone, Debug)]
+pub struct PeerSender(Outbox<PeerKey, PeerValue>);
+
+/// The stream that a peer session writes.
+pub type PeerDrain = Drain<PeerKey, PeerValue, pb::PeerMessage>;
+
+/// The receiving half of a peer session, on either side.
+#[derive(Debug)]
+pub struct PeerReceiver {
+    uri: String,
+    stream: Streaming<pb::PeerMessage>,
+}
+
+/// A host's connection to another host.
+#[derive(Debug)]
+pub struct PeerClient {
+    /// The other host.
+    pub hello: Hello,
+    /// Tells it.
+    pub sender: PeerSender,
+    /// Hears from it.
+    pub receiver: PeerReceiver,
+}
+
+/// Both ends of an outbox for a peer session that begins with this hello.
+pub fn peer_outbox(hello: &Hello) -> (PeerSender, PeerDrain) {
+    let first = pb::PeerMessage { hello: Some(hello.into()), ..Default::default() };
+    let (outbox, drain) = outbox(Some(first), peer_message);
+    (PeerSender(outbox), drain)
+}
+
+fn peer_message(pending: BTreeMap<PeerKey, PeerValue>) -> pb::PeerMessage {
+    let mut message = pb::PeerMessage::default();
+    for (key, value) in pending {
+        match (key, value) {
+            (PeerKey::Announcement(holder), PeerValue::Announcement(a)) => {
+                message.announcements.push(convert::from_announcement(holder, &a));
+            }
+            (PeerKey::Feedback(holder), PeerValue::Feedback(f)) => {
+                message.feedback.push(convert::from_feedback(holder, &f));
+            }
+            (_, PeerValue::Flows(flows)) => message.flows.extend(flows.into_iter().map(|s| pb::FlowStatus {
+                flow: s.flow.0,
+                demand: s.demand.0,
+                delivered: s.delivered.0,
+                rate: s.rate.0,
+            })),
+            (_, PeerValue::Cuts(cuts)) => {
+                let cuts = cuts.into_iter();
+                message.cuts.extend(cuts.map(|c| pb::Cut { flow: c.flow.0, rate: c.rate.0, slot: c.slot.0 }));
+            }
+            // The senders below pair every key with its own kind of value.
+            (_, PeerValue::Announcement(_) | PeerValue::Feedback(_)) => {}
+        }
+    }
+    message
+}
+
+impl PeerClient {
+    /// Connects to `uri` and exchanges hellos, within [`limits::HANDSHAKE`] each.
+    pub async fn connect(uri: &str, hello: &Hello) -> Result<PeerClient, SessionError> {
+        let transport = |source| SessionError::Transport { uri: uri.into(), source };
+        let channel = limits::endpoint(uri).map_err(transport)?.connect().await.map_err(transport)?;
+        let mut client = peer_client::PeerClient::new(channel).max_decoding_message_size(limits::MESSAGE);
+        let (sender, drain) = peer_outbox(hello);
+        let (hello, stream) = in_time(uri, async {
+            let mut stream = client.session(drain).await?.into_inner();
+            let first = stream.message().await?.unwrap_or_default();
+            Ok((hello::read(first.hello)?, stream))
+        })
+        .await?;
+        Ok(PeerClient { hello, sender, receiver: PeerReceiver { uri: uri.into(), stream } })
+    }
+}
+
+impl PeerSender {
+    /// Announces to a table the other host holds.
+    pub fn announce(&self, holder: HolderId, announcement: Announcement) -> bool {
+        self.0.put(PeerKey::Announcement(holder), PeerValue::Announcement(announcement))
+    }
+    /// Tells what an own table holds.
+    pub fn feedback(&self, holder: HolderId, feedback: Feedback) -> bool {
+        self.0.put(PeerKey::Feedback(holder), PeerValue::Feedback(feedback))
+    }
+    /// Tells how far the flows between the two hosts are.
+    pub fn flows(&self, flows: Vec<FlowStatus>) -> bool {
+        self.0.put(PeerKey::Flows, PeerValue::Flows(flows))
+    }
+    /// Asks to slow flows down for one slot.
+    pub fn cuts(&self, cuts: Vec<Cut>) -> bool {
+        self.0.put(PeerKey::Cuts, PeerValue::Cuts(cuts))
+    }
+    /// Ends the session after what is pending.
+    pub fn close(&self) {
+        self.0.close();
+    }
+    /// Messages replaced by newer ones before they were sent.
+    pub fn replaced(&self) -> u64 {
+        self.0.replaced()
+    }
+}
+
+impl PeerReceiver {
+    /// The receiving half on the side that was connected to; `peer` names the other end in errors.
+    pub fn new(peer: String, stream: Streaming<pb::PeerMessage>) -> PeerReceiver {
+        PeerReceiver { uri: peer, stream }
+    }
+
+    /// Reads the other end's hello: the first message of the side that was connected to.
+    pub async fn hello(&mut self) -> Result<Hello, Status> {
+        let first = tokio::time::timeout(limits::HANDSHAKE, self.stream.message());
+        let first = first.await.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;
+        hello::read(first.unwrap_or_default().hello)
+    }
+
+    /// The next message. `None`: the other end closed the session.
+    pub async fn next(&mut self) -> Result<Option<PeerNews>, SessionError> {
+        match self.stream.message().await {
+            Ok(None) => Ok(None),
+            Ok(Some(message)) => match read_peer(message) {
+                Ok(news) => Ok(Some(news)),
+                Err(source) => Err(SessionError::Malformed { uri: self.uri.clone(), source }),
+            },
+            Err(status) => Err(SessionError::Status { uri: self.uri.clone(), status: Box::new(status) }),
+        }
+    }
+}
+
+/// Reads the announcements of one message: at most one per holder, [`limits::HOLDERS`] holders.
+pub fn read_announcements(wire: Vec<pb::Announcement>) -> Result<Vec<(HolderId, Announcement)>, Malformed> {
+    holders("announcements", wire.len())?;
+    wire.into_iter().map(convert::announcement).collect()
+}
+
+/// Reads the feedback of one message: [`limits::HOLDERS`] holders at most.
+pub fn read_feedback(wire: Vec<pb::Feedback>) -> Result<Vec<(HolderId, Feedback)>, Malformed> {
+    holders("feedback", wire.len())?;
+    wire.into_iter().map(convert::feedback).collect()
+}
+
+fn read_peer(message: pb::PeerMessage) -> Result<PeerNews, Malformed> {
+    for (field, found) in [("flows", message.flows.len()), ("cuts", message.cuts.len())] {
+        if found > limits::FLOWS {
+            return Err(Malformed { field, found: found as u64, allowed: "0 to 8192 flows" });
+        }
+    }
+    let status = |s: &pb::FlowStatus| FlowStatus {
+        flow: FlowId(s.flow),
+        demand: Bytes(s.demand),
+        delivered: Bytes(s.delivered),
+        rate: Rate(s.rate),
+    };
+    let cut = |c: &pb::Cut| Cut { flow: FlowId(c.flow), rate: Rate(c.rate), slot: Slot(c.slot) };
+    Ok(PeerNews {
+        announcements: read_announcements(message.announcements)?,
+        feedback: read_feedback(message.feedback)?,
+        flows: message.flows.iter().map(status).collect(),
+        cuts: message.cuts.iter().map(cut).collect(),
+    })
+}
+
+fn holders(field: &'static str, found: usize) -> Result<(), Malformed> {
+    let allowed = "0 to 256 holders";
+    if found > limits::HOLDERS { Err(Malformed { field, found: found as u64, allowed }) } else { Ok(()) }
+}
+
+async fn in_time<T>(uri: &str, work: impl Future<Output = Result<T, Status>>) -> Result<T, SessionError> {
+    match tokio::time::timeout(limits::HANDSHAKE, work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(status)) => Err(SessionError::Status { uri: uri.into(), status: Box::new(status) }),
+        Err(_) => Err(SessionError::Silent { uri: uri.into(), limit: limits::HANDSHAKE }),
+    }
+}

@@ -1,0 +1,299 @@
+//! The one model behind `sluice status`, `sluice top`, JSON, `/metrics`, the page and the HTTP API.
+//!
+//! A number that appears in two views is computed once, here or before it gets here. JSON has `"schema": 1` and only
+//! grows; units are in the keys: `_bps` bit/s, `_bytes`, `_ns`, `_ratio`. What is not known is `null` (an [`Option`]),
+//! never a made-up zero. Texts that come from jobs are [`Label`]s: they cannot carry control characters anywhere.
+
+pub mod condition;
+pub mod counters;
+pub mod explain;
+pub mod label;
+pub mod switch;
+pub mod traffic;
+
+use serde::{Deserialize, Serialize};
+
+pub use condition::{Condition, ConditionCode, Severity, State};
+pub use counters::{Counters, Histogram};
+pub use explain::{Explanation, SlotReason};
+pub use label::Label;
+pub use switch::{SwitchState, SwitchStatus, View};
+pub use traffic::{Flow, FlowState, Job, JobPattern, Link, Stalls};
+
+/// Version of the JSON form; it only grows within one.
+pub const SCHEMA: u32 = 1;
+
+/// What the operator asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Discover, measure, plan; tell nobody, enforce nothing.
+    #[default]
+    Observe,
+    /// Everything.
+    Active,
+    /// Discover and measure; every managed socket gets its earlier congestion control back.
+    Bypass,
+}
+
+/// How rates are enforced, best first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// The congestion control, registered through a link.
+    StructOps,
+    /// The same without a link.
+    #[serde(rename = "struct_ops_nolink")]
+    StructOpsNoLink,
+    /// A pacing ceiling on the system's own congestion control.
+    #[serde(rename = "setsockopt")]
+    SetSockOpt,
+    /// Nothing is enforced.
+    #[default]
+    None,
+}
+
+/// Everything a host knows at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// When it was taken, ns since 1970.
+    pub taken_unix_ns: u64,
+    /// The process.
+    pub daemon: Daemon,
+    /// What is wrong, worst first.
+    pub conditions: Vec<Condition>,
+    /// How rates are enforced.
+    pub enforcement: Enforcement,
+    /// The slot clock.
+    pub clock: Clock,
+    /// Every holder of load tables this host talks to.
+    pub switches: Vec<SwitchStatus>,
+    /// Jobs with processes on this host.
+    pub jobs: Vec<Job>,
+    /// Flows this host sends.
+    pub flows: Vec<Flow>,
+    /// Own links, and those of switches that flows cross.
+    pub links: Vec<Link>,
+    /// What Sluice itself takes.
+    pub cost: Cost,
+    /// Everything that only counts up, and the distributions.
+    pub counters: Counters,
+}
+
+/// The daemon process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Daemon {
+    /// Node name of the host.
+    pub host: String,
+    /// Cluster name.
+    pub cluster: String,
+    /// Version of `sluiced`.
+    pub version: String,
+    /// Source revision; empty if not known.
+    pub revision: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Pid in its own namespace.
+    pub pid: u32,
+    /// What the operator asked for.
+    pub mode: Mode,
+    /// When the mode returns by itself, ns since 1970.
+    pub mode_until_unix_ns: Option<u64>,
+    /// Worst of the conditions.
+    pub state: State,
+    /// Since the start.
+    pub uptime_ns: u64,
+    /// Name of the scheduling rule.
+    pub policy: String,
+    /// First slot ran, backends are decided.
+    pub ready: bool,
+    /// Low 48 bits of the hash of the effective configuration.
+    pub config_hash: u64,
+    /// The files it came from.
+    pub config_files: Vec<String>,
+    /// Did the last reload succeed?
+    pub reload_ok: bool,
+    /// When it did, ns since 1970.
+    pub reload_unix_ns: u64,
+    /// Progress pages that are read.
+    pub progress_pages: u64,
+    /// Label jobs in metrics with their ids.
+    pub metrics_job_ids: bool,
+    /// Job ids in metrics at most; the rest is `_other`.
+    pub metrics_max_jobs: usize,
+}
+
+/// How rates are enforced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Enforcement {
+    /// The step of the fallback chain.
+    pub backend: Backend,
+    /// Name of the congestion control.
+    pub cc: String,
+    /// Rows of the kernel tables in use.
+    pub rows_used: u64,
+    /// Rows there are.
+    pub rows: u64,
+    /// Life of an order.
+    pub deadline_ns: u64,
+    /// Since the last order was written; none yet: `null`.
+    pub renewed_ago_ns: Option<u64>,
+}
+
+/// The slot clock against the system's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clock {
+    /// `realtime` or `tai`.
+    pub source: String,
+    /// The kernel says that a time service disciplines the clock.
+    pub synchronised: bool,
+    /// Slot numbers are trusted.
+    pub trusted: bool,
+    /// Bound of the error, as the kernel knows it.
+    pub max_error_ns: Option<u64>,
+    /// Estimate of the error.
+    pub estimated_error_ns: Option<u64>,
+    /// What is allowed.
+    pub allowed_error_ns: u64,
+    /// The kernel's TAI offset in seconds.
+    pub tai_offset_s: i64,
+    /// The present slot.
+    pub slot: u32,
+    /// Its length.
+    pub slot_length_ns: u64,
+    /// Slots ahead (K).
+    pub horizon: u32,
+    /// How much of the slot is over.
+    pub into_slot_ns: u64,
+    /// Median lateness of the wake-up after a slot's edge.
+    pub lateness_p50_ns: Option<u64>,
+    /// Its 99th percentile.
+    pub lateness_p99_ns: Option<u64>,
+    /// Largest difference to a switch's clock, signed.
+    pub offset_ns: Option<i64>,
+    /// Steps since the start.
+    pub steps: u64,
+    /// The last refusal to trust it; empty: none.
+    pub last_refusal: String,
+}
+
+/// What Sluice itself takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cost {
+    /// Of one core, over the last seconds.
+    pub cpu_ratio: Option<f64>,
+    /// Resident memory.
+    pub rss_bytes: Option<u64>,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Mode; 3] = [Mode::Observe, Mode::Active, Mode::Bypass];
+
+    /// The word for people, flags and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Mode::Observe => "observe",
+            Mode::Active => "active",
+            Mode::Bypass => "bypass",
+        }
+    }
+}
+
+impl Backend {
+    /// All steps of the chain.
+    pub const ALL: [Backend; 4] = [Backend::StructOps, Backend::StructOpsNoLink, Backend::SetSockOpt, Backend::None];
+
+    /// The word for people and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Backend::StructOps => "struct_ops",
+            Backend::StructOpsNoLink => "struct_ops_nolink",
+            Backend::SetSockOpt => "setsockopt",
+            Backend::None => "none",
+        }
+    }
+}
+
+impl Snapshot {
+    /// Puts the conditions in order (worst first), derives the state from them and stamps the schema. Call it last.
+    pub fn settle(mut self) -> Snapshot {
+        self.schema = SCHEMA;
+        self.conditions.sort_by_key(|condition| (std::cmp::Reverse(condition.severity), condition.code));
+        self.daemon.state =
+            self.conditions.iter().map(|condition| condition.severity.state()).max().unwrap_or_default();
+        self
+    }
+
+    /// Sum over managed flows: (ordered, delivered) in bit/s.
+    pub fn rates_bps(&self) -> (u64, u64) {
+        let managed = self.flows.iter().filter(|flow| flow.state == FlowState::Managed);
+        managed.fold((0_u64, 0_u64), |(ordered, delivered), flow| {
+            (
+                ordered.saturating_add(flow.ordered_bps.unwrap_or(0)),
+                delivered.saturating_add(flow.delivered_bps.unwrap_or(0)),
+            )
+        })
+    }
+
+    /// Flows in a state.
+    pub fn flows_in(&self, state: FlowState) -> usize {
+        self.flows.iter().filter(|flow| flow.state == state).count()
+    }
+
+    /// Part of the slots whose decision came in time; `None` before the first slot.
+    pub fn on_time_ratio(&self) -> Option<f64> {
+        let slots = self.counters.slots;
+        let missed = self.counters.slots_late.saturating_add(self.counters.slots_stopped);
+        (slots > 0).then(|| 1.0 - missed.min(slots) as f64 / slots as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_the_worst_condition() {
+        let mut snapshot = Snapshot::default();
+        assert_eq!(snapshot.clone().settle().daemon.state, State::Ok);
+        snapshot.conditions = vec![
+            Condition::new(ConditionCode::SwitchUnreachable, "leaf-2", "leaf-2 silent for 4.1 s"),
+            Condition::new(ConditionCode::EnforcementNone, "", "no backend works"),
+        ];
+        let settled = snapshot.settle();
+        assert_eq!(settled.daemon.state, State::Inactive);
+        assert_eq!(settled.conditions[0].code, ConditionCode::EnforcementNone);
+        assert_eq!(settled.schema, SCHEMA);
+    }
+
+    #[test]
+    fn json_round_trips_and_old_or_partial_documents_load() {
+        let snapshot = Snapshot {
+            jobs: vec![Job { id: Label::new("4711"), progress_ratio: Some(0.5), ..Job::default() }],
+            ..Snapshot::default()
+        }
+        .settle();
+        let json = serde_json::to_string(&snapshot).expect("serialises");
+        assert!(json.starts_with("{\"schema\":1,"), "{json}");
+        assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("parses"), snapshot);
+        let partial = serde_json::from_str::<Snapshot>(r#"{"schema":1,"later_field":3}"#).expect("parses");
+        assert_eq!(partial.daemon, Daemon::default());
+    }
+
+    #[test]
+    fn keys_carry_units() {
+        let json = serde_json::to_value(Snapshot { flows: vec![Flow::default()], ..Snapshot::default() });
+        let json = json.expect("serialises").to_string();
+        for key in ["ordered_bps", "srtt_ns", "demand_bytes", "uptime_ns", "rss_bytes", "cpu_ratio"] {
+            assert!(json.contains(&format!("\"{key}\"")), "{key} in {json}");
+        }
+    }
+}

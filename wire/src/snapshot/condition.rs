@@ -1,0 +1,211 @@
+//! What is wrong: stable codes, each with a severity, a sentence, a cost and a next step.
+
+use serde::{Deserialize, Serialize};
+
+/// How bad a condition is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Works as configured.
+    #[default]
+    Info,
+    /// Works less well.
+    Degraded,
+    /// Nothing is scheduled.
+    Inactive,
+}
+
+/// Worst of the conditions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nothing is wrong.
+    #[default]
+    Ok,
+    /// Something works less well.
+    Degraded,
+    /// Nothing is scheduled.
+    Inactive,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident, $text:literal, $severity:ident, $cost:literal, $next:literal;)*) => {
+        /// The stable codes. Never renamed; a new cause gets a new code.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum ConditionCode {
+            $($(#[$doc])* #[serde(rename = $text)] $variant,)*
+            /// A code of a later version.
+            #[default]
+            #[serde(other, rename = "unknown")]
+            Unknown,
+        }
+        impl ConditionCode {
+            /// Every code of this version.
+            pub const ALL: &'static [ConditionCode] = &[$(ConditionCode::$variant),*];
+
+            /// The word for people, JSON and labels.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(ConditionCode::$variant => $text,)*
+                    ConditionCode::Unknown => "unknown",
+                }
+            }
+            /// How bad it usually is.
+            pub const fn severity(self) -> Severity {
+                match self {
+                    $(ConditionCode::$variant => Severity::$severity,)*
+                    ConditionCode::Unknown => Severity::Degraded,
+                }
+            }
+            /// What it costs.
+            pub const fn cost(self) -> &'static str {
+                match self {
+                    $(ConditionCode::$variant => $cost,)*
+                    ConditionCode::Unknown => "",
+                }
+            }
+            /// What to do.
+            pub const fn next(self) -> &'static str {
+                match self {
+                    $(ConditionCode::$variant => $next,)*
+                    ConditionCode::Unknown => "update sluice",
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The slot clock cannot be trusted.
+    ClockUnsafe, "clock-unsafe", Degraded,
+        "no coordination between hosts; flows follow this host's own links only", "install and start chrony, then: sluice status";
+    /// `tai` was asked for, but the kernel has no offset.
+    ClockTaiUnset, "clock-tai-unset", Degraded,
+        "slot numbers would differ from other hosts' by the offset, so this host schedules alone",
+        "let the time service set the TAI offset, or use clock.source = \"realtime\"";
+    /// A holder does not answer.
+    SwitchUnreachable, "switch-unreachable", Degraded,
+        "its links are scheduled from this host's own table: other hosts' plans are not seen there", "sluice switches";
+    /// A holder's view is older than the horizon.
+    FeedbackStale, "feedback-stale", Degraded,
+        "shares on its links fall to an equal share; training is not affected otherwise", "sluice switches";
+    /// No holder's view counts: only own links are known.
+    FeedbackLocalOnly, "feedback-local-only", Degraded,
+        "hosts do not see each other's plans; flows share as without Sluice or better", "check the network to the switches";
+    /// A worse backend than the best is in use.
+    EnforcementFallback, "enforcement-fallback", Degraded,
+        "rates follow orders less exactly", "sluice doctor";
+    /// No backend works, or none was asked for.
+    EnforcementNone, "enforcement-none", Inactive,
+        "flows run under ordinary congestion control; training is not affected", "sluice doctor";
+    /// Network namespaces this daemon may not enter.
+    NetnsUncovered, "netns-uncovered", Degraded,
+        "sockets there are paced, but sysctls stay as they are", "install sluiced-containers.conf";
+    /// No free rows.
+    FlowTableFull, "flow-table-full", Degraded,
+        "further flows run under ordinary congestion control", "raise enforce.max_flows and restart";
+    /// Flows are capped because of loss.
+    LossGuard, "loss-guard", Degraded,
+        "the flows concerned are held at what is delivered", "look for a bad link: sluice flows";
+    /// Decisions come late.
+    SlotsLate, "slots-late", Degraded,
+        "orders change later than planned; none expires", "give sluiced more CPU, or lengthen the slot";
+    /// Kernel events were lost.
+    EventsLost, "events-lost", Info,
+        "flows were found again by a scan a moment later", "none needed";
+    /// A reload was refused.
+    ConfigRejected, "config-rejected", Degraded,
+        "the earlier configuration stays", "sluiced --check";
+    /// Somebody changed a sysctl or an attachment of ours.
+    ForeignChange, "foreign-change", Degraded,
+        "rates may be off; Sluice does not fight over settings", "sluice doctor";
+    /// Another host or switch has another slot grid or cluster.
+    ClusterMismatch, "cluster-mismatch", Degraded,
+        "the host or switch concerned is not listened to", "make slot.length_ms, slot.horizon and node.cluster equal";
+    /// Too many starts in a short time.
+    RestartLoop, "restart-loop", Inactive,
+        "Sluice stays out of the way until it is started by hand", "read the log of the last start";
+}
+
+/// One thing that is wrong now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// What.
+    pub code: ConditionCode,
+    /// How bad.
+    pub severity: Severity,
+    /// The switch, link, file or flow concerned; empty: the host.
+    pub subject: String,
+    /// What happened, in one sentence.
+    pub sentence: String,
+    /// What it costs.
+    pub cost: String,
+    /// What to do.
+    pub next: String,
+    /// Since when, ns since 1970; 0: not known.
+    pub since_unix_ns: u64,
+}
+
+impl Condition {
+    /// A condition with the usual severity, cost and next step of its code.
+    pub fn new(code: ConditionCode, subject: impl Into<String>, sentence: impl Into<String>) -> Condition {
+        Condition {
+            code,
+            severity: code.severity(),
+            subject: subject.into(),
+            sentence: sentence.into(),
+            cost: code.cost().to_owned(),
+            next: code.next().to_owned(),
+            since_unix_ns: 0,
+        }
+    }
+}
+
+impl Severity {
+    /// The state a host with this condition is in at best.
+    pub const fn state(self) -> State {
+        match self {
+            Severity::Info => State::Ok,
+            Severity::Degraded => State::Degraded,
+            Severity::Inactive => State::Inactive,
+        }
+    }
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Degraded => "degraded",
+            Severity::Inactive => "inactive",
+        }
+    }
+}
+
+impl State {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Degraded => "degraded",
+            State::Inactive => "inactive",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_codes_each_with_cost_and_next_step() {
+        assert_eq!(ConditionCode::ALL.len(), 16);
+        for code in ConditionCode::ALL {
+            assert!(!code.cost().is_empty() && !code.next().is_empty(), "{}", code.as_str());
+            let json = serde_json::to_string(code).expect("serialises");
+            assert_eq!(json, format!("\"{}\"", code.as_str()));
+            assert_eq!(serde_json::from_str::<ConditionCode>(&json).expect("parses"), *code);
+        }
+        let later = serde_json::from_str::<ConditionCode>("\"of-a-later-version\"").expect("parses");
+        assert_eq!(later, ConditionCode::Unknown);
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a flow has its rate: what `sluice explain` shows.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::Label;
+
+/// The decision behind a flow's order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Explanation {
+    /// The flow, 16 hex digits.
+    pub flow: String,
+    /// Its job.
+    pub job: Label,
+    /// The slot.
+    pub slot: u32,
+    /// Since the decision.
+    pub decided_ago_ns: Option<u64>,
+    /// Bytes of the round.
+    pub demand_bytes: u64,
+    /// Bytes of it still to send.
+    pub remaining_bytes: u64,
+    /// The most the flow could use.
+    pub cap_bps: Option<u64>,
+    /// Remaining bottleneck time of its job's round: smaller goes first.
+    pub key_ns: Option<u64>,
+    /// The round is old and goes first.
+    pub promoted: bool,
+    /// The tightest link of its path.
+    pub link: String,
+    /// Per slot, from the present one on.
+    pub slots: Vec<SlotReason>,
+    /// Why not more.
+    pub why: Cow<'static, str>,
+}
+
+/// One slot of an [`Explanation`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotReason {
+    /// What other jobs promised on the tightest link.
+    pub load_ratio: f64,
+    /// What is left there.
+    pub headroom_bps: u64,
+    /// What is ordered.
+    pub ordered_bps: u64,
+}

@@ -1,0 +1,107 @@
+//! A holder of load tables, as this host sees it.
+
+use serde::{Deserialize, Serialize};
+
+/// How much a holder's view counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// Heard at most a slot ago.
+    Fresh,
+    /// Old, used as it was.
+    Holding,
+    /// Counts less with every slot.
+    Decaying,
+    /// Only own links are known.
+    #[default]
+    Local,
+    /// Flows there run as plain TCP.
+    Plain,
+}
+
+/// The connection to a holder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SwitchState {
+    /// Answers.
+    Up,
+    /// Answers, but its table is not complete yet.
+    Warming,
+    /// Does not answer.
+    Silent,
+    /// Not asked (mode, or no flow crosses it).
+    #[default]
+    Idle,
+}
+
+/// One holder.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchStatus {
+    /// Its name; for a peer that keeps its own link's table: the node name.
+    pub name: String,
+    /// Where it is reached.
+    pub address: String,
+    /// True: another host, not a switch.
+    pub peer: bool,
+    /// The connection.
+    pub state: SwitchState,
+    /// How much its view counts.
+    pub view: View,
+    /// Boot id, 16 hex digits; empty: not known.
+    pub boot: String,
+    /// Links of this host's flows it keeps.
+    pub links: u64,
+    /// Median time from announcement to answer.
+    pub exchange_p50_ns: Option<u64>,
+    /// Its 99th percentile.
+    pub exchange_p99_ns: Option<u64>,
+    /// Since the last answer.
+    pub age_ns: Option<u64>,
+    /// The same in slots.
+    pub age_slots: Option<u64>,
+    /// Its slot minus this host's.
+    pub slot_diff: Option<i32>,
+    /// Its clock minus this host's, half a round trip exact.
+    pub offset_ns: Option<i64>,
+    /// Announcements it refused.
+    pub rejects: u64,
+    /// What was wrong last; empty: nothing.
+    pub last_error: String,
+    /// Messages sent to it.
+    pub sent_messages: u64,
+    /// Messages received from it.
+    pub received_messages: u64,
+    /// Bytes sent to it.
+    pub sent_bytes: u64,
+    /// Bytes received from it.
+    pub received_bytes: u64,
+}
+
+impl View {
+    /// All views.
+    pub const ALL: [View; 5] = [View::Fresh, View::Holding, View::Decaying, View::Local, View::Plain];
+
+    /// The word for people and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            View::Fresh => "fresh",
+            View::Holding => "holding",
+            View::Decaying => "decaying",
+            View::Local => "local",
+            View::Plain => "plain",
+        }
+    }
+}
+
+impl SwitchState {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SwitchState::Up => "up",
+            SwitchState::Warming => "warming",
+            SwitchState::Silent => "silent",
+            SwitchState::Idle => "idle",
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Jobs, flows and links, as this host sees them.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::Label;
+
+/// Who moves a flow's rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowState {
+    /// Sluice.
+    Managed,
+    /// Ordinary congestion control; Sluice only looks.
+    #[default]
+    Observed,
+    /// Sluice had it and gave it back.
+    Released,
+    /// Not a flow of a known job.
+    Other,
+}
+
+/// How a job's ranks exchange tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobPattern {
+    /// Every rank sends to the next.
+    Ring,
+    /// Workers and parameter servers.
+    Ps,
+    /// Reduce up, broadcast down.
+    Tree,
+    /// The edges of a plan.
+    Plan,
+    /// Not known.
+    #[default]
+    Unknown,
+}
+
+/// One job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    /// Its id.
+    pub id: Label,
+    /// How its ranks exchange tensors.
+    pub pattern: JobPattern,
+    /// `worker`, `server`, `rank`, …; empty: not known.
+    pub role: Cow<'static, str>,
+    /// Rank of the (first) process here.
+    pub rank: Option<u32>,
+    /// Ranks of the job.
+    pub nranks: Option<u32>,
+    /// Flows it sends from this host.
+    pub flows: u64,
+    /// Rounds begun.
+    pub round: u64,
+    /// Part of the round that is delivered.
+    pub progress_ratio: Option<f64>,
+    /// Bytes of the round still to send from this host.
+    pub remaining_bytes: Option<u64>,
+    /// Bytes of the round.
+    pub demand_bytes: Option<u64>,
+    /// Sum of its orders.
+    pub ordered_bps: Option<u64>,
+    /// Sum of what is delivered.
+    pub delivered_bps: Option<u64>,
+    /// Median duration of its rounds.
+    pub round_p50_ns: Option<u64>,
+    /// Running mean of the time from round start to round start.
+    pub period_ns: Option<u64>,
+    /// Its round is old and goes first.
+    pub promoted: bool,
+    /// What holds it back now; empty: nothing.
+    pub stalled_on: Cow<'static, str>,
+    /// Who says so: `nccl 2.28.9`, `inferred`, …
+    pub source: String,
+    /// When it ended, ns since 1970; `null`: it runs.
+    pub ended_unix_ns: Option<u64>,
+    /// Payload bytes acknowledged since it was seen first.
+    pub acked_bytes: u64,
+    /// Rounds finished.
+    pub rounds_finished: u64,
+    /// Their durations together.
+    pub rounds_ns: u64,
+    /// Flow-time below demand, by cause.
+    pub stalls: Stalls,
+}
+
+/// Flow-time below demand, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stalls {
+    /// A predecessor has not delivered.
+    pub predecessor_ns: u64,
+    /// Rounds of better rank have the links.
+    pub headroom_ns: u64,
+    /// The path delivers less than was ordered.
+    pub path_ns: u64,
+    /// The sender itself wrote too little, or the slowest flow of its job sets the pace.
+    pub sender_ns: u64,
+}
+
+/// One flow this host sends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Flow {
+    /// Its id, 16 hex digits.
+    pub id: String,
+    /// Its job.
+    pub job: Label,
+    /// Own address and port.
+    pub local: String,
+    /// The other end's address and port.
+    pub to: String,
+    /// Who moves its rate.
+    pub state: FlowState,
+    /// Congestion control.
+    pub cc: String,
+    /// The present order; `null`: none.
+    pub ordered_bps: Option<u64>,
+    /// What it delivers.
+    pub delivered_bps: Option<u64>,
+    /// |delivered − ordered| / ordered; `null` where demand, not the order, limits it.
+    pub error_ratio: Option<f64>,
+    /// Bytes of the round.
+    pub demand_bytes: Option<u64>,
+    /// Bytes of the round delivered.
+    pub delivered_bytes: u64,
+    /// Smoothed round-trip time.
+    pub srtt_ns: Option<u64>,
+    /// Least round-trip time.
+    pub rtt_min_ns: Option<u64>,
+    /// Segments retransmitted.
+    pub retransmitted: u64,
+    /// The kernel's loss guard caps it.
+    pub loss_guard: bool,
+    /// Planned rates, from the present slot on.
+    pub next_bps: Vec<u64>,
+    /// Why not more: `rank`, `price`, `headroom`, `predecessor`, `successor`, `catch-up`, `floor`, `link-cap`,
+    /// `loss-guard`, `local-table`, `work-conserving`, `job`, `observe`, `no-demand`.
+    pub why: Cow<'static, str>,
+    /// Since it was seen first.
+    pub age_ns: u64,
+    /// Owner of the socket.
+    pub uid: u32,
+}
+
+/// One link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    /// Name: the interface, or `leaf-1:7`.
+    pub name: String,
+    /// Its id, 16 hex digits.
+    pub id: String,
+    /// The switch or peer that keeps its table; empty: this host.
+    pub holder: String,
+    /// True: a link this host sends on.
+    pub own: bool,
+    /// Payload rate.
+    pub capacity_bps: u64,
+    /// What managed flows take; for links of others: what this host's flows take.
+    pub managed_bps: Option<u64>,
+    /// Other traffic.
+    pub other_bps: Option<u64>,
+    /// Promised by other hosts and by this one, from the present slot on.
+    pub next_bps: Vec<u64>,
+    /// Bytes managed flows sent.
+    pub managed_bytes: u64,
+    /// Bytes of other traffic.
+    pub other_bytes: u64,
+    /// Time with two or more jobs sending.
+    pub overlap_ns: u64,
+    /// Time with one or more jobs sending.
+    pub busy_ns: u64,
+}
+
+impl FlowState {
+    /// All states.
+    pub const ALL: [FlowState; 4] = [FlowState::Managed, FlowState::Observed, FlowState::Released, FlowState::Other];
+
+    /// The word for people and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FlowState::Managed => "managed",
+            FlowState::Observed => "observed",
+            FlowState::Released => "released",
+            FlowState::Other => "other",
+        }
+    }
+}
+
+impl JobPattern {
+    /// All patterns.
+    pub const ALL: [JobPattern; 5] =
+        [JobPattern::Ring, JobPattern::Ps, JobPattern::Tree, JobPattern::Plan, JobPattern::Unknown];
+
+    /// The word for people and labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            JobPattern::Ring => "ring",
+            JobPattern::Ps => "ps",
+            JobPattern::Tree => "tree",
+            JobPattern::Plan => "plan",
+            JobPattern::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<sluice_schedule::Pattern> for JobPattern {
+    fn from(pattern: sluice_schedule::Pattern) -> Self {
+        match pattern {
+            sluice_schedule::Pattern::Ring => JobPattern::Ring,
+            sluice_schedule::Pattern::ParameterServer => JobPattern::Ps,
+            sluice_schedule::Pattern::Tree => JobPattern::Tree,
+            sluice_schedule::Pattern::Plan => JobPattern::Plan,
+            sluice_schedule::Pattern::Unknown => JobPattern::Unknown,
+        }
+    }
+}
+
+impl Link {
+    /// Part of the link that is planned per slot, from the present slot on.
+    pub fn load_ratios(&self) -> impl Iterator<Item = f64> + '_ {
+        let capacity = self.capacity_bps;
+        self.next_bps.iter().map(move |&bps| if capacity == 0 { 0.0 } else { bps as f64 / capacity as f64 })
+    }
+}
