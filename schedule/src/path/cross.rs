@@ -1,4 +1,4 @@
-//! What unmanaged traffic takes of an own link, and how much of the link is left to it.
+//! What unmanaged traffic takes of an own link, and how much of the link is reserved for it.
 //!
 //! The estimate is the largest of the last slots, so that a burst is remembered and a pause is not mistaken for the
 //! end. Two repairs keep it from settling in the wrong place. On a full link elastic traffic takes what is left to it,
@@ -52,15 +52,20 @@ impl CrossTraffic {
         self.seen[..self.slots].iter().copied().max().unwrap_or(Rate::ZERO)
     }
 
-    /// What managed flows should leave of a link of this rate.
-    pub fn to_leave(&self, capacity: Rate) -> Rate {
-        let most = capacity.times(CrossTraffic::MOST_SHARE);
+    /// What managed flows should leave free of a link of this rate.
+    pub fn reserved(&self, capacity: Rate) -> Rate {
+        self.wanted(capacity).min(capacity.times(CrossTraffic::MOST_SHARE))
+    }
+
+    /// What unmanaged traffic seems to want of a link of this rate, at most all of it. Whoever knows how many managed
+    /// flows it competes with leaves it the lesser of this and an equal share.
+    pub fn wanted(&self, capacity: Rate) -> Rate {
         let wants = |(&seen, &full): (&Rate, &bool)| {
             let growing = full && seen > capacity.times(CrossTraffic::NOISE);
             if growing { seen.times(CrossTraffic::GROWTH) } else { seen }
         };
         let slots = self.seen[..self.slots].iter().zip(&self.full[..self.slots]);
-        slots.map(wants).max().unwrap_or(Rate::ZERO).min(most)
+        slots.map(wants).max().unwrap_or(Rate::ZERO).min(capacity)
     }
 }
 
@@ -75,7 +80,7 @@ mod tests {
     fn a_quiet_link_needs_nothing() {
         let mut cross = CrossTraffic::new(4);
         cross.record(LINK, LINK, LINK);
-        assert_eq!((cross.seen(), cross.to_leave(LINK)), (Rate::ZERO, Rate::ZERO));
+        assert_eq!((cross.seen(), cross.reserved(LINK)), (Rate::ZERO, Rate::ZERO));
     }
 
     #[test]
@@ -84,7 +89,7 @@ mod tests {
         for mbps in [100, 300, 200, 100] {
             cross.record(Rate::mbps(5_000 + mbps), Rate::mbps(5_000), LINK);
         }
-        assert_eq!(cross.to_leave(LINK), Rate::mbps(300));
+        assert_eq!(cross.reserved(LINK), Rate::mbps(300));
         for _ in 0..3 {
             cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
         }
@@ -106,10 +111,10 @@ mod tests {
         let (mut cross, mut elastic) = (CrossTraffic::new(4), LINK.times(1.0 / 6.0));
         for _ in 0..4 {
             cross.record(LINK, LINK.minus(elastic), LINK);
-            elastic = elastic.max(cross.to_leave(LINK));
+            elastic = elastic.max(cross.reserved(LINK));
         }
         assert_eq!(elastic, LINK.times(0.5));
-        assert_eq!(LINK.minus(cross.to_leave(LINK)), LINK.times(0.5), "and managed flows keep the other half");
+        assert_eq!(LINK.minus(cross.reserved(LINK)), LINK.times(0.5), "and managed flows keep the other half");
     }
 
     #[test]
@@ -120,14 +125,14 @@ mod tests {
             let managed = Rate::mbps(5_500);
             cross.record(managed.plus(steady), managed, LINK);
         }
-        assert_eq!(cross.to_leave(LINK), steady);
+        assert_eq!(cross.reserved(LINK), steady);
     }
 
     #[test]
     fn a_link_taken_over_in_a_pause_is_shared_again() {
         let mut cross = CrossTraffic::new(4);
         cross.record(LINK, Rate::ZERO, LINK);
-        assert_eq!(cross.to_leave(LINK), LINK.times(0.5));
+        assert_eq!(cross.reserved(LINK), LINK.times(0.5));
     }
 
     proptest! {
@@ -137,7 +142,7 @@ mod tests {
             for (total, managed, capacity) in samples {
                 cross.record(Rate(total), Rate(managed), Rate(capacity));
             }
-            prop_assert!(cross.to_leave(Rate(rate)).0 <= rate);
+            prop_assert!(cross.reserved(Rate(rate)).0 <= rate);
         }
     }
 }
