@@ -1,0 +1,298 @@
+//! The timeline: what was ordered and delivered, slot by slot, in a ring in memory.
+//!
+//! 48 bytes per flow and slot and per link and slot, and events (rounds, modes, conditions). The daemon, the simulator
+//! and the testbed write the same thing, so "before" and "after" are two files side by side. [`Timeline::chrome`]
+//! writes Chrome's trace JSON (opens in Perfetto), [`Timeline::csv`] and [`Timeline::jsonl`] the plain records;
+//! [`merge`] puts the traces of several hosts on one axis by slot number, which needs no clock alignment.
+
+mod chrome;
+mod merge;
+mod plain;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use sluice_schedule::policy::Why;
+use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
+
+pub use chrome::ChromeEvent;
+pub use merge::{MergeError, merge};
+
+use crate::snapshot::{ConditionCode, Label, Mode};
+
+/// Names kept at most per kind; further ones show as their id.
+const MOST_NAMES: usize = 65_536;
+
+/// What made a decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Trigger {
+    /// A slot began.
+    #[default]
+    Slot,
+    /// A round began.
+    Start,
+    /// A flow or round ended.
+    End,
+    /// Demand changed.
+    Demand,
+    /// Feedback came.
+    Feedback,
+}
+
+/// One flow in one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The flow.
+    pub flow: FlowId,
+    /// Its job.
+    pub job: JobId,
+    /// The order that held.
+    pub ordered: Rate,
+    /// Bytes acknowledged in the slot.
+    pub delivered: Bytes,
+    /// Bytes of the round still to send at the slot's end.
+    pub remaining: Bytes,
+    /// The slot.
+    pub slot: Slot,
+    /// Why not more.
+    pub why: Why,
+    /// What made the decision.
+    pub trigger: Trigger,
+}
+
+/// One link in one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRecord {
+    /// The link.
+    pub link: LinkId,
+    /// Promised there by all hosts.
+    pub scheduled: Rate,
+    /// Sent by managed flows of this host.
+    pub managed: Rate,
+    /// Other traffic.
+    pub other: Rate,
+    /// Payload rate.
+    pub capacity: Rate,
+    /// The slot.
+    pub slot: Slot,
+}
+
+/// Something that happened at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// The slot.
+    pub slot: Slot,
+    /// How much of it was over.
+    pub into_slot: Nanos,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A job's round began.
+    RoundBegan(JobId, u64),
+    /// It ended.
+    RoundEnded(JobId, u64),
+    /// The mode changed.
+    Mode(Mode),
+    /// A condition began.
+    ConditionBegan(ConditionCode),
+    /// It ended.
+    ConditionEnded(ConditionCode),
+}
+
+/// How much a timeline keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How far back.
+    pub time: Nanos,
+    /// Memory of all records.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { time: Nanos(120_000_000_000), bytes: 8 << 20 }
+    }
+}
+
+/// Which part of a timeline is exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The last part only.
+    pub last: Option<Nanos>,
+    /// One job's flows and rounds only.
+    pub job: Option<JobId>,
+}
+
+/// The ring.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    host: Label,
+    slot_length: Nanos,
+    limits: Limits,
+    flows: VecDeque<FlowRecord>,
+    links: VecDeque<LinkRecord>,
+    events: VecDeque<EventRecord>,
+    newest: Option<Slot>,
+    job_names: BTreeMap<JobId, String>,
+    flow_names: BTreeMap<FlowId, String>,
+    link_names: BTreeMap<LinkId, String>,
+}
+
+impl Trigger {
+    /// The word for people and JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Trigger::Slot => "slot",
+            Trigger::Start => "start",
+            Trigger::End => "end",
+            Trigger::Demand => "demand",
+            Trigger::Feedback => "feedback",
+        }
+    }
+}
+
+impl Timeline {
+    /// An empty ring of the host with this node name.
+    pub fn new(host: &str, slot_length: Nanos, limits: Limits) -> Timeline {
+        Timeline {
+            host: Label::new(host),
+            slot_length: Nanos(slot_length.0.max(1)),
+            limits,
+            flows: VecDeque::new(),
+            links: VecDeque::new(),
+            events: VecDeque::new(),
+            newest: None,
+            job_names: BTreeMap::new(),
+            flow_names: BTreeMap::new(),
+            link_names: BTreeMap::new(),
+        }
+    }
+
+    /// Gives a job the name it has in exports: `4711 ring rank 3/8`.
+    pub fn name_job(&mut self, job: JobId, name: &str) {
+        set_name(&mut self.job_names, job, name);
+    }
+
+    /// Gives a flow the name it has in exports: `10.0.3.21:40118`.
+    pub fn name_flow(&mut self, flow: FlowId, name: &str) {
+        set_name(&mut self.flow_names, flow, name);
+    }
+
+    /// Gives a link the name it has in exports: `eth0`, `leaf-1:7`.
+    pub fn name_link(&mut self, link: LinkId, name: &str) {
+        set_name(&mut self.link_names, link, name);
+    }
+
+    /// Adds one flow's slot. Records come in the order of their slots.
+    pub fn flow(&mut self, record: FlowRecord) {
+        self.advance(record.slot);
+        push(&mut self.flows, record, self.limits.bytes / 2);
+    }
+
+    /// Adds one link's slot.
+    pub fn link(&mut self, record: LinkRecord) {
+        self.advance(record.slot);
+        push(&mut self.links, record, self.limits.bytes / 3);
+    }
+
+    /// Adds an event.
+    pub fn event(&mut self, record: EventRecord) {
+        self.advance(record.slot);
+        push(&mut self.events, record, self.limits.bytes / 6);
+    }
+
+    /// Flow records, oldest first.
+    pub fn flows(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.flows.iter()
+    }
+
+    /// Link records, oldest first.
+    pub fn links(&self) -> impl Iterator<Item = &LinkRecord> {
+        self.links.iter()
+    }
+
+    /// Events, oldest first.
+    pub fn events(&self) -> impl Iterator<Item = &EventRecord> {
+        self.events.iter()
+    }
+
+    /// Length of a slot.
+    pub fn slot_length(&self) -> Nanos {
+        self.slot_length
+    }
+
+    /// The first slot of any record that passes the filter.
+    pub fn first_slot(&self, filter: &Filter) -> Option<Slot> {
+        let newest = self.newest?;
+        let slots = self.flows.iter().filter(|r| self.keeps(filter, r.slot, Some(r.job))).map(|r| r.slot);
+        let slots = slots.chain(self.links.iter().map(|r| r.slot)).chain(self.events.iter().map(|r| r.slot));
+        slots.filter(|&slot| self.keeps(filter, slot, None)).min_by_key(|slot| slot.since(newest))
+    }
+
+    /// The newest slot.
+    pub fn last_slot(&self) -> Option<Slot> {
+        self.newest
+    }
+
+    /// Forgets what is too old, and moves on.
+    fn advance(&mut self, slot: Slot) {
+        if self.newest.is_none_or(|newest| slot.since(newest) > 0) {
+            self.newest = Some(slot);
+            let slots = i32::try_from(self.limits.time.0 / self.slot_length.0).unwrap_or(i32::MAX);
+            let old = |of: Slot| slot.since(of) > slots;
+            while self.flows.front().is_some_and(|record| old(record.slot)) {
+                self.flows.pop_front();
+            }
+            while self.links.front().is_some_and(|record| old(record.slot)) {
+                self.links.pop_front();
+            }
+            while self.events.front().is_some_and(|record| old(record.slot)) {
+                self.events.pop_front();
+            }
+        }
+    }
+
+    fn keeps(&self, filter: &Filter, slot: Slot, job: Option<JobId>) -> bool {
+        let in_time = filter.last.is_none_or(|last| {
+            let slots = i32::try_from(last.0.div_ceil(self.slot_length.0)).unwrap_or(i32::MAX);
+            self.newest.is_some_and(|newest| newest.since(slot) < slots)
+        });
+        in_time && filter.job.is_none_or(|wanted| job.is_none_or(|job| job == wanted))
+    }
+
+    fn job_name(&self, job: JobId) -> String {
+        self.job_names.get(&job).cloned().unwrap_or_else(|| job.to_string())
+    }
+
+    fn flow_name(&self, flow: FlowId) -> String {
+        self.flow_names.get(&flow).cloned().unwrap_or_else(|| flow.to_string())
+    }
+
+    fn link_name(&self, link: LinkId) -> String {
+        self.link_names.get(&link).cloned().unwrap_or_else(|| link.to_string())
+    }
+}
+
+fn set_name<K: Ord>(names: &mut BTreeMap<K, String>, key: K, name: &str) {
+    if names.len() < MOST_NAMES || names.contains_key(&key) {
+        let name = name.chars().take(128).map(|c| if c.is_control() { '_' } else { c }).collect();
+        names.insert(key, name);
+    }
+}
+
+fn push<T>(ring: &mut VecDeque<T>, record: T, bytes: usize) {
+    let most = bytes / size_of::<T>();
+    if most == 0 {
+        return;
+    }
+    while ring.len() >= most {
+        ring.pop_front();
+    }
+    ring.push_back(record);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Chrome's trace JSON: one process per job and one for links, one thread per flow, a slice per run of slots with the
+//! same order, counters per link, rounds as asynchronous spans, and instants for everything else.
+//!
+//! Times are microseconds from the first slot's edge; the slot itself is in `otherData`. Slices of a thread never
+//! overlap: a second record of the same flow and slot is left out.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sluice_schedule::policy::Why;
+use sluice_schedule::{Bytes, FlowId, JobId, Rate, Slot};
+
+use super::{EventKind, EventRecord, Filter, FlowRecord, Timeline};
+
+/// Process id of links and of the host's own events.
+const HOST_PID: u64 = 1;
+/// First process id of jobs.
+const FIRST_JOB_PID: u64 = 2;
+
+/// One event of the trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ChromeEvent {
+    /// What is shown.
+    pub name: String,
+    /// Kind: `M` name, `X` slice, `C` counter, `b`/`e` span, `i` instant.
+    pub ph: &'static str,
+    /// Microseconds from the first slot's edge.
+    pub ts: f64,
+    /// Microseconds it lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dur: Option<f64>,
+    /// Job, or 1 for links and host.
+    pub pid: u64,
+    /// Flow within its job, or 0.
+    pub tid: u64,
+    /// Category; needed for spans.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub cat: &'static str,
+    /// Span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Reach of an instant.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub s: &'static str,
+    /// Details.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub args: Map<String, Value>,
+}
+
+/// Slots of one flow with the same order.
+struct Run {
+    first: Slot,
+    last: Slot,
+    ordered: Rate,
+    delivered: Bytes,
+    remaining: Bytes,
+    job: JobId,
+    why: Why,
+    trigger: super::Trigger,
+}
+
+impl Timeline {
+    /// Writes the trace as one JSON document.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn chrome(&self, out: &mut impl Write, filter: &Filter) -> io::Result<()> {
+        let first = self.first_slot(filter).unwrap_or_default();
+        let other = json!({
+            "schema": 1,
+            "host": self.host.as_str(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "slot_length_ns": self.slot_length.0,
+            "first_slot": first.0,
+        });
+        write!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{other},\"traceEvents\":[")?;
+        let mut comma = false;
+        self.chrome_events(filter, &mut |event| {
+            out.write_all(if comma { b",\n" } else { b"\n" })?;
+            comma = true;
+            serde_json::to_writer(&mut *out, &event).map_err(io::Error::from)
+        })?;
+        out.write_all(b"\n]}\n")
+    }
+
+    fn chrome_events(&self, filter: &Filter, emit: &mut impl FnMut(ChromeEvent) -> io::Result<()>) -> io::Result<()> {
+        let first = self.first_slot(filter).unwrap_or_default();
+        let mut pids: BTreeMap<JobId, u64> = BTreeMap::new();
+        let mut tids: BTreeMap<FlowId, u64> = BTreeMap::new();
+        emit(named("process_name", HOST_PID, 0, format!("links on {}", self.host)))?;
+        let kept = || self.flows.iter().filter(|record| self.keeps(filter, record.slot, Some(record.job)));
+        let jobs = kept().map(|record| record.job).chain(self.events.iter().filter_map(job_of));
+        for job in jobs.filter(|&job| filter.job.is_none_or(|wanted| wanted == job)) {
+            let next = FIRST_JOB_PID + pids.len() as u64;
+            if *pids.entry(job).or_insert(next) == next {
+                emit(named("process_name", next, 0, format!("job {} on {}", self.job_name(job), self.host)))?;
+            }
+        }
+        for record in kept() {
+            let next = 1 + tids.len() as u64;
+            if *tids.entry(record.flow).or_insert(next) == next {
+                let pid = pids.get(&record.job).copied().unwrap_or(HOST_PID);
+                emit(named("thread_name", pid, next, self.flow_name(record.flow)))?;
+            }
+        }
+        self.slices(kept(), first, &pids, &tids, emit)?;
+        self.counters(filter, first, emit)?;
+        for record in self.events.iter().filter(|record| self.keeps(filter, record.slot, job_of(record))) {
+            emit(self.instant(record, first, &pids))?;
+        }
+        Ok(())
+    }
+
+    fn slices<'a>(
+        &self,
+        records: impl Iterator<Item = &'a FlowRecord>,
+        first: Slot,
+        pids: &BTreeMap<JobId, u64>,
+        tids: &BTreeMap<FlowId, u64>,
+        emit: &mut impl FnMut(ChromeEvent) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut open: BTreeMap<FlowId, Run> = BTreeMap::new();
+        let place = |flow: FlowId, job: JobId| {
+            (pids.get(&job).copied().unwrap_or(HOST_PID), tids.get(&flow).copied().unwrap_or(0))
+        };
+        for record in records {
+            let fresh = Run {
+                first: record.slot,
+                last: record.slot,
+                ordered: record.ordered,
+                delivered: record.delivered,
+                remaining: record.remaining,
+                job: record.job,
+                why: record.why,
+                trigger: record.trigger,
+            };
+            let Some(run) = open.get_mut(&record.flow) else {
+                open.insert(record.flow, fresh);
+                continue;
+            };
+            match record.slot.since(run.last) {
+                1 if run.ordered == record.ordered && run.job == record.job => {
+                    run.last = record.slot;
+                    run.delivered = run.delivered.plus(record.delivered);
+                    run.remaining = record.remaining;
+                }
+                gap if gap > 0 => {
+                    let done = std::mem::replace(run, fresh);
+                    emit(self.slice(&done, first, place(record.flow, done.job)))?;
+                }
+                _ => {}
+            }
+        }
+        for (flow, run) in open {
+            emit(self.slice(&run, first, place(flow, run.job)))?;
+        }
+        Ok(())
+    }
+
+    fn slice(&self, run: &Run, first: Slot, (pid, tid): (u64, u64)) -> ChromeEvent {
+        let slots = run.last.since(run.first).max(0) as u64 + 1;
+        let time = self.slot_length.times(slots);
+        let args = json!({
+            "ordered_bps": run.ordered.0,
+            "delivered_bps": Rate::needed(run.delivered, time).0,
+            "bytes": run.delivered.0,
+            "remaining_bytes": run.remaining.0,
+            "why": run.why.as_str(),
+            "trigger": run.trigger.as_str(),
+            "slot": run.first.0,
+        });
+        ChromeEvent {
+            name: run.ordered.to_string(),
+            ph: "X",
+            ts: self.micros(run.first, first, 0),
+            dur: Some(time.0 as f64 / 1e3),
+            pid,
+            tid,
+            args: object(args),
+            ..ChromeEvent::default()
+        }
+    }
+
+    fn counters(
+        &self,
+        filter: &Filter,
+        first: Slot,
+        emit: &mut impl FnMut(ChromeEvent) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for record in self.links.iter().filter(|record| self.keeps(filter, record.slot, None)) {
+            let mbps = |rate: Rate| rate.0 as f64 / 1e6;
+            let args = json!({
+                "scheduled_mbps": mbps(record.scheduled),
+                "delivered_mbps": mbps(record.managed),
+                "other_mbps": mbps(record.other),
+                "capacity_mbps": mbps(record.capacity),
+            });
+            emit(ChromeEvent {
+                name: self.link_name(record.link),
+                ph: "C",
+                ts: self.micros(record.slot, first, 0),
+                pid: HOST_PID,
+                args: object(args),
+                ..ChromeEvent::default()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn instant(&self, record: &EventRecord, first: Slot, pids: &BTreeMap<JobId, u64>) -> ChromeEvent {
+        let ts = self.micros(record.slot, first, record.into_slot.0);
+        let span = |ph, job: JobId, round: u64| ChromeEvent {
+            name: format!("round {round}"),
+            ph,
+            ts,
+            pid: pids.get(&job).copied().unwrap_or(HOST_PID),
+            cat: "round",
+            id: Some(format!("{job}-{round}")),
+            ..ChromeEvent::default()
+        };
+        let instant = |name: String| ChromeEvent { name, ph: "i", ts, pid: HOST_PID, s: "g", ..ChromeEvent::default() };
+        match record.kind {
+            EventKind::RoundBegan(job, round) => span("b", job, round),
+            EventKind::RoundEnded(job, round) => span("e", job, round),
+            EventKind::Mode(mode) => instant(format!("mode {}", mode.as_str())),
+            EventKind::ConditionBegan(code) => instant(format!("{} began", code.as_str())),
+            EventKind::ConditionEnded(code) => instant(format!("{} ended", code.as_str())),
+        }
+    }
+
+    fn micros(&self, slot: Slot, first: Slot, into_ns: u64) -> f64 {
+        f64::from(slot.since(first)) * self.slot_length.0 as f64 / 1e3 + into_ns as f64 / 1e3
+    }
+}
+
+fn job_of(record: &EventRecord) -> Option<JobId> {
+    match record.kind {
+        EventKind::RoundBegan(job, _) | EventKind::RoundEnded(job, _) => Some(job),
+        _ => None,
+    }
+}
+
+fn named(what: &str, pid: u64, tid: u64, name: String) -> ChromeEvent {
+    ChromeEvent {
+        name: what.into(),
+        ph: "M",
+        pid,
+        tid,
+        args: object(json!({ "name": name })),
+        ..ChromeEvent::default()
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,149 @@
+use serde_json::Value;
+
+use super::*;
+
+const SLOT: Nanos = Nanos(60_000_000);
+
+fn record(slot: u32, flow: u64, ordered_mbps: u64, delivered: u64) -> FlowRecord {
+    FlowRecord {
+        flow: FlowId(flow),
+        job: JobId::of("4711"),
+        ordered: Rate::mbps(ordered_mbps),
+        delivered: Bytes(delivered),
+        remaining: Bytes(0),
+        slot: Slot(slot),
+        why: Why::Rank,
+        trigger: Trigger::Slot,
+    }
+}
+
+fn timeline(host: &str, first: u32) -> Timeline {
+    let mut timeline = Timeline::new(host, SLOT, Limits::default());
+    timeline.name_job(JobId::of("4711"), "4711 ring");
+    timeline.name_link(LinkId(1), "eth0");
+    let began = EventKind::RoundBegan(JobId::of("4711"), 3);
+    timeline.event(EventRecord { slot: Slot(first), into_slot: Nanos(1000), kind: began });
+    for n in 0..10_u32 {
+        let slot = first.wrapping_add(n);
+        timeline.flow(record(slot, 1, if n < 4 { 100 } else { 10 }, 1000));
+        timeline.flow(record(slot, 2, 50, 10));
+        let rate = Rate::mbps(u64::from(n));
+        let link = LinkId(1);
+        timeline.link(LinkRecord {
+            link,
+            scheduled: rate,
+            managed: rate,
+            other: rate,
+            capacity: rate,
+            slot: Slot(slot),
+        });
+    }
+    timeline
+}
+
+fn trace(timeline: &Timeline, filter: &Filter) -> Value {
+    let mut out = Vec::new();
+    timeline.chrome(&mut out, filter).expect("writing to memory");
+    serde_json::from_slice(&out).expect("one JSON document")
+}
+
+fn events<'a>(trace: &'a Value, ph: &'a str) -> impl Iterator<Item = &'a Value> {
+    trace["traceEvents"].as_array().expect("events").iter().filter(move |event| event["ph"] == ph)
+}
+
+#[test]
+fn a_record_is_48_bytes() {
+    assert_eq!((size_of::<FlowRecord>(), size_of::<LinkRecord>()), (48, 48));
+}
+
+#[test]
+fn runs_of_equal_orders_become_slices_that_never_overlap() {
+    let trace = trace(&timeline("gpu-17", 100), &Filter::default());
+    let mut slices: Vec<_> = events(&trace, "X")
+        .map(|e| {
+            (e["tid"].as_u64(), e["ts"].as_f64().expect("ts"), e["dur"].as_f64().expect("dur"), &e["args"]["bytes"])
+        })
+        .collect();
+    slices.sort_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("finite"));
+    assert_eq!(slices.len(), 3);
+    assert_eq!((slices[0].1, slices[0].2, slices[0].3), (0.0, 240_000.0, &Value::from(4000)));
+    for pair in slices.windows(2) {
+        assert!(pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1, "{pair:?}");
+    }
+    let bytes: u64 = slices.iter().filter_map(|slice| slice.3.as_u64()).sum();
+    assert_eq!(bytes, 10 * 1010, "bytes of the slices are the bytes of the records");
+    assert_eq!(trace["otherData"]["first_slot"], 100);
+    assert_eq!(events(&trace, "b").count(), 1);
+    assert_eq!(events(&trace, "C").count(), 10);
+    let names: Vec<_> = events(&trace, "M").map(|event| event["args"]["name"].to_string()).collect();
+    assert!(names.iter().any(|name| name.contains("job 4711 ring on gpu-17")), "{names:?}");
+}
+
+#[test]
+fn filters_keep_the_last_slots_and_one_job() {
+    let mut timeline = timeline("h", 100);
+    timeline.flow(FlowRecord { job: JobId::of("other"), ..record(109, 9, 1, 1) });
+    let last = Filter { last: Some(Nanos(120_000_000)), job: Some(JobId::of("4711")) };
+    let trace = trace(&timeline, &last);
+    assert_eq!(trace["otherData"]["first_slot"], 108);
+    assert_eq!(events(&trace, "X").count(), 2);
+    let mut csv = Vec::new();
+    timeline.csv(&mut csv, &last).expect("writing to memory");
+    let csv = String::from_utf8(csv).expect("text");
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    let mut jsonl = Vec::new();
+    timeline.jsonl(&mut jsonl, &last).expect("writing to memory");
+    for line in String::from_utf8(jsonl).expect("text").lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["why"], "rank");
+    }
+}
+
+#[test]
+fn the_ring_holds_its_bounds() {
+    let limits = Limits { time: Nanos(600_000_000), bytes: 48 * 100 };
+    let mut timeline = Timeline::new("h", SLOT, limits);
+    for slot in 0..1000 {
+        for flow in 0..20 {
+            timeline.flow(record(slot, flow, 1, 1));
+        }
+    }
+    assert_eq!(timeline.flows().count(), 50);
+    let mut long = Timeline::new("h", SLOT, Limits { bytes: 1 << 20, ..limits });
+    (0..1000).for_each(|slot| long.flow(record(slot, 1, 1, 1)));
+    assert_eq!(long.flows().count(), 11, "ten slots and the present one");
+    let mut none = Timeline::new("h", SLOT, Limits { bytes: 0, ..limits });
+    none.flow(record(1, 1, 1, 1));
+    assert_eq!(trace(&none, &Filter::default())["traceEvents"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn merging_three_hosts_keeps_slot_edges_equal_even_across_the_wrap() {
+    let firsts = [u32::MAX - 2, 1, u32::MAX];
+    let traces: Vec<_> = firsts
+        .iter()
+        .enumerate()
+        .map(|(n, &first)| (format!("{n}.json"), trace(&timeline(&format!("h{n}"), first), &Filter::default())))
+        .collect();
+    let merged = merge(traces).expect("mergeable");
+    assert_eq!(merged["otherData"]["first_slot"], u64::from(u32::MAX - 2));
+    for event in events(&merged, "X") {
+        let slot = event["args"]["slot"].as_u64().expect("a slot") as u32;
+        let edge = f64::from(Slot(slot).since(Slot(u32::MAX - 2))) * 60_000.0;
+        assert_eq!(event["ts"].as_f64(), Some(edge), "slot {slot}");
+    }
+    let mut pids: Vec<_> = events(&merged, "X").map(|event| event["pid"].as_u64()).collect();
+    pids.sort();
+    pids.dedup();
+    assert_eq!(pids.len(), 3);
+}
+
+#[test]
+fn foreign_traces_are_refused_by_name() {
+    assert_eq!(merge(vec![]), Err(MergeError::Empty));
+    let foreign = merge(vec![("a.json".into(), serde_json::json!({ "traceEvents": [] }))]);
+    assert_eq!(foreign, Err(MergeError::Foreign { index: 1, name: "a.json".into(), field: "slot_length_ns" }));
+    for odd in [Value::Null, Value::from(3), serde_json::json!([1]), serde_json::json!({ "otherData": 3 })] {
+        assert!(merge(vec![("odd".into(), odd)]).is_err());
+    }
+}
