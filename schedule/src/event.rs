@@ -171,7 +171,7 @@ pub enum Event {
     HolderLost(HolderId),
     /// A holder can be reached (again).
     HolderBack(HolderId),
-    /// What all and what managed traffic took of an own link since the last such event.
+    /// What all and what managed traffic took of an own link (egress or ingress) in the slot that ended; once per slot.
     Measured {
         /// The link.
         link: LinkId,

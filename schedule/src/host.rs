@@ -94,7 +94,10 @@ pub struct JobReport {
 
 impl Host {
     /// A brain that knows nothing yet.
-    pub fn new(config: HostConfig) -> Host {
+    pub fn new(mut config: HostConfig) -> Host {
+        if config.policy == PolicyName::PrimalDualLiteral {
+            (config.events, config.work_conserving) = (false, false);
+        }
         let policy: Box<dyn Policy> = match config.policy {
             PolicyName::SrptP => Box::new(SrptP),
             PolicyName::Fair => Box::new(Fair),
@@ -196,9 +199,8 @@ impl Host {
 
     fn slot_edge(&mut self, now: Now) {
         for flow in self.flows.values_mut() {
-            flow.slot_edge(self.config.history_slots);
+            flow.slot_edge(now);
         }
-        self.links.slot_edge();
         self.measure_density(now);
         for job in self.jobs.values_mut() {
             job.forget_old(now, self.config.slot);
@@ -224,7 +226,7 @@ impl Host {
         match self.flows.get_mut(&spec.flow) {
             Some(known) => known.renew_facts(spec, path),
             None => {
-                self.flows.insert(spec.flow, Flow::new(spec, path));
+                self.flows.insert(spec.flow, Flow::new(spec, path, &self.config));
             }
         }
     }
@@ -285,7 +287,7 @@ impl Host {
             flow.order = plan.rate.min(limit);
             flow.rates.clone_from(&plan.rates);
             if let Some(first) = flow.rates.first_mut() {
-                *first = flow.order;
+                *first = (*first).min(limit);
             }
         }
         for job in self.jobs.values_mut() {

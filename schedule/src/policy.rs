@@ -172,7 +172,7 @@ pub struct Planned {
     pub rate: Rate,
     /// What the flow's own links would give it, whatever its job's other flows do.
     pub offer: Rate,
-    /// K rates from the current slot on; the first is `rate`.
+    /// K rates from the current slot on, as others may plan by them; the first is `rate` without what the fill added.
     pub rates: Vec<Rate>,
     /// Why not more.
     pub why: Why,
@@ -181,7 +181,7 @@ pub struct Planned {
 /// A rule that turns demand into rates.
 pub trait Policy: std::fmt::Debug + Send {
     /// Fills `out` with one entry per flow of the scene; entries of an earlier call may be reused.
-    fn plan(&self, scene: &Scene, out: &mut Vec<Planned>);
+    fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>);
 }
 
 /// The K rates of a flow that goes on at `rate` until it is done: what others may expect of it.

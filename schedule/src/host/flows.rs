@@ -1,9 +1,10 @@
 //! A flow's state: its facts, its round, its order.
 
-use super::FlowStatus;
-use crate::event::{FlowSpec, ReleaseReason};
+use super::{FlowStatus, HostConfig};
+use crate::event::{FlowSpec, Now, ReleaseReason};
+use crate::path::{Ceiling, Sample};
 use crate::policy::Why;
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Nanos, Rate};
 
 /// One flow this host sends.
 #[derive(Debug)]
@@ -17,8 +18,10 @@ pub(super) struct Flow {
     pub measured: Rate,
     /// Highest delivery rate seen in the current slot.
     pub best_in_slot: Rate,
-    /// The same for the slots before, newest last.
-    history: Vec<Rate>,
+    /// Delivered, and the moment, when the current slot began.
+    slot_start: (Bytes, Nanos),
+    /// What the last slots' deliveries say about the highest rate worth trying (B_f).
+    pub ceiling: Ceiling,
     pub arrival: u64,
     pub order: Rate,
     /// The order as last said.
@@ -36,7 +39,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub fn new(spec: FlowSpec, path: Vec<usize>) -> Flow {
+    pub fn new(spec: FlowSpec, path: Vec<usize>, config: &HostConfig) -> Flow {
         Flow {
             spec,
             path,
@@ -45,7 +48,8 @@ impl Flow {
             queued: Bytes::ZERO,
             measured: Rate::ZERO,
             best_in_slot: Rate::ZERO,
-            history: Vec::new(),
+            slot_start: (Bytes::ZERO, Nanos::ZERO),
+            ceiling: Ceiling::new(config.history_slots, config.probe_gain),
             arrival: 0,
             order: Rate::ZERO,
             ordered: Rate::ZERO,
@@ -78,16 +82,22 @@ impl Flow {
         self.demand.minus(self.delivered)
     }
 
-    pub fn slot_edge(&mut self, history_slots: usize) {
-        self.history.push(std::mem::take(&mut self.best_in_slot));
-        let surplus = self.history.len().saturating_sub(history_slots.max(1));
-        self.history.drain(..surplus);
+    pub fn slot_edge(&mut self, now: Now) {
+        let (bytes, since) = std::mem::replace(&mut self.slot_start, (self.delivered, now.mono));
+        let delivered = Rate::needed(self.delivered.minus(bytes), now.mono.minus(since));
+        // Busy all through the slot: it began and ended with demand, in one round.
+        let busy =
+            self.remaining() > Bytes::ZERO && self.delivered >= bytes && since > Nanos::ZERO && bytes > Bytes::ZERO;
+        if delivered < Rate::MAX {
+            self.ceiling.record(Sample { ordered: self.ordered, delivered, busy });
+        }
+        self.best_in_slot = Rate::ZERO;
         self.step_base = self.order;
     }
 
-    /// Highest delivery rate of the remembered slots; zero before the first.
+    /// Highest delivery rate of the remembered slots and the current one.
     pub fn best(&self) -> Rate {
-        self.history.iter().copied().max().unwrap_or(Rate::ZERO).max(self.best_in_slot)
+        self.ceiling.best().max(self.best_in_slot)
     }
 
     /// How high the order may go now. A fresh view may raise it at once; otherwise `max_step_up` per slot from what the

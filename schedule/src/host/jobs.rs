@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use super::{Flow, JobReport};
 use crate::event::{Now, Pattern};
 use crate::message::JobStatus;
+use crate::path::{KeyHysteresis, Waiting};
 use crate::policy::{Rank, Scene, Why};
 use crate::units::{Bytes, FlowId, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
 const MOST_HOSTS: usize = 4096;
-/// A key is published again when it moved by this part of itself.
-const KEY_HYSTERESIS: f64 = 0.25;
 /// Weight of the newest period in the running average.
 const PERIOD_WEIGHT: f64 = 0.25;
 
@@ -44,11 +43,12 @@ pub(super) struct Job {
     open: bool,
     /// Remaining bottleneck time over the links this host knows, as published.
     own_key: Nanos,
+    key: KeyHysteresis,
     /// Bottleneck time of the whole round over those links (m).
     own_round_time: Nanos,
     promoted: bool,
-    /// Since when every flow here is held at its floor.
-    held_since: Option<Nanos>,
+    /// How long every flow here has been held at its floor.
+    waiting: Waiting,
     /// What other hosts of the job said last, and when it was heard.
     others: BTreeMap<HostId, (JobStatus, Nanos)>,
     accounted: Nanos,
@@ -69,9 +69,10 @@ impl Job {
             last_round: Nanos::ZERO,
             open: false,
             own_key: Nanos::ZERO,
+            key: KeyHysteresis::default(),
             own_round_time: Nanos::ZERO,
             promoted: false,
-            held_since: None,
+            waiting: Waiting::default(),
             others: BTreeMap::new(),
             accounted: Nanos::ZERO,
             stalls: [(Why::Rank, Nanos::ZERO), (Why::Job, Nanos::ZERO), (Why::Predecessor, Nanos::ZERO)],
@@ -91,7 +92,8 @@ impl Job {
         self.began = now.mono;
         self.open = true;
         self.promoted = false;
-        self.held_since = None;
+        self.waiting = Waiting::default();
+        self.key.reset();
         self.own_key = Nanos::ZERO;
     }
 
@@ -112,13 +114,11 @@ impl Job {
             }
             self.own_key = Nanos::ZERO;
             self.promoted = false;
-            self.held_since = None;
+            self.waiting = Waiting::default();
+            self.key.reset();
             return;
         }
-        let moved = remaining.0.abs_diff(self.own_key.0) as f64;
-        if self.own_key == Nanos::ZERO || moved >= KEY_HYSTERESIS * self.own_key.0 as f64 {
-            self.own_key = remaining;
-        }
+        self.own_key = self.key.key(remaining).max(Nanos(1));
     }
 
     /// Promotes a round that is older than κ(1+D)m, or that was held at the floor for too long.
@@ -127,8 +127,7 @@ impl Job {
             return;
         }
         let patience = self.round_time().scaled(kappa * (1.0 + self.density));
-        let held = self.held_since.is_some_and(|since| now.mono.minus(since) > max_wait);
-        self.promoted |= now.wall.minus(self.stamp()) > patience || held;
+        self.promoted |= now.wall.minus(self.stamp()) > patience || self.waiting.due(now.mono, max_wait);
     }
 
     /// The job's place in the order of rounds: the same on all its hosts once they have heard each other.
@@ -228,7 +227,7 @@ impl Job {
                 *time = time.plus(passed);
             }
         }
-        self.held_since = if any && all_held { self.held_since.or(Some(now.mono)) } else { None };
+        self.waiting.decided(now.mono, any && all_held);
     }
 
     pub fn report(&self) -> JobReport {

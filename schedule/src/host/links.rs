@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::config::{HostConfig, MOST_LINKS};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::LinkView;
+use crate::path::{self, CrossTraffic};
 use crate::policy::Other;
 use crate::units::{Bytes, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 
@@ -33,10 +34,6 @@ pub enum ViewState {
 
 /// Jobs remembered per link for the demand density D.
 const MOST_SEEN: usize = 256;
-/// Slots over which the peak of unmanaged traffic is taken.
-const CROSS_SLOTS: usize = 4;
-/// Unmanaged traffic below this part of a link is noise (headers, handshakes, control).
-const CROSS_NOISE: f64 = 0.01;
 
 #[derive(Debug, Default)]
 struct HolderView {
@@ -69,7 +66,8 @@ pub(super) struct Link {
     others: Vec<Other>,
     /// Per job of other hosts: bytes left and bytes of the round on this link.
     foreign: Vec<(JobId, Bytes, Bytes)>,
-    cross: [Rate; CROSS_SLOTS],
+    /// Unmanaged traffic, measured here: only of own links.
+    cross: CrossTraffic,
     seen: BTreeMap<JobId, Seen>,
 }
 
@@ -80,7 +78,8 @@ pub(super) struct Links {
     index: BTreeMap<LinkId, usize>,
     holders: BTreeMap<HolderId, HolderView>,
     ingress: Option<Hop>,
-    ingress_cross: [Rate; CROSS_SLOTS],
+    ingress_cross: CrossTraffic,
+    history_slots: usize,
 }
 
 impl Link {
@@ -92,9 +91,9 @@ impl Link {
             (told, configured) => told.min(configured),
         }
     }
-    /// Unmanaged traffic: the measured peak here, or the holder's word.
+    /// What unmanaged traffic wants: as measured here, or the holder's word.
     pub fn cross(&self) -> Rate {
-        self.cross.iter().copied().fold(self.view.cross, Rate::max)
+        self.cross.wanted(self.capacity()).max(self.view.cross)
     }
     pub fn load(&self) -> &[Rate] {
         &self.view.load
@@ -110,17 +109,11 @@ impl Link {
         let known = self.foreign.iter().find(|(id, ..)| *id == job);
         known.map_or((Bytes::ZERO, Bytes::ZERO), |(_, left, whole)| (*left, *whole))
     }
-    /// What managed flows may use. Elastic unmanaged traffic takes only what it is left, so what it took is doubled,
-    /// up to the equal share it would have among `active` managed flows: then it can grow to that share in a few slots.
+    /// What managed flows may use beside unmanaged traffic, which is left what it wants, at most the equal share it
+    /// would have among `active` managed flows: it may have filled the link while they paused.
     pub fn usable(&self, active: u64, reserve: f64) -> Rate {
         let capacity = self.capacity();
-        let cross = self.cross();
-        let left_free = if cross.ratio_of(capacity) <= CROSS_NOISE {
-            Rate::ZERO
-        } else {
-            cross.max(cross.times(2.0).min(capacity.share(active + 1)))
-        };
-        capacity.times(1.0 - reserve).min(capacity.minus(left_free))
+        capacity.times(1.0 - reserve).min(capacity.minus(self.cross().min(capacity.share(active + 1))))
     }
 }
 
@@ -131,7 +124,8 @@ impl Links {
             index: BTreeMap::new(),
             holders: BTreeMap::new(),
             ingress: config.ingress,
-            ingress_cross: [Rate::ZERO; CROSS_SLOTS],
+            ingress_cross: CrossTraffic::new(config.history_slots),
+            history_slots: config.history_slots,
         };
         if let Some(hop) = &config.ingress {
             links.adopt(hop);
@@ -160,7 +154,7 @@ impl Links {
             shift: 0,
             others: Vec::new(),
             foreign: Vec::new(),
-            cross: [Rate::ZERO; CROSS_SLOTS],
+            cross: CrossTraffic::new(self.history_slots),
             seen: BTreeMap::new(),
         });
         self.index.insert(hop.link, self.all.len() - 1);
@@ -190,7 +184,7 @@ impl Links {
     /// The floor of a flow on this path: the larger of the configured rate and ratio, at most a tenth of the bottleneck.
     pub fn floor(&self, path: &[usize], config: &HostConfig) -> Rate {
         let bottleneck = path.iter().map(|&l| self.all[l].capacity()).min().unwrap_or(Rate::ZERO);
-        config.floor.max(bottleneck.times(config.floor_ratio)).min(bottleneck.share(10)).max(Rate(1))
+        path::floor(bottleneck, config.floor, config.floor_ratio)
     }
 
     /// Links only this host sends on, with what managed flows may use.
@@ -224,19 +218,20 @@ impl Links {
     }
 
     pub fn measured(&mut self, id: LinkId, total: Rate, managed: Rate) {
-        let cross = total.minus(managed);
+        let Some(&index) = self.index.get(&id) else { return };
+        let capacity = self.all[index].capacity();
         if self.ingress.is_some_and(|hop| hop.link == id) {
-            self.ingress_cross[0] = self.ingress_cross[0].max(cross);
-        } else if let Some(&index) = self.index.get(&id) {
-            let peak = &mut self.all[index].cross[0];
-            *peak = (*peak).max(cross);
+            self.ingress_cross.record(total, managed, capacity);
+        } else {
+            self.all[index].cross.record(total, managed, capacity);
         }
     }
 
-    /// Unmanaged traffic measured on the own ingress, to be told to its holder.
+    /// What unmanaged traffic wants of the own ingress, to be told to its holder.
     pub fn measured_ingress(&self) -> Option<(LinkId, HolderId, Rate)> {
+        let capacity = self.ingress()?.capacity();
         let hop = self.ingress?;
-        Some((hop.link, hop.holder?, self.ingress_cross.iter().copied().max()?))
+        Some((hop.link, hop.holder?, self.ingress_cross.wanted(capacity)))
     }
 
     pub fn ingress(&self) -> Option<&Link> {
@@ -247,15 +242,6 @@ impl Links {
         if let Some(&index) = self.index.get(&id) {
             self.all[index].configured = capacity;
         }
-    }
-
-    pub fn slot_edge(&mut self) {
-        let later = |peaks: &mut [Rate; CROSS_SLOTS]| {
-            peaks.rotate_right(1);
-            peaks[0] = Rate::ZERO;
-        };
-        self.all.iter_mut().for_each(|link| later(&mut link.cross));
-        later(&mut self.ingress_cross);
     }
 
     /// Moves every view's state to now.

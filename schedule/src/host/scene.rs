@@ -1,8 +1,9 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
-use super::Host;
 use super::jobs::Work;
+use super::{Flow, Host};
 use crate::event::Now;
+use crate::graph::{self, Fed, Progress};
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
@@ -84,7 +85,7 @@ impl Host {
                 delivered: flow.delivered,
                 allowed,
                 behind,
-                ceiling: flow.best().times(self.config.probe_gain),
+                ceiling: flow.ceiling.rate(Rate::ZERO),
                 arrival: flow.arrival,
                 floor: Rate::ZERO,
             });
@@ -123,9 +124,23 @@ impl Host {
         }
     }
 
-    /// Bytes the flow may have sent by now as far as its predecessors go, and how far it lags behind them.
-    fn allowed(&self, _flow: &super::Flow) -> (Bytes, Bytes) {
-        (Bytes(u64::MAX), Bytes::ZERO)
+    /// Bytes the flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).
+    fn allowed(&self, flow: &Flow) -> (Bytes, Bytes) {
+        let progress = |id: FlowId| {
+            if let Some(own) = self.flows.get(&id) {
+                return Progress::with_plan(own.delivered, own.demand, Rate::ZERO, Nanos::ZERO);
+            }
+            let ingress = self.links.ingress().map_or(&[][..], |link| &link.view().flows);
+            let heard = ingress.iter().find(|promise| promise.flow == id);
+            // A predecessor nobody promises has nothing left to send: over, or not begun, which its bytes will show.
+            heard.map_or(Progress { ended: true, ..Progress::default() }, |p| {
+                Progress::with_plan(p.delivered, p.demand, Rate::ZERO, Nanos::ZERO)
+            })
+        };
+        let fed = flow.spec.preds.iter().map(|by| Fed { by: *by, progress: progress(by.flow) });
+        let own = Progress::with_plan(flow.delivered, flow.demand, Rate::ZERO, Nanos::ZERO);
+        let levels = flow.spec.preds.iter().map(|by| progress(by.flow));
+        (graph::bound(flow.demand, fed), graph::catch_up(flow.spec.role, own, levels))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Host;
+use super::{Flow, Host};
 use crate::event::{Action, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
 use crate::units::{BootId, Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
@@ -124,7 +124,8 @@ impl Host {
                 jobs[at].3 = jobs[at].3.min(flow.offer);
             }
         }
-        Marks { flows: active().map(|f| (f.spec.flow, f.order, f.offer, f.path.first().copied())).collect(), jobs }
+        let promised = |f: &Flow| f.rates.first().copied().unwrap_or(f.order);
+        Marks { flows: active().map(|f| (f.spec.flow, promised(f), f.offer, f.path.first().copied())).collect(), jobs }
     }
 
     /// Every flow with demand that crosses a link of this holder.

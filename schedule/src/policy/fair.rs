@@ -10,7 +10,7 @@ use crate::units::Rate;
 pub struct Fair;
 
 impl Policy for Fair {
-    fn plan(&self, scene: &Scene, out: &mut Vec<Planned>) {
+    fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>) {
         resize(out, scene.flows.len());
         for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
             let elsewhere = flow.links.iter().map(|&l| &scene.links[l]).filter(|link| !link.own);

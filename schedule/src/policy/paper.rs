@@ -1,17 +1,86 @@
-//! Stub until the allocator is in.
-use super::{Fair, Planned, Policy, Scene};
-use crate::host::HostConfig;
-/// Adaptor.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PrimalDual;
+//! The paper's allocator as a [`Policy`]: puts the scene into the words of [`primal_dual`] and its schedules back.
+
+use super::primal_dual::{self, Config, FlowView, Hop, Link, Problem, Schedule, Scratch};
+use super::{Planned, Policy, Scene, resize};
+use crate::host::{HostConfig, PolicyName};
+use crate::units::Rate;
+
+/// `primal-dual`, repaired or to the letter; keeps only buffers between calls.
+#[derive(Debug)]
+pub struct PrimalDual {
+    config: Config,
+    scratch: Scratch,
+    schedules: Vec<Schedule>,
+}
+
 impl PrimalDual {
-    /// New.
-    pub fn new(_: &HostConfig) -> Self {
-        PrimalDual
+    /// In the form and with the weights of the configuration.
+    pub fn new(config: &HostConfig) -> PrimalDual {
+        let literal = config.policy == PolicyName::PrimalDualLiteral;
+        let form = if literal {
+            Config::literal(config.delay_weight)
+        } else {
+            Config::repaired(config.delay_weight, config.price_mu, config.work_conserving)
+        };
+        PrimalDual { config: form, scratch: Scratch::default(), schedules: Vec::new() }
     }
 }
+
 impl Policy for PrimalDual {
-    fn plan(&self, scene: &Scene, out: &mut Vec<Planned>) {
-        Fair.plan(scene, out)
+    fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>) {
+        resize(out, scene.flows.len());
+        let links: Vec<Link> = scene.links.iter().map(|link| Link { usable: link.usable, own: link.own }).collect();
+        let loads = foreign_loads(scene);
+        let paths: Vec<Vec<Hop<'_>>> = scene.flows.iter().map(|flow| hops(scene, flow, &loads)).collect();
+        let flows: Vec<FlowView<'_>> =
+            scene.flows.iter().zip(&paths).map(|(flow, path)| view(scene, flow, path)).collect();
+        let rest = scene.slot.minus(scene.now.into_slot);
+        let problem = Problem { slot: scene.slot, rest, horizon: scene.horizon, links: &links, flows: &flows };
+        primal_dual::plan(&problem, &self.config, &mut self.scratch, &mut self.schedules);
+        for ((planned, schedule), flow) in out.iter_mut().zip(&self.schedules).zip(&scene.flows) {
+            planned.rates.clone_from(&schedule.rates);
+            planned.rate = schedule.rates.first().copied().unwrap_or(Rate::ZERO).max(flow.floor);
+            planned.offer = schedule.headroom;
+            planned.why = schedule.why;
+        }
+    }
+}
+
+/// Per (link, job on it): the load of other hosts' flows without those of that job.
+type Loads = Vec<Vec<Vec<Rate>>>;
+
+fn foreign_loads(scene: &Scene) -> Loads {
+    let without = |link: &super::LinkScene, job: &super::JobScene| {
+        let own =
+            link.others.iter().filter(|other| other.rank.2 == job.job).fold(Rate::ZERO, |sum, o| sum.plus(o.rate));
+        link.load.iter().map(|load| load.minus(own)).collect()
+    };
+    scene.links.iter().map(|link| scene.jobs.iter().map(|job| without(link, job)).collect()).collect()
+}
+
+fn hops<'a>(scene: &Scene, flow: &super::FlowScene, loads: &'a Loads) -> Vec<Hop<'a>> {
+    let job = scene.jobs[flow.job].job;
+    let hop = |&link: &usize| {
+        let own = scene.flows.iter().filter(|f| f.job == flow.job && f.links.contains(&link)).count();
+        let others = scene.links[link].others.iter().filter(|other| other.rank.2 == job).count();
+        Hop { link, load: &loads[link][flow.job], sharers: (own + others) as u64 }
+    };
+    flow.links.iter().map(hop).collect()
+}
+
+fn view<'a>(scene: &Scene, flow: &super::FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a> {
+    FlowView {
+        flow: flow.flow,
+        job: scene.jobs[flow.job].job,
+        arrival: flow.arrival,
+        remaining: flow.remaining(),
+        usable: flow.allowed.minus(flow.delivered).min(flow.remaining()),
+        behind: flow.behind,
+        ahead: flow.delivered.minus(flow.allowed),
+        ceiling: flow.ceiling,
+        floor: flow.floor,
+        due: !scene.jobs[flow.job].rank.0,
+        old: &[],
+        path,
     }
 }

@@ -29,7 +29,7 @@ struct Shared {
 }
 
 impl Policy for SrptP {
-    fn plan(&self, scene: &Scene, out: &mut Vec<Planned>) {
+    fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>) {
         resize(out, scene.flows.len());
         let mut shared: Vec<Shared> = scene.links.iter().map(opening).collect();
         let mut first = 0;
@@ -39,11 +39,12 @@ impl Policy for SrptP {
             plan_job(scene, &mut shared, first..first + len, out);
             first += len;
         }
-        if scene.work_conserving {
-            fill(scene, &mut shared, out);
-        }
+        // What the fill adds is promised to nobody: whoever wants it by rank may have it at once.
         for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
             forecast(scene, planned.rate, flow.remaining(), &mut planned.rates);
+        }
+        if scene.work_conserving {
+            fill(scene, &mut shared, out);
         }
     }
 }

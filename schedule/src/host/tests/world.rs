@@ -228,6 +228,13 @@ impl World {
         }
     }
 
+    /// What each flow of the job promises for the current slot.
+    pub fn promises(&self, job: &str) -> Vec<Rate> {
+        let job = JobId::of(job);
+        let flows = self.hosts.iter().flat_map(Host::flows).filter(|f| f.spec.job == job);
+        flows.map(|f| f.rates.first().copied().unwrap_or_default()).collect()
+    }
+
     pub fn orders(&self, job: &str) -> Vec<Rate> {
         let ring = self.rings.iter().find(|r| r.name == job).unwrap();
         (0..ring.members.len()).map(|i| self.orders[&ring.flow(i)]).collect()
