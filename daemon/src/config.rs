@@ -1,0 +1,99 @@
+//! `sluiced.toml`: settings, their keys, and reading them so that every mistake is shown at once.
+//!
+//! Defaults < main file < `sluiced.d/*.toml` in byte order < command line. One struct holds the settings
+//! ([`settings`]), one table says what each key may hold ([`keys`]), [`read`] goes from text to struct, [`check`] judges
+//! what keys mean together. Nothing here opens a socket or asks the kernel for anything but names.
+
+pub mod check;
+pub mod error;
+pub mod keys;
+pub mod read;
+pub mod settings;
+pub mod value;
+
+use std::path::Path;
+
+pub use error::{Code, Problem, Problems};
+pub use read::{Loaded, Origin};
+pub use settings::*;
+
+/// The file that is read when none is named.
+pub const DEFAULT_FILE: &str = "/etc/sluice/sluiced.toml";
+
+/// Reads the main file and its `sluiced.d`, then judges the whole. `offline` leaves out what only this host knows.
+///
+/// Without `main` the default file is read if it is there.
+///
+/// # Errors
+/// [`Problems`] with everything that is wrong in all files.
+pub fn load(main: Option<&Path>, offline: bool) -> Result<Loaded, Problems> {
+    let mut reader = read::Reader::default();
+    let file = main.unwrap_or(Path::new(DEFAULT_FILE));
+    if main.is_some() || file.exists() {
+        reader.file(file);
+    }
+    if let Some(folder) = file.parent() {
+        reader.directory(&folder.join("sluiced.d"));
+    }
+    judge(reader, offline)
+}
+
+/// Judges what a reader read.
+///
+/// # Errors
+/// [`Problems`] with everything that is wrong.
+pub fn judge(reader: read::Reader, offline: bool) -> Result<Loaded, Problems> {
+    let (mut loaded, mut problems) = reader.parts();
+    if loaded.config.node.name.is_empty() {
+        loaded.config.node.name = host_name();
+    }
+    problems.extend(check::cross(&loaded));
+    if !offline && problems.is_empty() {
+        problems.extend(check::environment(&loaded));
+    }
+    if problems.is_empty() { Ok(loaded) } else { Err(Problems(problems)) }
+}
+
+/// Takes a new configuration over a running one: keys that need a restart keep their old value.
+///
+/// Returns what now holds, the keys that changed, and the changed keys that wait for a restart.
+pub fn reload(old: &Config, new: &Config) -> (Config, Vec<&'static str>, Vec<&'static str>) {
+    let mut merged = new.clone();
+    let (mut changed, mut waiting) = (Vec::new(), Vec::new());
+    for key in keys::KEYS {
+        let before = (key.get)(old);
+        if before == (key.get)(new) {
+            continue;
+        }
+        if key.restart { waiting.push(key.path) } else { changed.push(key.path) }
+    }
+    for (name, differs) in [("links", old.links != new.links), ("switches", old.switches != new.switches)] {
+        if differs {
+            changed.push(name);
+        }
+    }
+    merged.node = old.node.clone();
+    merged.slot.length_ms = old.slot.length_ms;
+    merged.slot.horizon = old.slot.horizon;
+    merged.clock.source = old.clock.source;
+    merged.capture.progress_dir = old.capture.progress_dir.clone();
+    merged.enforce.backend = old.enforce.backend;
+    merged.enforce.max_flows = old.enforce.max_flows;
+    merged.peer.listen = old.peer.listen.clone();
+    merged.http.listen = old.http.listen.clone();
+    (merged, changed, waiting)
+}
+
+fn host_name() -> String {
+    let raw = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let name: String = raw
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' })
+        .take(63)
+        .collect();
+    if name.is_empty() { "localhost".into() } else { name }
+}
+
+#[cfg(test)]
+mod tests;

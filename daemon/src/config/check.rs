@@ -1,0 +1,123 @@
+//! What no single key can be blamed for: keys that disagree, files that are missing, and what this host cannot do.
+
+use super::error::{Code, Problem};
+use super::read::Loaded;
+use super::settings::{Backend, ClockSource, CrossSource, Require};
+use super::value::ports;
+
+/// Problems between keys.
+pub fn cross(loaded: &Loaded) -> Vec<Problem> {
+    let config = &loaded.config;
+    let mut problems = Vec::new();
+    let mut conflict = |key: &str, other: &str, message: String, help: &str| {
+        let mut problem = Problem::new(Code::E_CONFLICT, key, message).help(help);
+        if let Some(origin) = loaded.origins.get(key) {
+            problem.file = Some(origin.file.clone());
+            problem.line = origin.line;
+            problem.column = 1;
+        }
+        if let Some(origin) = loaded.origins.get(other) {
+            problem.found = format!("{other} is set in {}:{}", origin.file.display(), origin.line);
+        }
+        problems.push(problem);
+    };
+    let life = config.order_life();
+    if life.0 > 1_000_000_000 {
+        let message =
+            format!("an order would live {life} (enforce.deadline_slots x slot.length_ms), at most 1 s is allowed");
+        conflict("enforce.deadline_slots", "slot.length_ms", message, "lower enforce.deadline_slots");
+    }
+    if config.switch.stale_slots > config.slot.horizon {
+        let message = format!(
+            "switch.stale_slots = {} is more than slot.horizon = {}",
+            config.switch.stale_slots, config.slot.horizon
+        );
+        conflict("switch.stale_slots", "slot.horizon", message, "a view cannot be held longer than the horizon");
+    }
+    if config.enforce.backend == Backend::None && config.enforce.require != Require::None {
+        let message = "enforce.backend = \"none\" can never satisfy enforce.require".to_owned();
+        conflict("enforce.backend", "enforce.require", message, "set one of the two");
+    }
+    if config.cross_traffic.source == CrossSource::File && config.cross_traffic.file.is_none() {
+        let message = "cross_traffic.source = \"file\" needs cross_traffic.file".to_owned();
+        conflict("cross_traffic.source", "cross_traffic.file", message, "name the file");
+    }
+    if config.clock.source == ClockSource::Tai && config.clock.tai_offset_s == 0 {
+        let message = "clock.source = \"tai\" needs a clock.tai_offset_s above 0".to_owned();
+        conflict("clock.source", "clock.tai_offset_s", message, "37 since 2017");
+    }
+    if config.control.group.len() > 32 {
+        let message = "control.group is longer than a group name can be".to_owned();
+        conflict("control.group", "control.group", message, "name a group of /etc/group");
+    }
+    let mut peer_ports: Vec<u16> =
+        config.peer.listen.iter().filter_map(|a| a.parse::<std::net::SocketAddr>().ok()).map(|a| a.port()).collect();
+    peer_ports.dedup();
+    if peer_ports.len() > 1 {
+        let message = "peer.listen names more than one port; the cluster has one".to_owned();
+        conflict("peer.listen", "peer.listen", message, "use one port on every address");
+    }
+    problems
+}
+
+/// What is valid and cannot work on this host. Reads `/sys`, `/proc` and files the configuration names.
+pub fn environment(loaded: &Loaded) -> Vec<Problem> {
+    let config = &loaded.config;
+    let mut problems = Vec::new();
+    let mut absent = |key: &str, found: &str, message: String, help: &str| {
+        let mut problem = Problem::new(Code::E_ENV, key, message).found(found).help(help);
+        if let Some(origin) = loaded.origins.get(key) {
+            problem.file = Some(origin.file.clone());
+            problem.line = origin.line;
+            problem.column = 1;
+        }
+        problems.push(problem);
+    };
+    for name in config.capture.interfaces.iter().filter(|name| *name != "auto") {
+        if !crate::interfaces::exists(name) {
+            absent("capture.interfaces", name, format!("no interface {name} on this host"), "see `ip link`");
+        }
+    }
+    for link in &config.links {
+        if !crate::interfaces::exists(&link.name) {
+            absent("links", &link.name, format!("no interface {} on this host", link.name), "see `ip link`");
+        }
+    }
+    for cgroup in config.capture.cgroups.iter().filter(|path| *path != "auto") {
+        if !std::path::Path::new(cgroup).is_dir() {
+            absent("capture.cgroups", cgroup, format!("no cgroup {cgroup}"), "name a directory of the cgroup v2 tree");
+        }
+    }
+    if config.clock.source == ClockSource::Tai
+        && let Some(kernel) = crate::clock::kernel_tai_offset()
+        && kernel != config.clock.tai_offset_s as i64
+    {
+        let message =
+            format!("the kernel's TAI offset is {kernel} s, clock.tai_offset_s is {}", config.clock.tai_offset_s);
+        absent(
+            "clock.source",
+            &kernel.to_string(),
+            message,
+            "let the time service set it, or use clock.source = \"realtime\"",
+        );
+    }
+    if let Some(path) = &config.topology
+        && let Err(topology) = crate::topology::Topology::load(path)
+    {
+        problems.extend(topology.0);
+    }
+    problems
+}
+
+/// The port ranges never touched, the daemon's own included.
+pub fn excluded_ports(loaded: &Loaded) -> Vec<std::ops::RangeInclusive<u16>> {
+    let config = &loaded.config;
+    let mut ranges: Vec<_> = config.capture.ports_exclude.iter().filter_map(|text| ports(text)).collect();
+    let own = config.peer.listen.iter().chain(&config.http.listen).chain(config.switches.iter().map(|s| &s.address));
+    for address in own {
+        if let Some(port) = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()) {
+            ranges.push(port..=port);
+        }
+    }
+    ranges
+}

@@ -1,0 +1,199 @@
+//! Every key at its ends, outside, of the wrong type and misspelt; mutated files; layers; reload.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::keys::{KEYS, Key, commented_defaults};
+use super::value::Rule;
+use super::*;
+
+fn read(text: &str) -> Result<Loaded, Problems> {
+    let mut reader = read::Reader::default();
+    reader.text(Path::new("sluiced.toml"), text);
+    judge(reader, true)
+}
+
+/// Values a rule takes and values of the right type that it refuses, as TOML.
+fn samples(key: &Key<Config>) -> (Vec<String>, Vec<String>) {
+    let list = |text: &str, n: usize| format!("[{}]", vec![format!("\"{text}\""); n].join(","));
+    match key.rule {
+        Rule::Int(a, b) => {
+            let below = if a == 0 { "-1".to_owned() } else { (a - 1).to_string() };
+            (vec![a.to_string(), b.to_string()], vec![below, (b + 1).to_string()])
+        }
+        Rule::PowerOfTwo(a, b) => {
+            (vec![a.to_string(), b.to_string()], vec![(a + 1).to_string(), (a / 2).to_string(), (b * 2).to_string()])
+        }
+        Rule::Number(a, b) => (
+            vec![format!("{a:?}"), format!("{b:?}")],
+            vec![format!("{:?}", a - 0.5), format!("{:?}", b * 2.0 + 1.0), "nan".into()],
+        ),
+        Rule::Words(words) if key.kind == "a list of texts" => {
+            (vec![list(words[0], 1), "[]".into()], vec![list("no-such", 1)])
+        }
+        Rule::Words(words) => {
+            (words.iter().map(|word| format!("\"{word}\"")).collect(), vec!["\"no-such\"".into(), "\"\"".into()])
+        }
+        Rule::Name => (
+            vec!["\"a\"".into(), format!("\"{}\"", "x".repeat(63))],
+            vec!["\"\"".into(), "\"A b\"".into(), format!("\"{}\"", "x".repeat(64))],
+        ),
+        Rule::Suffix(n) => (
+            vec!["\"\"".into(), format!("\"{}\"", "z".repeat(n))],
+            vec![format!("\"{}\"", "z".repeat(n + 1)), "\"A\"".into()],
+        ),
+        Rule::Path => (vec!["\"/x\"".into()], vec!["\"relative\"".into(), "\"\"".into()]),
+        Rule::List(n) => (vec!["[]".into(), list("a", n)], vec![list("a", n + 1)]),
+        Rule::Ports(n) => {
+            (vec!["[22, \"5-6\"]".into(), list("1", n)], vec![list("1", n + 1), list("6-5", 1), "[70000]".into()])
+        }
+        Rule::Networks(n) => (vec![list("10.0.0.0/8", n)], vec![list("10.0.0.0/8", n + 1), list("10.0.0.0/33", 1)]),
+        Rule::Addresses(n) => (vec![list("[::]:1", n), "[]".into()], vec![list("[::]:1", n + 1), list("host", 1)]),
+        Rule::HostPort | Rule::Any => (
+            if key.kind == "true or false" { vec!["true".into(), "false".into()] } else { vec!["\"x\"".into()] },
+            vec![],
+        ),
+    }
+}
+
+fn line(path: &str, value: &str) -> String {
+    format!("{path} = {value}\n")
+}
+
+#[test]
+fn every_key_takes_its_ends_and_refuses_what_lies_outside() {
+    for key in KEYS {
+        let (good, bad) = samples(key);
+        for value in good {
+            let problems = match read(&line(key.path, &value)) {
+                Ok(_) => continue,
+                Err(problems) => problems,
+            };
+            // A value may be fine by itself and only disagree with another key's default.
+            assert!(problems.0.iter().all(|p| p.code == Code::E_CONFLICT), "{} = {value}: {problems}", key.path);
+        }
+        for value in bad {
+            let problems = read(&line(key.path, &value)).expect_err(&format!("{} = {value}", key.path));
+            let problem = &problems.0[0];
+            assert_eq!((problem.code, problem.line, problem.key.as_str()), (Code::E_RANGE, 1, key.path), "{value}");
+            assert!(!problem.found.is_empty() && !problem.allowed.is_empty() && !problem.help.is_empty(), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn every_key_refuses_another_type() {
+    for key in KEYS {
+        let wrong = if key.kind.contains("text") || key.kind.contains("word") || key.kind.contains("path") {
+            "7"
+        } else {
+            "\"7\""
+        };
+        let problems = read(&line(key.path, wrong)).expect_err(key.path);
+        assert_eq!(problems.0[0].code, Code::E_RANGE, "{}: {problems}", key.path);
+        assert!(problems.0[0].message.contains("not "), "{problems}");
+    }
+}
+
+#[test]
+fn every_misspelt_key_gets_its_name_suggested() {
+    for key in KEYS {
+        let (head, name) = key.path.rsplit_once('.').map_or(("", key.path), |(h, n)| (h, n));
+        let slip = format!("{}_{}", &name[..1], &name[1..]);
+        let path = if head.is_empty() { slip } else { format!("{head}.{slip}") };
+        let problems = read(&line(&path, "1")).expect_err(&path);
+        assert_eq!(problems.0[0].code, Code::E_KEY, "{problems}");
+        assert!(problems.0[0].message.contains(&format!("`{name}`")), "{problems}");
+    }
+}
+
+#[test]
+fn the_commented_defaults_are_a_valid_file_and_change_nothing() {
+    let text = commented_defaults();
+    let mut loaded = read(&text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    loaded.config.node.name.clear();
+    assert_eq!(loaded.config, Config::default());
+}
+
+#[test]
+fn all_problems_of_all_files_are_shown_at_once() {
+    let mut reader = read::Reader::default();
+    reader.text(Path::new("a.toml"), "mode = \"fast\"\n[slot]\nlength_ms = 600\nlenght_ms = 60\n");
+    reader.text(Path::new("b.toml"), "[[switches]]\nname = \"leaf-1\"\n[clock\n");
+    let problems = judge(reader, true).expect_err("four mistakes").0;
+    let codes: Vec<Code> = problems.iter().map(|problem| problem.code).collect();
+    for code in [Code::E_RANGE, Code::E_KEY, Code::E_PARSE, Code::E_MISSING] {
+        assert!(codes.contains(&code), "{code:?} in {codes:?}");
+    }
+    assert!(Problems(problems).to_string().contains("in 2 files. Nothing was changed."));
+}
+
+#[test]
+fn later_layers_win_and_entries_of_one_name_replace() {
+    let mut reader = read::Reader::default();
+    reader.text(Path::new("a"), "mode = \"active\"\n[[switches]]\nname = \"s\"\naddress = \"a:1\"\n");
+    reader.text(Path::new("b"), "mode = \"bypass\"\n[[switches]]\nname = \"s\"\naddress = \"b:2\"\n[[switches]]\nname = \"t\"\naddress = \"c:3\"\n");
+    let loaded = judge(reader, true).expect("valid");
+    assert_eq!(loaded.config.mode, Mode::Bypass);
+    assert_eq!(loaded.origins["mode"], Origin { file: "b".into(), line: 1 });
+    let switches: Vec<_> = loaded.config.switches.iter().map(|s| s.address.as_str()).collect();
+    assert_eq!(switches, ["b:2", "c:3"]);
+}
+
+#[test]
+fn keys_that_disagree_name_both_places() {
+    let problems = read("[slot]\nlength_ms = 200\n[enforce]\ndeadline_slots = 10\n").expect_err("2 s").0;
+    assert_eq!((problems[0].code, problems[0].line), (Code::E_CONFLICT, 4));
+    assert!(problems[0].found.contains("sluiced.toml:2"), "{}", problems[0]);
+}
+
+#[test]
+fn tls_is_refused_with_a_reason() {
+    let problems = read("[peer]\ntls = {ca = \"x\"}\n").expect_err("not built").0;
+    assert_eq!(problems[0].code, Code::E_ENV);
+    assert!(problems[0].message.contains("not built yet"));
+}
+
+#[test]
+fn reload_keeps_what_needs_a_restart() {
+    let old = Config::default();
+    let mut new = old.clone();
+    new.mode = Mode::Active;
+    new.slot.length_ms = 30;
+    let (merged, changed, waiting) = reload(&old, &new);
+    assert_eq!((merged.mode, merged.slot.length_ms), (Mode::Active, 60));
+    assert_eq!((changed, waiting), (vec!["mode"], vec!["slot.length_ms"]));
+    // Every key that needs a restart must really be kept.
+    for key in KEYS.iter().filter(|key| key.restart) {
+        assert_eq!((key.get)(&merged), (key.get)(&old), "{}", key.path);
+    }
+}
+
+#[test]
+fn problems_are_one_json_array() {
+    let problems = read("mode = 3\n").expect_err("wrong type");
+    let json = serde_json::to_value(&problems).expect("serializable");
+    assert_eq!(json[0]["code"], "E_RANGE");
+    assert_eq!(json[0]["line"], 1);
+    assert_eq!(json[0]["key"], "mode");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn mutated_files_never_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..3), 0..40)) {
+        let mut bytes = commented_defaults().replace("# [[", "[[").into_bytes();
+        for (at, byte, how) in edits {
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => { bytes.remove(at); }
+                _ => bytes.insert(at, byte),
+            }
+        }
+        if let Err(problems) = read(&String::from_utf8_lossy(&bytes)) {
+            prop_assert!(problems.to_string().len() < 200_000);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! How one TOML value becomes one typed setting, and what its rule says about the range.
+
+use std::path::PathBuf;
+
+use toml::de::{DeArray, DeValue};
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Any value of the type.
+    Any,
+    /// A whole number in this range.
+    Int(u64, u64),
+    /// A power of two in this range.
+    PowerOfTwo(u64, u64),
+    /// A number in this range.
+    Number(f64, f64),
+    /// 1 to 63 characters of `[a-z0-9._-]`.
+    Name,
+    /// At most this many characters of `[a-z0-9]`.
+    Suffix(usize),
+    /// One of these words; a list may hold several.
+    Words(&'static [&'static str]),
+    /// A list of at most this many texts.
+    List(usize),
+    /// A list of at most this many ports or ranges `"a-b"`.
+    Ports(usize),
+    /// A list of at most this many networks `address/bits`.
+    Networks(usize),
+    /// A list of at most this many `address:port`.
+    Addresses(usize),
+    /// `host:port`.
+    HostPort,
+    /// An absolute path.
+    Path,
+}
+
+/// Why a value was not taken.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// It has another type.
+    Type,
+    /// It has the right type and breaks the rule.
+    Range,
+}
+
+impl Rule {
+    /// The rule in words, for messages and the reference.
+    pub fn allowed(&self) -> String {
+        match self {
+            Rule::Any => "any".into(),
+            Rule::Int(least, most) if least == most => least.to_string(),
+            Rule::Int(least, most) => format!("{least} to {most}"),
+            Rule::PowerOfTwo(least, most) => format!("a power of 2 from {least} to {most}"),
+            Rule::Number(least, most) => format!("{least} to {most}"),
+            Rule::Name => "1 to 63 characters of [a-z0-9._-]".into(),
+            Rule::Suffix(most) => format!("at most {most} characters of [a-z0-9]"),
+            Rule::Words(words) => words.join(", "),
+            Rule::List(most) => format!("a list of at most {most} texts"),
+            Rule::Ports(most) => format!("a list of at most {most} ports or ranges \"a-b\""),
+            Rule::Networks(most) => format!("a list of at most {most} networks like \"10.0.0.0/8\""),
+            Rule::Addresses(most) => format!("a list of at most {most} addresses like \"[::]:9604\""),
+            Rule::HostPort => "host:port".into(),
+            Rule::Path => "an absolute path".into(),
+        }
+    }
+}
+
+/// A type that a key may have.
+pub trait Setting: Sized {
+    /// The type in words.
+    const TYPE: &'static str;
+    /// Reads a value under a rule.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the value has another type or breaks the rule.
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Self, Refusal>;
+    /// The setting as TOML; empty if it is not set.
+    fn show(&self) -> String;
+}
+
+impl Setting for u64 {
+    const TYPE: &'static str = "a whole number";
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<u64, Refusal> {
+        let integer = value.as_integer().ok_or(Refusal::Type)?;
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| Refusal::Range)?;
+        let ok = match rule {
+            Rule::Int(least, most) => (*least..=*most).contains(&number),
+            Rule::PowerOfTwo(least, most) => (*least..=*most).contains(&number) && number.is_power_of_two(),
+            _ => true,
+        };
+        if ok { Ok(number) } else { Err(Refusal::Range) }
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for f64 {
+    const TYPE: &'static str = "a number";
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<f64, Refusal> {
+        let number = match value {
+            DeValue::Float(float) => float.as_str().parse().map_err(|_| Refusal::Range)?,
+            DeValue::Integer(integer) if integer.radix() == 10 => {
+                integer.as_str().parse().map_err(|_| Refusal::Range)?
+            }
+            _ => return Err(Refusal::Type),
+        };
+        match rule {
+            Rule::Number(least, most) if !(*least..=*most).contains(&number) => Err(Refusal::Range),
+            _ if !number.is_finite() => Err(Refusal::Range),
+            _ => Ok(number),
+        }
+    }
+    fn show(&self) -> String {
+        if self.fract() == 0.0 { format!("{self:.1}") } else { self.to_string() }
+    }
+}
+
+impl Setting for bool {
+    const TYPE: &'static str = "true or false";
+    fn read(value: &DeValue<'_>, _rule: &Rule) -> Result<bool, Refusal> {
+        value.as_bool().ok_or(Refusal::Type)
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for String {
+    const TYPE: &'static str = "a text";
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<String, Refusal> {
+        let text = value.as_str().ok_or(Refusal::Type)?;
+        if text_fits(text, rule) { Ok(text.to_owned()) } else { Err(Refusal::Range) }
+    }
+    fn show(&self) -> String {
+        quoted(self)
+    }
+}
+
+impl Setting for PathBuf {
+    const TYPE: &'static str = "a path";
+    fn read(value: &DeValue<'_>, _rule: &Rule) -> Result<PathBuf, Refusal> {
+        let text = value.as_str().ok_or(Refusal::Type)?;
+        let ok = text.starts_with('/') && text.len() <= 4096 && !text.contains('\0');
+        if ok { Ok(PathBuf::from(text)) } else { Err(Refusal::Range) }
+    }
+    fn show(&self) -> String {
+        quoted(&self.to_string_lossy())
+    }
+}
+
+impl Setting for Vec<String> {
+    const TYPE: &'static str = "a list of texts";
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Vec<String>, Refusal> {
+        let array: &DeArray<'_> = value.as_array().ok_or(Refusal::Type)?;
+        let most = match rule {
+            Rule::List(n) | Rule::Ports(n) | Rule::Networks(n) | Rule::Addresses(n) => *n,
+            Rule::Words(words) => words.len(),
+            _ => 64,
+        };
+        if array.len() > most {
+            return Err(Refusal::Range);
+        }
+        let mut texts = Vec::with_capacity(array.len());
+        for item in array.iter() {
+            let text = match (item.get_ref(), rule) {
+                (DeValue::String(text), _) => text.to_string(),
+                (DeValue::Integer(port), Rule::Ports(_)) => port.to_string(),
+                _ => return Err(Refusal::Type),
+            };
+            if !text_fits(&text, rule) {
+                return Err(Refusal::Range);
+            }
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+    fn show(&self) -> String {
+        format!("[{}]", self.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    const TYPE: &'static str = T::TYPE;
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Option<T>, Refusal> {
+        T::read(value, rule).map(Some)
+    }
+    fn show(&self) -> String {
+        self.as_ref().map(T::show).unwrap_or_default()
+    }
+}
+
+/// A range of TCP ports written as `"a"` or `"a-b"`.
+pub fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let (from, to) = (from.trim().parse::<u16>().ok()?, to.trim().parse::<u16>().ok()?);
+    (from <= to && from > 0).then_some(from..=to)
+}
+
+fn text_fits(text: &str, rule: &Rule) -> bool {
+    let name = |text: &str| {
+        (1..=63).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
+    };
+    match rule {
+        Rule::Name => name(text),
+        Rule::Suffix(most) => text.len() <= *most && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()),
+        Rule::Words(words) => words.contains(&text),
+        Rule::Ports(_) => ports(text).is_some(),
+        Rule::Networks(_) => crate::topology::Network::parse(text).is_some(),
+        Rule::Addresses(_) => text.parse::<std::net::SocketAddr>().is_ok(),
+        Rule::HostPort => text.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && host.len() <= 253 && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok()
+        }),
+        _ => text.len() <= 4096 && !text.contains('\0'),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A setting that is one of a few words.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant),* }
+        impl $name {
+            /// The words a file may hold.
+            pub const WORDS: &'static [&'static str] = &[$($word),*];
+            /// The word of this value.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+            /// The value of a word.
+            pub fn of(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)* _ => None }
+            }
+        }
+        impl $crate::config::value::Setting for $name {
+            const TYPE: &'static str = "a word";
+            fn read(value: &toml::de::DeValue<'_>, _rule: &$crate::config::value::Rule)
+                -> Result<Self, $crate::config::value::Refusal> {
+                let word = value.as_str().ok_or($crate::config::value::Refusal::Type)?;
+                Self::of(word).ok_or($crate::config::value::Refusal::Range)
+            }
+            fn show(&self) -> String {
+                format!("\"{}\"", self.word())
+            }
+        }
+    };
+}
+pub(crate) use words;

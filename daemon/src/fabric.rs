@@ -1,0 +1,205 @@
+//! Where this host stands: its links, who has which address, and the path of a flow as the brain wants it.
+//!
+//! With switches configured, the links a switch keeps are part of a path; without, the receiving host's daemon keeps
+//! the table of its own ingress and stands in for them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
+
+use crate::config::Config;
+use crate::interfaces::Interface;
+use crate::topology::{Network, NodeKind, Topology, payload};
+
+/// Paths kept at most; past that they are worked out anew each time.
+const MOST_PATHS: usize = 4096;
+
+/// A link by which this host sends and receives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnLink {
+    /// The interface.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Payload rate; `None`: not known, so flows there are left alone.
+    pub capacity: Option<Rate>,
+    /// Where it sends.
+    pub egress: LinkId,
+    /// Where it receives, if no switch keeps that.
+    pub ingress: LinkId,
+}
+
+/// The network as this host needs it.
+#[derive(Debug)]
+pub struct Fabric {
+    /// This host.
+    pub host: HostId,
+    /// Its own links; the first one is the one other hosts know.
+    pub links: Vec<OwnLink>,
+    topology: Option<Arc<Topology>>,
+    node: Option<usize>,
+    switches: BTreeSet<HolderId>,
+    peer_networks: Vec<Network>,
+    peer_port: Option<u16>,
+    only: Vec<Network>,
+    paths: RefCell<HashMap<(usize, HostId), Vec<Hop>>>,
+    names: BTreeMap<HostId, String>,
+}
+
+impl Fabric {
+    /// From the configuration, what it names, and the interfaces there are.
+    pub fn new(config: &Config, topology: Option<Arc<Topology>>, interfaces: &[Interface]) -> Fabric {
+        let host = HostId::of(&config.node.name);
+        let node = topology.as_ref().and_then(|topology| topology.node(&config.node.name));
+        let access = topology.as_ref().zip(node).and_then(|(topology, node)| topology.access_rate(node));
+        let own_networks = topology.as_ref().zip(node).map(|(t, n)| t.nodes[n].networks.clone()).unwrap_or_default();
+        let mut links = Vec::new();
+        for interface in selected(config, interfaces, &own_networks) {
+            let entry = config.links.iter().find(|link| link.name == interface.name);
+            let configured = entry.and_then(|link| link.gbps).map(|gbps| Rate((gbps * 1e9) as u64));
+            let wire = configured.or(access).or(interface.speed);
+            let port = 2 * links.len() as u32;
+            links.push(OwnLink {
+                name: interface.name.clone(),
+                addresses: interface.addresses.clone(),
+                capacity: wire.map(payload),
+                egress: LinkId::new(host.0, port),
+                ingress: LinkId::new(host.0, port + 1),
+            });
+        }
+        let names = topology.iter().flat_map(|t| &t.nodes).filter(|n| n.kind == NodeKind::Host);
+        let peer_port = config.peer.listen.iter().filter_map(|a| a.parse::<SocketAddr>().ok()).map(|a| a.port()).next();
+        Fabric {
+            host,
+            links,
+            node,
+            switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
+            peer_networks: config.peer.networks.iter().filter_map(|text| Network::parse(text)).collect(),
+            peer_port,
+            only: config.capture.peers.iter().filter_map(|text| Network::parse(text)).collect(),
+            paths: RefCell::default(),
+            names: names.map(|n| (HostId::of(&n.id), n.id.clone())).collect(),
+            topology,
+        }
+    }
+
+    /// Do hosts keep the tables, because no switch is configured?
+    pub fn nic_mode(&self) -> bool {
+        self.switches.is_empty() && self.peer_port.is_some() && self.node.is_some()
+    }
+
+    /// The host with this address; one nobody named has its address as name.
+    pub fn host_of(&self, address: IpAddr) -> HostId {
+        let named = self.topology.as_ref().and_then(|t| t.host_of(address).map(|node| HostId::of(&t.nodes[node].id)));
+        named.unwrap_or_else(|| HostId::of(&address.to_canonical().to_string()))
+    }
+
+    /// A host's name, if the topology has it.
+    pub fn name_of(&self, host: HostId) -> Option<&str> {
+        self.names.get(&host).map(String::as_str)
+    }
+
+    /// The own link with this address, and its place in [`Fabric::links`].
+    pub fn link_of(&self, local: IpAddr) -> Option<(usize, &OwnLink)> {
+        let local = local.to_canonical();
+        self.links.iter().enumerate().find(|(_, link)| link.addresses.contains(&local))
+    }
+
+    /// May a flow between these addresses be managed at all?
+    pub fn covers(&self, local: IpAddr, remote: IpAddr) -> bool {
+        let remote = remote.to_canonical();
+        let foreign = !remote.is_loopback() && self.link_of(remote).is_none();
+        let asked_for = self.only.is_empty() || self.only.iter().any(|network| network.contains(remote));
+        foreign && asked_for && self.link_of(local).is_some_and(|(_, link)| link.capacity.is_some())
+    }
+
+    /// The path of a flow from this host, the own egress first; `None` where nothing may be managed.
+    pub fn path(&self, local: IpAddr, remote: IpAddr) -> Option<Vec<Hop>> {
+        if !self.covers(local, remote) {
+            return None;
+        }
+        let (index, link) = self.link_of(local)?;
+        let to = self.host_of(remote);
+        if let Some(path) = self.paths.borrow().get(&(index, to)) {
+            return Some(path.clone());
+        }
+        let mut path = vec![Hop { link: link.egress, capacity: link.capacity?, holder: None }];
+        if let Some((topology, from, to_node)) = self.ends(to) {
+            let common = topology.common_links(from, to_node);
+            path.extend(common.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
+            if self.nic_mode() {
+                let last = common.last().map(|&hop| topology.links[hop].capacity);
+                let capacity = last.or(topology.access_rate(to_node)).unwrap_or(Rate::MAX);
+                path.push(Hop { link: LinkId::ingress(to), capacity: payload(capacity), holder: Some(to.holder()) });
+            }
+        }
+        let mut paths = self.paths.borrow_mut();
+        if paths.len() < MOST_PATHS {
+            paths.insert((index, to), path.clone());
+        }
+        Some(path)
+    }
+
+    /// The link by which this host receives, with whoever keeps its table.
+    pub fn ingress(&self) -> Option<Hop> {
+        let link = self.links.first()?;
+        if self.nic_mode() {
+            return Some(Hop {
+                link: LinkId::ingress(self.host),
+                capacity: link.capacity?,
+                holder: Some(self.host.holder()),
+            });
+        }
+        let (topology, node) = (self.topology.as_ref()?, self.node?);
+        let mut into = topology.links.iter().enumerate().filter(|(_, link)| link.to == node);
+        let (only, more) = (into.next()?, into.next());
+        if more.is_some() { None } else { self.switch_hop(topology, only.0) }
+    }
+
+    /// Where the daemon of a host answers in `nic` mode.
+    pub fn exchange_address(&self, host: HolderId) -> Option<SocketAddr> {
+        let topology = self.topology.as_ref()?;
+        let name = self.names.get(&HostId(host.0))?;
+        let address = topology.exchange_address(topology.node(name)?, &self.peer_networks)?;
+        Some(SocketAddr::new(address, self.peer_port?))
+    }
+
+    fn ends(&self, to: HostId) -> Option<(&Topology, usize, usize)> {
+        let topology = self.topology.as_deref()?;
+        let to = topology.node(self.names.get(&to)?)?;
+        Some((topology, self.node?, to))
+    }
+
+    fn switch_hop(&self, topology: &Topology, link: usize) -> Option<Hop> {
+        let from = &topology.nodes[topology.links[link].from];
+        let holder = HolderId::of(&from.id);
+        let kept = from.kind == NodeKind::Switch && self.switches.contains(&holder);
+        let capacity = payload(topology.links[link].capacity);
+        kept.then_some(())?;
+        Some(Hop { link: topology.link_id(link)?, capacity, holder: Some(holder) })
+    }
+}
+
+/// The interfaces whose traffic is managed: the named ones, else those that carry one of the node's own addresses,
+/// else every one that looks like a card.
+fn selected<'a>(config: &Config, interfaces: &'a [Interface], own: &[Network]) -> Vec<&'a Interface> {
+    let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
+    if !config.links.is_empty() {
+        return config.links.iter().filter_map(|link| by_name(&link.name)).take(16).collect();
+    }
+    if config.capture.interfaces.iter().any(|name| name != "auto") {
+        return config.capture.interfaces.iter().filter_map(by_name).take(16).collect();
+    }
+    let first = own.first();
+    let carries = |interface: &&Interface| first.is_some_and(|n| interface.addresses.iter().any(|a| n.contains(*a)));
+    if let Some(interface) = interfaces.iter().find(carries) {
+        return vec![interface];
+    }
+    interfaces.iter().filter(|interface| interface.looks_physical()).take(16).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Paths with switches, without, and where nothing is known.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::SwitchEntry;
+
+const STAR: &str = r#"{ "sluice_topology": 1,
+ "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1","172.16.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2","172.16.0.2"]},
+   {"id":"s","kind":"switch"} ],
+ "links": [ {"from":"h0","to":"s","capacity":"1514Mbit/s","duplex":true}, {"from":"h1","to":"s","capacity":"757Mbit/s","duplex":true} ] }"#;
+
+fn interfaces() -> Vec<Interface> {
+    let interface = |name: &str, address: &str| Interface {
+        name: name.into(),
+        addresses: vec![address.parse().expect("address")],
+        speed: None,
+        up: true,
+    };
+    vec![interface("mgmt0", "172.16.0.1"), interface("eth0", "10.0.0.1")]
+}
+
+fn fabric(switch: bool) -> Fabric {
+    let mut config = Config::default();
+    config.node.name = "h0".into();
+    config.peer.networks = vec!["172.16.0.0/16".into()];
+    if switch {
+        config.switches.push(SwitchEntry { name: "s".into(), address: "x:1".into(), ..SwitchEntry::default() });
+    }
+    let topology = Topology::parse(Path::new("t"), STAR).expect("valid");
+    Fabric::new(&config, Some(Arc::new(topology)), &interfaces())
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("address")
+}
+
+#[test]
+fn with_a_switch_the_path_ends_at_its_port() {
+    let fabric = fabric(true);
+    assert_eq!(fabric.links.len(), 1, "the interface with the node's first address");
+    let path = fabric.path(ip("::ffff:10.0.0.1"), ip("10.0.0.2")).expect("covered");
+    let switch = HolderId::of("s");
+    assert_eq!(path[0], Hop { link: LinkId::egress(HostId::of("h0")), capacity: Rate::mbps(1448), holder: None });
+    assert_eq!(path[1], Hop { link: LinkId::new(switch.0, 1), capacity: Rate::mbps(724), holder: Some(switch) });
+    assert_eq!(fabric.ingress().expect("one cable").link, LinkId::new(switch.0, 0));
+}
+
+#[test]
+fn without_switches_the_receiver_keeps_its_ingress() {
+    let fabric = fabric(false);
+    assert!(fabric.nic_mode());
+    let path = fabric.path(ip("10.0.0.1"), ip("10.0.0.2")).expect("covered");
+    let peer = HostId::of("h1");
+    assert_eq!(path[1], Hop { link: LinkId::ingress(peer), capacity: Rate::mbps(724), holder: Some(peer.holder()) });
+    assert_eq!(fabric.ingress().map(|hop| hop.holder), Some(Some(fabric.host.holder())));
+    assert_eq!(fabric.exchange_address(peer.holder()), Some("172.16.0.2:9604".parse().expect("address")));
+}
+
+#[test]
+fn what_leaves_by_another_interface_or_stays_here_is_left_alone() {
+    let fabric = fabric(true);
+    for (local, remote) in [("172.16.0.1", "172.16.0.2"), ("127.0.0.1", "127.0.0.1"), ("10.0.0.1", "10.0.0.1")] {
+        assert_eq!(fabric.path(ip(local), ip(remote)), None, "{local} to {remote}");
+    }
+}
+
+#[test]
+fn an_address_nobody_named_still_has_one_id() {
+    let fabric = fabric(true);
+    assert_eq!(fabric.host_of(ip("10.0.9.9")), fabric.host_of(ip("::ffff:10.0.9.9")));
+    assert_eq!(fabric.path(ip("10.0.0.1"), ip("10.0.9.9")).map(|path| path.len()), Some(1));
+}

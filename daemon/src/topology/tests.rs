@@ -1,0 +1,134 @@
+//! Addresses, common links of many paths, mistakes with pointers, mutated files.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::Code;
+
+/// Two leaves, two spines, two hosts under each leaf.
+const LEAF_SPINE: &str = r#"{ "sluice_topology": 1, "name": "ls",
+ "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1","192.168.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2"]},
+   {"id":"h2","kind":"host","addresses":["10.0.1.0/24"]}, {"id":"l0","kind":"switch","addresses":["10.9.0.1:9604"]},
+   {"id":"l1","kind":"switch"}, {"id":"s0","kind":"switch"}, {"id":"s1","kind":"switch"} ],
+ "links": [ {"from":"h0","to":"l0","capacity":"25Gbit/s","duplex":true}, {"from":"h1","to":"l0","capacity":"3125MB/s","duplex":true},
+   {"from":"h2","to":"l1","capacity":"7/2 GB/s","latency":"0.7us","duplex":true},
+   {"from":"l0","to":"s0","capacity":"100Gbit/s","duplex":true}, {"from":"l0","to":"s1","capacity":"100Gbit/s","duplex":true},
+   {"from":"l1","to":"s0","capacity":"100Gbit/s","duplex":true}, {"from":"l1","to":"s1","capacity":"100Gbit/s","duplex":true} ] }"#;
+
+fn parse(text: &str) -> Result<Topology, Problems> {
+    Topology::parse(Path::new("t.json"), text)
+}
+
+#[test]
+fn addresses_lead_to_hosts() {
+    let topology = parse(LEAF_SPINE).expect("valid");
+    let host = |text: &str| topology.host_of(text.parse().unwrap()).map(|node| topology.nodes[node].id.as_str());
+    assert_eq!(host("10.0.0.1"), Some("h0"));
+    assert_eq!(host("::ffff:192.168.0.1"), Some("h0"));
+    assert_eq!(host("10.0.1.77"), Some("h2"));
+    assert_eq!(host("10.0.2.1"), None);
+    let management = Network::parse("192.168.0.0/16").unwrap();
+    assert_eq!(topology.exchange_address(0, &[management]), Some("192.168.0.1".parse().unwrap()));
+    assert_eq!(topology.exchange_address(0, &[]), Some("10.0.0.1".parse().unwrap()));
+    assert_eq!(topology.exchange_address(1, &[management]), None);
+}
+
+#[test]
+fn under_one_leaf_the_whole_path_is_known_and_across_spines_both_cables() {
+    let topology = parse(LEAF_SPINE).expect("valid");
+    let names = |from, to| -> Vec<(String, String)> {
+        let links = topology.common_links(from, to);
+        links
+            .iter()
+            .map(|l| {
+                (topology.nodes[topology.links[*l].from].id.clone(), topology.nodes[topology.links[*l].to].id.clone())
+            })
+            .collect()
+    };
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert_eq!(names(0, 1), [pair("h0", "l0"), pair("l0", "h1")]);
+    assert_eq!(names(0, 2), [pair("h0", "l0"), pair("l1", "h2")]);
+    assert_eq!(topology.common_links(0, 0), Vec::<usize>::new());
+}
+
+#[test]
+fn link_ids_are_ports_of_switches_and_even_numbers_of_hosts() {
+    let topology = parse(LEAF_SPINE).expect("valid");
+    let path = topology.common_links(0, 1);
+    assert_eq!(topology.link_id(path[0]), Some(LinkId::egress(HostId::of("h0"))));
+    // l0's links in file order: to h0 (the backward half of the first entry), to h1, to s0, to s1.
+    assert_eq!(topology.link_id(path[1]), Some(LinkId::new(HolderId::of("l0").0, 1)));
+    assert_eq!(topology.links[path[1]].capacity, Rate::mbps(25_000));
+}
+
+#[test]
+fn explicit_paths_replace_shortest_ones() {
+    let routing = r#""routing": {"kind":"explicit","paths":[{"src":"h0","dst":"h2","via":["l0","s1","l1"]}]}, "nodes""#;
+    let topology = parse(&LEAF_SPINE.replacen("\"nodes\"", routing, 1)).expect("valid");
+    assert_eq!(topology.common_links(0, 2).len(), 4);
+}
+
+#[test]
+fn quantities() {
+    assert_eq!(parse::rate("25Gbit/s"), Some(Rate::mbps(25_000)));
+    assert_eq!(parse::rate("7/2 GB/s"), Some(Rate::mbps(28_000)));
+    assert_eq!(parse::rate("0.5 MiB/s"), Some(Rate(4_194_304)));
+    assert_eq!(parse::rate("unlimited"), Some(Rate::MAX));
+    for wrong in ["", "1", "25", "0Gbit/s", "-1Gbit/s", "1/0GB/s", "25gbps", "nanGB/s", "infGB/s", "1e400GB/s"] {
+        assert_eq!(parse::rate(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn mistakes_carry_their_pointer() {
+    let cases = [
+        ("\"10.0.0.2\"", "\"10.0.0.1\"", Code::E_DUP, "/nodes/1/addresses/0"),
+        ("[\"10.0.0.2\"]", "[]", Code::E_MISSING, "/nodes/1/addresses"),
+        ("\"25Gbit/s\"", "\"25Gbps\"", Code::E_RANGE, "/links/0/capacity"),
+        ("\"from\":\"h1\"", "\"from\":\"h9\"", Code::E_REF, "/links/1/from"),
+        ("\"sluice_topology\": 1", "\"sluice_topology\": 2", Code::E_VERSION, "/sluice_topology"),
+        (
+            "\"kind\":\"switch\"}, {\"id\":\"s0\"",
+            "\"kind\":\"router\"}, {\"id\":\"s0\"",
+            Code::E_RANGE,
+            "/nodes/4/kind",
+        ),
+    ];
+    for (from, to, code, pointer) in cases {
+        assert!(LEAF_SPINE.contains(from), "{from}");
+        let problems = parse(&LEAF_SPINE.replacen(from, to, 1)).expect_err(pointer).0;
+        assert!(problems.iter().any(|p| p.code == code && p.key == pointer), "{problems:?}");
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    assert!(parse(&deep).is_err());
+    assert!(parse(&"[".repeat(100_000)).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn mutated_files_never_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..3), 0..20)) {
+        let mut bytes = LEAF_SPINE.as_bytes().to_vec();
+        for (at, byte, how) in edits {
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] = byte,
+                1 => { bytes.remove(at); }
+                _ => bytes.insert(at, byte),
+            }
+        }
+        if let Ok(topology) = parse(&String::from_utf8_lossy(&bytes)) {
+            for from in 0..topology.nodes.len() {
+                for to in 0..topology.nodes.len() {
+                    let _ = topology.common_links(from, to);
+                }
+            }
+        }
+    }
+}
