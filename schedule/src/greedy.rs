@@ -144,8 +144,8 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     let mut taken = [0_u64; MOST_SLOTS]; // by place in the order
     let (mut placed, mut spend, mut dearest) = (0_u128, 0_u128, 0_usize);
     let (mut best, mut one_later) = (None::<(usize, u128)>, None);
-    for t in 0..slots {
-        let place = usize::from(place_of[t]);
+    for (t, &place) in place_of[..slots].iter().enumerate() {
+        let place = usize::from(place);
         let room = request.room(t).min(request.demand.0);
         // Once all bytes have a slot, one that is dearer than all in use is of no help.
         if room > 0 && (placed < demand || place < dearest) {

@@ -1,0 +1,343 @@
+//! The paper's allocator for all flows of one host: Algorithm 1 for each, then Algorithm 2 for the current slot.
+//!
+//! Flows are planned one after another in the order of their reservations, each on what the earlier ones left of the
+//! links they share. That is first come, first served with gaps, and it is the paper's rule: `srpt-p` is the better
+//! one, this one is there to be compared with. Two forms:
+//!
+//! | | literal | repaired |
+//! | --- | --- | --- |
+//! | price | the bare sum of loads, in Gbit/s | λ(ρ), dimensionless |
+//! | lag behind a predecessor | applied up to B_f, even beyond the headroom | the same, within the headroom |
+//! | running ahead of a predecessor | only what its sender reports is cut | the own flow is held to its bound |
+//! | own old contribution in a table | counts like anybody's | is taken out first |
+//! | several flows of one job on a link | the first takes all | each plans on its share |
+//! | unused capacity of the current slot | stays unused | goes to flows with demand |
+//!
+//! In both forms the rates on an own link never add up to more than the link, in no slot, floors included. When to
+//! plan (at slot edges, or at every event), and who came first, is the caller's business.
+
+mod fill;
+
+use super::Why;
+use crate::graph::{Step, adjust};
+use crate::greedy::{Chosen, MOST_SLOTS, Request, refill, schedule};
+use crate::price::{Curve, Price, Weight};
+use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
+
+/// How the allocator plans.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// How load becomes a price.
+    pub curve: Curve,
+    /// w.
+    pub weight: Weight,
+    /// With the repairs of the table above; without: the paper to the letter.
+    pub repaired: bool,
+    /// Give unused capacity of the current slot to flows with demand.
+    pub work_conserving: bool,
+}
+
+impl Config {
+    /// The paper to the letter, with `schedule.delay_weight`.
+    pub fn literal(weight: f64) -> Config {
+        Config { curve: Curve::BareLoad, weight: Weight::new(weight), repaired: false, work_conserving: false }
+    }
+    /// The repaired form, with `schedule.delay_weight`, `schedule.price_mu` and `schedule.work_conserving`.
+    pub fn repaired(weight: f64, mu: f64, work_conserving: bool) -> Config {
+        Config { curve: Curve::exponential(mu), weight: Weight::new(weight), repaired: true, work_conserving }
+    }
+}
+
+/// A link that some of the flows cross.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// What managed flows may use of it: its rate less cross traffic and reserve.
+    pub usable: Rate,
+    /// Only this host sends there: what is planned here is all there is, and is never more than the link.
+    pub own: bool,
+}
+
+/// One link of one flow's path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hop<'a> {
+    /// Index into the links.
+    pub link: usize,
+    /// What other hosts' flows of *other* jobs promised there, from the current slot on; missing slots are idle.
+    pub load: &'a [Rate],
+    /// Flows with demand that this flow's own job has there, on all hosts, this one included; 0 counts as 1.
+    pub sharers: u64,
+}
+
+impl Hop<'_> {
+    fn load(&self, t: usize) -> Rate {
+        self.load.get(t).copied().unwrap_or(Rate::ZERO)
+    }
+}
+
+/// One flow of this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowView<'a> {
+    /// The flow.
+    pub flow: FlowId,
+    /// Its job.
+    pub job: JobId,
+    /// When its reservation came; smaller plans first, ties by job and flow.
+    pub arrival: u64,
+    /// Bytes of the round still to send. Without any the flow is left out.
+    pub remaining: Bytes,
+    /// What of them its predecessors allow to be sent by the end of the current slot.
+    pub usable: Bytes,
+    /// Δ: the bytes by which it lags behind what it depends on.
+    pub behind: Bytes,
+    /// The bytes by which it runs ahead of what it is fed, as its predecessor's sender reported.
+    pub ahead: Bytes,
+    /// B_f; [`Rate::MAX`] if nothing is known.
+    pub ceiling: Rate,
+    /// What it keeps as long as it has demand.
+    pub floor: Rate,
+    /// It has been deferred too long: it goes now, whatever a slot costs.
+    pub due: bool,
+    /// What the loads above still contain of this flow's own last schedule, if anything.
+    pub old: &'a [Rate],
+    /// Its path, the own egress first.
+    pub path: &'a [Hop<'a>],
+}
+
+/// All that is known for one decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// Slot length.
+    pub slot: Nanos,
+    /// What is left of the current slot.
+    pub rest: Nanos,
+    /// K.
+    pub horizon: usize,
+    /// The links.
+    pub links: &'a [Link],
+    /// The flows, in any order.
+    pub flows: &'a [FlowView<'a>],
+}
+
+/// What was decided for one flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schedule {
+    /// K rates; the first is for what is left of the current slot. All zero without demand.
+    pub rates: Vec<Rate>,
+    /// What of the first rate the fill added: nobody has to reckon with it, so it need not be announced.
+    pub filled: Rate,
+    /// What the path had left for it in the current slot.
+    pub headroom: Rate,
+    /// Why not more.
+    pub why: Why,
+    /// Delay and price as Algorithm 1 weighed them, after the current slot was adjusted.
+    pub chosen: Chosen,
+}
+
+/// Memory that is kept from decision to decision.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    order: Vec<usize>,
+    /// Own flows planned so far, by link × slot.
+    planned: Vec<Rate>,
+    /// The same of the job at hand only.
+    of_job: Vec<Rate>,
+    /// Floors of flows not planned yet, per link.
+    pending: Vec<Rate>,
+    floors: Vec<Rate>,
+    fill: fill::Scratch,
+}
+
+/// Plans all flows; `out` gets one schedule per flow, in the order of [`Problem::flows`].
+pub fn plan(problem: &Problem, config: &Config, scratch: &mut Scratch, out: &mut Vec<Schedule>) {
+    let horizon = problem.horizon.clamp(1, MOST_SLOTS);
+    out.resize_with(problem.flows.len(), Schedule::default);
+    for schedule in out.iter_mut() {
+        schedule.rates.clear();
+        schedule.rates.resize(horizon, Rate::ZERO);
+        *schedule = Schedule { rates: std::mem::take(&mut schedule.rates), ..Schedule::default() };
+    }
+    prepare(problem, horizon, scratch);
+    let mut job = None;
+    for at in 0..scratch.order.len() {
+        let f = scratch.order[at];
+        let flow = &problem.flows[f];
+        if job.replace(flow.job) != Some(flow.job) {
+            collect_job(problem, flow.job, horizon, &scratch.order[..at], out, &mut scratch.of_job);
+        }
+        for hop in flow.path {
+            scratch.pending[hop.link] = scratch.pending[hop.link].minus(scratch.floors[f]);
+        }
+        plan_flow(problem, config, f, scratch, &mut out[f]);
+        for hop in flow.path {
+            let row = hop.link * horizon..(hop.link + 1) * horizon;
+            for table in [&mut scratch.planned, &mut scratch.of_job] {
+                for (sum, rate) in table[row.clone()].iter_mut().zip(&out[f].rates) {
+                    *sum = sum.plus(*rate);
+                }
+            }
+        }
+    }
+    if config.work_conserving {
+        fill::fill(problem, horizon, &scratch.order, &mut scratch.planned, &mut scratch.fill, out);
+    }
+}
+
+/// Sorts the flows by reservation, and sets every floor aside on its links.
+fn prepare(problem: &Problem, horizon: usize, scratch: &mut Scratch) {
+    let flows = problem.flows;
+    scratch.order.clear();
+    let known = |flow: &FlowView| flow.path.iter().all(|hop| hop.link < problem.links.len());
+    scratch.order.extend((0..flows.len()).filter(|&f| flows[f].remaining > Bytes::ZERO && known(&flows[f])));
+    scratch.order.sort_unstable_by_key(|&f| (flows[f].arrival, flows[f].job, flows[f].flow));
+    for table in [&mut scratch.planned, &mut scratch.of_job] {
+        table.clear();
+        table.resize(problem.links.len() * horizon, Rate::ZERO);
+    }
+    // With many flows the floors alone would be more than an own link: there each is at most an equal share.
+    scratch.floors.clear();
+    scratch.floors.extend(flows.iter().map(|flow| flow.floor));
+    scratch.pending.clear();
+    scratch.pending.resize(problem.links.len(), Rate::ZERO);
+    for (l, link) in problem.links.iter().enumerate().filter(|(_, link)| link.own) {
+        let here = |f: &&usize| flows[**f].path.iter().any(|hop| hop.link == l);
+        let share = link.usable.share(scratch.order.iter().filter(here).count() as u64);
+        for &f in scratch.order.iter().filter(here) {
+            scratch.floors[f] = scratch.floors[f].min(share);
+        }
+    }
+    for &f in &scratch.order {
+        for hop in flows[f].path {
+            scratch.pending[hop.link] = scratch.pending[hop.link].plus(scratch.floors[f]);
+        }
+    }
+}
+
+/// Adds up what the flows of one job that are planned already have on each link.
+fn collect_job(problem: &Problem, job: JobId, horizon: usize, done: &[usize], out: &[Schedule], of_job: &mut [Rate]) {
+    of_job.fill(Rate::ZERO);
+    for &f in done.iter().filter(|&&f| problem.flows[f].job == job) {
+        for hop in problem.flows[f].path {
+            for (sum, rate) in of_job[hop.link * horizon..].iter_mut().zip(&out[f].rates) {
+                *sum = sum.plus(*rate);
+            }
+        }
+    }
+}
+
+/// What one flow finds on its path.
+struct Path {
+    price: [Price; MOST_SLOTS],
+    headroom: [Rate; MOST_SLOTS],
+    /// The most its links can bear in the current slot, whatever others promised on those that are shared.
+    hard: Rate,
+    /// Nobody else is on the path in the current slot.
+    alone: bool,
+}
+
+fn survey(problem: &Problem, config: &Config, flow: &FlowView, scratch: &Scratch) -> Path {
+    let horizon = scratch.planned.len() / problem.links.len().max(1);
+    let mut path =
+        Path { price: [Price::ZERO; MOST_SLOTS], headroom: [Rate::MAX; MOST_SLOTS], hard: Rate::MAX, alone: true };
+    for hop in flow.path {
+        let link = problem.links[hop.link];
+        let row = hop.link * horizon..(hop.link + 1) * horizon;
+        let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row]);
+        for (t, (&planned, &of_job)) in own.enumerate() {
+            let mut load = hop.load(t);
+            if config.repaired {
+                load = load.minus(flow.old.get(t).copied().unwrap_or(Rate::ZERO));
+            }
+            let others = load.plus(planned.minus(of_job));
+            let mut room = link.usable.minus(load.plus(planned));
+            if t == 0 {
+                if link.own {
+                    room = room.minus(scratch.pending[hop.link]);
+                }
+                path.hard = path.hard.min(if link.own { room } else { link.usable });
+                path.alone &= others == Rate::ZERO && of_job == Rate::ZERO;
+            }
+            if config.repaired {
+                room = room.min(link.usable.minus(others).share(hop.sharers));
+            }
+            path.headroom[t] = path.headroom[t].min(room);
+            if !flow.due {
+                path.price[t] = path.price[t].plus(config.curve.link(others, link.usable));
+            }
+        }
+    }
+    path
+}
+
+/// Algorithms 1 and 2 for one flow.
+fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, out: &mut Schedule) {
+    let flow = &problem.flows[f];
+    let path = survey(problem, config, flow, scratch);
+    let horizon = out.rates.len();
+    let request = Request {
+        demand: flow.remaining,
+        price: &path.price[..horizon],
+        headroom: &path.headroom[..horizon],
+        slot: problem.slot,
+        first: problem.rest,
+        weight: config.weight,
+    };
+    out.chosen = schedule(&request, &mut out.rates);
+    out.headroom = path.headroom[0];
+    let initial = out.rates[0];
+    let mut now = initial;
+    out.why = match initial {
+        rate if rate.over(problem.rest) >= flow.remaining => Why::NoDemand,
+        rate if rate < path.headroom[0] => Why::Price,
+        _ if path.alone => Why::LinkCap,
+        _ => Why::Headroom,
+    };
+    let adjusted = adjust(initial, flow.behind, problem.rest, flow.ceiling);
+    now = match adjusted.step {
+        Step::Kept => now,
+        Step::CaughtUp | Step::AtCeiling if adjusted.rate >= initial => {
+            out.why = Why::CatchUp;
+            adjusted.rate
+        }
+        _ => {
+            out.why = Why::LinkCap;
+            adjusted.rate
+        }
+    };
+    if flow.ahead > Bytes::ZERO {
+        let cut = now.minus(Rate::needed(flow.ahead, problem.rest));
+        out.why = lower(&mut now, out.why, cut, Why::Successor);
+    }
+    if config.repaired {
+        out.why = lower(&mut now, out.why, flow.ceiling, Why::LinkCap);
+        out.why = lower(&mut now, out.why, path.headroom[0], Why::Headroom);
+        out.why = lower(&mut now, out.why, fed(flow, problem.rest), Why::Predecessor);
+    }
+    out.why = lower(&mut now, out.why, path.hard, if path.alone { Why::LinkCap } else { Why::Headroom });
+    let floor = scratch.floors[f];
+    if now < floor {
+        now = floor;
+        if out.why == Why::Headroom {
+            out.why = Why::Floor;
+        }
+    }
+    if now != initial {
+        out.chosen = refill(&request, now, &mut out.rates);
+    }
+}
+
+/// Lowers a rate to `most` and gives the reason it has then.
+fn lower(now: &mut Rate, why: Why, most: Rate, reason: Why) -> Why {
+    if *now <= most {
+        return why;
+    }
+    *now = most;
+    reason
+}
+
+/// The rate that sends what a flow's predecessors allow in what is left of the slot.
+fn fed(flow: &FlowView, rest: Nanos) -> Rate {
+    if flow.usable >= flow.remaining { Rate::MAX } else { Rate::needed(flow.usable, rest) }
+}
+
+#[cfg(test)]
+mod tests;
