@@ -255,6 +255,19 @@ impl World {
         sums
     }
 
+    /// The job's key as its first host ranks it.
+    pub fn key(&self, job: &str) -> Nanos {
+        let job = JobId::of(job);
+        self.hosts.iter().flat_map(Host::jobs).find(|j| j.job == job).map_or(Nanos::ZERO, |j| j.key)
+    }
+
+    /// Longest time from round start to round start, an unfinished last round included.
+    pub fn longest_iteration(&self, job: &str) -> Nanos {
+        let starts = &self.rings.iter().find(|r| r.name == job).unwrap().starts;
+        let ends = starts.iter().skip(1).copied().chain([self.now]);
+        starts.iter().zip(ends).map(|(start, end)| end.minus(*start)).max().unwrap()
+    }
+
     /// Mean time from round start to round start, the first `skip` left out.
     pub fn mean_iteration(&self, job: &str, skip: usize) -> Nanos {
         let starts = &self.rings.iter().find(|r| r.name == job).unwrap().starts[skip..];

@@ -1,0 +1,81 @@
+//! The four properties of `srpt-p`, on random sets of rings.
+
+use proptest::prelude::*;
+
+use super::world::{Ring, World};
+use crate::units::{Bytes, Nanos, Rate};
+
+const LINK: Rate = Rate::mbps(1000);
+
+/// Two to four different hosts out of six.
+fn members() -> impl Strategy<Value = Vec<usize>> {
+    proptest::sample::subsequence((0..6).collect::<Vec<usize>>(), 2..=4).prop_shuffle()
+}
+
+fn jobs(most: usize) -> impl Strategy<Value = Vec<(Vec<usize>, u64)>> {
+    proptest::collection::vec((members(), 1_u64..40), 1..=most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// P1: with fixed keys the rates settle, at most 2 × the longest chain of better-ranked jobs exchanges later.
+    /// P4: at rest no link is promised more than it has, but for the floors.
+    #[test]
+    fn with_fixed_keys_rates_settle_and_fit(jobs in jobs(6), delay in 1_u64..6) {
+        let mut world = World::star(6, LINK, Nanos::from_millis(delay));
+        for (i, (members, size)) in jobs.iter().enumerate() {
+            // So large that no key moves by a quarter within the test.
+            world.add(Ring::new(&format!("j{i}"), members, Bytes(size * 10_000_000_000), Nanos::ZERO));
+        }
+        let exchange = 2 * delay + 3;
+        let chain = 2 * jobs.len() as u64;
+        world.run(Nanos::from_millis(120 + exchange * chain));
+        let settled: Vec<_> = (0..jobs.len()).map(|i| world.promises(&format!("j{i}"))).collect();
+        for _ in 0..5 {
+            world.run(Nanos::from_millis(47));
+            let now: Vec<_> = (0..jobs.len()).map(|i| world.promises(&format!("j{i}"))).collect();
+            prop_assert_eq!(&now, &settled);
+        }
+        for (link, promised) in world.promised() {
+            prop_assert!(promised <= LINK, "{}: {}", link, promised);
+        }
+    }
+
+    /// P2: while a round is served its key is published about ten times per tenfold reduction, not at every step.
+    #[test]
+    fn a_round_publishes_few_keys(size in 5_u64..50) {
+        let mut world = World::star(2, LINK, Nanos::from_millis(1));
+        world.add(Ring::new("a", &[0, 1], Bytes(size * 1_000_000), Nanos::from_millis(50)));
+        world.run(Nanos::from_millis(10));
+        let (mut keys, mut last) = (0, Nanos::ZERO);
+        for _ in 0..size * 8 + 40 {
+            world.run(Nanos::from_millis(1));
+            let key = world.key("a");
+            keys += u32::from(key != last && key > Nanos::ZERO);
+            last = key;
+        }
+        // From the whole round down to a thousandth of it: 3 × ln 10 / ln (4/3) = 24 steps, and the next round's first.
+        prop_assert!(keys <= 26, "{} keys", keys);
+    }
+
+    /// P3: nobody starves on a shared link: κ(1+D)m, then at most one round of every other job, then the own one.
+    #[test]
+    fn a_round_ends_within_its_bound(rounds in proptest::collection::vec(2_u64..30, 2..5)) {
+        let mut world = World::star(2, LINK, Nanos::from_millis(1));
+        let alone = |megabytes: u64| Bytes(megabytes * 1_000_000).at(LINK);
+        for (i, megabytes) in rounds.iter().enumerate() {
+            world.add(Ring::new(&format!("j{i}"), &[0, 1], Bytes(megabytes * 1_000_000), Nanos::from_millis(5)));
+        }
+        world.run(Nanos::from_millis(4000));
+        let density = rounds.len() as f64; // More rounds than the link carries: D is at most one per job.
+        let all = rounds.iter().fold(Nanos::ZERO, |sum, r| sum.plus(alone(*r)));
+        for (i, megabytes) in rounds.iter().enumerate() {
+            let m = alone(*megabytes);
+            // Exchange, detection and the floors of the others stretch the fluid bound a little.
+            let bound = m.scaled(4.0 * (1.0 + density)).plus(all).plus(m).scaled(1.15).plus(Nanos::from_millis(30));
+            let longest = world.longest_iteration(&format!("j{i}"));
+            prop_assert!(longest <= bound, "j{}: {} > {}", i, longest, bound);
+        }
+    }
+}
