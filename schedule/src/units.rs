@@ -58,6 +58,11 @@ impl Rate {
     pub const fn mbps(mbps: u64) -> Rate {
         Rate(mbps.saturating_mul(1_000_000))
     }
+    /// The payload that a link of this wire rate carries in full frames: 1448 of 1514 bytes (Ethernet header 14, IPv4 20,
+    /// TCP with timestamps 32). No limit stays no limit.
+    pub const fn payload(self) -> Rate {
+        if self.0 == u64::MAX { self } else { Rate((self.0 as u128 * 1448 / 1514) as u64) }
+    }
     /// As bytes per second, rounded down.
     pub const fn bytes_per_second(self) -> u64 {
         self.0 / 8
@@ -333,6 +338,12 @@ mod tests {
         assert_eq!(rate.over(Nanos::from_millis(60)), Bytes(1_500_000));
         assert_eq!(Bytes(1_500_000).at(rate), Nanos::from_millis(60));
         assert_eq!(Rate::needed(Bytes(1_500_000), Nanos::from_millis(60)), rate);
+    }
+
+    #[test]
+    fn payload_leaves_room_for_headers() {
+        assert_eq!(Rate::mbps(1514).payload(), Rate::mbps(1448));
+        assert_eq!(Rate::MAX.payload(), Rate::MAX);
     }
 
     #[test]
