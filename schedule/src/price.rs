@@ -103,7 +103,8 @@ impl Exponential {
     }
     /// λ at this utilisation.
     pub fn at(self, utilisation: f64) -> Price {
-        Price::new((utilisation.clamp(0.0, MOST_UTILISATION) * self.ln_mu).exp_m1() * self.per)
+        // Near zero the subtraction loses digits that a price in units of 2⁻²⁰ does not have.
+        Price::new(((utilisation.clamp(0.0, MOST_UTILISATION) * self.ln_mu).exp() - 1.0) * self.per)
     }
 }
 
