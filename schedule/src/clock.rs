@@ -188,7 +188,7 @@ pub struct Unroll {
 impl Unroll {
     /// Counts from this slot on; the count's lower half is the slot number.
     pub const fn new(slot: Slot) -> Unroll {
-        Unroll { latest: 1 << 32 | slot.0 as u64 }
+        Unroll { latest: (1 << 32) | slot.0 as u64 }
     }
     /// The count of a slot near the latest one (within 2³¹ slots).
     pub const fn count(&self, slot: Slot) -> u64 {

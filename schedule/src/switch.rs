@@ -358,7 +358,7 @@ impl Switch {
         self.counters.updates += 1;
         self.counters.restarts += u64::from(old.applied && old.boot != announcement.boot);
         table.replace(&old.promises, &mut promises);
-        let lease_end = table.lease_from(start, now).max(now) + u64::from(self.limits.lease_slots);
+        let lease_end = (table.lease_from(start, now) + u64::from(self.limits.lease_slots)).max(now + 1);
         let listed = table.kind() == TableKind::Exact;
         let mut host = Host::next(&mut old, announcement, promises, lease_end, listed);
         host.watch = self.links.resolve(&announcement.watch);

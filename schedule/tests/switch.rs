@@ -20,7 +20,7 @@ fn switch() -> Switch {
 
 fn promise(host: u32, local: u32, mbps: &[u64]) -> FlowPromise {
     FlowPromise {
-        flow: FlowId(u64::from(host) << 32 | u64::from(local)),
+        flow: FlowId((u64::from(host) << 32) | u64::from(local)),
         job: JobId(u64::from(host)),
         key: Nanos::from_millis(u64::from(local) + 1),
         offer: Rate::mbps(500),

@@ -262,13 +262,9 @@ impl Links {
         let link = &self.links[link as usize];
         let others = link.listed.values().filter(|listed| Some(listed.host) != asker);
         let shown = others.take(LinkView::MOST_FLOWS);
-        LinkView {
-            link: link.config.link,
-            capacity: link.config.capacity,
-            cross: link.cross(),
-            load,
-            flows: shown.filter_map(|at| hosts.get(at.host)?.shown(at.entry as usize, now, horizon)).collect(),
-        }
+        let mut flows = Vec::with_capacity(link.listed.len().min(LinkView::MOST_FLOWS));
+        flows.extend(shown.filter_map(|at| hosts.get(at.host)?.shown(at.entry as usize, now, horizon)));
+        LinkView { link: link.config.link, capacity: link.config.capacity, cross: link.cross(), load, flows }
     }
 
     pub(super) fn summary(&self, link: u32, load: Vec<Rate>) -> LinkLoad {

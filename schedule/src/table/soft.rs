@@ -9,7 +9,7 @@
 //! [`DoubleBuffer`] has the P4 program's registers and nothing else; hashing is the caller's. [`SoftTable`] puts it
 //! behind [`LoadTable`] by remembering, like a sending host, what was announced last.
 
-use super::cell::{Cell, Seen, Sighting};
+use super::cell::{Cell, LATE_WINDOW, Seen, Sighting};
 use super::{Entry, LoadTable, Promises, TableKind};
 use crate::units::{FlowId, Rate, Slot};
 
@@ -39,6 +39,13 @@ impl DoubleBuffer {
     pub fn new(ports: usize, horizon: usize, seen: usize) -> DoubleBuffer {
         let cells = vec![Cell::default(); ports * horizon];
         DoubleBuffer { horizon, cells: [cells.clone(), cells], seen: vec![Seen::default(); seen.max(1)] }
+    }
+
+    /// Makes every untouched cell old news at `period`. A zero cell is right for all slot numbers but 0 and the three
+    /// before it, where it would pass for a newer one; a controller that can write registers does this at start.
+    pub fn prime(&mut self, period: Slot) {
+        let tag = period.0.wrapping_sub(LATE_WINDOW + 1);
+        self.cells.iter_mut().flatten().filter(|cell| **cell == Cell::default()).for_each(|cell| cell.tag = tag);
     }
 
     /// Counts a flow's announcement at a port, once per period; `index` (taken modulo the array) and `signature` are
@@ -83,6 +90,7 @@ pub struct SoftTable {
     horizon: usize,
     unit: u64,
     buffer: DoubleBuffer,
+    primed: bool,
 }
 
 impl SoftTable {
@@ -95,15 +103,15 @@ impl SoftTable {
         while most.0 / unit > u64::from(u16::MAX) {
             unit *= 2;
         }
-        SoftTable { horizon, unit, buffer: DoubleBuffer::new(links, horizon, Self::SEEN) }
+        SoftTable { horizon, unit, buffer: DoubleBuffer::new(links, horizon, Self::SEEN), primed: false }
     }
 
     /// The two hashes of (flow, link) for the dedupe register: its index and its signature.
     pub fn hashes(flow: FlowId, link: u32) -> (u32, u32) {
         let mix = |seed: u64| {
-            let mut x = flow.0 ^ (u64::from(link) << 32 | u64::from(link)).wrapping_mul(seed);
-            x = (x ^ x >> 32).wrapping_mul(seed);
-            (x ^ x >> 29) as u32
+            let mut x = flow.0 ^ ((u64::from(link) << 32) | u64::from(link)).wrapping_mul(seed);
+            x = (x ^ (x >> 32)).wrapping_mul(seed);
+            (x ^ (x >> 29)) as u32
         };
         (mix(0x9e37_79b9_7f4a_7c15), mix(0xd1b5_4a32_d192_ed03))
     }
@@ -139,6 +147,9 @@ impl LoadTable for SoftTable {
     }
 
     fn replace(&mut self, old: &Promises, new: &mut Promises) {
+        if !std::mem::replace(&mut self.primed, true) {
+            self.buffer.prime(Slot(new.start as u32));
+        }
         if old.start == new.start && !old.entries.is_empty() {
             keep_first_schedule(old, new, self.horizon);
         }
