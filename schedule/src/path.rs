@@ -1,5 +1,5 @@
 //! What a path offers one flow: headroom, load, the ceiling learnt from deliveries, what unmanaged traffic needs, and
-//! the guards that keep a decision from starving a flow or from flapping.
+//! the guards that keep a decision from starving a flow, from flapping, and from holding back for nothing.
 //!
 //! All of it is arithmetic on what was measured and heard. Prices are [`crate::price`]'s, rates over time
 //! [`crate::greedy`]'s; who measures, and when, is the host's.
@@ -7,10 +7,12 @@
 mod ceiling;
 mod cross;
 mod guard;
+mod useful;
 
 pub use ceiling::{Ceiling, Sample};
 pub use cross::CrossTraffic;
 pub use guard::{KeyHysteresis, RateHysteresis, Waiting};
+pub use useful::{Benefit, HeldBack};
 
 use crate::price::utilisation;
 use crate::units::Rate;
