@@ -1,1 +1,212 @@
-//! Cross traffic.
+//! Cross traffic: flows of ordinary TCP that no daemon captures, from threads of this process.
+//!
+//! Each flow is one connection that sends as fast as TCP lets it (or at a given rate) from its start to its end. When
+//! flows start and where they go is drawn by the scenario; here they are only carried out.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt};
+use nix::sys::time::TimeVal;
+use sluice_schedule::{Nanos, Rate};
+
+use crate::fabric::{Fabric, FabricError};
+use crate::sys;
+
+/// Where every host's sink listens.
+const SINK: u16 = 19_999;
+const WRITE: usize = 65_536;
+
+/// One flow, times from the start of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossFlow {
+    /// Index of the sending host.
+    pub from: usize,
+    /// Index of the receiving host.
+    pub to: usize,
+    /// When it begins.
+    pub start: Nanos,
+    /// When it ends.
+    pub end: Nanos,
+    /// Payload rate; `None`: elastic.
+    pub rate: Option<Rate>,
+}
+
+/// What a flow got.
+#[derive(Debug, Default)]
+pub struct CrossCount {
+    /// Payload bytes handed to the kernel.
+    pub written: AtomicU64,
+    /// Payload bytes acknowledged when it ended.
+    pub acked: AtomicU64,
+    /// Nanoseconds from its first byte to its end.
+    pub lasted: AtomicU64,
+}
+
+/// Cross traffic under way; dropping it stops it.
+#[derive(Debug)]
+pub struct Cross {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    /// One per flow, in the order given.
+    pub counts: Vec<Arc<CrossCount>>,
+}
+
+impl Cross {
+    /// Starts sinks on all hosts and the flows; `begin` is the start of the run, `tcp` the congestion control.
+    ///
+    /// # Errors
+    /// When a thread or a sink cannot be started.
+    pub fn start(fabric: &Fabric, flows: &[CrossFlow], tcp: &str, begin: Instant) -> Result<Cross, FabricError> {
+        let mut cross = Cross { stop: Arc::default(), threads: Vec::new(), counts: Vec::new() };
+        if flows.is_empty() {
+            return Ok(cross);
+        }
+        for host in &fabric.hosts {
+            let stop = Arc::clone(&cross.stop);
+            let listener = host.ns.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, SINK)))?;
+            let listener = listener.map_err(FabricError::io("listening for cross traffic"))?;
+            listener.set_nonblocking(true).map_err(FabricError::io("listening for cross traffic"))?;
+            cross.threads.push(host.ns.thread("cross-sink", move || sink(&listener, &stop))?);
+        }
+        let mut by_host: Vec<Vec<(CrossFlow, Ipv4Addr, Arc<CrossCount>)>> = vec![Vec::new(); fabric.hosts.len()];
+        for flow in flows {
+            let count = Arc::new(CrossCount::default());
+            let to = fabric.hosts.get(flow.to).ok_or_else(|| FabricError::Spec(format!("no host {}", flow.to)))?;
+            let list = by_host.get_mut(flow.from).ok_or_else(|| FabricError::Spec(format!("no host {}", flow.from)))?;
+            list.push((flow.clone(), to.address, Arc::clone(&count)));
+            cross.counts.push(count);
+        }
+        for (host, mut flows) in fabric.hosts.iter().zip(by_host) {
+            flows.sort_by_key(|(f, _, _)| f.start);
+            let (stop, tcp) = (Arc::clone(&cross.stop), tcp.to_owned());
+            let body = move || source(flows, &tcp, begin, &stop);
+            cross.threads.push(host.ns.thread("cross-source", body)?);
+        }
+        Ok(cross)
+    }
+
+    /// Stops and waits for all threads.
+    pub fn stop(mut self) -> Vec<Arc<CrossCount>> {
+        self.end();
+        std::mem::take(&mut self.counts)
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panicked generator has said so on standard error.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Cross {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Accepts and discards; every connection is drained by a thread of its own, which ends with the connection.
+fn sink(listener: &TcpListener, stop: &Arc<AtomicBool>) {
+    let mut drains = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((socket, _)) => {
+                let stop = Arc::clone(stop);
+                let drain = move || drain(socket, &stop);
+                drains.extend(std::thread::Builder::new().stack_size(256 << 10).spawn(drain));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+        drains.retain(|d| !d.is_finished());
+    }
+    for drain in drains {
+        drop(drain.join());
+    }
+}
+
+fn drain(mut socket: TcpStream, stop: &AtomicBool) {
+    let mut buffer = vec![0_u8; 4 * WRITE];
+    let ready = socket.set_nonblocking(false).and_then(|()| socket.set_read_timeout(Some(Duration::from_millis(200))));
+    while ready.is_ok() && !stop.load(Ordering::Relaxed) {
+        match socket.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            Err(_) => break,
+        }
+    }
+}
+
+/// One host's flows: a thread each while it lasts.
+fn source(flows: Vec<(CrossFlow, Ipv4Addr, Arc<CrossCount>)>, tcp: &str, begin: Instant, stop: &Arc<AtomicBool>) {
+    std::thread::scope(|scope| {
+        for (flow, to, count) in flows {
+            let at = begin + Duration::from_nanos(flow.start.0);
+            while Instant::now() < at {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::sleep((at - Instant::now()).min(Duration::from_millis(50)));
+            }
+            let body = move || {
+                if let Err(e) = send(&flow, to, tcp, begin, stop, &count) {
+                    tracing::warn!("cross traffic from host {} to {to}: {e}", flow.from);
+                }
+            };
+            if let Err(e) = std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, body) {
+                tracing::warn!("cross traffic: {e}");
+            }
+        }
+    });
+}
+
+fn send(
+    flow: &CrossFlow,
+    to: Ipv4Addr,
+    tcp: &str,
+    begin: Instant,
+    stop: &AtomicBool,
+    count: &CrossCount,
+) -> std::io::Result<()> {
+    let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(tcp))?;
+    // Bounds connecting and each write, so that the end and a stop are seen.
+    setsockopt(&fd, sockopt::SendTimeout, &TimeVal::new(0, 100_000))?;
+    connect(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(to, SINK)))?;
+    let mut socket = TcpStream::from(fd);
+    let data = vec![0x5a_u8; WRITE];
+    let end = begin + Duration::from_nanos(flow.end.0);
+    let first = Instant::now();
+    let mut written = 0_u64;
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        if let Some(rate) = flow.rate {
+            let due = first + Duration::from_nanos(sluice_schedule::Bytes(written).at(rate).0);
+            let now = Instant::now();
+            if due > now {
+                std::thread::sleep((due - now).min(Duration::from_millis(20)));
+                continue;
+            }
+        }
+        match socket.write(&data) {
+            Ok(n) => {
+                written += n as u64;
+                count.written.store(written, Ordering::Relaxed);
+            }
+            Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    count.acked.store(sys::tcp_info(&socket)?.acked, Ordering::Relaxed);
+    count.lasted.store(first.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    // What is still queued would go on after the end: reset instead of closing.
+    setsockopt(&socket, sockopt::Linger, &nix::libc::linger { l_onoff: 1, l_linger: 0 })?;
+    Ok(())
+}

@@ -14,7 +14,7 @@ mod page;
 pub mod report;
 mod stream;
 
-pub use engine::run;
+pub use engine::{now, run};
 pub use file::{Arch, JobFile, Member};
 
 use thiserror::Error;

@@ -5,11 +5,21 @@
 //! | [`fabric`] | a network out of namespaces, veth pairs and token buckets |
 //! | [`job`] | one rank of a training job: real float buffers over real sockets, checked in every iteration |
 //! | [`cross`] | cross traffic: elastic flows of ordinary TCP |
+//! | [`run`] | runs a workload under policies on a fabric and collects figures |
+//! | [`scenario`] | the scenario file: read, checked, every job drawn |
+//! | [`workload`] | who arrives, who gets which hosts, which flows a round has |
+//! | [`report`] | results as JSON, table, picture and page |
+//! | [`experiment`] | small measured experiments |
 
 #![deny(unsafe_code)]
 
 pub mod cross;
+pub mod experiment;
 pub mod fabric;
 pub mod job;
+pub mod report;
+pub mod run;
+pub mod scenario;
 #[allow(unsafe_code)]
 pub mod sys;
+pub mod workload;

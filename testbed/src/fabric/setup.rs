@@ -10,13 +10,13 @@ use super::{Fabric, FabricError, NetNs};
 
 /// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
 /// (TSO bursts by rate, not by round-trip time; room for a full window), the third keeps one connection's losses from
-/// being remembered for the next.
-const SYSCTLS: [(&str, &str); 7] = [
+/// being remembered for the next. The default congestion control cannot be set in a namespace unless it is marked as
+/// open to all; jobs and cross traffic ask for theirs by `setsockopt`.
+const SYSCTLS: [(&str, &str); 6] = [
     ("net/ipv4/tcp_tso_rtt_log", "0"),
     ("net/ipv4/tcp_wmem", "4096 65536 8388608"),
     ("net/ipv4/tcp_rmem", "4096 131072 8388608"),
     ("net/ipv4/tcp_no_metrics_save", "1"),
-    ("net/ipv4/tcp_congestion_control", "cubic"),
     ("net/ipv4/fib_multipath_hash_policy", "1"),
     ("net/ipv4/conf/all/rp_filter", "0"),
 ];
@@ -112,7 +112,7 @@ fn manage(fabric: &Fabric) -> Result<(), FabricError> {
 fn sysctls(is_host: bool) -> std::io::Result<()> {
     for (key, value) in SYSCTLS {
         match std::fs::write(format!("/proc/sys/{key}"), value) {
-            // An older kernel without the key, or without that congestion control in the namespace's allowed list.
+            // An older kernel knows not all of them.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => tracing::debug!("no sysctl {key}"),
             other => other?,
         }

@@ -63,8 +63,13 @@ pub fn built_in() -> BTreeMap<String, Model> {
         .iter()
         .map(|&(name, bytes, ms, batch)| {
             let compute = Compute::PerWorker(seconds(ms));
-            let model =
-                Model { bytes, compute, flops: None, batch: Some(batch.to_owned()), gpu: Some("GTX 1080 Ti".to_owned()) };
+            let model = Model {
+                bytes,
+                compute,
+                flops: None,
+                batch: Some(batch.to_owned()),
+                gpu: Some("GTX 1080 Ti".to_owned()),
+            };
             (name.to_owned(), model)
         })
         .collect()

@@ -76,7 +76,12 @@ pub(crate) struct Cable {
 
 impl Network {
     /// Builds the network; cables whose ends do not exist are left out (the reader has reported them).
-    pub(crate) fn build(kind: &'static str, mut hosts: Vec<Host>, mut switches: Vec<String>, cables: &[Cable]) -> Network {
+    pub(crate) fn build(
+        kind: &'static str,
+        mut hosts: Vec<Host>,
+        mut switches: Vec<String>,
+        cables: &[Cable],
+    ) -> Network {
         hosts.sort_by(|a, b| by_id(&a.name, &b.name));
         switches.sort_by(|a, b| by_id(a, b));
         let names = hosts.iter().map(|h| &h.name).chain(&switches);

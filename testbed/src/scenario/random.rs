@@ -68,7 +68,10 @@ mod tests {
     fn check_values_of_the_format() {
         assert_eq!(fnv1a64(b"arrivals"), 0xb10b_c22c_a203_cc53);
         let mut s = Stream::new(1, "arrivals");
-        assert_eq!([s.bits(), s.bits(), s.bits()], [0xa075_6a12_c9b7_b6b5, 0x10b3_c3a5_bcb0_7af2, 0xa403_210f_14b7_ba2e]);
+        assert_eq!(
+            [s.bits(), s.bits(), s.bits()],
+            [0xa075_6a12_c9b7_b6b5, 0x10b3_c3a5_bcb0_7af2, 0xa403_210f_14b7_ba2e]
+        );
         let mut s = Stream::new(1, "placement");
         assert_eq!([s.bits(), s.bits()], [0x8b7f_246a_3788_5d20, 0x111b_9420_57ca_ba2e]);
     }

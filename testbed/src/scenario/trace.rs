@@ -36,8 +36,7 @@ impl Csv {
                 return None;
             }
         };
-        let mut csv =
-            Csv { path: path.to_owned(), reader: BufReader::new(file), columns: header.len(), line: 0 };
+        let mut csv = Csv { path: path.to_owned(), reader: BufReader::new(file), columns: header.len(), line: 0 };
         let want = header.join(",");
         match csv.line_text() {
             Ok(Some(line)) if line == want || line.starts_with(&format!("{want},")) => {
@@ -107,7 +106,10 @@ fn open_regular(path: &Path, most: u64) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     if meta.len() > most {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} bytes, at most {most} are read", meta.len())));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} bytes, at most {most} are read", meta.len()),
+        ));
     }
     File::open(path)
 }

@@ -21,7 +21,7 @@ pub(crate) fn lingjun(t: &Table<'_>, d: Defaults, base: &Path) -> Option<Network
     let (mut tor_seen, mut agg_seen, mut host_seen) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let cable = |a: &str, b: &str, rate| -> Cable { d.cable(a.to_owned(), b.to_owned(), rate) };
     while let Some(row) = csv.next_row(t.log)? {
-        let [host, asw, psw, dsw] = row.fields.as_slice() else { continue };
+        let [host, asw, psw, dsw, ..] = row.fields.as_slice() else { continue };
         let name = format!("h{host}");
         let (tor, agg) = (format!("{psw}-{asw}"), psw.clone());
         if !host_seen.insert(name.clone()) {

@@ -141,7 +141,11 @@ pub(crate) fn id_of(item: &Item<'_>) -> Option<String> {
     let ok = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let good = text.len() <= 64 && text.chars().all(ok) && text.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !good {
-        item.fail(Code::Range, format!("{text:?} is no id"), "1 to 64 of a-z A-Z 0-9 . _ -, beginning with a letter or digit");
+        item.fail(
+            Code::Range,
+            format!("{text:?} is no id"),
+            "1 to 64 of a-z A-Z 0-9 . _ -, beginning with a letter or digit",
+        );
     }
     good.then(|| text.to_owned())
 }
@@ -231,12 +235,19 @@ pub(crate) fn check(network: &Network, log: &Log, offset: usize, pointer: &str) 
     }
     for (a, sa) in sets.iter().enumerate() {
         for (b, sb) in sets.iter().enumerate().skip(a + 1) {
-            let direct = || network.out(NodeIx(a)).iter().any(|&LinkIx(l)| network.links.get(l).is_some_and(|l| l.to.0 == b));
+            let direct =
+                || network.out(NodeIx(a)).iter().any(|&LinkIx(l)| network.links.get(l).is_some_and(|l| l.to.0 == b));
             if sa.keys().any(|c| sb.contains_key(c)) || direct() {
                 continue;
             }
             let (a, b) = (network.name(NodeIx(a)), network.name(NodeIx(b)));
-            log.add(Code::Net, offset, pointer, format!("hosts {a:?} and {b:?} cannot reach each other"), "a path of switches");
+            log.add(
+                Code::Net,
+                offset,
+                pointer,
+                format!("hosts {a:?} and {b:?} cannot reach each other"),
+                "a path of switches",
+            );
             return;
         }
     }

@@ -124,7 +124,8 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 fn capacity(item: &Item<'_>) -> Option<Rate> {
-    let allowed = "a number with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s";
+    let allowed =
+        "a number with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s";
     let text = item.text()?;
     let (number, unit) = split_unit(text);
     let bits: u64 = match unit {

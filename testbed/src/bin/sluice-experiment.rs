@@ -1,0 +1,104 @@
+//! Runs one small measured experiment and prints one JSON document.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use sluice_schedule::{Bytes, Rate};
+use sluice_testbed::experiment::{Bench, capacity, mix};
+use sluice_testbed::run::{Binaries, Policy};
+use sluice_testbed::sys;
+
+/// Small measured experiments on a fabric of network namespaces. Needs root.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// Directory for job files, configurations and logs; default: a new one below the temporary directory.
+    #[arg(long, global = true)]
+    dir: Option<std::path::PathBuf>,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// How much this machine carries: a ring over all hosts at several link rates.
+    Capacity {
+        /// Hosts of the star.
+        #[arg(long, default_value_t = 6)]
+        hosts: usize,
+        /// Link rates in Mbit/s.
+        #[arg(long, value_delimiter = ',', default_value = "200,500,1000,2000")]
+        mbps: Vec<u64>,
+        /// Seconds per rate.
+        #[arg(long, default_value_t = 5.0)]
+        seconds: f64,
+        /// Policy.
+        #[arg(long, default_value = "fair:cubic")]
+        policy: Policy,
+    },
+    /// Four jobs on six hosts from time 0 (the simulator's fixed-mix), under several policies.
+    Mix {
+        /// Rate of the network that is scaled down, Gbit/s.
+        #[arg(long, default_value_t = 25.0)]
+        gbps: f64,
+        /// Divides rates and bytes.
+        #[arg(long, default_value_t = 50.0)]
+        scale: f64,
+        /// Multiplies compute times.
+        #[arg(long, default_value_t = 0.25)]
+        compute_scale: f64,
+        /// Multiplies iterations.
+        #[arg(long, default_value_t = 1)]
+        longer: u64,
+        /// Bytes a switch port queues; default: 5 ms of its rate.
+        #[arg(long)]
+        queue: Option<u64>,
+        /// Largest burst of the stack, bytes.
+        #[arg(long)]
+        gso: Option<u64>,
+        /// Policies.
+        #[arg(long, value_delimiter = ',', default_value = "fair:cubic,fair:reno,fair:bbr")]
+        policy: Vec<Policy>,
+        /// Repeats.
+        #[arg(long, default_value_t = 1)]
+        repeats: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    match run(&Arguments::parse()) {
+        Ok(document) => {
+            println!("{document}");
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            eprintln!("sluice-experiment: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
+    let binaries = Binaries::find()?;
+    let dir = arguments.dir.clone();
+    let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-experiment-{}", std::process::id())));
+    std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+    let bench = Bench { binaries: &binaries, dir, stop: sys::on_interrupt() };
+    Ok(match &arguments.what {
+        What::Capacity { hosts, mbps, seconds, policy } => {
+            let rates: Vec<Rate> = mbps.iter().map(|m| Rate::mbps(*m)).collect();
+            serde_json::to_value(capacity::capacity(&bench, *hosts, &rates, *seconds, policy)?)?
+        }
+        What::Mix { gbps, scale, compute_scale, longer, queue, gso, policy, repeats } => {
+            let mut set = mix::fixed_mix(*gbps, *scale, *compute_scale);
+            set.0.jobs.iter_mut().for_each(|j| j.iterations *= longer);
+            if let Some(queue) = queue {
+                set.0.fabric.cables.iter_mut().for_each(|c| c.queue = Bytes(*queue));
+            }
+            set.0.fabric.gso_max = gso.map_or(set.0.fabric.gso_max, Bytes);
+            serde_json::to_value(mix::run_mix(&bench, &set, policy, *repeats)?)?
+        }
+    })
+}

@@ -1,0 +1,106 @@
+//! Runs a workload on a real fabric under one or several policies and collects what happened.
+//!
+//! One run: build the fabric, start `sluice-switch` and one `sluiced` per host if the policy wants them, start jobs as
+//! they arrive and find room, sample links, and wait for the last job. Everything a policy may not change is fixed in
+//! the [`plan::RunPlan`] first. The scenario format, placement and reports are not here.
+
+pub mod binaries;
+pub mod daemons;
+pub mod launch;
+pub mod measure;
+pub mod plan;
+pub mod policy;
+pub mod result;
+mod session;
+
+use thiserror::Error;
+
+pub use binaries::Binaries;
+pub use plan::{FixedQueue, JobPlan, Placement, Queue, RunPlan};
+pub use policy::Policy;
+pub use result::{JobResult, LinkResult, PolicyRun};
+pub use session::{Observer, Session, Silent, run_once};
+
+use crate::fabric::FabricError;
+
+/// Why a run failed.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The fabric.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// A program of ours was not found.
+    #[error("cannot find the program `{name}` in {looked}; build it (cargo build -p {package}) or set SLUICE_BIN_DIR")]
+    Program {
+        /// Its name.
+        name: &'static str,
+        /// Its package.
+        package: &'static str,
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// A policy's name is not known here.
+    #[error("policy {seen:?} is not known on the testbed; allowed are {allowed}")]
+    Policy {
+        /// What was found.
+        seen: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The plan contradicts itself.
+    #[error("plan: {0}")]
+    Plan(String),
+    /// A job's process failed.
+    #[error("job {job}, member {rank} on {host}: {what}")]
+    Job {
+        /// Which job.
+        job: String,
+        /// Which member.
+        rank: usize,
+        /// Where.
+        host: String,
+        /// What happened.
+        what: String,
+    },
+    /// A daemon or switch failed.
+    #[error("{name} on {host}: {what}")]
+    Daemon {
+        /// Which program.
+        name: &'static str,
+        /// Where.
+        host: String,
+        /// What happened, with the last lines it wrote.
+        what: String,
+    },
+    /// The run took longer than allowed.
+    #[error("after {seconds:.0} s {left} of {jobs} jobs had not ended (first: {first})")]
+    TooLong {
+        /// How long it ran.
+        seconds: f64,
+        /// Unfinished jobs.
+        left: usize,
+        /// All jobs.
+        jobs: usize,
+        /// Id of the first unfinished one.
+        first: String,
+    },
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A file.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl RunError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> RunError {
+        let what = what.into();
+        move |source| RunError::Io { what, source }
+    }
+}

@@ -1,0 +1,57 @@
+//! Where our own programs are.
+
+use std::path::PathBuf;
+
+use super::RunError;
+
+/// Paths of the programs that a run starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binaries {
+    /// `sluice-job`.
+    pub job: PathBuf,
+    dirs: Vec<PathBuf>,
+}
+
+impl Binaries {
+    /// Looks in `SLUICE_BIN_DIR`, beside this executable, one directory up (tests and examples run from
+    /// `target/*/deps`), and in cargo's target directory.
+    ///
+    /// # Errors
+    /// When `sluice-job` is nowhere. The daemons are looked for when they are wanted.
+    pub fn find() -> Result<Binaries, RunError> {
+        let mut dirs: Vec<PathBuf> = std::env::var_os("SLUICE_BIN_DIR").map(PathBuf::from).into_iter().collect();
+        if let Ok(own) = std::env::current_exe() {
+            dirs.extend(own.ancestors().skip(1).take(2).map(PathBuf::from));
+        }
+        if let Some(target) = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from) {
+            dirs.extend([target.join("release"), target.join("debug")]);
+        }
+        let mut found = Binaries { job: PathBuf::new(), dirs };
+        found.job = found.named("sluice-job", "sluice-testbed")?;
+        Ok(found)
+    }
+
+    /// The daemon, `sluiced`.
+    ///
+    /// # Errors
+    /// When it is nowhere.
+    pub fn daemon(&self) -> Result<PathBuf, RunError> {
+        self.named("sluiced", "sluiced")
+    }
+
+    /// The switch, `sluice-switch`.
+    ///
+    /// # Errors
+    /// When it is nowhere.
+    pub fn switch(&self) -> Result<PathBuf, RunError> {
+        self.named("sluice-switch", "sluice-switch")
+    }
+
+    fn named(&self, name: &'static str, package: &'static str) -> Result<PathBuf, RunError> {
+        let found = self.dirs.iter().map(|d| d.join(name)).find(|p| p.is_file());
+        found.ok_or_else(|| {
+            let looked: Vec<String> = self.dirs.iter().map(|d| d.display().to_string()).collect();
+            RunError::Program { name, package, looked: looked.join(", ") }
+        })
+    }
+}

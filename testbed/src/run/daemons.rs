@@ -1,0 +1,397 @@
+//! The real `sluice-switch` and one real `sluiced` per host namespace: their files, their start and their end.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use super::session::Session;
+use super::{Policy, RunError, RunPlan};
+use crate::fabric::{Cgroup, Fabric, NetNs};
+
+/// How long a daemon may take until it is ready.
+const READY: Duration = Duration::from_secs(20);
+/// How long it may take to end after SIGTERM.
+const END: Duration = Duration::from_secs(5);
+
+/// One process of ours that is not a job.
+#[derive(Debug)]
+struct Process {
+    name: &'static str,
+    host: String,
+    child: Child,
+    log: PathBuf,
+}
+
+/// One host's daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    process: Process,
+    /// Its run directory; the status socket is `sluiced.sock` in it.
+    pub run_dir: PathBuf,
+    config: PathBuf,
+}
+
+/// All daemons and the switch of a run. Dropping it kills them.
+#[derive(Debug)]
+pub struct Daemons {
+    switch: Option<Process>,
+    program: PathBuf,
+    /// One per host of the fabric.
+    pub hosts: Vec<Daemon>,
+}
+
+impl Daemons {
+    /// Writes their files, starts them and waits until each says that it is ready.
+    ///
+    /// # Errors
+    /// When a program is not found, ends, or is not ready in 20 s; with the last lines it wrote.
+    pub fn start(fabric: &Fabric, plan: &RunPlan, policy: &Policy, session: &Session<'_>) -> Result<Daemons, RunError> {
+        let Policy::Sluice { policy: rule, nic } = policy else {
+            return Err(RunError::Plan(format!("{policy} needs no daemons")));
+        };
+        let dir = &session.dir;
+        let topology = dir.join("topology.json");
+        write(&topology, &topology_json(fabric, *nic))?;
+        let program = session.binaries.daemon()?;
+        let mut daemons = Daemons { switch: None, program, hosts: Vec::new() };
+        if !nic && !fabric.switches.is_empty() {
+            let config = dir.join("sluice-switch.toml");
+            write(&config, &switch_toml(fabric, plan, &topology))?;
+            let mut command = Command::new(session.binaries.switch()?);
+            command.arg("--config").arg(&config);
+            let log = dir.join("sluice-switch.log");
+            let mut switch =
+                spawn("sluice-switch", "switches", &fabric.management, command, &fabric.cgroups.switches(), log)?;
+            let probe = || fabric.management.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false);
+            await_ready(&mut switch, probe)?;
+            daemons.switch = Some(switch);
+        }
+        for (i, host) in fabric.hosts.iter().enumerate() {
+            let run_dir = dir.join(format!("run-{}", host.name));
+            std::fs::create_dir_all(run_dir.join("progress"))
+                .map_err(RunError::io(format!("creating {}", run_dir.display())))?;
+            let config = dir.join(format!("sluiced-{}.toml", host.name));
+            write(&config, &daemon_toml(fabric, plan, i, &run_dir, &topology, rule.as_deref(), *nic))?;
+            let process = daemons.spawn_daemon(fabric, i, &config)?;
+            daemons.hosts.push(Daemon { process, run_dir, config });
+        }
+        for daemon in &mut daemons.hosts {
+            let socket = daemon.run_dir.join("sluiced.sock");
+            await_ready(&mut daemon.process, || ask_unix(&socket, "/readyz").is_some_and(|a| a.0 == 200))?;
+        }
+        Ok(daemons)
+    }
+
+    fn spawn_daemon(&self, fabric: &Fabric, host: usize, config: &Path) -> Result<Process, RunError> {
+        let mut command = Command::new(&self.program);
+        command.arg("--config").arg(config);
+        let node = &fabric.hosts[host];
+        let log = config.with_extension("log");
+        spawn("sluiced", &node.name, &node.ns, command, &fabric.cgroups.daemon(host), log)
+    }
+
+    /// Where each host's jobs publish their progress.
+    pub fn progress_dirs(&self) -> Vec<PathBuf> {
+        self.hosts.iter().map(|d| d.run_dir.join("progress")).collect()
+    }
+
+    /// Process id of a host's daemon.
+    pub fn pid(&self, host: usize) -> u32 {
+        self.hosts[host].process.child.id()
+    }
+
+    /// A document of a host's daemon, `/api/v1/snapshot` for instance; `None` when it does not answer with 200.
+    pub fn get(&self, host: usize, route: &str) -> Option<String> {
+        let (status, body) = ask_unix(&self.hosts[host].run_dir.join("sluiced.sock"), route)?;
+        (status == 200).then_some(body)
+    }
+
+    /// Sends a signal to a host's daemon.
+    pub fn signal(&self, host: usize, signal: Signal) {
+        send(&self.hosts[host].process.child, signal);
+    }
+
+    /// Kills a host's daemon at once, as `kill -9` does, and takes its status away.
+    pub fn kill(&mut self, host: usize) {
+        let child = &mut self.hosts[host].process.child;
+        // Either fails when it has ended by itself; then it is as dead as asked for.
+        drop(child.kill());
+        drop(child.wait());
+    }
+
+    /// Starts a host's daemon again after [`Daemons::kill`], and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Daemons::start`].
+    pub fn restart(&mut self, fabric: &Fabric, host: usize) -> Result<(), RunError> {
+        let config = self.hosts[host].config.clone();
+        self.hosts[host].process = self.spawn_daemon(fabric, host, &config)?;
+        let daemon = &mut self.hosts[host];
+        let socket = daemon.run_dir.join("sluiced.sock");
+        await_ready(&mut daemon.process, || ask_unix(&socket, "/readyz").is_some_and(|a| a.0 == 200))
+    }
+
+    /// Do all of them still run?
+    ///
+    /// # Errors
+    /// Names the first that ended, with the last lines it wrote.
+    pub fn check(&self) -> Result<(), RunError> {
+        let processes = self.hosts.iter().map(|d| &d.process).chain(&self.switch);
+        for process in processes {
+            if !alive(process.child.id()) {
+                return Err(process.failed("ended during the run"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what the daemons say about themselves in files beside their configuration: snapshot and metrics.
+    pub fn keep_documents(&self) {
+        for (i, daemon) in self.hosts.iter().enumerate() {
+            for (route, ending) in [("/api/v1/snapshot", "snapshot.json"), ("/metrics", "metrics.txt")] {
+                if let Some(body) = self.get(i, route) {
+                    // A document for people; the run does not depend on it.
+                    drop(std::fs::write(daemon.config.with_extension(ending), body));
+                }
+            }
+        }
+    }
+
+    /// Ends them as a service manager does: SIGTERM, some patience, then SIGKILL. Returns what was unusual.
+    pub fn stop(mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut all: Vec<Process> = self.hosts.drain(..).map(|d| d.process).chain(self.switch.take()).collect();
+        for process in &all {
+            send(&process.child, Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + END;
+        for process in &mut all {
+            loop {
+                match process.child.try_wait() {
+                    Ok(Some(status)) if status.success() => break,
+                    Ok(Some(status)) => {
+                        notes.push(process.failed(&format!("ended with {status}")).to_string());
+                        break;
+                    }
+                    Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                    _ => {
+                        notes.push(format!("{} on {} did not end within 5 s of SIGTERM", process.name, process.host));
+                        drop(process.child.kill());
+                        drop(process.child.wait());
+                        break;
+                    }
+                }
+            }
+        }
+        notes
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for process in self.hosts.iter_mut().map(|d| &mut d.process).chain(self.switch.as_mut()) {
+            drop(process.child.kill());
+            drop(process.child.wait());
+        }
+    }
+}
+
+impl Process {
+    fn failed(&self, what: &str) -> RunError {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        let last: Vec<&str> = lines.into_iter().rev().collect();
+        let what = format!("{what}; last lines of {}:\n  {}", self.log.display(), last.join("\n  "));
+        RunError::Daemon { name: self.name, host: self.host.clone(), what }
+    }
+}
+
+fn spawn(
+    name: &'static str,
+    host: &str,
+    ns: &NetNs,
+    mut command: Command,
+    cgroup: &Cgroup,
+    log: PathBuf,
+) -> Result<Process, RunError> {
+    let open = || File::options().create(true).append(true).open(&log);
+    let out = open().map_err(RunError::io(format!("opening {}", log.display())))?;
+    let err = open().map_err(RunError::io(format!("opening {}", log.display())))?;
+    command.stdin(Stdio::null()).stdout(out).stderr(err);
+    let child = ns.spawn(command, Some(cgroup.procs()?))?;
+    Ok(Process { name, host: host.into(), child, log })
+}
+
+fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool) -> Result<(), RunError> {
+    let deadline = Instant::now() + READY;
+    while !ready() {
+        if let Ok(Some(status)) = process.child.try_wait() {
+            return Err(process.failed(&format!("ended with {status} before it was ready")));
+        }
+        if Instant::now() > deadline {
+            return Err(process.failed("was not ready within 20 s"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !matches!(rest.trim_start().chars().next(), Some('Z' | 'X') | None))
+}
+
+fn send(child: &Child, signal: Signal) {
+    if let Ok(pid) = i32::try_from(child.id()) {
+        // It may have ended; then there is nobody to tell.
+        let _ = kill(Pid::from_raw(pid), signal);
+    }
+}
+
+fn request(stream: &mut (impl Read + Write), route: &str) -> Option<(u16, String)> {
+    let text = format!("GET {route} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(text.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.take(64 << 20).read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8_lossy(&answer);
+    let status = answer.split_whitespace().nth(1)?.parse().ok()?;
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    Some((status, body.to_owned()))
+}
+
+fn ask_unix(socket: &Path, route: &str) -> Option<(u16, String)> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    request(&mut stream, route)
+}
+
+fn ask_tcp(address: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    drop(stream.set_read_timeout(Some(Duration::from_secs(2))));
+    request(&mut stream, "/readyz").is_some_and(|(status, _)| status == 200)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), RunError> {
+    std::fs::write(path, text).map_err(RunError::io(format!("writing {}", path.display())))
+}
+
+/// The fabric as `topology.json`; with `nic` its switches keep no tables and have no address.
+pub fn topology_json(fabric: &Fabric, nic: bool) -> String {
+    let layout = &fabric.layout;
+    let hosts = fabric
+        .hosts
+        .iter()
+        .map(|h| json!({"id": h.name, "kind": "host", "addresses": [h.address.to_string(), h.management.to_string()]}));
+    let switches = fabric.switches.iter().map(|s| {
+        let mut node = json!({"id": s.name, "kind": "switch"});
+        if !nic {
+            node["addresses"] = json!([format!("{}:9604", fabric.management_address)]);
+        }
+        node
+    });
+    let links = layout.links.iter().enumerate().map(|(at, l)| {
+        let cable = &fabric.spec.cables[l.cable];
+        let rate = if at % 2 == 0 { cable.ab } else { cable.ba };
+        json!({"from": layout.nodes[l.from.node], "to": layout.nodes[l.to.node],
+            "capacity": format!("{}bit/s", rate.0), "latency": format!("{}ns", cable.delay.0)})
+    });
+    let document = json!({
+        "sluice_topology": 1,
+        "name": "testbed",
+        "nodes": hosts.chain(switches).collect::<Vec<_>>(),
+        "links": links.collect::<Vec<_>>(),
+    });
+    document.to_string()
+}
+
+fn switch_toml(fabric: &Fabric, plan: &RunPlan, topology: &Path) -> String {
+    let mut text = format!(
+        "version = 1\ncluster = \"testbed\"\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
+         [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
+        topology.display().to_string(),
+        plan.slot.0 / 1_000_000,
+        plan.horizon,
+        fabric.management_address
+    );
+    for switch in &fabric.switches {
+        _ = write!(text, "[[switches]]\nname = \"{}\"\nfrom_topology = true\n", switch.name);
+    }
+    text
+}
+
+#[allow(clippy::too_many_arguments)]
+fn daemon_toml(
+    fabric: &Fabric,
+    plan: &RunPlan,
+    i: usize,
+    run_dir: &Path,
+    topology: &Path,
+    rule: Option<&str>,
+    nic: bool,
+) -> String {
+    let host = &fabric.hosts[i];
+    let mut text = format!(
+        "version = 1\nmode = \"active\"\ntopology = {:?}\n\
+         [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\ninstance = {:?}\n\
+         [slot]\nlength_ms = {}\nhorizon = {}\n[clock]\nrequire_sync = false\n\
+         [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n\
+         [peer]\nlisten = [\"{}:9604\"]\nnetworks = [\"10.255.0.0/16\"]\n\
+         [http]\nlisten = [\"127.0.0.1:9605\"]\n",
+        topology.display().to_string(),
+        host.name,
+        run_dir.display().to_string(),
+        instance(i),
+        plan.slot.0 / 1_000_000,
+        plan.horizon,
+        fabric.cgroups.jobs(i).path().display().to_string(),
+        devices(fabric, i).iter().map(|(d, _)| format!("{d:?}")).collect::<Vec<_>>().join(", "),
+        rule.unwrap_or("srpt-p"),
+        host.management,
+    );
+    text.push_str(&plan.daemon_extra);
+    for (device, gbps) in devices(fabric, i) {
+        _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\n");
+    }
+    for switch in fabric.switches.iter().filter(|_| !nic) {
+        let address = fabric.management_address;
+        _ = write!(text, "[[switches]]\nname = {:?}\naddress = \"{address}:9604\"\n", switch.name);
+    }
+    text
+}
+
+/// A host's data devices and their sending rates, Gbit/s.
+fn devices(fabric: &Fabric, host: usize) -> Vec<(String, f64)> {
+    let links = fabric.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == host);
+    links
+        .map(|(at, l)| {
+            let cable = &fabric.spec.cables[l.cable];
+            let rate = if at % 2 == 0 { cable.ab } else { cable.ba };
+            (l.from.device.clone(), rate.0 as f64 / 1e9)
+        })
+        .collect()
+}
+
+/// The suffix of one daemon's congestion control and pins: this process and the host, at most 8 letters and digits.
+pub fn instance(host: usize) -> String {
+    let base36 = |mut n: u32| {
+        let mut text = Vec::new();
+        loop {
+            text.push(char::from_digit(n % 36, 36).unwrap_or('0'));
+            n /= 36;
+            if n == 0 {
+                break;
+            }
+        }
+        text.into_iter().rev().collect::<String>()
+    };
+    format!("t{}{:0>2}", base36(std::process::id()), base36(host as u32))
+}

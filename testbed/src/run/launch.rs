@@ -1,0 +1,193 @@
+//! Starts the processes of one job in their namespaces and cgroups, and turns what they print into messages.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::Sender;
+
+use sluice_schedule::Nanos;
+
+use super::{JobPlan, Placement, RunError};
+use crate::fabric::Fabric;
+use crate::job::report::Line;
+use crate::job::{JobFile, Member};
+
+/// What a member's process said or did.
+#[derive(Debug)]
+pub enum Said {
+    /// A line.
+    Line(Line),
+    /// It ended its output; with the last lines of its error output.
+    Ended(String),
+}
+
+/// A message about one member of one job.
+#[derive(Debug)]
+pub struct FromMember {
+    /// Index of the job.
+    pub job: usize,
+    /// Index of the member.
+    pub rank: usize,
+    /// What.
+    pub said: Said,
+}
+
+/// How job sockets are treated.
+#[derive(Clone, Debug, Default)]
+pub struct Sockets {
+    /// Congestion control that jobs ask for; none: captured by a daemon, or the system's.
+    pub tcp: Option<String>,
+    /// Per host, where progress pages go; empty: no pages.
+    pub progress: Vec<PathBuf>,
+    /// How often members report acknowledged bytes, ms; 0: never.
+    pub sample_ms: u64,
+}
+
+/// The processes of one job. Dropping it ends them.
+#[derive(Debug)]
+pub struct RunningJob {
+    /// Where each member runs, workers first.
+    pub hosts: Vec<usize>,
+    members: Vec<(Child, Option<ChildStdin>)>,
+}
+
+/// Where the members of jobs listen: one port per member and job.
+const FIRST_PORT: usize = 20_000;
+const PORTS: usize = 40_000;
+
+impl RunningJob {
+    /// Starts all members. They connect to each other and then wait for [`RunningJob::start`].
+    ///
+    /// `serial` keeps ports of jobs apart; job files go to `dir`.
+    ///
+    /// # Errors
+    /// When a job file cannot be written or a process cannot be started.
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch(
+        fabric: &Fabric,
+        program: &Path,
+        dir: &Path,
+        (serial, plan): (usize, &JobPlan),
+        place: &Placement,
+        sockets: &Sockets,
+        to: &Sender<FromMember>,
+    ) -> Result<RunningJob, RunError> {
+        let hosts: Vec<usize> = place.workers.iter().chain(&place.servers).copied().collect();
+        if hosts.iter().any(|h| *h >= fabric.hosts.len()) || place.workers.len() != plan.workers {
+            return Err(RunError::Plan(format!("job {}: its placement does not fit the fabric or the job", plan.id)));
+        }
+        let members: Vec<Member> = hosts
+            .iter()
+            .enumerate()
+            .map(|(rank, &h)| Member {
+                host: fabric.hosts[h].name.clone(),
+                address: fabric.hosts[h].address,
+                port: (FIRST_PORT + (serial * 37 + rank) % PORTS) as u16,
+            })
+            .collect();
+        let mut job = RunningJob { hosts: hosts.clone(), members: Vec::new() };
+        for (rank, &h) in hosts.iter().enumerate() {
+            let file = JobFile {
+                job: plan.id.clone(),
+                arch: plan.arch,
+                rank,
+                members: members.clone(),
+                workers: plan.workers,
+                fanout: plan.fanout,
+                bytes: plan.bytes.0,
+                iterations: plan.iterations,
+                compute_ns: plan.compute.iter().map(|c| c.0).collect(),
+                overlap: plan.overlap,
+                tcp: sockets.tcp.clone(),
+                write_bytes: 65_536,
+                progress_dir: sockets.progress.get(h).cloned(),
+                sample_ms: sockets.sample_ms,
+                wait_for_start: true,
+            };
+            let path = dir.join(format!("job-{}-{rank}.json", plan.id));
+            let text = serde_json::to_vec(&file).map_err(|e| RunError::Plan(e.to_string()))?;
+            std::fs::write(&path, text).map_err(RunError::io(format!("writing {}", path.display())))?;
+            let mut command = Command::new(program);
+            command.arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = fabric.hosts[h].ns.spawn(command, Some(fabric.cgroups.jobs(h).procs()?))?;
+            listen(&mut child, serial, rank, to.clone())?;
+            let stdin = child.stdin.take();
+            job.members.push((child, stdin));
+        }
+        Ok(job)
+    }
+
+    /// Tells all members when the first compute phase begins, CLOCK_MONOTONIC.
+    pub fn start(&mut self, at: Nanos) {
+        for (_, stdin) in &mut self.members {
+            if let Some(mut stdin) = stdin.take() {
+                // A member that has died is reported by its end of output.
+                drop(writeln!(stdin, "start {}", at.0));
+            }
+        }
+    }
+
+    /// Process ids of the members.
+    pub fn pids(&self) -> Vec<u32> {
+        self.members.iter().map(|(c, _)| c.id()).collect()
+    }
+
+    /// Waits for the members, which have said that they are done. Returns the first failed rank and its status.
+    pub fn reap(mut self) -> Option<(usize, String)> {
+        let mut failed = None;
+        for (rank, (child, _)) in self.members.iter_mut().enumerate() {
+            let status = child.wait();
+            let bad = match &status {
+                Ok(status) if status.success() => None,
+                Ok(status) => Some(status.to_string()),
+                Err(e) => Some(e.to_string()),
+            };
+            failed = failed.or(bad.map(|b| (rank, b)));
+        }
+        self.members.clear();
+        failed
+    }
+}
+
+impl Drop for RunningJob {
+    fn drop(&mut self) {
+        for (child, _) in &mut self.members {
+            // Either may fail when it has ended by itself.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// Longest line of a member that is read; longer ones end its output.
+const LONGEST: u64 = 1 << 20;
+
+fn listen(child: &mut Child, job: usize, rank: usize, to: Sender<FromMember>) -> Result<(), RunError> {
+    let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else { return Ok(()) };
+    let body = move || {
+        let mut reader = BufReader::new(out);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let n = std::io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line);
+            if !matches!(n, Ok(n) if n > 0) {
+                break;
+            }
+            if let Ok(said) = serde_json::from_slice::<Line>(&line)
+                && to.send(FromMember { job, rank, said: Said::Line(said) }).is_err()
+            {
+                return;
+            }
+        }
+        let mut last = String::new();
+        // What it says at its end is short; a chatty member is cut.
+        drop(std::io::Read::read_to_string(&mut std::io::Read::take(err, 16_384), &mut last));
+        drop(to.send(FromMember { job, rank, said: Said::Ended(last) }));
+    };
+    std::thread::Builder::new()
+        .name("job-output".into())
+        .stack_size(256 << 10)
+        .spawn(body)
+        .map(drop)
+        .map_err(RunError::io("starting a thread"))
+}

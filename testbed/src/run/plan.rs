@@ -1,0 +1,120 @@
+//! What is run, fixed before any policy: fabric, jobs, cross traffic, and the queue that places jobs.
+
+use sluice_schedule::{Bytes, Nanos};
+
+use crate::cross::CrossFlow;
+use crate::fabric::FabricSpec;
+use crate::job::Arch;
+
+/// One job without a place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobPlan {
+    /// Its id, unique.
+    pub id: String,
+    /// The model's name, for reports; may be empty.
+    pub model: String,
+    /// Its pattern.
+    pub arch: Arch,
+    /// Workers, 1 or more.
+    pub workers: usize,
+    /// Parameter servers, `ps` only.
+    pub servers: usize,
+    /// Children of a tree's node.
+    pub fanout: usize,
+    /// Gradient bytes of an iteration, already scaled.
+    pub bytes: Bytes,
+    /// Iterations, 1 or more.
+    pub iterations: u64,
+    /// Compute time of each iteration; the last one repeats.
+    pub compute: Vec<Nanos>,
+    /// Part of the compute phase that may overlap the round, 0 to 1.
+    pub overlap: f64,
+    /// When it arrives, from the start of the run.
+    pub arrival: Nanos,
+}
+
+/// Where a job's members run, as indices of the fabric's hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// One host per worker.
+    pub workers: Vec<usize>,
+    /// One host per server.
+    pub servers: Vec<usize>,
+}
+
+/// Decides when and where jobs start. The runner tells it what happens; it keeps the GPUs.
+pub trait Queue: Send {
+    /// The job with this index arrived.
+    fn arrived(&mut self, job: usize);
+    /// It ended; its GPUs are free.
+    fn ended(&mut self, job: usize);
+    /// The next job that may start now, and where. Asked until it says `None`.
+    fn next(&mut self) -> Option<(usize, Placement)>;
+}
+
+/// A queue for jobs whose places are given: each starts when it arrives.
+#[derive(Clone, Debug, Default)]
+pub struct FixedQueue {
+    places: Vec<Placement>,
+    waiting: Vec<usize>,
+}
+
+impl FixedQueue {
+    /// One place per job, in the plan's order.
+    pub fn new(places: Vec<Placement>) -> FixedQueue {
+        FixedQueue { places, waiting: Vec::new() }
+    }
+}
+
+impl Queue for FixedQueue {
+    fn arrived(&mut self, job: usize) {
+        self.waiting.insert(0, job);
+    }
+    fn ended(&mut self, _job: usize) {}
+    fn next(&mut self) -> Option<(usize, Placement)> {
+        let job = self.waiting.pop()?;
+        self.places.get(job).map(|p| (job, p.clone()))
+    }
+}
+
+/// Everything a policy may not change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// Name for files and messages.
+    pub name: String,
+    /// The network.
+    pub fabric: FabricSpec,
+    /// The jobs, by arrival.
+    pub jobs: Vec<JobPlan>,
+    /// Cross traffic.
+    pub cross: Vec<CrossFlow>,
+    /// Congestion control of cross traffic, and of job flows under `fair` without a name.
+    pub tcp: String,
+    /// Slot length.
+    pub slot: Nanos,
+    /// Slots a schedule looks ahead.
+    pub horizon: u32,
+    /// Iterations at the start of a job that round times leave out.
+    pub warmup: u64,
+    /// Unfinished jobs at this time make the run fail.
+    pub limit: Nanos,
+    /// Extra keys for every `sluiced.toml`, TOML text.
+    pub daemon_extra: String,
+}
+
+impl Default for RunPlan {
+    fn default() -> RunPlan {
+        RunPlan {
+            name: "run".into(),
+            fabric: FabricSpec::default(),
+            jobs: Vec::new(),
+            cross: Vec::new(),
+            tcp: "cubic".into(),
+            slot: Nanos::from_millis(60),
+            horizon: 10,
+            warmup: 1,
+            limit: Nanos::from_millis(900_000),
+            daemon_extra: String::new(),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Jobs: what a scenario says about one, checked against models, hosts and its own architecture.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sluice_schedule::Nanos;
+
+use super::exact::Ratio;
+use super::model::{Compute, MOST_BYTES, Model, read_compute};
+use super::network::read::id_of;
+use super::network::{Network, NodeIx};
+use super::problem::{Code, nearest};
+use super::table::{GIGA, Item, Table};
+
+/// How the members of a job talk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Arch {
+    /// Ring all-reduce.
+    Ring,
+    /// Parameter server.
+    Ps,
+    /// Reduce up a tree, broadcast down.
+    Tree,
+    /// The flows listed.
+    Flows,
+    /// Nothing: compute only.
+    None,
+}
+
+impl Arch {
+    /// The format's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Arch::Ring => "ring",
+            Arch::Ps => "ps",
+            Arch::Tree => "tree",
+            Arch::Flows => "flows",
+            Arch::None => "none",
+        }
+    }
+}
+
+pub(crate) const ARCHS: [(&str, Arch); 5] =
+    [("ring", Arch::Ring), ("ps", Arch::Ps), ("tree", Arch::Tree), ("flows", Arch::Flows), ("none", Arch::None)];
+
+/// What the job's library can do with data that is still arriving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dependency {
+    /// Pass on what has arrived.
+    #[default]
+    Pipelined,
+    /// Wait for all of it.
+    StartAfter,
+}
+
+pub(crate) const DEPENDENCIES: [(&str, Dependency); 2] =
+    [("pipelined", Dependency::Pipelined), ("start-after", Dependency::StartAfter)];
+
+/// A flow of a `flows` job; predecessors by index in the job's list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenFlow {
+    /// Its id.
+    pub id: String,
+    /// Sender.
+    pub src: NodeIx,
+    /// Receiver.
+    pub dst: NodeIx,
+    /// Bytes per round.
+    pub bytes: u64,
+    /// May pass on what these have delivered.
+    pub pipelined: Vec<usize>,
+    /// Starts when these have ended.
+    pub after: Vec<usize>,
+    /// Ideal end after the round's ideal end, for staged jobs.
+    pub ideal_offset: Nanos,
+}
+
+/// Hosts that a job names itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pinned {
+    /// Host of each worker, by rank.
+    pub workers: Vec<NodeIx>,
+    /// Host of each server.
+    pub servers: Vec<NodeIx>,
+}
+
+/// One training job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Unique id.
+    pub id: String,
+    /// The model's name, where one was named.
+    pub model: Option<String>,
+    /// How its members talk.
+    pub arch: Arch,
+    /// Gradient bytes per iteration.
+    pub bytes: u64,
+    /// Compute time of one iteration, `compute_scale` included.
+    pub compute: Nanos,
+    /// Workers; 0 only for `flows`.
+    pub workers: u32,
+    /// Parameter servers.
+    pub servers: u32,
+    /// Iterations.
+    pub iterations: u32,
+    /// When it enters the queue, from the scenario's time 0.
+    pub arrival: Nanos,
+    /// For weighted metrics and orders.
+    pub weight: f64,
+    /// Children of a tree node.
+    pub fanout: u32,
+    /// Share of the compute phase that may be left when the round begins.
+    pub overlap: f64,
+    /// Whole messages of this size are passed on; 0: bytes.
+    pub granule: u64,
+    /// Relative deviation of compute times.
+    pub jitter: f64,
+    /// Hosts the job names itself.
+    pub pinned: Option<Pinned>,
+    /// What its library can do.
+    pub dependency: Dependency,
+    /// Flows of a `flows` job.
+    pub flows: Vec<GivenFlow>,
+    /// Floating-point operations per iteration.
+    pub flops: Option<f64>,
+    /// Samples per worker and iteration, as text.
+    pub batch: Option<String>,
+}
+
+/// `[defaults]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Defaults {
+    /// Factor on every compute time; must be printed with every result.
+    pub compute_scale: Ratio,
+    /// As the job key.
+    pub overlap: f64,
+    /// As the job key.
+    pub jitter: f64,
+    /// As the job key.
+    pub dependency: Dependency,
+    /// As the job key.
+    pub granule: u64,
+}
+
+impl Default for Defaults {
+    fn default() -> Defaults {
+        Defaults { compute_scale: Ratio::ONE, overlap: 0.0, jitter: 0.0, dependency: Dependency::Pipelined, granule: 0 }
+    }
+}
+
+/// Reads `[defaults]`.
+pub(crate) fn defaults(t: Table<'_>) -> Defaults {
+    let d = Defaults {
+        compute_scale: t.ratio("compute_scale", Ratio::ZERO, Ratio::whole(1000)).unwrap_or(Ratio::ONE),
+        overlap: t.chance("overlap").unwrap_or(0.0),
+        jitter: t.float("compute_jitter", Ratio::ZERO, Ratio::ONE).unwrap_or(0.0),
+        dependency: t.choice("dependency", &DEPENDENCIES).unwrap_or_default(),
+        granule: t.int("granule_bytes", 0..=MOST_BYTES).unwrap_or(0),
+    };
+    t.finish();
+    d
+}
+
+/// Everything a job refers to.
+pub(crate) struct Scene<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) models: &'a BTreeMap<String, Model>,
+    pub(crate) defaults: &'a Defaults,
+}
+
+/// The model of this name, or an error at `item`.
+pub(crate) fn model_of<'m>(item: &Item<'_>, models: &'m BTreeMap<String, Model>) -> Option<(String, &'m Model)> {
+    let name = item.text()?;
+    let model = models.get(name);
+    if model.is_none() {
+        let near = nearest(name, models.keys().map(String::as_str)).map(|n| format!("; did you mean {n}?"));
+        let known = models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        item.fail(Code::Ref, format!("no model {name:?}{}", near.unwrap_or_default()), &known);
+    }
+    model.map(|m| (name.to_owned(), m))
+}
+
+/// Compute time of one iteration, scaled; `None` when it is out of all bounds.
+pub(crate) fn compute_time(compute: Compute, workers: u32, scale: Ratio) -> Option<Nanos> {
+    compute.seconds(workers)?.times(scale)?.to_u64(GIGA).map(Nanos)
+}
+
+/// Most flows of one round.
+const MOST_FLOWS: u64 = 10_000;
+
+/// What is wrong with these counts for this architecture, if anything: code, what, allowed.
+pub(crate) fn misfit(arch: Arch, workers: u32, servers: u32) -> Option<(Code, String, &'static str)> {
+    match arch {
+        Arch::Ps if servers == 0 => Some((Code::Arch, "ps without servers".into(), "servers from 1 to workers × 4")),
+        Arch::Ps if u64::from(servers) > u64::from(workers) * 4 => {
+            Some((Code::Range, format!("{servers} servers for {workers} workers"), "servers from 1 to workers × 4"))
+        }
+        Arch::Ps if u64::from(servers) * u64::from(workers) * 2 > MOST_FLOWS => {
+            let flows = u64::from(servers) * u64::from(workers) * 2;
+            Some((Code::Limit, format!("{flows} flows in a round"), "at most 10000"))
+        }
+        Arch::Ring | Arch::Tree | Arch::None | Arch::Flows if servers > 0 => {
+            Some((Code::Arch, format!("{} with servers", arch.as_str()), "servers only with arch = \"ps\""))
+        }
+        _ => None,
+    }
+}
+
+/// Reads one entry of `jobs`.
+pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
+    let t = item.table()?;
+    let d = scene.defaults;
+    let id = t.require("id").and_then(|i| id_of(&i));
+    let model = t.get("model").and_then(|i| model_of(&i, scene.models));
+    let bytes = t.int("bytes", 1..=MOST_BYTES).or(model.as_ref().map(|(_, m)| m.bytes));
+    let compute = read_compute(&t).or(model.as_ref().map(|(_, m)| m.compute));
+    t.require("arch");
+    let arch = t.choice("arch", &ARCHS);
+    let pinned = t.table("placement").map(|p| read_pinned(&p, scene.network).inspect(|_| p.finish()));
+    let given = (t.int32("workers", 1..=1024), t.int32("servers", 0..=4096));
+    let iterations = t.require("iterations").and_then(|i| i.int(&(1..=10_000_000)));
+    let arrival = t.seconds("arrival_s").unwrap_or_default();
+    let tiny = Ratio::new(1, 1_000_000_000).unwrap_or(Ratio::ONE);
+    let weight = t.float("weight", tiny, Ratio::whole(GIGA)).unwrap_or(1.0);
+    let fanout = t.int32("fanout", 1..=1024).unwrap_or(2);
+    let overlap = t.chance("overlap").unwrap_or(d.overlap);
+    let granule = t.int("granule_bytes", 0..=MOST_BYTES).unwrap_or(d.granule);
+    let jitter = t.float("compute_jitter", Ratio::ZERO, Ratio::ONE).unwrap_or(d.jitter);
+    let dependency = t.choice("dependency", &DEPENDENCIES).unwrap_or(d.dependency);
+    let flops = t.float("flops", Ratio::ZERO, Ratio::new(10u128.pow(30), 1).unwrap_or(Ratio::ONE));
+    let flows = t.list("flows");
+    let missing = |key: &str, what: &str| t.fail(Code::Missing, format!("{key} is missing"), what);
+    let arch = arch?;
+    let needs_bytes = !matches!(arch, Arch::Flows | Arch::None);
+    if needs_bytes && bytes.is_none() && !t.has("model") && !t.has("bytes") {
+        missing("model", "model, or bytes and compute_s");
+    }
+    if compute.is_none() && !t.has("model") && !t.has("compute_s") && !t.has("full_batch_s") {
+        missing("compute_s", "model, or bytes and compute_s");
+    }
+    if flows.is_some() != (arch == Arch::Flows) {
+        t.fail(Code::Arch, "flows and arch do not agree", "flows exactly where arch = \"flows\"");
+    }
+    let pinned = match pinned {
+        Some(None) => return None,
+        Some(Some(p)) => Some(p),
+        None => None,
+    };
+    let (workers, servers) = counts(&t, arch, given, pinned.as_ref())?;
+    if let Some((code, what, allowed)) = misfit(arch, workers, servers) {
+        t.fail(code, what, allowed);
+    }
+    let flows = flows.map(|list| read_flows(&t, &list, scene.network)).unwrap_or_default();
+    let compute = compute.and_then(|c| {
+        let time = compute_time(c, workers, d.compute_scale);
+        if time.is_none() {
+            t.fail(Code::Range, "the compute time is out of range", "");
+        }
+        time
+    });
+    let (batch, named) = (model.as_ref().and_then(|(_, m)| m.batch.clone()), model.as_ref());
+    let job = Job {
+        id: id?,
+        model: named.map(|(n, _)| n.clone()),
+        arch,
+        bytes: if needs_bytes { bytes? } else { bytes.unwrap_or(0) },
+        compute: compute?,
+        workers,
+        servers,
+        iterations: u32::try_from(iterations?).ok()?,
+        arrival,
+        weight,
+        fanout,
+        overlap,
+        granule,
+        jitter,
+        pinned,
+        dependency,
+        flows,
+        flops: flops.or(named.and_then(|(_, m)| m.flops)),
+        batch,
+    };
+    t.finish();
+    Some(job)
+}
+
+/// Workers and servers, from the placement where there is one.
+fn counts(t: &Table<'_>, arch: Arch, given: (Option<u32>, Option<u32>), pinned: Option<&Pinned>) -> Option<(u32, u32)> {
+    if let Some(p) = pinned {
+        let count = |list: &[NodeIx]| u32::try_from(list.len()).unwrap_or(u32::MAX);
+        let (w, s) = (count(&p.workers), count(&p.servers));
+        if given.0.is_some_and(|g| g != w) || given.1.is_some_and(|g| g != s) {
+            t.fail(Code::Key, format!("the placement names {w} workers and {s} servers"), "counts that agree with it");
+        }
+        if w == 0 && arch != Arch::Flows {
+            t.fail(Code::Range, "the placement names no worker", "1 to 1024 workers");
+        }
+        return Some((w, s));
+    }
+    if arch == Arch::Flows {
+        if given.0.is_some() {
+            t.fail(Code::Arch, "a flows job has no workers", "no workers, or placement.workers");
+        }
+        return Some((0, given.1.unwrap_or(0)));
+    }
+    if given.0.is_none() && !t.has("workers") {
+        t.fail(Code::Missing, "workers is missing", "1 to 1024, or a placement");
+    }
+    Some((given.0?, given.1.unwrap_or(0)))
+}
+
+fn read_pinned(t: &Table<'_>, network: &Network) -> Option<Pinned> {
+    let hosts = |key| -> Vec<NodeIx> {
+        t.list(key).unwrap_or_default().iter().filter_map(|i| super::settings::host(i, network)).collect()
+    };
+    let before = t.log.count();
+    let pinned = Pinned { workers: hosts("workers"), servers: hosts("servers") };
+    if pinned.workers.len() > 1024 || pinned.servers.len() > 4096 {
+        t.fail(Code::Range, "too many members", "at most 1024 workers and 4096 servers");
+    }
+    (t.log.count() == before).then_some(pinned)
+}
+
+fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<GivenFlow> {
+    if list.is_empty() {
+        job.fail(Code::Arch, "no flows", "at least one flow");
+    }
+    if list.len() as u64 > MOST_FLOWS {
+        job.fail(Code::Limit, format!("{} flows in a round", list.len()), "at most 10000");
+        return Vec::new();
+    }
+    let before = job.log.count();
+    let mut flows = Vec::new();
+    let mut index: HashMap<String, usize> = HashMap::new();
+    let mut edges: Vec<[Vec<Item<'_>>; 2]> = Vec::new();
+    for item in list {
+        let Some(t) = item.table() else { continue };
+        let id = t.require("id").and_then(|i| id_of(&i));
+        let end = |key| t.require(key).and_then(|i| super::settings::host(&i, network));
+        let (src, dst) = (end("src"), end("dst"));
+        let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MOST_BYTES)));
+        let ideal_offset = t.seconds("ideal_offset_s").unwrap_or_default();
+        let preds = [t.list("pipelined").unwrap_or_default(), t.list("after").unwrap_or_default()];
+        t.finish();
+        let (Some(id), Some(src), Some(dst), Some(bytes)) = (id, src, dst, bytes) else { continue };
+        if src == dst {
+            item.fail(Code::Arch, format!("flow {id:?} goes from a host to itself"), "src different from dst");
+        }
+        if index.insert(id.clone(), flows.len()).is_some() {
+            item.fail(Code::Dup, format!("flow {id:?} stands twice"), "each id once");
+        }
+        flows.push(GivenFlow { id, src, dst, bytes, pipelined: Vec::new(), after: Vec::new(), ideal_offset });
+        edges.push(preds);
+    }
+    for (flow, [pipelined, after]) in flows.iter_mut().zip(edges) {
+        let resolve = |items: Vec<Item<'_>>| -> Vec<usize> {
+            let found = |i: &Item<'_>| {
+                let found = index.get(i.text()?).copied();
+                if found.is_none() {
+                    i.fail(Code::Ref, format!("no flow {}", i.node.value.shown()), "an id of this job's flows");
+                }
+                found
+            };
+            items.iter().filter_map(found).collect()
+        };
+        flow.pipelined = resolve(pipelined);
+        flow.after = resolve(after);
+    }
+    if job.log.count() == before && has_cycle(&flows) {
+        job.fail(Code::Cycle, "the dependencies of the flows run in a circle", "after and pipelined without a circle");
+    }
+    flows
+}
+
+fn has_cycle(flows: &[GivenFlow]) -> bool {
+    let mut open: Vec<usize> = flows.iter().map(|f| f.pipelined.len() + f.after.len()).collect();
+    let mut next: Vec<Vec<usize>> = vec![Vec::new(); flows.len()];
+    for (i, flow) in flows.iter().enumerate() {
+        for &p in flow.pipelined.iter().chain(&flow.after) {
+            if let Some(list) = next.get_mut(p) {
+                list.push(i);
+            }
+        }
+    }
+    let mut ready: Vec<usize> = open.iter().enumerate().filter(|(_, n)| **n == 0).map(|(i, _)| i).collect();
+    let mut done = 0;
+    while let Some(i) = ready.pop() {
+        done += 1;
+        for &s in next.get(i).map_or(&[][..], Vec::as_slice) {
+            if let Some(n) = open.get_mut(s) {
+                *n -= 1;
+                if *n == 0 {
+                    ready.push(s);
+                }
+            }
+        }
+    }
+    done < flows.len()
+}

@@ -1,0 +1,95 @@
+//! A scenario as one machine can carry it: every rate and every byte count divided by `testbed.scale`; times stay.
+
+use sluice_schedule::{Bytes, Rate};
+
+use super::exact::Ratio;
+use super::network::NodeIx;
+use super::problem::{Code, Problem, ScenarioError};
+use super::{Policy, Scenario};
+
+/// Most hosts and switches of a testbed.
+const MOST_NODES: usize = 64;
+
+impl Scenario {
+    /// This scenario for the testbed: scaled, and checked against what one machine carries.
+    ///
+    /// # Errors
+    /// `E_TESTBED`: too many nodes, too much rate, or a policy that exists only in the simulator.
+    pub fn for_testbed(&self, policies: &[Policy]) -> Result<Scenario, ScenarioError> {
+        let mut problems = Vec::new();
+        let mut refuse = |pointer: &str, what: String, allowed: &str| {
+            problems.push(Problem {
+                code: Code::Testbed,
+                file: self.name.clone(),
+                line: None,
+                pointer: pointer.to_owned(),
+                what,
+                allowed: allowed.to_owned(),
+            });
+        };
+        if self.network.nodes() > MOST_NODES {
+            refuse("/network", format!("{} hosts and switches", self.network.nodes()), "at most 64 in all");
+        }
+        for policy in policies.iter().filter(|p| p.name != "fair" && p.name != "sluice") {
+            refuse(
+                "/scheduler",
+                format!("{policy} exists only in the simulator"),
+                "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:…",
+            );
+        }
+        let mut scaled = self.clone();
+        let scale = self.testbed.scale;
+        let rate = |r: Rate| Rate(divide(r.0, scale));
+        for link in &mut scaled.network.links {
+            link.rate = rate(link.rate);
+        }
+        for job in &mut scaled.jobs {
+            if job.bytes > 0 {
+                job.bytes = divide(job.bytes, scale);
+            }
+            if job.granule > 0 {
+                job.granule = divide(job.granule, scale);
+            }
+            job.flows.iter_mut().for_each(|f| f.bytes = divide(f.bytes, scale));
+        }
+        for flow in &mut scaled.cross_flows {
+            flow.rate = flow.rate.map(rate);
+        }
+        if let Some(cross) = &mut scaled.cross_traffic {
+            cross.rate = cross.rate.map(rate);
+        }
+        let hosts = scaled.network.hosts.len();
+        let total = (0..hosts).map(|i| scaled.network.nic(NodeIx(i))).fold(Rate::ZERO, Rate::plus);
+        if total > self.testbed.max_rate {
+            let seen = format!("the hosts' rates add up to {:.1} Gbit/s after scaling", total.0 as f64 / 1e9);
+            refuse("/testbed/scale", seen, "a larger scale, or a larger testbed.max_gbps");
+        }
+        if problems.is_empty() { Ok(scaled) } else { Err(ScenarioError(problems)) }
+    }
+
+    /// What the testbed does not do with this scenario, in sentences for the report.
+    pub fn testbed_notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.placement.freeze {
+            notes.push(
+                "placement.freeze is for the simulator: the testbed places a job when its GPUs are free".to_owned(),
+            );
+        }
+        if self.dropped_jobs > 0 {
+            notes.push(format!("{} jobs of the trace were larger than max_gpus and left out", self.dropped_jobs));
+        }
+        if self.testbed.scale != Ratio::ONE {
+            notes.push(format!("rates and bytes are divided by {}; times are not", self.testbed.scale));
+        }
+        if self.defaults.compute_scale != Ratio::ONE {
+            notes.push(format!("compute times are multiplied by {}", self.defaults.compute_scale));
+        }
+        notes
+    }
+}
+
+/// `value / scale`, rounded half to even, at least 1.
+fn divide(value: u64, scale: Ratio) -> u64 {
+    let exact = Ratio::ONE.over(scale).and_then(|inverse| inverse.to_u64(Bytes(value).0));
+    exact.unwrap_or(value).max(1)
+}

@@ -1,0 +1,311 @@
+//! Which schedulers a scenario asks for, and their options (`simulation.md` sections 2.9 and 7).
+
+use std::fmt;
+use std::str::FromStr;
+
+use sluice_schedule::Nanos;
+
+use super::exact::Ratio;
+use super::problem::{Code, nearest};
+use super::table::{Item, Table};
+
+/// The schedulers a scenario may name.
+pub const NAMES: [&str; 13] = [
+    "fair",
+    "static",
+    "sluice",
+    "mcs",
+    "ccml",
+    "cassini",
+    "mltcp",
+    "sincronia",
+    "varys",
+    "aalo",
+    "echelonflow",
+    "crux",
+    "bound",
+];
+
+/// A scheduler as it was asked for: `fair`, `fair:cubic`, `sluice`, `sluice:primal-dual` …
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Policy {
+    /// One of [`NAMES`].
+    pub name: String,
+    /// What stands after the colon: TCP's congestion control for `fair`, a policy of the brain for `sluice`.
+    pub variant: Option<String>,
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Policy, String> {
+        let (name, variant) = match text.split_once(':') {
+            Some((name, variant)) => (name, Some(variant)),
+            None => (text, None),
+        };
+        if !NAMES.contains(&name) {
+            let hint = nearest(name, NAMES).map(|n| format!("; did you mean {n}?")).unwrap_or_default();
+            return Err(format!("no scheduler {name:?}{hint}"));
+        }
+        let variants: &[&str] = match name {
+            "fair" => &["cubic", "reno", "bbr"],
+            "sluice" => &["srpt-p", "primal-dual", "fair"],
+            _ => &[],
+        };
+        if let Some(v) = variant
+            && !variants.contains(&v)
+        {
+            let allowed = if variants.is_empty() { "none".to_owned() } else { variants.join(", ") };
+            return Err(format!("{name} has no variant {v:?} (it has: {allowed})"));
+        }
+        Ok(Policy { name: name.to_owned(), variant: variant.map(str::to_owned) })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.variant.as_ref().map_or(Ok(()), |v| write!(f, ":{v}"))
+    }
+}
+
+impl Policy {
+    /// True for `sluice` and its variants.
+    pub fn is_sluice(&self) -> bool {
+        self.name == "sluice"
+    }
+    /// The name as part of a file name: a colon becomes `-`.
+    pub fn file_part(&self) -> String {
+        self.to_string().replace(':', "-")
+    }
+}
+
+/// A TCP congestion control of the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tcp {
+    /// The default of Linux.
+    #[default]
+    Cubic,
+    /// NewReno.
+    Reno,
+    /// Bottleneck bandwidth and round-trip time.
+    Bbr,
+    /// With ECN marks; only in the simulator's loss model.
+    Dctcp,
+}
+
+impl Tcp {
+    /// The kernel's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Tcp::Cubic => "cubic",
+            Tcp::Reno => "reno",
+            Tcp::Bbr => "bbr",
+            Tcp::Dctcp => "dctcp",
+        }
+    }
+}
+
+/// Who keeps load tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// Every switch has one.
+    #[default]
+    Switch,
+    /// Each host keeps those of its own links: no help from switches.
+    Nic,
+}
+
+/// Options of `sluice`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SluiceOptions {
+    /// Re-run at events inside a slot; false is the paper's rhythm.
+    pub events: bool,
+    /// Who keeps load tables.
+    pub tables: Tables,
+    /// Virtual time a decision costs in the simulator.
+    pub charge_decision: Nanos,
+    /// Share of each link left free, 0 to 0.5.
+    pub reserve: f64,
+}
+
+/// Options of `fair`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FairOptions {
+    /// Factor on link capacity for managed flows.
+    pub efficiency: f64,
+    /// Congestion control of the loss model; `None`: no cap by loss.
+    pub tcp: Option<Tcp>,
+    /// Queueing delay of the loss model.
+    pub queue: Nanos,
+}
+
+/// Options of every scheduler, defaults where the file says nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// `[scheduler.fair]`
+    pub fair: FairOptions,
+    /// `[scheduler.static]`: order of job ids.
+    pub static_order: Vec<String>,
+    /// `[scheduler.static]`: try all orders.
+    pub static_search: bool,
+    /// `[scheduler.sluice]`
+    pub sluice: SluiceOptions,
+    /// `[scheduler.mcs]` stages per server instead of per job.
+    pub mcs_per_server: bool,
+    /// `[scheduler.mcs]` a ring's stages are chunks instead of a chain of whole flows.
+    pub mcs_ring_chunks: bool,
+    /// `[scheduler.mcs]` order by the linear program.
+    pub mcs_lp: bool,
+    /// `[scheduler.mcs]` new rates apply that much later.
+    pub mcs_delay: Nanos,
+    /// `[scheduler.ccml]` unequal weights instead of shifts.
+    pub ccml_unfair: bool,
+    /// `[scheduler.ccml]` ratio of weights.
+    pub ccml_ratio: f64,
+    /// `[scheduler.mltcp]` slope, intercept, exponent.
+    pub mltcp: [f64; 3],
+    /// `[scheduler.aalo]` weights instead of strict priority between queues.
+    pub aalo_weighted: bool,
+    /// `[scheduler.crux]` chooses paths.
+    pub crux_paths: bool,
+    /// `[scheduler.crux]` corrects priorities by two-job simulations.
+    pub crux_correction: bool,
+    /// `[scheduler.crux]` priority levels.
+    pub crux_levels: u32,
+    /// `[scheduler.crux]` topological orders tried.
+    pub crux_orders: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            fair: FairOptions { efficiency: 1.0, tcp: None, queue: Nanos(200_000) },
+            static_order: Vec::new(),
+            static_search: false,
+            sluice: SluiceOptions { events: true, tables: Tables::Switch, charge_decision: Nanos::ZERO, reserve: 0.05 },
+            mcs_per_server: false,
+            mcs_ring_chunks: false,
+            mcs_lp: false,
+            mcs_delay: Nanos::ZERO,
+            ccml_unfair: false,
+            ccml_ratio: 2.0,
+            mltcp: [1.75, 0.25, 1.0],
+            aalo_weighted: false,
+            crux_paths: true,
+            crux_correction: false,
+            crux_levels: 8,
+            crux_orders: 10,
+        }
+    }
+}
+
+/// What `[scheduler]` says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedulers {
+    /// The runs to make, in order: the sweep, or the one name.
+    pub policies: Vec<Policy>,
+    /// Options of every scheduler.
+    pub options: Options,
+}
+
+impl Default for Schedulers {
+    fn default() -> Schedulers {
+        Schedulers { policies: vec![Policy { name: "sluice".into(), variant: None }], options: Options::default() }
+    }
+}
+
+/// Reads `[scheduler]`.
+pub(crate) fn read(t: Table<'_>) -> Schedulers {
+    let policy = |item: &Item<'_>| match item.text()?.parse::<Policy>() {
+        Ok(p) => Some(p),
+        Err(e) => {
+            item.fail(Code::Ref, e, &NAMES.join(", "));
+            None
+        }
+    };
+    let name = t.get("name").and_then(|i| policy(&i));
+    let sweep: Vec<Policy> = t.list("sweep").unwrap_or_default().iter().filter_map(policy).collect();
+    if !t.has("name") && !t.has("sweep") {
+        t.fail(Code::Missing, "name is missing", "name or sweep");
+    }
+    let mut options = Options::default();
+    for part in NAMES {
+        if let Some(table) = t.table(part) {
+            read_options(part, table, &mut options);
+        }
+    }
+    t.finish();
+    let policies = if sweep.is_empty() { name.into_iter().collect() } else { sweep };
+    Schedulers { policies, options }
+}
+
+fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
+    let (zero, one) = (Ratio::ZERO, Ratio::ONE);
+    let hundredth = Ratio::new(1, 100).unwrap_or(one);
+    match part {
+        "fair" => {
+            o.fair.efficiency = t.float("efficiency", hundredth, one).unwrap_or(1.0);
+            let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr), ("dctcp", Tcp::Dctcp)];
+            o.fair.tcp = t.choice("tcp", &tcps);
+            o.fair.queue = t.micros("queue_us").unwrap_or(o.fair.queue);
+        }
+        "static" => {
+            let order = t.list("order").unwrap_or_default();
+            o.static_order = order.iter().filter_map(|i| i.text().map(str::to_owned)).collect();
+            o.static_search = t.flag("search").unwrap_or(false);
+        }
+        "sluice" => {
+            let half = Ratio::new(1, 2).unwrap_or(one);
+            o.sluice.events = t.flag("events").unwrap_or(true);
+            o.sluice.tables =
+                t.choice("tables", &[("switch", Tables::Switch), ("nic", Tables::Nic)]).unwrap_or_default();
+            o.sluice.charge_decision = t.micros("charge_decision_us").unwrap_or_default();
+            o.sluice.reserve = t.float("reserve", zero, half).unwrap_or(o.sluice.reserve);
+        }
+        "mcs" => {
+            o.mcs_per_server = t.choice("scope", &[("job", false), ("server", true)]).unwrap_or(false);
+            o.mcs_ring_chunks = t.choice("ring", &[("chain", false), ("chunk", true)]).unwrap_or(false);
+            o.mcs_lp = t.choice("order", &[("primal-dual", false), ("lp", true)]).unwrap_or(false);
+            o.mcs_delay = Nanos::from_millis(t.int("delay_ms", 0..=60_000).unwrap_or(0));
+        }
+        "ccml" => {
+            o.ccml_unfair = t.choice("variant", &[("interleave", false), ("unfair", true)]).unwrap_or(false);
+            o.ccml_ratio = t.float("ratio", one, Ratio::whole(100)).unwrap_or(2.0);
+        }
+        "mltcp" => {
+            let [slope, intercept, gamma] = o.mltcp;
+            o.mltcp = [
+                t.float("slope", zero, Ratio::whole(100)).unwrap_or(slope),
+                t.float("intercept", hundredth, Ratio::whole(100)).unwrap_or(intercept),
+                t.float("gamma", zero, Ratio::whole(10)).unwrap_or(gamma),
+            ];
+        }
+        "aalo" => {
+            o.aalo_weighted = t.choice("sharing", &[("strict", false), ("weighted", true)]).unwrap_or(false);
+        }
+        "crux" => {
+            o.crux_paths = t.flag("paths").unwrap_or(true);
+            o.crux_correction = t.flag("correction").unwrap_or(false);
+            o.crux_levels = t.int32("levels", 1..=64).unwrap_or(8);
+            o.crux_orders = t.int32("orders", 1..=1000).unwrap_or(10);
+        }
+        _ => {}
+    }
+    t.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_and_without_variant() {
+        for text in ["fair", "fair:bbr", "sluice", "sluice:primal-dual", "mcs"] {
+            assert_eq!(text.parse::<Policy>().map(|p| p.to_string()), Ok(text.to_owned()));
+        }
+        assert!("sluise".parse::<Policy>().is_err_and(|e| e.contains("did you mean sluice?")));
+        assert!("fair:vegas".parse::<Policy>().is_err());
+        assert!("mcs:x".parse::<Policy>().is_err());
+    }
+}

@@ -1,0 +1,365 @@
+//! The small tables of a scenario: time, placement, defaults, cross traffic, control, faults, output, testbed.
+
+use sluice_schedule::{Nanos, Rate};
+
+use super::exact::Ratio;
+use super::network::{Network, NodeIx};
+use super::problem::Code;
+use super::scheduler::Tcp;
+use super::table::{GIGA, Item, Table};
+
+/// When the simulator's scheduler may speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeMode {
+    /// At every event.
+    #[default]
+    Event,
+    /// At slot edges.
+    Slot,
+    /// At slot edges, and everything else rounded up to slots too.
+    PaperSlot,
+}
+
+/// `[time]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Time {
+    /// When the simulator's scheduler may speak.
+    pub mode: TimeMode,
+    /// Slot length, 1–1000 ms.
+    pub slot: Nanos,
+    /// Slots planned ahead, 4–32.
+    pub horizon: u32,
+    /// Hard stop.
+    pub end: Option<Nanos>,
+    /// Guard of the simulator.
+    pub max_events: u64,
+}
+
+impl Default for Time {
+    fn default() -> Time {
+        Time { mode: TimeMode::Event, slot: Nanos::from_millis(60), horizon: 10, end: None, max_events: 10 * GIGA }
+    }
+}
+
+/// Reads `[time]`.
+pub(crate) fn time(t: Table<'_>) -> Time {
+    let d = Time::default();
+    let modes = [("event", TimeMode::Event), ("slot", TimeMode::Slot), ("paper-slot", TimeMode::PaperSlot)];
+    let slot = t.get("slot_ms").and_then(|i| i.ratio(Ratio::ONE, Ratio::whole(1000), "1 to 1000 ms"));
+    let time = Time {
+        mode: t.choice("mode", &modes).unwrap_or_default(),
+        slot: slot.and_then(|r| r.to_u64(1_000_000)).map_or(d.slot, Nanos),
+        horizon: t.int32("horizon", 4..=32).unwrap_or(d.horizon),
+        end: t.seconds("end_s"),
+        max_events: t.int("max_events", 1..=u64::MAX >> 1).unwrap_or(d.max_events),
+    };
+    t.finish();
+    time
+}
+
+/// How hosts are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlacePolicy {
+    /// As few racks as possible.
+    #[default]
+    Packed,
+    /// The host with the most free GPUs each time.
+    Spread,
+    /// By lot.
+    Random,
+    /// Every job names its hosts.
+    Explicit,
+}
+
+/// `[placement]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// How hosts are chosen.
+    pub policy: PlacePolicy,
+    /// A parameter server occupies a GPU.
+    pub server_gpu: bool,
+    /// No two members of a job on one host.
+    pub one_per_host: bool,
+    /// A later job may start when the head of the queue does not fit.
+    pub backfill: bool,
+    /// Ranks are shuffled instead of sorted by host.
+    pub shuffled_ranks: bool,
+    /// Hosts are assigned as if every job ended at its isolated run time (simulator).
+    pub freeze: bool,
+    /// Placements proposed to `cassini`.
+    pub candidates: u32,
+}
+
+impl Placement {
+    /// The format's defaults.
+    pub fn standard() -> Placement {
+        Placement { server_gpu: true, candidates: 1, ..Placement::default() }
+    }
+}
+
+/// Reads `[placement]`.
+pub(crate) fn placement(t: Table<'_>) -> Placement {
+    use PlacePolicy::{Explicit, Packed, Random, Spread};
+    let words = [("packed", Packed), ("spread", Spread), ("random", Random), ("explicit", Explicit)];
+    let placement = Placement {
+        policy: t.choice("policy", &words).unwrap_or_default(),
+        server_gpu: t.int("server_gpus", 0..=1).unwrap_or(1) == 1,
+        one_per_host: t.flag("one_per_host").unwrap_or(false),
+        backfill: t.flag("backfill").unwrap_or(false),
+        shuffled_ranks: t.choice("ring_order", &[("host", false), ("random", true)]).unwrap_or(false),
+        freeze: t.flag("freeze").unwrap_or(false),
+        candidates: t.int32("candidates", 1..=10).unwrap_or(1),
+    };
+    t.finish();
+    placement
+}
+
+/// An unmanaged flow with given ends and times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossFlow {
+    /// Sender.
+    pub src: NodeIx,
+    /// Receiver.
+    pub dst: NodeIx,
+    /// Start, from the scenario's time 0.
+    pub start: Nanos,
+    /// End.
+    pub end: Nanos,
+    /// Its rate; `None`: as much as it gets.
+    pub rate: Option<Rate>,
+}
+
+/// The host that `key` names.
+pub(crate) fn host(item: &Item<'_>, network: &Network) -> Option<NodeIx> {
+    let name = item.text()?;
+    let node = network.find(name).filter(|&n| network.is_host(n));
+    if node.is_none() {
+        item.fail(Code::Ref, format!("no host {name:?}"), "an id of a host");
+    }
+    node
+}
+
+/// Reads `cross_flows`.
+pub(crate) fn cross_flows(items: &[Item<'_>], network: &Network) -> Vec<CrossFlow> {
+    let mut flows = Vec::new();
+    for item in items {
+        let Some(t) = item.table() else { continue };
+        let end = |key| t.require(key).and_then(|i| host(&i, network));
+        let (src, dst) = (end("src"), end("dst"));
+        let when = |key| t.require(key).and_then(|i| i.seconds());
+        let (start, stop) = (when("start_s"), when("end_s"));
+        let rate = t.gbps("gbps");
+        t.finish();
+        let (Some(src), Some(dst), Some(start), Some(end)) = (src, dst, start, stop) else { continue };
+        if src == dst {
+            item.fail(Code::Arch, "src and dst are one host", "two hosts");
+        } else if end <= start {
+            item.fail(Code::Range, "end_s is not after start_s", "start_s < end_s");
+        } else {
+            flows.push(CrossFlow { src, dst, start, end, rate });
+        }
+    }
+    flows
+}
+
+/// Cross traffic by lot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossTraffic {
+    /// Every host starts a flow this often.
+    pub every: Nanos,
+    /// Shortest life of a flow.
+    pub min: Nanos,
+    /// Longest life.
+    pub max: Nanos,
+    /// Rate of each; `None`: as much as it gets.
+    pub rate: Option<Rate>,
+    /// Nothing before this.
+    pub start: Nanos,
+}
+
+/// Reads `cross_traffic`.
+pub(crate) fn cross_traffic(t: Table<'_>) -> Option<CrossTraffic> {
+    let or = |v: Option<Nanos>, ms| v.unwrap_or(Nanos::from_millis(ms));
+    let cross = CrossTraffic {
+        every: or(t.seconds("every_s"), 2000),
+        min: or(t.seconds("min_s"), 200),
+        max: or(t.seconds("max_s"), 2000),
+        rate: t.gbps("gbps"),
+        start: t.seconds("start_s").unwrap_or_default(),
+    };
+    if cross.every < Nanos::from_millis(1) {
+        t.fail(Code::Range, "every_s is too short", "at least 0.001 s");
+    }
+    if cross.min > cross.max || cross.max == Nanos::ZERO {
+        t.fail(Code::Range, "min_s is longer than max_s, or both are 0", "0 ≤ min_s ≤ max_s, max_s > 0");
+    }
+    t.finish();
+    Some(cross)
+}
+
+/// Messages of the scheduler under test, in the simulator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// One way.
+    pub delay: Nanos,
+    /// Added uniformly.
+    pub jitter: Nanos,
+    /// Probability that a message is lost.
+    pub loss: f64,
+}
+
+impl Default for Control {
+    fn default() -> Control {
+        Control { delay: Nanos(500_000), jitter: Nanos::ZERO, loss: 0.0 }
+    }
+}
+
+/// Reads `control`.
+pub(crate) fn control(t: Table<'_>) -> Control {
+    let d = Control::default();
+    let control = Control {
+        delay: t.micros("delay_us").unwrap_or(d.delay),
+        jitter: t.micros("jitter_us").unwrap_or(d.jitter),
+        loss: t.chance("loss").unwrap_or(0.0),
+    };
+    t.finish();
+    control
+}
+
+/// What breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The host disappears.
+    HostDeath,
+    /// Its daemon is killed.
+    DaemonKill,
+    /// The switch's table starts empty.
+    SwitchRestart,
+    /// Control messages of the target are lost.
+    Partition,
+    /// The target's clock is off by some slots.
+    ClockSkew,
+}
+
+/// A planned fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// When, from the scenario's time 0.
+    pub at: Nanos,
+    /// What.
+    pub kind: FaultKind,
+    /// Where.
+    pub target: NodeIx,
+    /// For how long, where it ends.
+    pub lasts: Option<Nanos>,
+    /// Slots of clock skew.
+    pub slots: f64,
+}
+
+/// Reads `faults`.
+pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
+    use FaultKind::{ClockSkew, DaemonKill, HostDeath, Partition, SwitchRestart};
+    let words = [
+        ("host-death", HostDeath),
+        ("daemon-kill", DaemonKill),
+        ("switch-restart", SwitchRestart),
+        ("partition", Partition),
+        ("clock-skew", ClockSkew),
+    ];
+    let mut faults = Vec::new();
+    for item in items {
+        let Some(t) = item.table() else { continue };
+        let at = t.require("at_s").and_then(|i| i.seconds());
+        t.require("kind");
+        let kind = t.choice("kind", &words);
+        let target = t.require("target").and_then(|i| {
+            let name = i.text()?;
+            let node = network.find(name);
+            if node.is_none() {
+                i.fail(Code::Ref, format!("no node {name:?}"), "an id of a host or switch");
+            }
+            node
+        });
+        let lasts = t.seconds("for_s");
+        let slots = t.float("slots", Ratio::ZERO, Ratio::whole(1_000_000)).unwrap_or(0.0);
+        t.finish();
+        if let (Some(at), Some(kind), Some(target)) = (at, kind, target) {
+            faults.push(Fault { at, kind, target, lasts, slots });
+        }
+    }
+    faults
+}
+
+/// `[output]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Where results are written.
+    pub dir: String,
+    /// Also as CSV.
+    pub csv: bool,
+    /// Also an event log.
+    pub timeline: bool,
+}
+
+/// Reads `[output]`.
+pub(crate) fn output(t: Table<'_>) -> Output {
+    let output = Output {
+        dir: t.text("dir").unwrap_or(".").to_owned(),
+        csv: t.flag("csv").unwrap_or(false),
+        timeline: t.flag("timeline").unwrap_or(false),
+    };
+    t.finish();
+    output
+}
+
+/// `[testbed]`: only the runner on real network namespaces looks at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Testbed {
+    /// Every rate and byte count is divided by it.
+    pub scale: Ratio,
+    /// Congestion control of unmanaged flows, and of job flows under `fair`.
+    pub tcp: Tcp,
+    /// MTU of data links.
+    pub mtu: u32,
+    /// First iterations of each job that metrics leave out.
+    pub warmup_iterations: u32,
+    /// Sum of host rates, after scaling, that one machine is asked to carry.
+    pub max_rate: Rate,
+    /// Buffer of each switch port and NIC.
+    pub queue_bytes: u64,
+    /// The daemon's floor rate, where not its default.
+    pub floor: Option<Rate>,
+}
+
+impl Default for Testbed {
+    fn default() -> Testbed {
+        Testbed {
+            scale: Ratio::ONE,
+            tcp: Tcp::Cubic,
+            mtu: 1500,
+            warmup_iterations: 1,
+            max_rate: Rate(20 * GIGA),
+            queue_bytes: 250_000,
+            floor: None,
+        }
+    }
+}
+
+/// Reads `[testbed]`.
+pub(crate) fn testbed(t: Table<'_>) -> Testbed {
+    let d = Testbed::default();
+    let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr)];
+    let small = Ratio::new(1, 1000).unwrap_or(Ratio::ONE);
+    let floor = t.ratio("floor_mbps", small, Ratio::whole(1000));
+    let testbed = Testbed {
+        scale: t.ratio("scale", small, Ratio::whole(1_000_000)).unwrap_or(d.scale),
+        tcp: t.choice("tcp", &tcps).unwrap_or_default(),
+        mtu: t.int32("mtu", 576..=9000).unwrap_or(d.mtu),
+        warmup_iterations: t.int32("warmup_iterations", 0..=1_000_000).unwrap_or(d.warmup_iterations),
+        max_rate: t.gbps("max_gbps").unwrap_or(d.max_rate),
+        queue_bytes: t.int("queue_bytes", 3_000..=1 << 30).unwrap_or(d.queue_bytes),
+        floor: floor.and_then(|r| r.to_u64(1_000_000)).map(Rate),
+    };
+    t.finish();
+    testbed
+}
