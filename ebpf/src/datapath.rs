@@ -5,6 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use sluice_schedule::{Bytes, Nanos, Rate};
 
+use crate::abi::Counters;
+
 /// One row of the kernel's order and statistics tables; `generation` tells its present owner from earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Row {
@@ -106,4 +108,18 @@ pub trait Datapath: Send {
     fn order(&mut self, row: Row, rate: Rate, expires: Nanos);
     /// Gives the socket back to the congestion control it had, at its next ACK or send.
     fn release(&mut self, row: Row);
+    /// Captures plain live sockets of the managed cgroups in the caller's network namespace (after a restart, after an
+    /// expiry, after the loss guard's pause) and returns how many. Walks all TCP sockets, about 1 ms: call it at start
+    /// and every few seconds, not in every slot.
+    fn adopt(&mut self) -> usize {
+        0
+    }
+    /// Changes the rate of new flows, the floor and the ceiling that the kernel program enforces by itself.
+    fn limits(&mut self, default_rate: Rate, floor: Rate, ceiling: Rate) {
+        let _ = (default_rate, floor, ceiling);
+    }
+    /// What the kernel programs counted since the maps were made.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
 }

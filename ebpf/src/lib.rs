@@ -1,7 +1,29 @@
 //! The kernel side of Sluice: BPF programs in C (`bpf/`), their one ABI header, the loader, and the datapath that the
 //! daemon drives. No policy lives here: the daemon says a rate, the kernel program holds it, guards it, and lets go of
 //! the socket by itself when the order has expired.
+//!
+//! [`Kernel::open`] tries the tiers of [`Options::tiers`] and returns a [`Datapath`]; [`cleanup::cleanup`] undoes
+//! everything. A planned stop is the daemon's: it writes long expiries through [`Datapath::order`] and drops the
+//! datapath; the pins stay, and the next [`Kernel::open`] takes the flows over.
 
+pub mod abi;
+pub mod cleanup;
+pub mod clock;
 pub mod datapath;
+mod fallback;
+mod kernel;
+mod loader;
+mod mapping;
+mod observe;
+pub mod options;
+pub mod path;
+mod pins;
+pub mod sysctl;
+mod table;
 
+pub use abi::Counters;
 pub use datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
+pub use fallback::Opened;
+pub use kernel::Kernel;
+pub use observe::Observe;
+pub use options::{Error, Options};

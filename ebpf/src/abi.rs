@@ -1,0 +1,320 @@
+//! The rows of `bpf/sluice_abi.h` as Rust structs, byte for byte. A test compiles the header and compares.
+
+/// Number in the pin path.
+pub const ABI: u32 = 1;
+
+/// Give the socket back.
+pub const CTL_RELEASE: u32 = 1;
+/// A socket owns the row.
+pub const STAT_LIVE: u32 = 1;
+/// The loss guard caps it.
+pub const STAT_LOSS_GUARD: u32 = 2;
+/// Only listed peers are captured.
+pub const CFG_PEERS: u32 = 1;
+/// Only listed ports are captured.
+pub const CFG_ONLY_PORTS: u32 = 2;
+/// Pace by a ceiling.
+pub const CFG_SETSOCKOPT: u32 = 4;
+/// Sockets with this port are never captured.
+pub const PORT_EXCLUDED: u32 = 1;
+/// Sockets with this port are captured although [`CFG_ONLY_PORTS`] is set.
+pub const PORT_ONLY: u32 = 2;
+
+/// An order. Rates are bytes/s, times CLOCK_MONOTONIC nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ctl {
+    /// Bytes/s.
+    pub rate: u64,
+    /// Void after this instant.
+    pub expiry: u64,
+    /// Whose order it is; 0 while it is written.
+    pub generation: u32,
+    /// `CTL_*`.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: [u64; 5],
+}
+
+/// What hooks measured of one flow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stat {
+    /// Odd while a hook writes.
+    pub seq: u32,
+    /// The present owner.
+    pub generation: u32,
+    /// Socket cookie.
+    pub cookie: u64,
+    /// Bytes acknowledged.
+    pub acked: u64,
+    /// Bytes written and not acknowledged.
+    pub queued: u64,
+    /// Bytes/s.
+    pub delivery_rate: u64,
+    /// Bytes/s.
+    pub pacing_rate: u64,
+    /// Time of the last update.
+    pub last_ns: u64,
+    /// Microseconds.
+    pub srtt_us: u32,
+    /// Microseconds.
+    pub rtt_min_us: u32,
+    /// Segments.
+    pub retransmitted: u32,
+    /// Segments.
+    pub lost: u32,
+    /// Segments.
+    pub delivered: u32,
+    /// Segments.
+    pub cwnd: u32,
+    /// Network order, IPv4 mapped.
+    pub local: [u8; 16],
+    /// Network order, IPv4 mapped.
+    pub remote: [u8; 16],
+    /// Host order.
+    pub local_port: u16,
+    /// Host order.
+    pub remote_port: u16,
+    /// Owner.
+    pub uid: u32,
+    /// `STAT_*`.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One record of the ring buffer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Event {
+    /// 1 opened, 2 closed, 3 started, 4 expired, 5 loss guard, 6 released, 7 table full.
+    pub kind: u32,
+    /// The row.
+    pub index: u32,
+    /// Its owner.
+    pub generation: u32,
+    /// Owner of the socket.
+    pub uid: u32,
+    /// Socket cookie.
+    pub cookie: u64,
+    /// When.
+    pub time: u64,
+    /// Network order, IPv4 mapped.
+    pub local: [u8; 16],
+    /// Network order, IPv4 mapped.
+    pub remote: [u8; 16],
+    /// Host order.
+    pub local_port: u16,
+    /// Host order.
+    pub remote_port: u16,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What the daemon tells all programs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cfg {
+    /// Bytes/s.
+    pub default_rate: u64,
+    /// Bytes/s.
+    pub floor: u64,
+    /// Bytes/s.
+    pub ceiling: u64,
+    /// Nanoseconds a new flow follows the default rate.
+    pub order_lifetime: u64,
+    /// Nanoseconds from now beyond which an expiry is garbage.
+    pub max_expiry: u64,
+    /// New sockets are captured until then.
+    pub capture_until: u64,
+    /// Silence before a start is reported, nanoseconds.
+    pub idle_ns: u64,
+    /// Least loss window, nanoseconds.
+    pub loss_window: u64,
+    /// Second trip within this gives back, nanoseconds.
+    pub loss_retrip: u64,
+    /// Plain for this long after it, nanoseconds.
+    pub loss_ban: u64,
+    /// Losses per 1000 delivered segments.
+    pub loss_permille: u32,
+    /// `CFG_*`.
+    pub flags: u32,
+    /// Digest of the programs.
+    pub digest: u64,
+    /// Name that sockets are switched to.
+    pub cc_name: [u8; 16],
+    /// Name they get back; empty: their own.
+    pub release_to: [u8; 16],
+    /// Second choice.
+    pub system_default: [u8; 16],
+    /// The queue of free rows is filled.
+    pub ready: u32,
+    /// [`ABI`].
+    pub abi: u32,
+    /// Zero.
+    pub reserved: [u64; 3],
+}
+
+/// Counters that only rise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events that found no room in the ring buffer.
+    pub events_lost: u64,
+    /// Sockets that found no free row.
+    pub table_full: u64,
+    /// Sockets another program took away.
+    pub foreign: u64,
+    /// Sockets no congestion control would take back.
+    pub refused: u64,
+    /// Trips of the loss guard.
+    pub loss_trips: u64,
+    /// Windows frozen because the queue grew.
+    pub squeezes: u64,
+    /// Sockets captured.
+    pub captured: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// One line of an iterator's answer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// Network order, IPv4 mapped.
+    pub local: [u8; 16],
+    /// Network order, IPv4 mapped.
+    pub remote: [u8; 16],
+    /// Host order.
+    pub local_port: u16,
+    /// Host order.
+    pub remote_port: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Socket cookie.
+    pub cookie: u64,
+    /// 0 or a negative errno.
+    pub result: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A name as the kernel keeps it; `None` if it has more than 15 bytes or a zero byte.
+pub fn name16(name: &str) -> Option<[u8; 16]> {
+    let mut out = [0; 16];
+    if name.len() > 15 || name.bytes().any(|b| b == 0) {
+        return None;
+    }
+    out.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+    Some(out)
+}
+
+/// The text of such a name.
+pub fn text16(name: &[u8; 16]) -> String {
+    name.iter().take_while(|&&b| b != 0).map(|&b| char::from(b)).collect()
+}
+
+/// Splits a byte stream into records of `T`; an incomplete tail is dropped.
+pub fn records<T: Copy + Default + Record>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(size_of::<T>()).map(read_record).collect()
+}
+
+/// Reads one record; bytes beyond it are ignored, missing ones read as zero.
+pub fn read_record<T: Copy + Default + Record>(bytes: &[u8]) -> T {
+    let mut value = T::default();
+    let size = size_of::<T>().min(bytes.len());
+    // SAFETY: `Record` promises that every bit pattern is a valid T without padding; at most size_of::<T>() bytes are copied.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), std::ptr::from_mut(&mut value).cast::<u8>(), size) };
+    value
+}
+
+/// A struct of integers without padding.
+///
+/// # Safety
+/// Every bit pattern must be a value.
+pub unsafe trait Record {}
+// SAFETY: integers and arrays of integers only, laid out without padding (the layout test checks the sizes).
+unsafe impl Record for Event {}
+// SAFETY: as above.
+unsafe impl Record for Seen {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    /// Asks the C compiler for the header's layouts.
+    fn header(expressions: &[&str]) -> Option<Vec<usize>> {
+        let dir = tempfile::tempdir().ok()?;
+        let source = dir.path().join("layout.c");
+        let rows: String = expressions.iter().map(|e| format!("printf(\"%zu\\n\", (size_t)({e}));")).collect();
+        let text = format!(
+            "#include <stdio.h>\n#include <stddef.h>\n#include <linux/types.h>\n#include \"sluice_abi.h\"\n\
+             int main(void) {{ {rows} return 0; }}"
+        );
+        std::fs::write(&source, text).ok()?;
+        let binary = dir.path().join("layout");
+        let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/bpf");
+        let built = std::process::Command::new("cc").arg(include).arg(&source).arg("-o").arg(&binary).status().ok()?;
+        assert!(built.success(), "the ABI header does not compile as user-space C");
+        let output = std::process::Command::new(&binary).output().ok()?;
+        String::from_utf8(output.stdout).ok()?.lines().map(|l| l.parse().ok()).collect()
+    }
+
+    #[test]
+    fn the_structs_are_the_headers() {
+        let c = [
+            "sizeof(struct sluice_ctl)",
+            "offsetof(struct sluice_ctl, flags)",
+            "sizeof(struct sluice_stat)",
+            "offsetof(struct sluice_stat, local)",
+            "offsetof(struct sluice_stat, flags)",
+            "sizeof(struct sluice_event)",
+            "offsetof(struct sluice_event, local_port)",
+            "sizeof(struct sluice_cfg)",
+            "offsetof(struct sluice_cfg, digest)",
+            "offsetof(struct sluice_cfg, ready)",
+            "sizeof(struct sluice_counters)",
+            "offsetof(struct sluice_counters, captured)",
+            "sizeof(struct sluice_seen)",
+            "offsetof(struct sluice_seen, result)",
+            "SLUICE_ABI",
+        ];
+        let rust = [
+            size_of::<Ctl>(),
+            offset_of!(Ctl, flags),
+            size_of::<Stat>(),
+            offset_of!(Stat, local),
+            offset_of!(Stat, flags),
+            size_of::<Event>(),
+            offset_of!(Event, local_port),
+            size_of::<Cfg>(),
+            offset_of!(Cfg, digest),
+            offset_of!(Cfg, ready),
+            size_of::<Counters>(),
+            offset_of!(Counters, captured),
+            size_of::<Seen>(),
+            offset_of!(Seen, result),
+            ABI as usize,
+        ];
+        assert_eq!((size_of::<Ctl>(), size_of::<Stat>()), (64, 128));
+        match header(&c) {
+            Some(found) => assert_eq!(found, rust),
+            None => eprintln!("skipped: no C compiler"),
+        }
+    }
+
+    #[test]
+    fn records_from_any_bytes() {
+        assert!(records::<Seen>(&[1; 20]).is_empty());
+        assert_eq!(records::<Seen>(&[0xff; 160])[1].result, -1);
+        assert_eq!(read_record::<Event>(&[7]).kind & 0xff, 7);
+    }
+
+    #[test]
+    fn names_have_room_for_their_end() {
+        assert_eq!(text16(&name16("sluice1").unwrap()), "sluice1");
+        assert!(name16("0123456789abcdef").is_none());
+    }
+}

@@ -1,0 +1,250 @@
+//! What the daemon asks of the kernel side, and the errors that opening it may end with.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use sluice_schedule::{Nanos, Rate};
+
+use crate::abi;
+use crate::datapath::Tier;
+
+/// Most rows a table may have.
+pub const MAX_FLOWS: u32 = 65_536;
+
+/// How to open the datapath.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Suffix of the congestion control's name and of the pin directory: at most 8 of a-z and 0-9, so that several
+    /// daemons can share a kernel.
+    pub instance: String,
+    /// Where bpffs is mounted.
+    pub pin_root: PathBuf,
+    /// cgroup v2 directories whose sockets are managed.
+    pub cgroups: Vec<PathBuf>,
+    /// Rows of the tables, 1 to [`MAX_FLOWS`].
+    pub max_flows: u32,
+    /// What a new flow follows until its first order, for one `order_lifetime` at most.
+    pub default_rate: Rate,
+    /// No flow is ever paced below this.
+    pub floor: Rate,
+    /// No flow is ever paced above this.
+    pub ceiling: Rate,
+    /// How long an order lives (3 slots).
+    pub order_lifetime: Nanos,
+    /// The longest an order may be made to live: the grace of a planned restart, with room.
+    pub longest_order: Nanos,
+    /// New sockets are captured until this long after the last call of `events` or `order`.
+    pub capture_lease: Nanos,
+    /// Congestion control that released sockets get; `None`: each its own earlier one.
+    pub release_to: Option<String>,
+    /// Sockets with one of these ports, at either end, are never captured.
+    pub excluded_ports: Vec<u16>,
+    /// If not empty, only sockets with one of these ports are captured.
+    pub only_ports: Vec<u16>,
+    /// If not empty, only sockets whose peer lies in one of these networks (address, prefix length) are captured.
+    pub peers: Vec<(IpAddr, u8)>,
+    /// Lost over delivered above which the loss guard trips.
+    pub loss_guard: f64,
+    /// Silence after which a send is reported as `Started`.
+    pub idle: Nanos,
+    /// The tiers to try, in this order.
+    pub tiers: Vec<Tier>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            instance: String::new(),
+            pin_root: PathBuf::from("/sys/fs/bpf"),
+            cgroups: Vec::new(),
+            max_flows: 4096,
+            default_rate: Rate::mbps(100),
+            floor: Rate::mbps(10),
+            ceiling: Rate::mbps(100_000),
+            order_lifetime: Nanos::from_millis(180),
+            longest_order: Nanos::from_millis(10_000),
+            capture_lease: Nanos::from_millis(1_000),
+            release_to: None,
+            excluded_ports: Vec::new(),
+            only_ports: Vec::new(),
+            peers: Vec::new(),
+            loss_guard: 0.05,
+            idle: Nanos::from_millis(2),
+            tiers: vec![Tier::StructOps, Tier::StructOpsNoLink, Tier::SetSockOpt, Tier::None],
+        }
+    }
+}
+
+impl Options {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// [`Error::Option`] names the field, the value and what is allowed.
+    pub fn check(&self) -> Result<(), Error> {
+        let bad = |field, value: String, allowed| Err(Error::Option { field, value, allowed });
+        let ok = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        if self.instance.len() > 8 || !self.instance.bytes().all(ok) {
+            return bad("instance", self.instance.clone(), "at most 8 characters of a-z and 0-9");
+        }
+        if self.max_flows == 0 || self.max_flows > MAX_FLOWS {
+            return bad("max_flows", self.max_flows.to_string(), "1 to 65536");
+        }
+        if self.floor.0 < 8 || self.floor > self.ceiling {
+            return bad("floor", self.floor.to_string(), "more than 0 and at most the ceiling");
+        }
+        if let Some(name) = &self.release_to
+            && (name.is_empty() || abi::name16(name).is_none() || name.starts_with("sluice") || name == "cdg")
+        {
+            return bad(
+                "release_to",
+                name.clone(),
+                "a congestion control of at most 15 characters, not sluice, not cdg",
+            );
+        }
+        if !(0.001..=1.0).contains(&self.loss_guard) {
+            return bad("loss_guard", self.loss_guard.to_string(), "0.001 to 1");
+        }
+        if self.excluded_ports.len() + self.only_ports.len() > 1024 {
+            let count = self.excluded_ports.len() + self.only_ports.len();
+            return bad("excluded_ports and only_ports", format!("{count} ports"), "at most 1024 together");
+        }
+        if self.peers.len() > 256 {
+            return bad("peers", format!("{} networks", self.peers.len()), "at most 256");
+        }
+        if self.cgroups.len() > 64 {
+            return bad("cgroups", format!("{} directories", self.cgroups.len()), "at most 64");
+        }
+        let too_long = |(ip, len): &&(IpAddr, u8)| *len > if ip.is_ipv4() { 32 } else { 128 };
+        if let Some((ip, len)) = self.peers.iter().find(too_long) {
+            return bad("peers", format!("{ip}/{len}"), "a prefix length of at most 32 (IPv4) or 128 (IPv6)");
+        }
+        Ok(())
+    }
+
+    /// The congestion control's names: the first and the one taken while the first is in use.
+    pub fn names(&self) -> [String; 2] {
+        let first = format!("sluice{}", self.instance);
+        let other = if self.instance.is_empty() { format!("{first}1") } else { format!("{first}_") };
+        [first, other]
+    }
+
+    /// The directory of this instance's pins, without the ABI number.
+    pub fn pin_dir(&self) -> PathBuf {
+        self.pin_root.join(format!("sluice{}", self.instance))
+    }
+}
+
+/// Why the datapath could not be opened, changed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option is out of range.
+    #[error("{field}: {value} is not allowed; allowed: {allowed}")]
+    Option {
+        /// The field of [`Options`].
+        field: &'static str,
+        /// What it was.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// A file of the system could not be used.
+    #[error("{what} {path}: {error}")]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// Pins are there that belong to somebody else.
+    #[error(
+        "{path} belongs to uid {owner} with mode {mode:o}, expected uid {expected} and no write access for others: \
+             remove it if it is not in use"
+    )]
+    Owner {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+        /// The owner it should have.
+        expected: u32,
+    },
+    /// The kernel has no BTF, or not in the form it should have.
+    #[error("type information of the kernel (/sys/kernel/btf/vmlinux): {0}")]
+    Btf(String),
+    /// aya refused or was refused.
+    #[error("{what}: {error}")]
+    Bpf {
+        /// What was tried.
+        what: &'static str,
+        /// Every cause, outermost first.
+        error: String,
+    },
+    /// The struct_ops step failed.
+    #[error(transparent)]
+    StructOps(#[from] sluice_struct_ops::Error),
+    /// A bpf(2) call failed.
+    #[error(transparent)]
+    Syscall(#[from] sluice_struct_ops::BpfError),
+    /// Every tier that was allowed failed.
+    #[error("no way to enforce rates works here: {}", reasons.join("; "))]
+    NoTier {
+        /// Why each was refused.
+        reasons: Vec<String>,
+    },
+}
+
+impl Error {
+    /// Wraps an error of aya with all its causes, since its own text names only the outermost.
+    pub(crate) fn bpf(what: &'static str, error: &(dyn std::error::Error + 'static)) -> Error {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            let more = inner.to_string();
+            if !text.contains(&more) {
+                text = format!("{text}: {more}");
+            }
+            cause = inner.source();
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
+        Error::Bpf { what, error: tail }
+    }
+
+    pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>, error: std::io::Error) -> Error {
+        Error::File { what, path: path.into(), error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_pass_and_each_bad_field_is_named() {
+        Options::default().check().unwrap();
+        let cases: [(&str, Options); 7] = [
+            ("instance", Options { instance: "Way-too-long".into(), ..Options::default() }),
+            ("max_flows", Options { max_flows: 0, ..Options::default() }),
+            ("floor", Options { floor: Rate(0), ..Options::default() }),
+            ("release_to", Options { release_to: Some("sluice1".into()), ..Options::default() }),
+            ("loss_guard", Options { loss_guard: f64::NAN, ..Options::default() }),
+            ("peers", Options { peers: vec![([10, 0, 0, 0].into(), 33)], ..Options::default() }),
+            ("excluded_ports", Options { excluded_ports: vec![1; 2000], ..Options::default() }),
+        ];
+        for (field, options) in cases {
+            let text = options.check().unwrap_err().to_string();
+            assert!(text.contains(field) && text.contains("allowed"), "{text}");
+        }
+    }
+
+    #[test]
+    fn both_names_fit_the_kernel() {
+        let options = Options { instance: "abcdefgh".into(), ..Options::default() };
+        assert!(options.names().iter().all(|n| abi::name16(n).is_some()));
+        assert_eq!(Options::default().names(), ["sluice", "sluice1"]);
+    }
+}

@@ -1,0 +1,293 @@
+//! Two network namespaces joined by a veth pair, sockets in them, and cleaning up whatever happens.
+#![allow(dead_code)] // Each test binary uses its own part.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{getsockopt, sockopt::TcpCongestion};
+use sluice_ebpf::{Datapath, Kernel, Opened, Options, Row, SocketEvent, SocketEventKind, Tier};
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Sender's and receiver's address.
+pub const A: Ipv4Addr = Ipv4Addr::new(10, 231, 0, 1);
+pub const B: Ipv4Addr = Ipv4Addr::new(10, 231, 0, 2);
+
+/// Prints why and returns `None` where namespaces or BPF are refused.
+pub fn net() -> Option<Net> {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: needs root for network namespaces and BPF");
+        return None;
+    }
+    match Net::new() {
+        Ok(net) => Some(net),
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            None
+        }
+    }
+}
+
+/// Two namespaces; deleted when dropped.
+pub struct Net {
+    pub a: String,
+    pub b: String,
+}
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().map_err(|e| format!("ip: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+impl Net {
+    fn new() -> Result<Net, String> {
+        let id = format!("sle{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let net = Net { a: format!("{id}a"), b: format!("{id}b") };
+        ip(&format!("netns add {}", net.a))?;
+        ip(&format!("netns add {}", net.b))?;
+        ip(&format!("-n {} link add eth0 type veth peer name eth0 netns {}", net.a, net.b))?;
+        for (name, address) in [(&net.a, A), (&net.b, B)] {
+            ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
+            ip(&format!("-n {name} link set eth0 up"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        net.in_a(|| sluice_ebpf::sysctl::apply());
+        Ok(net)
+    }
+
+    /// Runs a closure on a thread in the sender's namespace.
+    pub fn in_a<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        in_namespace(&self.a, f)
+    }
+
+    /// The same in the receiver's.
+    pub fn in_b<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        in_namespace(&self.b, f)
+    }
+
+    /// Shapes the sender's egress with a token bucket.
+    pub fn limit(&self, mbit: u32, queue_bytes: u32) -> Result<(), String> {
+        let command =
+            format!("-n {} qdisc replace dev eth0 root tbf rate {mbit}mbit burst 32kb limit {queue_bytes}", self.a);
+        let output = Command::new("tc").args(command.split_whitespace()).output().map_err(|e| format!("tc: {e}"))?;
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = ip(&format!("netns del {}", self.a));
+        let _ = ip(&format!("netns del {}", self.b));
+    }
+}
+
+pub fn enter(name: &str) {
+    let file = File::open(format!("/run/netns/{name}")).expect("the namespace exists");
+    setns(file, CloneFlags::CLONE_NEWNET).expect("setns as root");
+}
+
+fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            enter(name);
+            f()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The root of the cgroup v2 tree: sockets are told apart by their port.
+pub fn cgroup_root() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let line = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2"))?;
+    line.split(' ').nth(1).map(PathBuf::from)
+}
+
+/// A port no other test uses.
+pub fn port() -> u16 {
+    20_000 + (std::process::id() % 9_000) as u16 + NUMBER.fetch_add(1, Ordering::Relaxed) as u16
+}
+
+/// Options of an instance of its own that manages one port.
+pub fn options(port: u16) -> Option<Options> {
+    let letter = NUMBER.fetch_add(1, Ordering::Relaxed) % 1000;
+    Some(Options {
+        instance: format!("{}{letter}", std::process::id() % 100_000),
+        cgroups: vec![cgroup_root()?],
+        only_ports: vec![port],
+        max_flows: 64,
+        tiers: vec![Tier::StructOps],
+        ..Options::default()
+    })
+}
+
+/// An open datapath; everything it made is removed when dropped.
+pub struct Kernelled {
+    pub options: Options,
+    pub opened: Option<Opened>,
+    pub seen: Vec<SocketEvent>,
+}
+
+/// Opens the datapath in the sender's namespace, or says why not.
+pub fn open(net: &Net, options: Options) -> Option<Kernelled> {
+    match net.in_a(|| Kernel::open(&options)) {
+        Ok(opened) => Some(Kernelled { options, opened: Some(opened), seen: Vec::new() }),
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.contains("permitted"), "as root on this kernel it must work: {text}");
+            eprintln!("skipped: {text}");
+            None
+        }
+    }
+}
+
+impl Kernelled {
+    pub fn path(&mut self) -> &mut dyn Datapath {
+        self.opened.as_mut().expect("open").datapath.as_mut()
+    }
+
+    /// Reads events until one of this kind comes; at most two seconds.
+    pub fn wait(&mut self, kind: SocketEventKind) -> Option<SocketEvent> {
+        self.wait_for(|e| e.kind == kind)
+    }
+
+    pub fn wait_for(&mut self, wanted: impl Fn(&SocketEvent) -> bool) -> Option<SocketEvent> {
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end {
+            let mut out = Vec::new();
+            self.path().events(&mut out);
+            self.seen.extend(out);
+            if let Some(at) = self.seen.iter().position(&wanted) {
+                return Some(self.seen.remove(at));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+
+    /// The sender's row of a connection to `port`.
+    pub fn sender_row(&mut self, port: u16) -> Option<Row> {
+        self.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == port).map(|e| e.row)
+    }
+}
+
+impl Drop for Kernelled {
+    fn drop(&mut self) {
+        drop(self.opened.take());
+        sluice_ebpf::cleanup::cleanup(&self.options);
+    }
+}
+
+/// A connection over the pair with a sender that writes 64 KiB pieces for as long as it is not paused, and a receiver
+/// that counts.
+pub struct Flow {
+    pub received: Arc<AtomicU64>,
+    pub paused: Arc<AtomicBool>,
+    pub stream: TcpStream,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Flow {
+    pub fn start(net: &Net, port: u16) -> Flow {
+        let listener = net.in_b(|| TcpListener::bind((B, port))).expect("bind in an own namespace");
+        Flow::over(net, &listener, port)
+    }
+
+    pub fn over(net: &Net, listener: &TcpListener, port: u16) -> Flow {
+        let stream = net
+            .in_a(|| TcpStream::connect_timeout(&SocketAddr::from((B, port)), Duration::from_secs(5)))
+            .expect("connect over the pair");
+        let (mut peer, _) = listener.accept().expect("accept");
+        let (received, paused, stop) =
+            (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let count = received.clone();
+        let reader = std::thread::spawn(move || {
+            let mut buffer = vec![0; 256 * 1024];
+            while let Ok(n) = peer.read(&mut buffer) {
+                if n == 0 {
+                    break;
+                }
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+        });
+        let (mut out, pausing, stopping) = (stream.try_clone().expect("dup"), paused.clone(), stop.clone());
+        let writer = std::thread::spawn(move || {
+            let piece = vec![0; 64 * 1024];
+            while !stopping.load(Ordering::Relaxed) {
+                if pausing.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                } else if out.write_all(&piece).is_err() {
+                    break;
+                }
+            }
+        });
+        Flow { received, paused, stream, stop, threads: vec![reader, writer] }
+    }
+
+    /// The congestion control of the sending socket.
+    pub fn control(&self) -> String {
+        let name = getsockopt(&self.stream, TcpCongestion).expect("TCP_CONGESTION");
+        name.to_string_lossy().trim_end_matches('\0').to_owned()
+    }
+
+    /// Mbit/s received over this time.
+    pub fn rate_over(&self, time: Duration) -> f64 {
+        let (from, at) = (self.received.load(Ordering::Relaxed), Instant::now());
+        std::thread::sleep(time);
+        (self.received.load(Ordering::Relaxed) - from) as f64 * 8e-6 / at.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Measures how late a 1 ms timer of this process wakes: what a busy machine does to every figure.
+pub struct Canary {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Vec<Duration>>>,
+}
+
+impl Canary {
+    pub fn start() -> Canary {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut late = Vec::new();
+            while !stopping.load(Ordering::Relaxed) {
+                let at = Instant::now();
+                std::thread::sleep(Duration::from_millis(1));
+                late.push(at.elapsed().saturating_sub(Duration::from_millis(1)));
+            }
+            late
+        });
+        Canary { stop, thread: Some(thread) }
+    }
+
+    /// 99th percentile and worst lateness.
+    pub fn finish(mut self) -> (Duration, Duration) {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut late = self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default();
+        late.sort();
+        let at = |part: usize| late.get((late.len() * part / 100).min(late.len().saturating_sub(1))).copied();
+        (at(99).unwrap_or_default(), at(100).unwrap_or_default())
+    }
+}

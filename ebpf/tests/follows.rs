@@ -1,0 +1,36 @@
+//! The congestion control on real TCP between own namespaces.
+
+mod common;
+
+use std::time::Duration;
+
+use sluice_ebpf::clock::monotonic;
+use sluice_ebpf::{SocketEventKind, Tier};
+use sluice_schedule::{Nanos, Rate};
+
+#[test]
+fn a_flow_follows_its_orders() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    assert_eq!(kernel.path().tier(), Tier::StructOps);
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    assert!(flow.control().starts_with("sluice"), "{}", flow.control());
+    for mbps in [200, 500, 100] {
+        let expires = monotonic().plus(Nanos::from_millis(5_000));
+        kernel.path().order(row, Rate::mbps(mbps), expires);
+        std::thread::sleep(Duration::from_millis(30));
+        let canary = common::Canary::start();
+        let measured = flow.rate_over(Duration::from_millis(400));
+        let (_, worst) = canary.finish();
+        let stats = kernel.path().stats(row).expect("a live row");
+        eprintln!("ordered {mbps}, got {measured:.1} Mbit/s, worst lateness {worst:?}, {stats:?}");
+        let allowed = 0.05 + worst.as_secs_f64() / 0.4;
+        assert!((measured / mbps as f64 - 1.0).abs() < allowed, "ordered {mbps}, got {measured}");
+        assert_eq!(stats.pacing_rate, Rate::mbps(mbps));
+    }
+    drop(flow);
+    assert!(kernel.wait_for(|e| e.kind == SocketEventKind::Closed && e.row == row).is_some());
+}
