@@ -1,0 +1,177 @@
+//! Every worked example of `docs/scheduling.md`, in its order, with its numbers.
+
+use sluice_schedule::graph::{Fed, Progress, Step, adjust, bound, excess, ring_lead};
+use sluice_schedule::greedy::{Request, schedule};
+use sluice_schedule::host::{Host, HostConfig};
+use sluice_schedule::path::{Ceiling, Sample, floor};
+use sluice_schedule::price::{Curve, Price, Weight};
+use sluice_schedule::*;
+
+const SLOT: Nanos = Nanos::from_millis(60);
+const LINK: Rate = Rate::mbps(1000);
+
+fn at(ms: u64) -> Now {
+    let time = Nanos::from_millis(ms);
+    Now { mono: time, wall: time, slot: Slot((ms / 60) as u32), into_slot: Nanos::from_millis(ms % 60) }
+}
+
+fn me() -> HostId {
+    HostId::of("h0")
+}
+
+fn host() -> Host {
+    Host::new(HostConfig { reserve: 0.0, work_conserving: false, ..HostConfig::new(me(), BootId(1)) })
+}
+
+fn open(host: &mut Host, name: u64, job: JobId, to: Option<HostId>) -> FlowId {
+    let flow = FlowId((u64::from(me().0) << 32) | name);
+    let mut path = vec![Hop { link: LinkId::egress(me()), capacity: LINK, holder: None }];
+    path.extend(to.map(|to| Hop { link: LinkId::ingress(to), capacity: LINK, holder: Some(to.holder()) }));
+    host.handle(at(0), Event::FlowOpened(FlowSpec { flow, job, path, ..FlowSpec::default() }));
+    flow
+}
+
+fn order(actions: &[Action], of: FlowId) -> Rate {
+    let rate = actions.iter().rev().find_map(|action| match action {
+        Action::Order { flow, rate } if *flow == of => Some(*rate),
+        _ => None,
+    });
+    rate.expect("every flow has an order after the first decision")
+}
+
+#[test]
+fn sharing_against_turns() {
+    let (small, large) = (Bytes(12_500_000), Bytes(25_000_000));
+    // Equal shares: both at 500 Mbit/s until the small one is done, then the large one alone.
+    let first = small.at(Rate::mbps(500));
+    let second = first.plus(large.minus(Rate::mbps(500).over(first)).at(LINK));
+    assert_eq!((first, second), (Nanos::from_millis(200), Nanos::from_millis(300)));
+    // Turns.
+    let first = small.at(LINK);
+    assert_eq!((first, first.plus(large.at(LINK))), (Nanos::from_millis(100), Nanos::from_millis(300)));
+
+    let mut host = host();
+    let (a, b) = (JobId::of("small"), JobId::of("large"));
+    let (of_a, of_b) = (open(&mut host, 1, a, None), open(&mut host, 2, b, None));
+    host.handle(at(1), Event::RoundBegan { job: b, flows: vec![(of_b, large)] });
+    host.handle(at(1), Event::RoundBegan { job: a, flows: vec![(of_a, small)] });
+    let mut actions = Vec::new();
+    host.decide(at(1), &mut actions);
+    assert_eq!((order(&actions, of_a), order(&actions, of_b)), (Rate::mbps(990), Rate::mbps(10)));
+}
+
+#[test]
+fn one_rate_per_job() {
+    let (mut host, x) = (host(), HostId::of("x"));
+    let (a, b) = (JobId::of("a"), JobId::of("b"));
+    let (free, tight) = (open(&mut host, 1, a, None), open(&mut host, 2, a, Some(x)));
+    let promise = FlowPromise {
+        flow: FlowId(1),
+        job: b,
+        key: Nanos::from_millis(10),
+        rates: vec![Rate::mbps(700)],
+        demand: Bytes(1_000_000),
+        ..FlowPromise::default()
+    };
+    let view = LinkView {
+        link: LinkId::ingress(x),
+        capacity: LINK,
+        load: vec![Rate::mbps(700); 10],
+        flows: vec![promise],
+        ..LinkView::default()
+    };
+    let feedback = Feedback { warm: true, links: vec![view], ..Feedback::default() };
+    host.handle(at(1), Event::Feedback { holder: x.holder(), feedback });
+    let flows = vec![(free, Bytes(50_000_000)), (tight, Bytes(50_000_000))];
+    host.handle(at(1), Event::RoundBegan { job: a, flows });
+    let mut actions = Vec::new();
+    host.decide(at(1), &mut actions);
+    let offers: Vec<Rate> = host.flows().map(|flow| flow.offer).collect();
+    assert_eq!(offers, [Rate::mbps(500), Rate::mbps(300)]);
+    assert_eq!((order(&actions, free), order(&actions, tight)), (Rate::mbps(300), Rate::mbps(300)));
+}
+
+#[test]
+fn when_a_round_is_promoted() {
+    let (kappa, m) = (4.0, Nanos::from_millis(100));
+    // Two jobs that each fill the link for 100 of 250 ms.
+    let density = 2.0 * 100.0 / 250.0;
+    assert_eq!(m.scaled(kappa * (1.0 + density)), Nanos::from_millis(720));
+}
+
+#[test]
+fn what_a_loaded_link_costs() {
+    let curve = Curve::exponential(100.0);
+    for (percent, price) in [(0, 0.0), (25, 0.022), (50, 0.091), (75, 0.309), (90, 0.627), (100, 1.0)] {
+        let seen = curve.link(Rate::mbps(10 * percent), LINK).as_f64();
+        assert!((seen - price).abs() < 5e-4, "{percent} %: {seen}");
+    }
+}
+
+#[test]
+fn now_or_later() {
+    let full = LINK.over(SLOT);
+    let price = [Price::ONE, Price::ONE, Price::ZERO];
+    let mut rates = [Rate::ZERO; 3];
+    let mut decide = |weight: f64| {
+        let request = Request {
+            demand: full.plus(full),
+            price: &price,
+            headroom: &[LINK; 3],
+            slot: SLOT,
+            first: SLOT,
+            weight: Weight::new(weight),
+        };
+        let chosen = schedule(&request, &mut rates);
+        (chosen.completion, chosen.cost, chosen.one_later, rates)
+    };
+    assert_eq!(decide(1.0), (Some(2), 3.0, Some(3.5), [LINK, LINK, Rate::ZERO]));
+    assert_eq!(decide(3.0), (Some(3), 4.5, None, [LINK, Rate::ZERO, LINK]));
+}
+
+#[test]
+fn catching_up_in_the_current_slot() {
+    let (initial, behind) = (Rate::mbps(100), Bytes(750_000));
+    let rate = |behind, ceiling| {
+        let adjusted = adjust(initial, behind, SLOT, Rate::mbps(ceiling));
+        (adjusted.rate, adjusted.step)
+    };
+    assert_eq!(rate(Bytes::ZERO, 150), (Rate::mbps(100), Step::Kept));
+    assert_eq!(rate(behind, 250), (Rate::mbps(200), Step::CaughtUp));
+    assert_eq!(rate(behind, 150), (Rate::mbps(150), Step::AtCeiling));
+}
+
+#[test]
+fn a_ring_of_four() {
+    let (chunk, demand) = (Bytes(100_000_000), Bytes(600_000_000));
+    let by = Predecessor { flow: FlowId(1), kind: PredKind::Pipelined, lead: ring_lead(chunk, 0) };
+    let with = |delivered| {
+        let progress = Progress::with_plan(Bytes(delivered), demand, Rate::ZERO, Nanos::ZERO);
+        (bound(demand, [Fed { by, progress }]), progress)
+    };
+    assert_eq!(with(0).0, chunk);
+    assert_eq!(with(250_000_000).0, Bytes(350_000_000));
+    assert_eq!(with(550_000_000).0, demand);
+    let ahead = Progress { bytes: Bytes(380_000_000), demand, ended: false };
+    assert_eq!(excess(ahead, [Fed { by, progress: with(250_000_000).1 }]), Bytes(30_000_000));
+    assert_eq!(ring_lead(chunk, 1), Bytes(200_000_000));
+}
+
+#[test]
+fn a_ceiling_that_opens_again() {
+    let mut ceiling = Ceiling::new(4, 1.25);
+    let mut slot = |ordered, delivered| {
+        ceiling.record(Sample { ordered: Rate::mbps(ordered), delivered: Rate::mbps(delivered), busy: true });
+        ceiling.rate(Rate::ZERO)
+    };
+    assert_eq!(slot(1000, 400), Rate::mbps(500), "cross traffic takes 600");
+    assert_eq!(slot(500, 400), Rate::mbps(500));
+    assert_eq!(slot(500, 500), Rate::mbps(2500), "it has gone");
+    assert_eq!(slot(1000, 1000), Rate::MAX);
+}
+
+#[test]
+fn the_floor_of_three_links() {
+    let of = |mbps| floor(Rate::mbps(mbps), Rate::mbps(10), 0.01);
+    assert_eq!([of(25_000), of(500), of(50)], [Rate::mbps(250), Rate::mbps(10), Rate::mbps(5)]);
+}
