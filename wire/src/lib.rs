@@ -21,6 +21,7 @@ pub mod limits;
 pub mod outbox;
 pub mod session;
 pub mod snapshot;
+pub mod text;
 pub mod timeline;
 
 /// Messages, clients and servers generated from `proto/sluice/v1/sluice.proto`.

@@ -4,6 +4,7 @@
 //! grows; units are in the keys: `_bps` bit/s, `_bytes`, `_ns`, `_ratio`. What is not known is `null` (an [`Option`]),
 //! never a made-up zero. Texts that come from jobs are [`Label`]s: they cannot carry control characters anywhere.
 
+pub mod command;
 pub mod condition;
 pub mod counters;
 pub mod explain;
@@ -13,6 +14,7 @@ pub mod traffic;
 
 use serde::{Deserialize, Serialize};
 
+pub use command::{Command, DrainRequest, FileProblem, LogRequest, ModeRequest, Outcome, Refused};
 pub use condition::{Condition, ConditionCode, Severity, State};
 pub use counters::{Counters, Histogram};
 pub use explain::{Explanation, SlotReason};
