@@ -1,0 +1,50 @@
+//! HTTP: health, metrics, the status API, and the few commands an operator may give.
+//!
+//! The same routes answer on TCP (GET only, loopback unless opened) and on the Unix socket, where commands are taken
+//! from uid 0, the daemon's own user and members of `control.group`. Everything shown is a rendering of one
+//! [`Snapshot`]; what a command does is behind [`Control`], which the daemon's core implements.
+//!
+//! Tasks: one per listener, one per connection; all end when the future given to [`serve()`] does, and none holds
+//! anything that outlives it.
+
+mod api;
+mod guard;
+mod serve;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use sluice_schedule::FlowId;
+use sluice_wire::snapshot::{Command, Explanation, Outcome, Refused, Snapshot};
+use sluice_wire::timeline::Timeline;
+
+pub use guard::{Caller, Rules};
+pub use serve::{Listeners, bind_unix, serve};
+
+/// What HTTP needs of the daemon. Calls may block for a moment; they run outside the asynchronous threads.
+pub trait Control: Send + Sync + 'static {
+    /// The state of this moment.
+    fn snapshot(&self) -> Arc<Snapshot>;
+    /// Since the slot loop last moved; `None` before the first slot.
+    fn loop_age(&self) -> Option<Duration>;
+    /// The timeline ring, copied.
+    fn timeline(&self) -> Timeline;
+    /// Why a flow has its rate.
+    fn explain(&self, flow: FlowId) -> Option<Explanation>;
+    /// The effective configuration, secrets masked.
+    fn config(&self) -> Value;
+    /// Carries out a command.
+    ///
+    /// # Errors
+    /// [`Refused`] with every problem of a configuration that was not taken.
+    fn command(&self, command: Command) -> Result<Outcome, Refused>;
+}
+
+/// The slot loop is alive if it moved within this many slots, or [`ALIVE_WITHIN`], whichever is longer.
+const ALIVE_SLOTS: u32 = 10;
+/// See [`ALIVE_SLOTS`].
+const ALIVE_WITHIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

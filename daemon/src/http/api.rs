@@ -1,0 +1,339 @@
+//! The routes.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Extension, FromRequest, Path, Query, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sluice_schedule::{FlowId, JobId};
+use sluice_wire::snapshot::{Command, DrainRequest, LogRequest, ModeRequest, Refused, SCHEMA, Snapshot};
+use sluice_wire::text::parse_duration;
+use sluice_wire::timeline::Filter;
+
+use super::guard::{Caller, Rules};
+use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control};
+use crate::metrics;
+
+/// Largest body of a request.
+const MOST_BODY_BYTES: usize = 64 * 1024;
+/// Bytes of a streamed answer per chunk, and chunks that wait for a slow reader.
+const CHUNK_BYTES: usize = 64 * 1024;
+const CHUNKS: usize = 4;
+
+/// What every route can reach.
+#[derive(Clone)]
+pub(super) struct App {
+    pub control: Arc<dyn Control>,
+    pub rules: Arc<Rules>,
+}
+
+/// All routes for one connection's caller.
+pub(super) fn router(app: App, caller: Caller) -> Router {
+    let details = Router::new()
+        .route("/api/v1/snapshot", get(snapshot))
+        .route("/api/v1/jobs", get(jobs))
+        .route("/api/v1/flows", get(flows))
+        .route("/api/v1/links", get(links))
+        .route("/api/v1/switches", get(switches))
+        .route("/api/v1/schedule", get(schedule))
+        .route("/api/v1/conditions", get(conditions))
+        .route("/api/v1/config", get(config))
+        .route("/api/v1/explain/{flow}", get(explain))
+        .route("/api/v1/timeline", get(timeline))
+        .layer(middleware::from_fn_with_state(app.clone(), details_allowed));
+    let commands = Router::new()
+        .route("/api/v1/mode", post(mode))
+        .route("/api/v1/reload", post(reload))
+        .route("/api/v1/drain", post(drain))
+        .route("/api/v1/log", post(log))
+        .layer(middleware::from_fn_with_state(app.clone(), commands_allowed));
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(prometheus))
+        .merge(details)
+        .merge(commands)
+        .fallback(not_found)
+        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .layer(middleware::from_fn_with_state(app.clone(), host_checked))
+        .layer(Extension(caller))
+        .with_state(app)
+}
+
+async fn host_checked(State(app): State<App>, request: Request, next: Next) -> Response {
+    let caller = request.extensions().get::<Caller>().copied();
+    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let mut response = match caller {
+        Some(Caller::Tcp(_)) if !app.rules.host_is_ours(host) => refuse(
+            StatusCode::MISDIRECTED_REQUEST,
+            "not-permitted",
+            "the Host header is not a name of this host",
+            "use localhost, or an address of http.listen",
+        ),
+        Some(Caller::Tcp(_)) if request.method() != Method::GET && request.method() != Method::HEAD => refuse(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "not-permitted",
+            "over TCP this is read-only",
+            "commands are taken on the Unix socket: sluice --socket PATH mode …",
+        ),
+        Some(_) => next.run(request).await,
+        None => refuse(StatusCode::INTERNAL_SERVER_ERROR, "unavailable", "caller unknown", "report this"),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, "default-src 'self'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn details_allowed(State(app): State<App>, request: Request, next: Next) -> Response {
+    match request.extensions().get::<Caller>() {
+        Some(&caller) if app.rules.may_read_details(caller) => next.run(request).await,
+        _ => refuse(
+            StatusCode::FORBIDDEN,
+            "not-permitted",
+            "details are answered on loopback and on the Unix socket only",
+            "set http.details = \"all\" to open them",
+        ),
+    }
+}
+
+/// Before the body is read: who may not command cannot make the daemon wait for one either.
+async fn commands_allowed(State(app): State<App>, request: Request, next: Next) -> Response {
+    match request.extensions().get::<Caller>() {
+        Some(&caller) if app.rules.may_command(caller) => next.run(request).await,
+        _ => {
+            let group = app.rules.control_group.as_deref().unwrap_or("sluice");
+            let help = format!("run it as root, or join the group `{group}` (control.group)");
+            refuse(StatusCode::FORBIDDEN, "not-permitted", "this user may not give commands", &help)
+        }
+    }
+}
+
+async fn livez(State(app): State<App>) -> Response {
+    let snapshot = app.control.snapshot();
+    let slots = std::time::Duration::from_nanos(snapshot.clock.slot_length_ns) * ALIVE_SLOTS;
+    let allowed = slots.max(ALIVE_WITHIN);
+    // Before the first slot the start itself is what moves; a supervisor has its own time-out for it.
+    match app.control.loop_age() {
+        Some(age) if age > allowed => {
+            let message = format!("the slot loop has not moved for {:.1} s\n", age.as_secs_f64());
+            (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
+        }
+        _ => "ok\n".into_response(),
+    }
+}
+
+async fn readyz(State(app): State<App>) -> Response {
+    let snapshot = app.control.snapshot();
+    let first_slot = app.control.loop_age().is_some();
+    let ready = snapshot.daemon.ready && first_slot;
+    let word = |good: bool| if good { "ok" } else { "not yet" };
+    let body = format!(
+        "configuration ok\nbackend {} ({})\nfirst slot {}\n",
+        word(snapshot.daemon.ready),
+        snapshot.enforcement.backend.as_str(),
+        word(first_slot)
+    );
+    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body).into_response()
+}
+
+async fn prometheus(State(app): State<App>) -> Response {
+    let page = blocking(move || metrics::render(&app.control.snapshot()).map_err(|error| error.to_string())).await;
+    match page {
+        Some(Ok(page)) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response(),
+        Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
+        None => unavailable(),
+    }
+}
+
+async fn snapshot(State(app): State<App>) -> Response {
+    part(app, |snapshot| serde_json::to_value(snapshot)).await
+}
+
+async fn jobs(State(app): State<App>) -> Response {
+    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "jobs": serde_json::to_value(&snapshot.jobs)? }))).await
+}
+
+async fn flows(State(app): State<App>) -> Response {
+    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "flows": serde_json::to_value(&snapshot.flows)? }))).await
+}
+
+async fn links(State(app): State<App>) -> Response {
+    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "links": serde_json::to_value(&snapshot.links)? }))).await
+}
+
+async fn switches(State(app): State<App>) -> Response {
+    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "switches": serde_json::to_value(&snapshot.switches)? }))).await
+}
+
+async fn conditions(State(app): State<App>) -> Response {
+    part(app, |snapshot| {
+        let conditions = serde_json::to_value(&snapshot.conditions)?;
+        Ok(json!({ "schema": SCHEMA, "state": snapshot.daemon.state, "conditions": conditions }))
+    })
+    .await
+}
+
+async fn schedule(State(app): State<App>) -> Response {
+    part(app, |snapshot| {
+        let flows: Vec<Value> = snapshot
+            .flows
+            .iter()
+            .map(|flow| json!({ "id": flow.id, "job": flow.job, "to": flow.to, "next_bps": flow.next_bps, "why": flow.why }))
+            .collect();
+        let links: Vec<Value> = snapshot
+            .links
+            .iter()
+            .map(|link| json!({ "name": link.name, "capacity_bps": link.capacity_bps, "next_bps": link.next_bps }))
+            .collect();
+        let (slot, length) = (snapshot.clock.slot, snapshot.clock.slot_length_ns);
+        Ok(json!({ "schema": SCHEMA, "slot": slot, "slot_length_ns": length, "flows": flows, "links": links }))
+    })
+    .await
+}
+
+async fn config(State(app): State<App>) -> Response {
+    blocking(move || app.control.config()).await.map_or_else(unavailable, |config| Json(config).into_response())
+}
+
+async fn explain(State(app): State<App>, Path(flow): Path<String>) -> Response {
+    let digits = flow.strip_prefix("0x").unwrap_or(&flow);
+    let Ok(id) = u64::from_str_radix(digits, 16) else {
+        return refuse(StatusCode::BAD_REQUEST, "invalid", "a flow id is up to 16 hexadecimal digits", "sluice flows");
+    };
+    match blocking(move || app.control.explain(FlowId(id))).await {
+        Some(Some(explanation)) => Json(explanation).into_response(),
+        Some(None) => refuse(StatusCode::NOT_FOUND, "not-found", "no flow with this id is known now", "sluice flows"),
+        None => unavailable(),
+    }
+}
+
+#[derive(Deserialize)]
+struct TimelineQuery {
+    last: Option<String>,
+    job: Option<String>,
+    format: Option<String>,
+}
+
+async fn timeline(State(app): State<App>, Query(query): Query<TimelineQuery>) -> Response {
+    let last = match query.last.as_deref().map(parse_duration).transpose() {
+        Ok(last) => last,
+        Err(message) => return refuse(StatusCode::BAD_REQUEST, "invalid", &message, "last=60s"),
+    };
+    let filter = Filter { last, job: query.job.as_deref().map(JobId::of) };
+    let format = query.format.unwrap_or_else(|| "chrome".into());
+    let kind = match format.as_str() {
+        "chrome" => "application/json",
+        "csv" => "text/csv; charset=utf-8",
+        "jsonl" => "application/x-ndjson",
+        _ => return refuse(StatusCode::BAD_REQUEST, "invalid", "format is not known", "format=chrome, csv or jsonl"),
+    };
+    let (send, receive) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(CHUNKS);
+    tokio::task::spawn_blocking(move || {
+        let ring = app.control.timeline();
+        let mut out = io::BufWriter::with_capacity(CHUNK_BYTES, Chunks(send));
+        // A reader that goes away ends the writing; there is nobody left to tell.
+        let _ = match format.as_str() {
+            "csv" => ring.csv(&mut out, &filter),
+            "jsonl" => ring.jsonl(&mut out, &filter),
+            _ => ring.chrome(&mut out, &filter),
+        }
+        .and_then(|()| out.flush());
+    });
+    let body = Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receive));
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// Writes into a body that is read elsewhere; blocks while the reader is slow.
+struct Chunks(tokio::sync::mpsc::Sender<io::Result<Bytes>>);
+
+impl Write for Chunks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let chunk = Bytes::copy_from_slice(bytes);
+        self.0.blocking_send(Ok(chunk)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn mode(State(app): State<App>, request: Request) -> Response {
+    match body::<ModeRequest>(request).await {
+        Ok(request) => command(app, Command::Mode(request)).await,
+        Err(refused) => *refused,
+    }
+}
+
+async fn drain(State(app): State<App>, request: Request) -> Response {
+    match body::<DrainRequest>(request).await {
+        Ok(request) => command(app, Command::Drain(request)).await,
+        Err(refused) => *refused,
+    }
+}
+
+async fn log(State(app): State<App>, request: Request) -> Response {
+    match body::<LogRequest>(request).await {
+        Ok(request) => command(app, Command::Log(request)).await,
+        Err(refused) => *refused,
+    }
+}
+
+async fn reload(State(app): State<App>) -> Response {
+    command(app, Command::Reload).await
+}
+
+async fn command(app: App, command: Command) -> Response {
+    match blocking(move || app.control.command(command)).await {
+        Some(Ok(outcome)) => Json(outcome).into_response(),
+        Some(Err(refused)) => (StatusCode::UNPROCESSABLE_ENTITY, Json(refused)).into_response(),
+        None => unavailable(),
+    }
+}
+
+/// The JSON body of a command; an empty one is `{}`.
+async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Box<Response>> {
+    let bytes = Bytes::from_request(request, &()).await.map_err(|rejection| Box::new(rejection.into_response()))?;
+    let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    serde_json::from_slice(text).map_err(|error| {
+        let message = format!("the body is not what this command takes: {error}");
+        Box::new(refuse(StatusCode::BAD_REQUEST, "invalid", &message, "see `sluice help mode`"))
+    })
+}
+
+async fn part(app: App, render: impl FnOnce(&Snapshot) -> serde_json::Result<Value> + Send + 'static) -> Response {
+    match blocking(move || render(&app.control.snapshot())).await {
+        Some(Ok(value)) => Json(value).into_response(),
+        _ => unavailable(),
+    }
+}
+
+/// Runs what may block; `None` when the daemon is shutting down.
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(act).await.ok()
+}
+
+async fn not_found() -> Response {
+    refuse(StatusCode::NOT_FOUND, "not-found", "no such page", "/livez /readyz /metrics /api/v1/snapshot")
+}
+
+fn unavailable() -> Response {
+    refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the daemon cannot answer now", "try again")
+}
+
+fn refuse(status: StatusCode, code: &str, message: &str, help: &str) -> Response {
+    (status, Json(Refused::new(code, message, help))).into_response()
+}

@@ -1,0 +1,108 @@
+//! Who may ask for what.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use axum::http::uri::Authority;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Over TCP.
+    Tcp(SocketAddr),
+    /// Over the Unix socket, with the credentials the kernel vouches for.
+    Unix {
+        /// User.
+        uid: u32,
+        /// Primary group.
+        gid: u32,
+    },
+}
+
+/// Who may do what.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// True: the API answers everybody who can connect; false: loopback and the Unix socket only.
+    pub details_for_all: bool,
+    /// Host names that may stand in the `Host` header beside loopback names.
+    pub hosts: Vec<String>,
+    /// Members may give commands.
+    pub control_group: Option<String>,
+    /// The daemon's own user; may give commands.
+    pub own_uid: u32,
+}
+
+impl Rules {
+    /// May this caller read the API and the page?
+    pub fn may_read_details(&self, caller: Caller) -> bool {
+        match caller {
+            Caller::Unix { .. } => true,
+            Caller::Tcp(from) => self.details_for_all || loopback(from.ip()),
+        }
+    }
+
+    /// May this caller give commands?
+    pub fn may_command(&self, caller: Caller) -> bool {
+        match caller {
+            Caller::Tcp(_) => false,
+            Caller::Unix { uid, gid } => uid == 0 || uid == self.own_uid || self.in_control_group(uid, gid),
+        }
+    }
+
+    /// Is this `Host` header one of ours? A name that an attacker's DNS points at loopback is not.
+    pub fn host_is_ours(&self, header: Option<&str>) -> bool {
+        let Some(authority) = header.and_then(|text| Authority::from_str(text).ok()) else { return false };
+        let host = authority.host();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost")
+            || bare.parse().is_ok_and(loopback)
+            || self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(bare))
+    }
+
+    fn in_control_group(&self, uid: u32, gid: u32) -> bool {
+        let Some(name) = self.control_group.as_deref() else { return false };
+        let Ok(Some(group)) = nix::unistd::Group::from_name(name) else { return false };
+        if group.gid.as_raw() == gid {
+            return true;
+        }
+        let user = nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten();
+        user.is_some_and(|user| user.gid == group.gid || group.mem.contains(&user.name))
+    }
+}
+
+fn loopback(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_header_must_name_this_host() {
+        let rules = Rules { hosts: vec!["gpu-17".into(), "10.0.0.7".into()], ..Rules::default() };
+        for good in ["localhost", "localhost:9605", "127.0.0.1:9605", "[::1]:9605", "GPU-17:9605", "10.0.0.7"] {
+            assert!(rules.host_is_ours(Some(good)), "{good}");
+        }
+        for bad in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.8", "", "a b"] {
+            assert!(!rules.host_is_ours(Some(bad)), "{bad}");
+        }
+        assert!(!rules.host_is_ours(None));
+    }
+
+    #[test]
+    fn only_the_unix_socket_takes_commands_and_only_from_its_own() {
+        let rules = Rules { own_uid: 990, control_group: Some("no-such-group".into()), ..Rules::default() };
+        let near = Caller::Tcp(SocketAddr::from(([127, 0, 0, 1], 5)));
+        let far = Caller::Tcp(SocketAddr::from(([10, 0, 0, 1], 5)));
+        assert!(rules.may_read_details(near) && !rules.may_command(near));
+        assert!(!rules.may_read_details(far));
+        assert!(Rules { details_for_all: true, ..rules.clone() }.may_read_details(far));
+        assert!(rules.may_command(Caller::Unix { uid: 0, gid: 0 }));
+        assert!(rules.may_command(Caller::Unix { uid: 990, gid: 1 }));
+        assert!(!rules.may_command(Caller::Unix { uid: 1000, gid: 1000 }));
+    }
+}

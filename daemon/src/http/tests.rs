@@ -1,0 +1,222 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use serde_json::json;
+use sluice_schedule::policy::Why;
+use sluice_schedule::{Bytes, JobId, Nanos, Rate, Slot};
+use sluice_wire::snapshot::{Mode, SCHEMA};
+use sluice_wire::timeline::{FlowRecord, Limits, Trigger};
+
+use super::*;
+
+struct Fake {
+    age: Mutex<Option<Duration>>,
+    commands: Mutex<Vec<Command>>,
+}
+
+impl Control for Fake {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        let mut snapshot = Snapshot::default();
+        snapshot.daemon.ready = true;
+        snapshot.clock.slot_length_ns = 60_000_000;
+        Arc::new(snapshot.settle())
+    }
+    fn loop_age(&self) -> Option<Duration> {
+        *self.age.lock().expect("lock")
+    }
+    fn timeline(&self) -> Timeline {
+        let mut timeline = Timeline::new("h", Nanos(60_000_000), Limits::default());
+        for slot in 0..2000 {
+            timeline.flow(FlowRecord {
+                flow: FlowId(1),
+                job: JobId::of("a"),
+                ordered: Rate(u64::from(slot)),
+                delivered: Bytes(1),
+                remaining: Bytes(1),
+                slot: Slot(slot),
+                why: Why::Rank,
+                trigger: Trigger::Slot,
+            });
+        }
+        timeline
+    }
+    fn explain(&self, flow: FlowId) -> Option<Explanation> {
+        (flow == FlowId(0x1a3)).then(Explanation::default)
+    }
+    fn config(&self) -> Value {
+        json!({ "mode": "observe" })
+    }
+    fn command(&self, command: Command) -> Result<Outcome, Refused> {
+        if command == Command::Reload {
+            return Err(Refused::new("E_RANGE", "slot.length_ms is out of range", "write 60"));
+        }
+        let mode = if let Command::Mode(request) = &command { request.mode } else { Mode::Observe };
+        self.commands.lock().expect("lock").push(command);
+        Ok(Outcome { schema: SCHEMA, mode, ..Outcome::default() })
+    }
+}
+
+struct Running {
+    fake: Arc<Fake>,
+    tcp: u16,
+    unix: PathBuf,
+    _dir: tempfile::TempDir,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn start() -> Running {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let unix = dir.path().join("d.sock");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("runtime");
+    let fake = Arc::new(Fake { age: Mutex::new(Some(Duration::ZERO)), commands: Mutex::new(vec![]) });
+    let (listeners, tcp) = runtime.block_on(async {
+        let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = tcp.local_addr().expect("an address").port();
+        (Listeners { tcp: vec![tcp], unix: Some(bind_unix(&unix).expect("a socket")) }, port)
+    });
+    let control: Arc<dyn Control> = fake.clone();
+    runtime.spawn(serve(listeners, control, Rules { own_uid: 12345, ..Rules::default() }, std::future::pending()));
+    Running { fake, tcp, unix, _dir: dir, runtime: Some(runtime) }
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, String) {
+    stream.write_all(request.as_bytes()).expect("write");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("read");
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    (status, answer)
+}
+
+impl Running {
+    fn get(&self, path: &str, host: &str) -> (u16, String) {
+        let stream = TcpStream::connect(("127.0.0.1", self.tcp)).expect("connect");
+        exchange(stream, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+    }
+    fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let stream = UnixStream::connect(&self.unix).expect("connect");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        exchange(stream, &(head + body))
+    }
+}
+
+#[test]
+fn every_route_answers_with_the_right_kind() {
+    let daemon = start();
+    for (path, contains) in [
+        ("/livez", "ok"),
+        ("/readyz", "first slot ok"),
+        ("/metrics", "sluice_mode{mode=\"observe\"} 1"),
+        ("/api/v1/snapshot", "\"schema\":1"),
+        ("/api/v1/jobs", "\"jobs\":[]"),
+        ("/api/v1/flows", "\"flows\":[]"),
+        ("/api/v1/links", "\"links\":[]"),
+        ("/api/v1/switches", "\"switches\":[]"),
+        ("/api/v1/schedule", "\"slot_length_ns\":60000000"),
+        ("/api/v1/conditions", "\"state\":\"ok\""),
+        ("/api/v1/config", "\"mode\":\"observe\""),
+        ("/api/v1/explain/0x1a3", "\"flow\""),
+        ("/api/v1/timeline?last=60s", "traceEvents"),
+        ("/api/v1/timeline?format=csv", "slot,flow,name"),
+    ] {
+        let (status, answer) = daemon.get(path, "localhost");
+        assert_eq!(status, 200, "{path}: {answer}");
+        assert!(answer.contains(contains), "{path}: {answer}");
+        assert!(answer.contains("content-security-policy"), "{path}");
+    }
+    assert_eq!(daemon.get("/api/v1/explain/zz", "localhost").0, 400);
+    assert_eq!(daemon.get("/api/v1/explain/7", "localhost").0, 404);
+    assert_eq!(daemon.get("/api/v1/timeline?last=forever", "localhost").0, 400);
+    assert_eq!(daemon.get("/nothing", "localhost").0, 404);
+}
+
+#[test]
+fn a_foreign_host_header_and_writing_over_tcp_are_refused() {
+    let daemon = start();
+    assert_eq!(daemon.get("/metrics", "evil.example").0, 421);
+    let stream = TcpStream::connect(("127.0.0.1", daemon.tcp)).expect("connect");
+    let request = "POST /api/v1/mode HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(exchange(stream, request).0, 405);
+    assert!(daemon.fake.commands.lock().expect("lock").is_empty());
+}
+
+#[test]
+fn commands_are_taken_on_the_unix_socket_from_those_who_may() {
+    let daemon = start();
+    let (status, answer) = daemon.post("/api/v1/mode", r#"{"mode":"bypass","for_ns":1000}"#);
+    if !nix::unistd::geteuid().is_root() {
+        assert_eq!(status, 403, "{answer}");
+        return;
+    }
+    assert_eq!(status, 200, "{answer}");
+    assert!(answer.contains("\"mode\":\"bypass\""), "{answer}");
+    let taken = daemon.fake.commands.lock().expect("lock").clone();
+    assert!(matches!(&taken[..], [Command::Mode(request)] if request.for_ns == Some(1000)), "{taken:?}");
+    assert_eq!(daemon.post("/api/v1/mode", r#"{"mode":"fast"}"#).0, 400);
+    assert_eq!(daemon.post("/api/v1/mode", r#"{"mode":"active","fro":1}"#).0, 400);
+    let (status, answer) = daemon.post("/api/v1/reload", "");
+    assert_eq!(status, 422);
+    assert!(answer.contains("E_RANGE"), "{answer}");
+    assert_eq!(daemon.post("/api/v1/drain", "").0, 200);
+    assert_eq!(daemon.post("/api/v1/log", &" ".repeat(70_000)).0, 413);
+}
+
+#[test]
+fn a_loop_that_stands_still_fails_livez_only() {
+    let daemon = start();
+    *daemon.fake.age.lock().expect("lock") = Some(Duration::from_secs(60));
+    assert_eq!(daemon.get("/livez", "localhost").0, 503);
+    assert_eq!(daemon.get("/readyz", "localhost").0, 200);
+    *daemon.fake.age.lock().expect("lock") = None;
+    assert_eq!(daemon.get("/livez", "localhost").0, 200);
+    assert_eq!(daemon.get("/readyz", "localhost").0, 503);
+}
+
+#[test]
+fn slow_and_many_clients_are_cut_off() {
+    let daemon = start();
+    let connect = || TcpStream::connect(("127.0.0.1", daemon.tcp)).expect("connect");
+    let mut held: Vec<TcpStream> = (0..32).map(|_| connect()).collect();
+    // Accepting is another task's work: ask until the one too many is closed at once.
+    let refused = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        let mut extra = connect();
+        extra.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
+        matches!(extra.read(&mut [0]), Ok(0))
+            || matches!(extra.read(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset)
+    });
+    assert!(refused, "a 33rd connection was never closed");
+    held[0].write_all(b"GET / HT").expect("write");
+    let mut rest = Vec::new();
+    held[0].set_read_timeout(Some(Duration::from_secs(30))).expect("timeout");
+    held[0].read_to_end(&mut rest).expect("the daemon closes a header that never ends");
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let daemon = start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let _guard = runtime.enter();
+    let taken = bind_unix(&daemon.unix).expect_err("a daemon lives there");
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("s");
+    drop(bind_unix(&path).expect("bind"));
+    bind_unix(&path).expect("nobody listens any more");
+    std::fs::write(dir.path().join("f"), "").expect("write");
+    assert!(bind_unix(&dir.path().join("f")).is_err());
+}

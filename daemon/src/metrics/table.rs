@@ -1,0 +1,258 @@
+//! Every metric of `sluiced`: name, type, labels, sentence, and how to read it from a snapshot.
+
+use sluice_wire::snapshot::{
+    Backend, ConditionCode, FlowState, JobPattern, Label, Link, Mode, SwitchState, SwitchStatus, View,
+};
+
+use super::{Family, JobSum, Kind, MOST_LINKS, MOST_SWITCHES, Samples, Source, process};
+
+macro_rules! family {
+    ($kind:ident, $name:literal, [$($label:literal),*], $help:literal, |$s:ident, $o:ident| $fill:expr) => {
+        Family {
+            name: $name,
+            kind: Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+            fill: {
+                fn fill($s: &Source<'_>, $o: &mut Samples) {
+                    $fill
+                }
+                fill
+            },
+        }
+    };
+}
+
+/// All families, the process's own included.
+pub fn all() -> impl Iterator<Item = &'static Family> {
+    FAMILIES.iter().chain(process::FAMILIES)
+}
+
+/// The metrics that come from a snapshot.
+#[rustfmt::skip]
+pub const FAMILIES: &[Family] = &[
+    family!(Gauge, "sluice_build_info", ["version", "revision"], "1; which build runs.", |s, o| o.put(&[&word(&s.snapshot.daemon.version), &word(&s.snapshot.daemon.revision)], 1.0)),
+    family!(Gauge, "sluice_cluster_info", ["cluster", "slot_ms", "horizon"], "1; hosts of one cluster must agree.", |s, o| cluster(s, o)),
+    family!(Gauge, "sluice_config_hash", [], "Low 48 bits of the hash of the effective configuration.", |s, o| o.one((s.snapshot.daemon.config_hash & ((1 << 48) - 1)) as f64)),
+    family!(Gauge, "sluice_config_last_reload_successful", [], "1 if the last reload was taken.", |s, o| o.one(flag(s.snapshot.daemon.reload_ok))),
+    family!(Gauge, "sluice_config_last_reload_success_timestamp_seconds", [], "When a configuration was last taken, since 1970.", |s, o| o.one(seconds(s.snapshot.daemon.reload_unix_ns))),
+    family!(Gauge, "sluice_mode", ["mode"], "State set: what the operator asked for.", |s, o| o.states(Mode::ALL.iter().map(|m| m.as_str()), s.snapshot.daemon.mode.as_str())),
+    family!(Gauge, "sluice_enforcement_backend", ["backend"], "State set: how rates are enforced.", |s, o| o.states(Backend::ALL.iter().map(|b| b.as_str()), s.snapshot.enforcement.backend.as_str())),
+    family!(Gauge, "sluice_condition", ["code"], "1 while the condition holds.", |s, o| conditions(s, o)),
+    family!(Gauge, "sluice_slot_length_seconds", [], "Length of a slot.", |s, o| o.one(seconds(s.snapshot.clock.slot_length_ns))),
+    family!(Counter, "sluice_slots_total", [], "Slots begun.", |s, o| o.one(s.snapshot.counters.slots as f64)),
+    family!(Counter, "sluice_slots_missed_total", ["reason"], "Slots without a decision in time.", |s, o| slots_missed(s, o)),
+    family!(Histogram, "sluice_slot_lateness_seconds", [], "Wake-up after the slot's edge.", |s, o| o.histogram(&[], &s.snapshot.counters.lateness_s)),
+    family!(Histogram, "sluice_decision_duration_seconds", [], "One host decision.", |s, o| o.histogram(&[], &s.snapshot.counters.decision_s)),
+    family!(Counter, "sluice_decisions_total", ["trigger"], "Decisions by what made them.", |s, o| decisions(s, o)),
+    family!(Gauge, "sluice_clock_synchronised", [], "1 if a time service disciplines the clock.", |s, o| o.one(flag(s.snapshot.clock.synchronised))),
+    family!(Gauge, "sluice_clock_max_error_seconds", [], "Bound of the clock's error, as the kernel knows it.", |s, o| o.one(seconds(s.snapshot.clock.max_error_ns.unwrap_or(0)))),
+    family!(Gauge, "sluice_clock_tai_offset_seconds", [], "The kernel's TAI offset.", |s, o| o.one(s.snapshot.clock.tai_offset_s as f64)),
+    family!(Counter, "sluice_clock_steps_total", ["direction"], "Steps of the clock.", |s, o| clock_steps(s, o)),
+    family!(Gauge, "sluice_flows", ["state"], "Flows by who moves their rate.", |s, o| flows(s, o)),
+    family!(Counter, "sluice_flows_opened_total", [], "Flows opened.", |s, o| o.one(s.snapshot.counters.flows_opened as f64)),
+    family!(Counter, "sluice_flows_closed_total", [], "Flows closed.", |s, o| o.one(s.snapshot.counters.flows_closed as f64)),
+    family!(Gauge, "sluice_flow_table_capacity", [], "Rows of the kernel tables.", |s, o| o.one(s.snapshot.enforcement.rows as f64)),
+    family!(Counter, "sluice_flow_table_full_total", [], "Sockets that found no free row.", |s, o| o.one(s.snapshot.counters.flow_table_full as f64)),
+    family!(Counter, "sluice_flow_acked_bytes_total", ["managed"], "Payload acknowledged.", |s, o| pair(o, s.snapshot.counters.acked_managed_bytes, s.snapshot.counters.acked_other_bytes)),
+    family!(Counter, "sluice_flow_ordered_bytes_total", [], "Integral of the orders.", |s, o| o.one(s.snapshot.counters.ordered_bytes as f64)),
+    family!(Histogram, "sluice_flow_rate_bytes_per_second", ["kind"], "One observation per managed flow with demand and slot.", |s, o| rates(s, o)),
+    family!(Histogram, "sluice_order_error_ratio", [], "|delivered - ordered| / ordered per flow and slot, demand-limited slots left out.", |s, o| o.histogram(&[], &s.snapshot.counters.order_error)),
+    family!(Counter, "sluice_flow_retransmitted_packets_total", ["managed"], "Segments retransmitted.", |s, o| pair(o, s.snapshot.counters.retransmitted_managed, s.snapshot.counters.retransmitted_other)),
+    family!(Counter, "sluice_loss_guard_activations_total", [], "Flows capped by the kernel because of loss.", |s, o| o.one(s.snapshot.counters.loss_guards as f64)),
+    family!(Counter, "sluice_released_flows_total", ["reason"], "Flows given back to ordinary congestion control.", |s, o| released(s, o)),
+    family!(Counter, "sluice_cc_changes_total", ["result"], "Changes of congestion control.", |s, o| cc_changes(s, o)),
+    family!(Counter, "sluice_kernel_events_lost_total", [], "Kernel events lost; a rescan follows.", |s, o| o.one(s.snapshot.counters.events_lost as f64)),
+    family!(Gauge, "sluice_jobs", ["pattern"], "Running jobs by how their ranks exchange tensors.", |s, o| jobs(s, o)),
+    family!(Histogram, "sluice_round_duration_seconds", [], "Rounds of all jobs.", |s, o| o.histogram(&[], &s.snapshot.counters.round_s)),
+    family!(Gauge, "sluice_job_info", ["job_id", "pattern", "source"], "1; to join with.", |s, o| each_job(s, |id, j| o.put(&[id, &j.about.0, j.about.1.as_str()], 1.0))),
+    family!(Gauge, "sluice_job_flows", ["job_id"], "Flows the job sends from this host.", |s, o| each_job(s, |id, j| o.put(&[id], j.flows as f64))),
+    family!(Counter, "sluice_job_acked_bytes_total", ["job_id"], "Payload acknowledged.", |s, o| each_job(s, |id, j| o.put(&[id], j.acked_bytes as f64))),
+    family!(Gauge, "sluice_job_ordered_bytes_per_second", ["job_id"], "Sum of its orders.", |s, o| each_job(s, |id, j| o.put(&[id], j.ordered_bps as f64 / 8.0))),
+    family!(Gauge, "sluice_job_progress_ratio", ["job_id"], "Part of the current round that is delivered.", |s, o| each_job(s, |id, j| o.put(&[id], j.progress_ratio.unwrap_or(0.0)))),
+    family!(Counter, "sluice_job_rounds_total", ["job_id"], "Rounds finished.", |s, o| each_job(s, |id, j| o.put(&[id], j.rounds as f64))),
+    family!(Counter, "sluice_job_round_seconds_total", ["job_id"], "Their durations together.", |s, o| each_job(s, |id, j| o.put(&[id], seconds(j.rounds_ns)))),
+    family!(Counter, "sluice_job_stall_seconds_total", ["job_id", "cause"], "Flow-seconds below demand, by cause.", |s, o| stalls(s, o)),
+    family!(Gauge, "sluice_link_capacity_bytes_per_second", ["link"], "Payload rate.", |s, o| each_link(s, |name, l| o.put(&[name], l.capacity_bps as f64 / 8.0))),
+    family!(Gauge, "sluice_link_scheduled_bytes_per_second", ["link"], "Promised in this slot.", |s, o| each_link(s, |name, l| o.put(&[name], l.next_bps.first().copied().unwrap_or(0) as f64 / 8.0))),
+    family!(Gauge, "sluice_link_cross_traffic_bytes_per_second", ["link"], "Traffic that is not managed.", |s, o| each_link(s, |name, l| o.put(&[name], l.other_bps.unwrap_or(0) as f64 / 8.0))),
+    family!(Gauge, "sluice_link_peak_load_ratio", ["link"], "Largest planned load over the horizon.", |s, o| each_link(s, |name, l| o.put(&[name], l.load_ratios().fold(0.0, f64::max)))),
+    family!(Counter, "sluice_link_sent_bytes_total", ["link", "class"], "Bytes sent.", |s, o| link_sent(s, o)),
+    family!(Counter, "sluice_link_overlap_seconds_total", ["link"], "Time with two or more jobs sending: the staggering number.", |s, o| each_link(s, |name, l| o.put(&[name], seconds(l.overlap_ns)))),
+    family!(Counter, "sluice_link_busy_seconds_total", ["link"], "Time with one or more jobs sending.", |s, o| each_link(s, |name, l| o.put(&[name], seconds(l.busy_ns)))),
+    family!(Gauge, "sluice_switch_up", ["switch"], "1 if it answers.", |s, o| each_switch(s, |name, w| o.put(&[name], flag(matches!(w.state, SwitchState::Up | SwitchState::Warming))))),
+    family!(Gauge, "sluice_switch_feedback_age_slots", ["switch"], "Slots since its last answer.", |s, o| each_switch(s, |name, w| o.put(&[name], w.age_slots.unwrap_or(0) as f64))),
+    family!(Gauge, "sluice_switch_view", ["switch", "state"], "State set: how much its view counts.", |s, o| views(s, o)),
+    family!(Counter, "sluice_switch_messages_total", ["switch", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
+    family!(Counter, "sluice_switch_bytes_total", ["switch", "direction"], "Bytes of messages.", |s, o| directions(s, o, |w| (w.sent_bytes, w.received_bytes))),
+    family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s)),
+    family!(Counter, "sluice_switch_rejects_total", ["reason"], "Announcements refused.", |s, o| rejects(s, o)),
+    family!(Counter, "sluice_stage_cpu_seconds_total", ["stage"], "Own CPU time by stage.", |s, o| stages(s, o)),
+];
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn flag(on: bool) -> f64 {
+    f64::from(u8::from(on))
+}
+
+fn word(text: &str) -> String {
+    Label::new(text).as_str().to_owned()
+}
+
+fn put_all<const N: usize>(o: &mut Samples, values: [(&str, u64); N]) {
+    values.into_iter().for_each(|(label, value)| o.put(&[label], value as f64));
+}
+
+fn pair(o: &mut Samples, managed: u64, other: u64) {
+    put_all(o, [("true", managed), ("false", other)]);
+}
+
+fn cluster(s: &Source<'_>, o: &mut Samples) {
+    let clock = &s.snapshot.clock;
+    let slot_ms = (clock.slot_length_ns / 1_000_000).to_string();
+    o.put(&[&word(&s.snapshot.daemon.cluster), &slot_ms, &clock.horizon.to_string()], 1.0);
+}
+
+fn conditions(s: &Source<'_>, o: &mut Samples) {
+    for code in ConditionCode::ALL {
+        let holds = s.snapshot.conditions.iter().any(|condition| condition.code == *code);
+        o.put(&[code.as_str()], flag(holds));
+    }
+}
+
+fn slots_missed(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    put_all(o, [("late", c.slots_late), ("stopped", c.slots_stopped), ("clock", c.slots_clock)]);
+}
+
+fn decisions(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    put_all(
+        o,
+        [
+            ("slot", c.decisions_slot),
+            ("start", c.decisions_start),
+            ("end", c.decisions_end),
+            ("demand", c.decisions_demand),
+            ("feedback", c.decisions_feedback),
+        ],
+    );
+}
+
+fn clock_steps(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    put_all(o, [("forward", c.clock_steps_forward), ("backward", c.clock_steps_backward)]);
+}
+
+fn flows(s: &Source<'_>, o: &mut Samples) {
+    for state in FlowState::ALL {
+        o.put(&[state.as_str()], s.snapshot.flows_in(state) as f64);
+    }
+}
+
+fn rates(s: &Source<'_>, o: &mut Samples) {
+    o.histogram(&["ordered"], &s.snapshot.counters.ordered_rate);
+    o.histogram(&["delivered"], &s.snapshot.counters.delivered_rate);
+}
+
+fn released(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    put_all(
+        o,
+        [
+            ("deadline", c.released_deadline),
+            ("loss", c.released_loss),
+            ("mode", c.released_mode),
+            ("drain", c.released_drain),
+            ("error", c.released_error),
+        ],
+    );
+}
+
+fn cc_changes(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    put_all(o, [("ok", c.cc_ok), ("denied", c.cc_denied), ("gone", c.cc_gone), ("error", c.cc_error)]);
+}
+
+fn jobs(s: &Source<'_>, o: &mut Samples) {
+    let running = || s.snapshot.jobs.iter().filter(|job| job.ended_unix_ns.is_none());
+    for pattern in JobPattern::ALL {
+        o.put(&[pattern.as_str()], running().filter(|job| job.pattern == pattern).count() as f64);
+    }
+}
+
+fn each_job(s: &Source<'_>, mut act: impl FnMut(&str, &JobSum)) {
+    s.jobs.iter().for_each(|(id, job)| act(id.as_str(), job));
+}
+
+fn stalls(s: &Source<'_>, o: &mut Samples) {
+    for (id, job) in &s.jobs {
+        for (cause, ns) in ["predecessor", "headroom", "path", "sender"].into_iter().zip(job.stalls_ns) {
+            o.put(&[id.as_str(), cause], seconds(ns));
+        }
+    }
+}
+
+/// The first links, own ones before those of switches.
+fn each_link(s: &Source<'_>, mut act: impl FnMut(&str, &Link)) {
+    let mut links: Vec<&Link> = s.snapshot.links.iter().collect();
+    links.sort_by_key(|link| !link.own);
+    links.into_iter().take(MOST_LINKS).for_each(|link| act(Label::new(&link.name).as_str(), link));
+}
+
+fn link_sent(s: &Source<'_>, o: &mut Samples) {
+    each_link(s, |name, link| {
+        o.put(&[name, "managed"], link.managed_bytes as f64);
+        o.put(&[name, "other"], link.other_bytes as f64);
+    });
+}
+
+fn each_switch(s: &Source<'_>, mut act: impl FnMut(&str, &SwitchStatus)) {
+    let mut switches: Vec<&SwitchStatus> = s.snapshot.switches.iter().collect();
+    switches.sort_by_key(|switch| switch.peer);
+    switches.into_iter().take(MOST_SWITCHES).for_each(|switch| act(Label::new(&switch.name).as_str(), switch));
+}
+
+fn views(s: &Source<'_>, o: &mut Samples) {
+    each_switch(s, |name, switch| {
+        View::ALL.iter().for_each(|view| o.put(&[name, view.as_str()], flag(switch.view == *view)));
+    });
+}
+
+fn directions(s: &Source<'_>, o: &mut Samples, read: fn(&SwitchStatus) -> (u64, u64)) {
+    each_switch(s, |name, switch| {
+        let (sent, received) = read(switch);
+        o.put(&[name, "sent"], sent as f64);
+        o.put(&[name, "received"], received as f64);
+    });
+}
+
+fn rejects(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    put_all(
+        o,
+        [
+            ("slot_guard", c.rejects_slot_guard),
+            ("cluster", c.rejects_cluster),
+            ("version", c.rejects_version),
+            ("auth", c.rejects_auth),
+            ("capacity", c.rejects_capacity),
+        ],
+    );
+}
+
+fn stages(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    for (stage, ns) in [
+        ("stats", c.cpu_stats_ns),
+        ("schedule", c.cpu_schedule_ns),
+        ("switch", c.cpu_switch_ns),
+        ("discovery", c.cpu_discovery_ns),
+        ("export", c.cpu_export_ns),
+    ] {
+        o.put(&[stage], seconds(ns));
+    }
+}
