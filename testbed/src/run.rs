@@ -4,7 +4,9 @@
 //! they arrive and find room, sample links, and wait for the last job. Everything a policy may not change is fixed in
 //! the [`plan::RunPlan`] first. The scenario format, placement and reports are not here.
 
+pub mod all;
 pub mod binaries;
+pub mod convert;
 pub mod daemons;
 pub mod launch;
 pub mod measure;
@@ -15,6 +17,7 @@ mod session;
 
 use thiserror::Error;
 
+pub use all::{Bar, Options, run};
 pub use binaries::Binaries;
 pub use plan::{FixedQueue, JobPlan, Placement, Queue, RunPlan};
 pub use policy::Policy;

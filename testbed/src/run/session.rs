@@ -23,6 +23,8 @@ const LEAD: Nanos = Nanos(5_000_000);
 
 /// Hears how a run goes on.
 pub trait Observer: Send {
+    /// Run number `run` (from 0) of `runs` begins.
+    fn begins(&mut self, policy: &str, run: usize, runs: usize);
     /// Part of all iterations that is done, 0 to 1, and jobs that have ended.
     fn progress(&mut self, part: f64, ended: usize, jobs: usize);
 }
@@ -32,6 +34,7 @@ pub trait Observer: Send {
 pub struct Silent;
 
 impl Observer for Silent {
+    fn begins(&mut self, _policy: &str, _run: usize, _runs: usize) {}
     fn progress(&mut self, _part: f64, _ended: usize, _jobs: usize) {}
 }
 
