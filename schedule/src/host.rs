@@ -161,9 +161,6 @@ impl Host {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
             self.policy.plan(&self.scene, &mut planned);
-            if renew {
-                self.raise_useless_orders(&planned);
-            }
             self.adopt_plan(now, &planned);
             self.planned = planned;
             self.stand_by();
@@ -287,7 +284,7 @@ impl Host {
             flow.floor = scene.floor;
             flow.offer = plan.offer;
             flow.why = plan.why;
-            flow.order = plan.rate.plus(flow.raise).min(limit);
+            flow.order = plan.rate.min(limit);
             flow.rates.clone_from(&plan.rates);
             if let Some(first) = flow.rates.first_mut() {
                 *first = (*first).min(limit);

@@ -12,7 +12,7 @@ mod useful;
 pub use ceiling::{Ceiling, Sample};
 pub use cross::CrossTraffic;
 pub use guard::{KeyHysteresis, RateHysteresis, Waiting};
-pub use useful::{Benefit, HeldBack};
+pub use useful::Benefit;
 
 use crate::price::utilisation;
 use crate::units::Rate;

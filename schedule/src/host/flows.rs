@@ -2,7 +2,7 @@
 
 use super::{FlowStatus, HostConfig};
 use crate::event::{FlowSpec, Now, ReleaseReason};
-use crate::path::{Ceiling, HeldBack, Sample};
+use crate::path::{Ceiling, Sample};
 use crate::policy::Why;
 use crate::units::{Bytes, Nanos, Rate};
 
@@ -22,10 +22,6 @@ pub(super) struct Flow {
     slot_start: (Bytes, Nanos),
     /// What the last slots' deliveries say about the highest rate worth trying (B_f).
     pub ceiling: Ceiling,
-    /// Notices orders that hold the flow back for nothing.
-    pub held_back: HeldBack,
-    /// What such an order is raised by, until the next slot.
-    pub raise: Rate,
     pub arrival: u64,
     pub order: Rate,
     /// The order as last said.
@@ -54,8 +50,6 @@ impl Flow {
             best_in_slot: Rate::ZERO,
             slot_start: (Bytes::ZERO, Nanos::ZERO),
             ceiling: Ceiling::new(config.history_slots, config.probe_gain),
-            held_back: HeldBack::default(),
-            raise: Rate::ZERO,
             arrival: 0,
             order: Rate::ZERO,
             ordered: Rate::ZERO,

@@ -4,7 +4,7 @@ use super::jobs::Work;
 use super::{Flow, Host};
 use crate::event::Now;
 use crate::graph::{self, Fed, Progress};
-use crate::policy::{FlowScene, JobScene, LinkScene, Planned, Scene, Why};
+use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
 impl Host {
@@ -96,28 +96,6 @@ impl Host {
         }
         self.scene = scene;
         self.scene_flows = active;
-    }
-
-    /// Once per slot: an order that has held its flow back for more than three slots although every link of the path
-    /// has a tenth of its rate free is raised by what is free there.
-    pub(super) fn raise_useless_orders(&mut self, planned: &[Planned]) {
-        let promised = |l: &LinkScene| l.others.iter().fold(Rate::ZERO, |sum, other| sum.plus(other.rate));
-        let mut used: Vec<Rate> = self.scene.links.iter().map(promised).collect();
-        for (flow, plan) in self.scene.flows.iter().zip(planned) {
-            flow.links.iter().for_each(|&l| used[l] = used[l].plus(plan.rate));
-        }
-        for (scene, plan) in self.scene.flows.iter().zip(planned) {
-            let Some(flow) = self.flows.get_mut(&scene.flow) else { continue };
-            let free = |l: usize| self.scene.links[l].usable.minus(used[l]);
-            let room = scene.links.iter().map(|&l| free(l).ratio_of(self.scene.links[l].usable)).fold(1.0, f64::min);
-            // Limited by its order: it delivers nearly what it may.
-            let by_order = flow.best() >= flow.ordered.times(0.9) && plan.why != Why::NoDemand;
-            flow.raise = Rate::ZERO;
-            if flow.held_back.slot(by_order, room) {
-                flow.raise = scene.links.iter().map(|&l| free(l)).min().unwrap_or(Rate::ZERO);
-                scene.links.iter().for_each(|&l| used[l] = used[l].plus(flow.raise));
-            }
-        }
     }
 
     fn draw_links(&self, scene: &mut Scene, used: &[usize]) {

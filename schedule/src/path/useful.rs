@@ -1,26 +1,6 @@
-//! Gives back what does not help: an order that holds a flow back for nothing, and a job that managing makes slower.
+//! Gives back what does not help: a job that managing makes slower.
 
 use crate::units::Nanos;
-
-/// Counts the slots in which a flow was held back although its whole path had room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeldBack {
-    slots: u32,
-}
-
-impl HeldBack {
-    /// So many slots may pass.
-    const MOST_SLOTS: u32 = 3;
-    /// A link has room from this part of its rate on.
-    const ROOM: f64 = 0.1;
-
-    /// Takes one slot in: whether the order was the flow's limit, and the least free part of a link on its path. True
-    /// if the order has been useless for more than three slots and is to be raised in this one.
-    pub fn slot(&mut self, by_order: bool, least_room: f64) -> bool {
-        self.slots = if by_order && least_room >= HeldBack::ROOM { self.slots.saturating_add(1) } else { 0 };
-        self.slots > HeldBack::MOST_SLOTS
-    }
-}
 
 /// Watches whether a job's rounds are faster with orders than without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,16 +59,6 @@ impl Benefit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_fourth_useless_slot_raises_the_order() {
-        let mut held = HeldBack::default();
-        assert_eq!([0; 3].map(|_| held.slot(true, 0.1)), [false; 3]);
-        assert!(held.slot(true, 0.5));
-        assert!(!held.slot(true, 0.09), "no room: not useless");
-        assert_eq!([0; 3].map(|_| held.slot(true, 1.0)), [false; 3]);
-        assert!(!held.slot(false, 1.0), "not the order's doing");
-    }
 
     const MINUTE: u64 = 60_000_000_000;
 

@@ -24,8 +24,6 @@ struct Shared {
     used: Rate,
     /// The same with every promise and every own grant, whatever its rank: what the fill must leave alone.
     all: Rate,
-    /// Another host's promise of this rank or better wants what is left.
-    best_other: Option<Rank>,
 }
 
 impl Policy for SrptP {
@@ -51,7 +49,7 @@ impl Policy for SrptP {
 
 fn opening(link: &LinkScene) -> Shared {
     let all = link.others.iter().fold(Rate::ZERO, |sum, other| sum.plus(other.rate));
-    Shared { all, best_other: link.others.first().map(|other| other.rank), ..Shared::default() }
+    Shared { all, ..Shared::default() }
 }
 
 /// Gives one job's flows their offers and the job its common rate.
@@ -120,23 +118,24 @@ fn reason(scene: &Scene, planned: &Planned, flow: &super::FlowScene, peer_offer:
     }
 }
 
-/// Gives what nobody uses to the best-ranked flow that can take it. On a link that other hosts use too, only the
-/// best-ranked flow there may: all hosts know which that is, so two never take the same rest.
+/// Gives what nobody was promised to whoever has demand, in order of rank. On a link that other hosts use too, each
+/// flow takes its share of the rest only, since others see the same rest at the same moment. So an order never holds a
+/// flow back while its whole path has room.
 fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
-        let rank = scene.jobs[flow.job].rank;
         let rest = flow.links.iter().fold(Rate::MAX, |rest, &l| {
-            let (link, shared) = (&scene.links[l], &shared[l]);
-            let may = link.own || (link.trust >= 1.0 && shared.best_other.is_none_or(|best| rank < best));
-            if may { rest.min(link.usable.minus(shared.all)) } else { Rate::ZERO }
+            let link = &scene.links[l];
+            let free = link.usable.minus(shared[l].all);
+            let share = if link.own { free } else { free.share(link.active) };
+            if link.trust >= 1.0 { rest.min(share) } else { Rate::ZERO }
         });
-        // Less than a hundredth of the flow's rate is not worth a message.
-        if rest == Rate::MAX || rest.0 * 100 <= planned.rate.0 {
+        // Less than a hundredth of the flow's rate is not worth an order.
+        if rest == Rate::MAX || rest.0.saturating_mul(100) <= planned.rate.0 {
             continue;
         }
         planned.rate = planned.rate.plus(rest);
         planned.why = Why::WorkConserving;
-        for &l in &flow.links {
+        for &l in flow.links.iter().filter(|&&l| scene.links[l].own) {
             shared[l].all = shared[l].all.plus(rest);
         }
     }
