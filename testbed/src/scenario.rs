@@ -189,13 +189,15 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     }
     let (log, offset) = (t.log, t.offset);
     t.finish();
-    let mut network = network?;
-    if let Some(item) = loss {
+    // Without a network the jobs are still read, so that their own mistakes are listed too.
+    let mut network = network.unwrap_or_else(Network::unknown);
+    let known = !network.is_unknown();
+    if let Some(item) = loss.filter(|_| known) {
         network::read::read_loss(&item, &mut network);
     }
-    let routing = routing.map(|r| route::read(r, &network)).unwrap_or_default();
+    let routing = routing.filter(|_| known).map(|r| route::read(r, &network)).unwrap_or_default();
     let cross_flows = settings::cross_flows(&cross, &network);
-    let faults = settings::faults(&faults, &network);
+    let faults = if known { settings::faults(&faults, &network) } else { Vec::new() };
     let scene = Scene { network: &network, models: &models, defaults: &defaults };
     let mut jobs = Vec::new();
     let mut ids = HashSet::new();
@@ -205,7 +207,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
         if !ids.insert(job.id.clone()) {
             item.fail(Code::Dup, format!("job {:?} stands twice", job.id), "each id once");
         }
-        if let Err(why) = fits.ever(&job) {
+        if known && let Err(why) = fits.ever(&job) {
             item.fail(
                 Code::Fit,
                 format!("job {:?} can never be placed: {why}", job.id),
@@ -227,7 +229,8 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
                 "other ids in jobs",
             );
         }
-        if shapes.insert((job.arch, job.workers, job.servers))
+        if known
+            && shapes.insert((job.arch, job.workers, job.servers))
             && let Err(why) = fits.ever(&job)
         {
             let what =
@@ -241,6 +244,9 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     }
     for id in schedulers.options.static_order.iter().filter(|id| !ids.contains(*id)) {
         log.add(Code::Ref, offset, "/scheduler/static/order", format!("no job {id:?}"), "an id of a job");
+    }
+    if !known {
+        return None;
     }
     Some(Scenario {
         name: name?,

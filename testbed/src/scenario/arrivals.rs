@@ -103,6 +103,7 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
     let duration_scale = t.float("duration_scale", tiny, million).unwrap_or(1.0);
     let gpus_from_trace = t.flag("gpus_from_trace").unwrap_or(false);
     let gpu_range = (t.int32("min_gpus", 1..=65_536).unwrap_or(1), t.int32("max_gpus", 1..=65_536).unwrap_or(64));
+    t.finish();
     let (kind, iterations) = (kind?, iterations?);
     if kind == Kind::PerMinute && (gpus_from_trace || matches!(iterations, Iterations::FromDuration)) {
         t.fail(Code::Key, "a per-minute trace has neither GPUs nor durations", "kind = \"jobs\" or \"synthetic\"");
@@ -117,7 +118,6 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
         t.fail(Code::Missing, "length_s is missing", "the length of a synthetic trace");
     }
     if mix.is_empty() || t.log.count() > before {
-        t.finish();
         return None;
     }
     let mut maker = Maker {
@@ -163,7 +163,6 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
     if maker.jobs.is_empty() {
         t.fail(Code::Trace, "the window holds no job", "another start, length or rate_scale");
     }
-    t.finish();
     Some(Drawn { jobs: maker.jobs, dropped: maker.dropped })
 }
 

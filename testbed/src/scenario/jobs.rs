@@ -228,6 +228,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let dependency = t.choice("dependency", &DEPENDENCIES).unwrap_or(d.dependency);
     let flops = t.float("flops", Ratio::ZERO, Ratio::new(10u128.pow(30), 1).unwrap_or(Ratio::ONE));
     let flows = t.list("flows");
+    t.finish();
     let missing = |key: &str, what: &str| t.fail(Code::Missing, format!("{key} is missing"), what);
     let arch = arch?;
     let needs_bytes = !matches!(arch, Arch::Flows | Arch::None);
@@ -279,7 +280,6 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
         flops: flops.or(named.and_then(|(_, m)| m.flops)),
         batch,
     };
-    t.finish();
     Some(job)
 }
 

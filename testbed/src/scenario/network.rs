@@ -109,6 +109,16 @@ impl Network {
         network
     }
 
+    /// Stands in for a network that could not be read; every name is a host of it.
+    pub(crate) fn unknown() -> Network {
+        Network::build("unknown", Vec::new(), Vec::new(), &[])
+    }
+
+    /// True for [`Network::unknown`].
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.kind == "unknown"
+    }
+
     fn racks_by_first_switch(&mut self) {
         for i in 0..self.hosts.len() {
             let first = self.out(NodeIx(i)).iter().filter_map(|&l| self.link(l)).map(|l| l.to.0).min();

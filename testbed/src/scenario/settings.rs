@@ -1,5 +1,6 @@
 //! The small tables of a scenario: time, placement, defaults, cross traffic, control, faults, output, testbed.
 
+use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Nanos, Rate};
 
 use super::exact::Ratio;
@@ -132,6 +133,9 @@ pub struct CrossFlow {
 /// The host that `key` names.
 pub(crate) fn host(item: &Item<'_>, network: &Network) -> Option<NodeIx> {
     let name = item.text()?;
+    if network.is_unknown() {
+        return Some(NodeIx(fnv1a32(name.as_bytes()) as usize));
+    }
     let node = network.find(name).filter(|&n| network.is_host(n));
     if node.is_none() {
         item.fail(Code::Ref, format!("no host {name:?}"), "an id of a host");

@@ -250,8 +250,8 @@ impl<'a> Table<'a> {
     }
 
     /// Reports every key that nobody asked for.
-    pub(crate) fn finish(self) {
-        let mut known = self.known.into_inner();
+    pub(crate) fn finish(&self) {
+        let mut known = self.known.borrow().clone();
         known.sort_unstable();
         known.dedup();
         for (key, node) in self.entries {

@@ -95,8 +95,9 @@ fn each_kind_of_mistake_has_its_code() {
     assert!(with("hosts = 4", "hosts = 5000").contains(&Code::Range));
     assert!(with("hosts = 4", "hosts = \"4\"").contains(&Code::Parse));
     assert!(with("compute_s = \"1/3\"", "compute_s = 1\nfull_batch_s = 2").contains(&Code::Key));
-    assert!(with("[[jobs]]", "[scheduler]\nname = \"slice\"\n[[jobs]]").contains(&Code::Ref));
+    assert!(with("[placement]", "[scheduler]\nname = \"slice\"\n[placement]").contains(&Code::Ref));
     assert!(with("iterations = 2", "iterations = 0").contains(&Code::Range));
+    assert!(with("iterations = 2", "iterations = 2\nplacement = {workers = [\"h7\"]}").contains(&Code::Ref));
     assert!(with("gbps = 10", "gbps = nan").contains(&Code::Range));
     assert!(with("gbps = 10", "gbps = 1e400").contains(&Code::Range));
     let no_jobs = SMALL.split("[[jobs]]").next().unwrap_or_default();

@@ -118,12 +118,8 @@ fn parameter_servers_and_trees() {
 
 #[test]
 fn cross_traffic_comes_in_order_and_goes_elsewhere() {
-    let s = scenario(
-        "policy = \"spread\"",
-        &format!("cross_traffic = {{every_s = 2}}\n{}", job("a", "ring", 3, 0))
-            .replace("cross_traffic", "\n[cross_traffic]\n#")
-            .replace("\n#", "\nevery_s = 2\n#"),
-    );
+    let jobs = job("a", "ring", 3, 0);
+    let s = scenario("policy = \"spread\"", &format!("[cross_traffic]\nevery_s = 2\n{jobs}"));
     let flows: Vec<_> = CrossEvents::new(&s).take(300).collect();
     assert!(flows.windows(2).all(|w| matches!(w, [a, b] if a.start <= b.start)));
     for f in &flows {
