@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use sluice_schedule::{Bytes, Rate};
 use sluice_testbed::experiment::{Bench, capacity, mix};
-use sluice_testbed::run::{Binaries, Policy};
+use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
+use sluice_testbed::scenario::Scenario;
 use sluice_testbed::sys;
 
 /// Small measured experiments on a fabric of network namespaces. Needs root.
@@ -36,6 +37,20 @@ enum What {
         /// Policy.
         #[arg(long, default_value = "fair:cubic")]
         policy: Policy,
+    },
+    /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
+    Scenario {
+        /// The file.
+        file: std::path::PathBuf,
+        /// Policies.
+        #[arg(long, value_delimiter = ',', default_value = "fair:cubic,fair:reno,fair:bbr")]
+        policy: Vec<Policy>,
+        /// Repeats.
+        #[arg(long, default_value_t = 1)]
+        repeats: usize,
+        /// Overrides of `testbed.queue_bytes`.
+        #[arg(long)]
+        queue: Option<u64>,
     },
     /// Four jobs on six hosts from time 0 (the simulator's fixed-mix), under several policies.
     Mix {
@@ -68,7 +83,7 @@ enum What {
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    match run(&Arguments::parse()) {
+    match carry_out(&Arguments::parse()) {
         Ok(document) => {
             println!("{document}");
             ExitCode::SUCCESS
@@ -80,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
+fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
     let binaries = Binaries::find()?;
     let dir = arguments.dir.clone();
     let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-experiment-{}", std::process::id())));
@@ -90,6 +105,12 @@ fn run(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         What::Capacity { hosts, mbps, seconds, policy } => {
             let rates: Vec<Rate> = mbps.iter().map(|m| Rate::mbps(*m)).collect();
             serde_json::to_value(capacity::capacity(&bench, *hosts, &rates, *seconds, policy)?)?
+        }
+        What::Scenario { file, policy, repeats, queue } => {
+            let mut scenario = Scenario::load(file)?.for_testbed(&[])?;
+            scenario.testbed.queue_bytes = queue.unwrap_or(scenario.testbed.queue_bytes);
+            let options = Options { policies: policy.clone(), repeats: *repeats, out: bench.dir.clone(), keep: true };
+            serde_json::to_value(run::run(&scenario, &options, bench.stop, &mut Bar::new())?)?
         }
         What::Mix { gbps, scale, compute_scale, longer, queue, gso, policy, repeats } => {
             let mut set = mix::fixed_mix(*gbps, *scale, *compute_scale);
