@@ -229,3 +229,52 @@ proptest! {
         prop_assert!(bound(high).0 <= demand);
     }
 }
+
+/// One slot of Algorithm 2 on a ring: everybody plans `rate`, catches up, is cut where it runs ahead, and then sends
+/// what its link carries and its predecessor delivered.
+fn algorithm_2(ring: &mut Fluid, rate: Rate, carries: &[Rate]) -> Vec<Rate> {
+    let (n, slot) = (ring.done.len(), Nanos::from_millis(60));
+    let plan = |f: usize, rate| Progress::with_plan(Bytes(ring.done[f]), Bytes(ring.demand[f]), rate, slot);
+    let lead = ring.preds[0][0].1;
+    let raised = |f: usize| {
+        let behind = catch_up(Role::RingNext, plan(f, rate), [plan((f + n - 1) % n, rate)]);
+        adjust(rate, behind, slot, Rate(rate.0 * 2)).rate
+    };
+    let rates: Vec<Rate> = (0..n).map(raised).collect();
+    let cut = |f: usize| {
+        let pred = (f + n - 1) % n;
+        let ahead = excess(plan(f, rates[f]), [fed(lead, plan(pred, rates[pred]))]);
+        rates[f].minus(Rate::needed(ahead, slot)).min(carries[f])
+    };
+    let rates: Vec<Rate> = (0..n).map(cut).collect();
+    ring.step(&rates.iter().map(|rate| rate.over(slot).0).collect::<Vec<_>>());
+    rates
+}
+
+proptest! {
+    #[test]
+    fn a_dip_on_a_ring_does_not_stay(n in 2_usize..8, at in 0_usize..8, slots in 1_usize..6, left in 0.0_f64..1.0) {
+        let (rate, chunk) = (Rate::mbps(100), 1_500_000);
+        let mut ring = Fluid::ring(vec![chunk * 1000; n], chunk);
+        let free = vec![Rate::mbps(200); n];
+        let mut dipped = free.clone();
+        dipped[at % n] = rate.times(left);
+        for _ in 0..3 {
+            algorithm_2(&mut ring, rate, &free);
+        }
+        for _ in 0..slots {
+            algorithm_2(&mut ring, rate, &dipped);
+        }
+        // A dip runs around the ring once, then everybody is back at the full rate, for good.
+        for _ in 0..n {
+            algorithm_2(&mut ring, rate, &free);
+        }
+        let before = ring.done.clone();
+        for _ in 0..10 {
+            algorithm_2(&mut ring, rate, &free);
+        }
+        for (after, before) in ring.done.iter().zip(&before) {
+            prop_assert!(after - before >= 10 * rate.over(Nanos::from_millis(60)).0 * 99 / 100);
+        }
+    }
+}
