@@ -29,20 +29,24 @@ struct flow {
 	__u64 win_ns;
 	__u32 win_lost;
 	__u32 win_delivered;
-	/* When the queue began to grow. */
-	__u64 bad_ns;
+	/* When the queue began to grow, in microseconds; in the in-program mode: until when losses are answered. */
+	__u32 bad_us;
+	/* Delivery window: acknowledged bytes at its start, mod 2^32, and its start. */
+	__u32 dlv_acked;
+	__u64 dlv_ns;
 	__u64 last_ns;
 	/* Segments in flight when the window froze. */
 	__u32 frozen;
-	/* In-program mode: segments acknowledged towards the next increase, and the losses already answered. */
+	/* In-program mode: segments acknowledged towards the next increase. */
 	__u32 reno_count;
-	__u64 reno_until;
 };
 _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_priv");
 
 #define FLOW_HANDING 1
 #define FLOW_RENO 2
 #define FLOW_PACING_OURS 4
+/* Everything written was acknowledged: silence from here on is the application's, not the pacing's. */
+#define FLOW_EMPTY 8
 
 #define MIN_CWND 4U
 #define MILLISECOND 1000000ULL
@@ -127,7 +131,8 @@ INLINE void hand_over(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg 
 
 		/* Nobody takes it: keep it alive here, unpaced, with a window that answers loss. */
 		flow->flags = (flow->flags & ~FLOW_HANDING) | FLOW_RENO;
-		flow->reno_until = 0;
+		flow->bad_us = now / 1000;
+		flow->reno_count = 0;
 		sk->sk_pacing_rate = ~0UL;
 		if (flow->flags & FLOW_PACING_OURS)
 			sk->sk_pacing_status = SK_PACING_NONE;
@@ -144,12 +149,12 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 {
 	__u32 cwnd = tp->snd_cwnd;
 
-	if (losses && now > flow->reno_until) {
+	if (losses && (__s32)((__u32)(now / 1000) - flow->bad_us) > 0) {
 		cwnd = cwnd / 2 > MIN_CWND ? cwnd / 2 : MIN_CWND;
 		tp->snd_ssthresh = cwnd;
 		tp->snd_cwnd = cwnd;
 		flow->reno_count = 0;
-		flow->reno_until = now + (__u64)(tp->srtt_us >> 3) * 1000;
+		flow->bad_us = now / 1000 + (tp->srtt_us >> 3);
 	} else if (cwnd < tp->snd_ssthresh) {
 		tp->snd_cwnd = cwnd + acked;
 	} else {
@@ -212,79 +217,93 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, __u64 now, __u64 rat
 		return;
 	}
 	if (!flow->bad)
-		flow->bad_ns = now;
+		flow->bad_us = now / 1000;
 	if (flow->bad < 0xffff)
 		flow->bad++;
-	if (!flow->frozen && flow->bad >= 8 && now - flow->bad_ns > 2 * MILLISECOND) {
+	if (!flow->frozen && flow->bad >= 8 && (__u32)(now / 1000) - flow->bad_us > 2000) {
 		flow->frozen = in_flight(tp) > MIN_CWND ? in_flight(tp) : MIN_CWND;
 		COUNT_UP(squeezes);
 	}
 }
 
-INLINE void on_ack(struct tcp_sock *tp, const struct rate_sample *rs)
+/* What was acknowledged over at least a round trip and eight milliseconds; 0 while the window is open. */
+INLINE __u64 measured(struct tcp_sock *tp, struct flow *flow, __u64 now)
 {
-	struct flow *flow = flow_of(tp);
-	struct sluice_cfg *cfg = config();
-	__u64 now = tp->tcp_mstamp * 1000, delivery = 0, order, pacing, expiry;
+	__u64 elapsed = now - flow->dlv_ns, rate;
+
+	if (elapsed < 8 * MILLISECOND || elapsed < (__u64)(tp->srtt_us >> 3) * 1000)
+		return 0;
+	rate = (__u64)((__u32)tp->bytes_acked - flow->dlv_acked) * 1000000 / (elapsed / 1000);
+	flow->dlv_ns = now;
+	flow->dlv_acked = tp->bytes_acked;
+	return rate;
+}
+
+/*
+ * Follows the order for one acknowledgement. Returns 0, or as an event kind why the socket has to be handed over.
+ */
+INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, const struct rate_sample *rs)
+{
+	__u64 now = tp->tcp_mstamp * 1000, delivery, order, pacing, expiry;
 	struct sluice_stat *row;
 	__u32 index = flow->index, flags = 0;
-	enum order_state state;
 
 	if (flow->flags & FLOW_RENO) {
 		reno(tp, flow, rs->losses > 0, rs->acked_sacked, now);
-		return;
+		return 0;
 	}
-	if (!flow->gen) {
-		hand_over(tp, flow, cfg, SLUICE_EVENT_TABLE_FULL);
-		return;
-	}
+	if (!flow->gen)
+		return SLUICE_EVENT_TABLE_FULL;
 	row = bpf_map_lookup_elem(&sluice_stat, &index);
-	if (!cfg || !row || row->gen != flow->gen) {
-		/* The row was reclaimed. */
-		hand_over(tp, flow, cfg, SLUICE_EVENT_EXPIRED);
-		return;
-	}
+	/* Another generation: the row was reclaimed. */
+	if (!cfg || !row || row->gen != flow->gen)
+		return SLUICE_EVENT_EXPIRED;
 	order = flow->rate;
 	expiry = flow->expiry;
-	state = read_order(cfg, index, flow->gen, now, &order, &expiry);
-	if (state == ORDER_RELEASE) {
-		hand_over(tp, flow, cfg, SLUICE_EVENT_RELEASED);
-		return;
-	}
+	if (read_order(cfg, index, flow->gen, now, &order, &expiry) == ORDER_RELEASE)
+		return SLUICE_EVENT_RELEASED;
 	flow->rate = order;
 	flow->expiry = expiry;
-	if (now > expiry) {
-		hand_over(tp, flow, cfg, SLUICE_EVENT_EXPIRED);
-		return;
-	}
+	if (now > expiry)
+		return SLUICE_EVENT_EXPIRED;
 	order = clamp_rate(cfg, order);
-	if (loss_guard(tp, flow, cfg, now, order)) {
-		hand_over(tp, flow, cfg, SLUICE_EVENT_LOSS_GUARD);
-		return;
-	}
+	if (loss_guard(tp, flow, cfg, now, order))
+		return SLUICE_EVENT_LOSS_GUARD;
 	pacing = order;
 	if (flow->cap && flow->cap < pacing)
 		pacing = flow->cap;
-	if (rs->delivered > 0 && rs->interval_us > 0) {
+	if (rs->delivered > 0 && rs->interval_us > 0 && !rs->is_app_limited && !rs->is_ack_delayed) {
 		delivery = (__u64)rs->delivered * tp->mss_cache * 1000000 / (__u64)rs->interval_us;
-		if (!rs->is_app_limited && !rs->is_ack_delayed)
-			squeeze(tp, flow, now, pacing, delivery, rs->rtt_us);
+		squeeze(tp, flow, now, pacing, delivery, rs->rtt_us);
 	}
 	flow->last_ns = now;
+	if (tp->write_seq == tp->snd_una)
+		flow->flags |= FLOW_EMPTY;
 	set_pacing(tp, pacing);
 	tp->snd_cwnd = window(tp, flow, pacing);
 	if (flow->cap)
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->frozen)
 		flags |= SLUICE_STAT_SQUEEZED;
-	write_row(row, tp, delivery, pacing, now, flags);
+	write_row(row, tp, measured(tp, flow, now), pacing, now, flags);
+	return 0;
+}
+
+INLINE void control(struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	struct flow *flow = flow_of(tp);
+	struct sluice_cfg *cfg = config();
+	__u32 why = on_ack(tp, flow, cfg, rs);
+
+	if (why)
+		hand_over(tp, flow, cfg, why);
 }
 
 /* Kernels from 6.10: (sk, ack, flag, rs). */
 SEC("fentry/cong_control")
 int cong_control(__u64 *ctx)
 {
-	on_ack((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[3]);
+	control((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[3]);
 	return 0;
 }
 
@@ -292,7 +311,7 @@ int cong_control(__u64 *ctx)
 SEC("fentry/cong_control_old")
 int cong_control_old(__u64 *ctx)
 {
-	on_ack((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[1]);
+	control((struct tcp_sock *)ctx[0], (const struct rate_sample *)ctx[1]);
 	return 0;
 }
 
@@ -307,13 +326,15 @@ int init(__u64 *ctx)
 	__u64 now = bpf_ktime_get_ns(), rate = 0, expiry = now;
 	__u32 index = 0, gen = 0;
 
-	flow->flags = 0;
+	flow->flags = FLOW_EMPTY;
 	flow->bad = 0;
 	flow->frozen = 0;
 	flow->cap = 0;
 	flow->cap_ns = 0;
 	flow->trip_ns = 0;
 	flow->last_ns = now;
+	flow->dlv_ns = now;
+	flow->dlv_acked = tp->bytes_acked;
 	if (cfg) {
 		rate = clamp_rate(cfg, cfg->default_rate);
 		expiry = now + cfg->order_lifetime;
@@ -340,7 +361,7 @@ int init(__u64 *ctx)
 	}
 	if (sk->sk_pacing_status == SK_PACING_NONE) {
 		sk->sk_pacing_status = SK_PACING_NEEDED;
-		flow->flags = FLOW_PACING_OURS;
+		flow->flags |= FLOW_PACING_OURS;
 	}
 	tp->snd_ssthresh = 0x7fffffff;
 	set_pacing(tp, rate);
@@ -421,8 +442,13 @@ int cwnd_event(__u64 *ctx)
 		set_pacing(tp, order);
 	if (flow->cap)
 		flags |= SLUICE_STAT_LOSS_GUARD;
-	if (now - flow->last_ns >= cfg->idle_ns)
+	if (flow->flags & FLOW_EMPTY && now - flow->last_ns >= cfg->idle_ns) {
+		/* The pause is no part of what the path delivers. */
+		flow->dlv_ns = now;
+		flow->dlv_acked = tp->bytes_acked;
 		tell(tp, SLUICE_EVENT_STARTED, index, gen);
+	}
+	flow->flags &= ~FLOW_EMPTY;
 	flow->last_ns = now;
 	write_row(row, tp, 0, sk->sk_pacing_rate, now, flags);
 	return 0;

@@ -30,11 +30,11 @@ pub fn cleanup(options: &Options) -> Report {
         report.done.push("nothing was pinned".into());
         return report;
     };
-    match drain(&pins, options, Pass::Drain) {
+    let names = pins.names();
+    match drain(&pins, options) {
         Ok(seen) => tell(&seen, &mut report),
         Err(error) => report.left.push(format!("sockets fall back when their orders expire: {error}")),
     }
-    let names = pins.names();
     let of_kind = |prefix: &str| names.iter().filter(|n| n.starts_with(prefix)).count();
     let (cgroups, registrations) = (of_kind("cg-"), of_kind("ccmap-"));
     let failed = remove_pins(&pins);
@@ -51,18 +51,18 @@ pub fn cleanup(options: &Options) -> Report {
 /// The kernel's refusal of the iterator.
 pub fn sweep(options: &Options) -> Result<usize, Error> {
     let Some(pins) = Pins::existing(options) else { return Ok(0) };
-    Ok(drain_with(&pins, options, Pass::Sweep)?.iter().filter(|s| s.result == 0).count())
+    Ok(walk(&pins, options, Pass::Sweep)?.iter().filter(|s| s.result == 0).count())
 }
 
-fn drain(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<Seen>, Error> {
+fn drain(pins: &Pins, options: &Options) -> Result<Vec<Seen>, Error> {
     // Attachments first, or sockets that are opened meanwhile would be captured anew.
     for name in pins.names().iter().filter(|n| n.starts_with("cg-")) {
         detach(pins, name);
     }
-    drain_with(pins, options, pass)
+    walk(pins, options, Pass::Drain)
 }
 
-fn drain_with(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<Seen>, Error> {
+fn walk(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<Seen>, Error> {
     let rows = aya::maps::MapData::from_pin(pins.path("sluice_ctl"))
         .and_then(|map| map.info())
         .map_or(options.max_flows, |info| info.max_entries());

@@ -72,7 +72,7 @@ pub struct FlowStats {
     pub acked: Bytes,
     /// Payload bytes written by the application and not yet acknowledged, sent or not.
     pub queued: Bytes,
-    /// Delivery rate of the last rate sample.
+    /// Payload acknowledged per time over the last window of at least 8 ms and one round trip.
     pub delivery_rate: Rate,
     /// The order the program follows now.
     pub pacing_rate: Rate,

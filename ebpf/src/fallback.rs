@@ -137,15 +137,12 @@ fn open_tier(
     cfg.set(configuration(options, tier, &name, &release_to));
     write_policy(options, &mut loaded)?;
     attach(options, pins, same_programs, &mut loaded, &mut held)?;
+    // Sockets of an earlier program move over before its name goes.
+    let adopted = loaded.pass(Pass::Adopt)?.iter().filter(|seen| seen.result == 0).count();
     if let Some(pins) = pins {
-        // Sockets of an earlier program move over before its name goes.
-        let moved = loaded.pass(Pass::Adopt)?;
-        tracing::debug!(sockets = moved.len(), "moved to the present program");
         drop_other_registrations(pins, &name);
     }
-    let mut kernel = Kernel::new(tier, loaded, cfg, options.capture_lease, held)?;
-    let adopted = kernel.adopt();
-    Ok((kernel, adopted))
+    Ok((Kernel::new(tier, loaded, cfg, options.capture_lease, held)?, adopted))
 }
 
 /// Pins of tables with another number of rows are of no use: their sockets fall back when their orders expire.

@@ -1,0 +1,171 @@
+//! What happens to flows when nobody renews their orders any more, and when somebody comes back.
+
+mod common;
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sluice_ebpf::clock::monotonic;
+use sluice_ebpf::{Kernel, Options, SocketEventKind};
+use sluice_schedule::{Nanos, Rate};
+
+/// One order's life: 3 slots of 60 ms.
+const LIFE: Nanos = Nanos::from_millis(180);
+const SLOT: Duration = Duration::from_millis(60);
+
+/// Waits until the socket is plain again; returns how long it took from `since`.
+fn plain_after(flow: &common::Flow, since: Instant) -> Option<Duration> {
+    while since.elapsed() < Duration::from_secs(5) {
+        if !flow.control().starts_with("sluice") {
+            return Some(since.elapsed());
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    None
+}
+
+#[test]
+fn an_expired_order_gives_the_flow_back() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    let canary = common::Canary::start();
+    let ordered = Instant::now();
+    kernel.path().order(row, Rate::mbps(100), monotonic().plus(LIFE));
+    // The process's side is gone; the pins keep the programs.
+    drop(kernel.opened.take());
+    let took = plain_after(&flow, ordered).expect("given back");
+    let (_, worst) = canary.finish();
+    eprintln!("plain {took:?} after the last order, worst lateness {worst:?}");
+    assert!(took >= Duration::from_nanos(LIFE.0) - SLOT, "too early: {took:?}");
+    assert!(took <= 4 * SLOT + worst, "too late: {took:?}");
+    assert!(flow.rate_over(Duration::from_millis(100)) > 150.0, "still held to the old order");
+}
+
+#[test]
+fn an_idle_flow_is_given_back_by_its_first_send() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    kernel.sender_row(port).expect("an Opened event");
+    flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(400));
+    flow.paused.store(false, std::sync::atomic::Ordering::Relaxed);
+    plain_after(&flow, Instant::now()).expect("given back");
+    assert!(kernel.wait(SocketEventKind::Expired).is_some());
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn holder_process() {
+    let (Ok(namespace), Ok(instance), Ok(port)) =
+        (std::env::var("HOLDER_NETNS"), std::env::var("HOLDER_INSTANCE"), std::env::var("HOLDER_PORT"))
+    else {
+        return;
+    };
+    common::enter(&namespace);
+    let port: u16 = port.parse().expect("a port");
+    let options = Options { instance, ..common::options(port).expect("cgroup v2") };
+    let mut opened = Kernel::open(&options).expect("the parent could");
+    let mut rows = Vec::new();
+    println!("holding");
+    loop {
+        let mut events = Vec::new();
+        opened.datapath.events(&mut events);
+        rows.extend(events.iter().filter(|e| e.kind == SocketEventKind::Opened).map(|e| e.row));
+        for &row in &rows {
+            opened.datapath.order(row, Rate::mbps(100), monotonic().plus(LIFE));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+struct Holder(Child);
+
+impl Holder {
+    fn start(net: &common::Net, options: &Options, port: u16) -> Holder {
+        let child = Command::new(std::env::current_exe().expect("own path"))
+            .args(["--exact", "holder_process", "--nocapture"])
+            .env("HOLDER_NETNS", &net.a)
+            .env("HOLDER_INSTANCE", &options.instance)
+            .env("HOLDER_PORT", port.to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("start itself again");
+        Holder(child)
+    }
+
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[test]
+fn kill_9_gives_back_and_a_restart_takes_over() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    // Proves that it works here before another process is made to.
+    let Some(probe) = common::open(&net, options.clone()) else { return };
+    drop(probe);
+    let mut holder = Holder::start(&net, &options, port);
+    let pins = options.pin_dir().join("abi1").join(format!("cc-sluice{}", options.instance));
+    let started = Instant::now();
+    while !pins.exists() && started.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let flow = common::Flow::start(&net, port);
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(flow.control().starts_with("sluice"), "{}", flow.control());
+    let canary = common::Canary::start();
+    let killed = Instant::now();
+    holder.kill();
+    let took = plain_after(&flow, killed).expect("given back after kill -9");
+    let (_, worst) = canary.finish();
+    eprintln!("plain {took:?} after kill -9, worst lateness {worst:?}");
+    assert!(took <= 4 * SLOT + worst, "{took:?}");
+
+    // The next process finds the pins, captures the flow again and is obeyed.
+    let mut kernel = common::open(&net, options).expect("it worked before");
+    assert!(kernel.opened.as_ref().is_some_and(|o| o.adopted > 0), "no live socket was captured");
+    let row = kernel.sender_row(port).expect("an Opened event for the live socket");
+    assert!(flow.control().starts_with("sluice"));
+    kernel.path().order(row, Rate::mbps(50), monotonic().plus(Nanos::from_millis(5_000)));
+    std::thread::sleep(Duration::from_millis(100));
+    let measured = flow.rate_over(Duration::from_millis(300));
+    assert!((40.0..60.0).contains(&measured), "{measured}");
+}
+
+#[test]
+fn a_planned_restart_keeps_the_rows() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(80), monotonic().plus(Nanos::from_millis(4_000)));
+    drop(kernel.opened.take());
+    std::thread::sleep(Duration::from_millis(300));
+    let coasting = flow.rate_over(Duration::from_millis(200));
+    assert!(flow.control().starts_with("sluice"));
+    let mut again = common::open(&net, options).expect("it worked before");
+    let found = again.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == port).expect("Opened again");
+    assert_eq!(found.row, row, "a planned restart changes no row");
+    let after = flow.rate_over(Duration::from_millis(200));
+    assert!((60.0..100.0).contains(&coasting) && (60.0..100.0).contains(&after), "{coasting} {after}");
+    drop(kernel);
+}

@@ -1,0 +1,231 @@
+//! Floor, garbage, full table, release, loss guard, and the other tiers.
+
+mod common;
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use sluice_ebpf::clock::monotonic;
+use sluice_ebpf::{Options, Row, SocketEventKind, Tier};
+use sluice_schedule::{Nanos, Rate};
+
+fn soon() -> Nanos {
+    monotonic().plus(Nanos::from_millis(3_000))
+}
+
+#[test]
+fn no_order_goes_below_the_floor_or_to_another_owner() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate(0), soon());
+    std::thread::sleep(Duration::from_millis(100));
+    let measured = flow.rate_over(Duration::from_millis(300));
+    assert!((8.0..13.0).contains(&measured), "the floor is 10 Mbit/s, got {measured}");
+    kernel.path().order(row, Rate::MAX, soon());
+    std::thread::sleep(Duration::from_millis(50));
+    let stats = kernel.path().stats(row).expect("a live row");
+    assert_eq!(stats.pacing_rate, Rate::mbps(100_000), "the ceiling");
+    kernel.path().order(row, Rate::mbps(50), soon());
+    std::thread::sleep(Duration::from_millis(50));
+    // An order for a generation before or after, or with an impossible expiry, changes nothing.
+    kernel.path().order(Row { generation: row.generation + 1, ..row }, Rate::mbps(900), soon());
+    kernel.path().order(Row { index: u32::MAX, ..row }, Rate::mbps(900), soon());
+    kernel.path().order(row, Rate::mbps(900), Nanos::MAX);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(kernel.path().stats(row).expect("a live row").pacing_rate, Rate::mbps(50));
+}
+
+#[test]
+fn a_released_flow_has_its_earlier_control() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let plain = common::Flow::start(&net, port + 1);
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(20), soon());
+    std::thread::sleep(Duration::from_millis(50));
+    kernel.path().release(row);
+    assert_eq!(kernel.wait(SocketEventKind::Released).expect("a Released event").row, row);
+    assert_eq!(flow.control(), plain.control());
+    assert!(flow.rate_over(Duration::from_millis(200)) > 100.0);
+    assert!(kernel.path().stats(row).is_none_or(|s| s.updated < monotonic()));
+}
+
+#[test]
+fn without_a_free_row_a_flow_stays_plain() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    // One connection takes two rows: both ends are on this machine.
+    let Some(mut kernel) = common::open(&net, Options { max_flows: 2, ..options }) else { return };
+    let listener = net.in_b(|| TcpListener::bind((common::B, port))).expect("bind");
+    let first = common::Flow::over(&net, &listener, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(50), soon());
+    let second = common::Flow::over(&net, &listener, port);
+    assert!(kernel.wait(SocketEventKind::TableFull).is_some());
+    let started = Instant::now();
+    while second.control().starts_with("sluice") && started.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!second.control().starts_with("sluice"));
+    assert!(first.control().starts_with("sluice"));
+    assert!(kernel.path().counters().table_full > 0);
+    drop(first);
+    assert!(kernel.wait(SocketEventKind::Closed).is_some());
+    // Its rows are free again.
+    let third = common::Flow::over(&net, &listener, port);
+    assert!(kernel.sender_row(port).is_some());
+    drop(third);
+}
+
+#[test]
+fn a_start_after_silence_is_told() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(500), soon());
+    flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(200));
+    let mut out = Vec::new();
+    kernel.path().events(&mut out);
+    kernel.seen.clear();
+    flow.paused.store(false, std::sync::atomic::Ordering::Relaxed);
+    let event = kernel.wait_for(|e| e.kind == SocketEventKind::Started && e.row == row);
+    assert!(event.is_some());
+}
+
+/// Retransmitted segments of the sending socket.
+fn retransmits(flow: &common::Flow) -> u64 {
+    u64::from(tcp_info(flow).tcpi_total_retrans)
+}
+
+fn tcp_info(flow: &common::Flow) -> libc::tcp_info {
+    use std::os::fd::AsRawFd;
+    // SAFETY: tcp_info is plain integers; the kernel writes at most `len` bytes into it.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let result = libc::getsockopt(
+            flow.stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            std::ptr::from_mut(&mut info).cast(),
+            &mut len,
+        );
+        assert_eq!(result, 0);
+        info
+    }
+}
+
+#[test]
+fn an_order_of_twice_the_bottleneck_does_not_flood_it() {
+    let Some(net) = common::net() else { return };
+    if let Err(why) = net.limit(100, 250_000) {
+        eprintln!("skipped: no tbf: {why}");
+        return;
+    }
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let run = Duration::from_secs(3);
+    let cubic = {
+        let flow = common::Flow::start(&net, port + 1);
+        nix::sys::socket::setsockopt(&flow.stream, nix::sys::socket::sockopt::TcpCongestion, &"cubic".into())
+            .expect("cubic");
+        (flow.rate_over(run), retransmits(&flow))
+    };
+    // Only a deciding loop that is alive captures.
+    kernel.path().events(&mut Vec::new());
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(200), monotonic().plus(Nanos::from_millis(9_000)));
+    let ours = (flow.rate_over(run), retransmits(&flow));
+    let counters = kernel.path().counters();
+    eprintln!("cubic {cubic:?}, ordered twice the bottleneck {ours:?}, {counters:?}, {}", flow.control());
+    // Without the guard it is some 9000 a second; see the measurement of 44 325 in 5 s in the data path's notes.
+    assert!(ours.1 <= 5 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
+    assert!(ours.0 > 0.85 * cubic.0, "{} against {}", ours.0, cubic.0);
+}
+
+#[test]
+fn a_registration_without_a_link_does_the_same() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let options = Options { tiers: vec![Tier::StructOpsNoLink], ..options };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    assert_eq!(kernel.path().tier(), Tier::StructOpsNoLink);
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(50), soon());
+    std::thread::sleep(Duration::from_millis(50));
+    let measured = flow.rate_over(Duration::from_millis(300));
+    assert!((40.0..60.0).contains(&measured), "{measured}");
+    // A restart keeps it, cleaning up ends it.
+    drop(kernel.opened.take());
+    let again = common::open(&net, options.clone()).expect("it worked before");
+    assert!(flow.control().starts_with("sluice"));
+    drop(again);
+    assert!(!listed(&options), "still registered");
+}
+
+#[test]
+fn the_ceiling_tier_holds_and_lifts() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let options = Options { tiers: vec![Tier::SetSockOpt], ..options };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    assert!(!flow.control().starts_with("sluice"));
+    kernel.path().order(row, Rate::mbps(300), monotonic().plus(Nanos::from_millis(1_000)));
+    std::thread::sleep(Duration::from_millis(150));
+    let measured = flow.rate_over(Duration::from_millis(300));
+    // A ceiling, not a rate: what lies under it is the socket's own congestion control.
+    assert!((101.0..330.0).contains(&measured), "{measured}");
+    assert_eq!(kernel.path().stats(row).expect("a live row").pacing_rate, Rate::mbps(300));
+    drop(kernel.opened.take());
+    std::thread::sleep(Duration::from_millis(900));
+    let lifted = flow.rate_over(Duration::from_millis(500));
+    assert!(lifted > 400.0, "the ceiling stayed: {lifted}");
+    drop(kernel);
+}
+
+fn listed(options: &Options) -> bool {
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    list.split_whitespace().any(|name| options.names().iter().any(|n| n == name))
+}
+
+#[test]
+fn cleaning_up_leaves_nothing() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    let flow = common::Flow::start(&net, port);
+    kernel.sender_row(port).expect("an Opened event");
+    assert!(listed(&options) && options.pin_dir().exists());
+    // A daemon that still runs does not hinder it.
+    let report = net.in_a(|| sluice_ebpf::cleanup::cleanup(&options));
+    eprintln!("{report:?}");
+    assert!(report.left.is_empty());
+    assert!(!options.pin_dir().exists());
+    assert!(!flow.control().starts_with("sluice"));
+    drop(kernel.opened.take());
+    assert!(!listed(&options), "still registered");
+    let later = common::Flow::start(&net, port);
+    assert!(!later.control().starts_with("sluice"), "still attached");
+    let again = net.in_a(|| sluice_ebpf::cleanup::cleanup(&options));
+    assert_eq!(again.done, ["nothing was pinned"]);
+}
