@@ -269,6 +269,15 @@ impl Switch {
         })
     }
 
+    /// Load of one link as of the last call with a slot; `None` if it is not kept here.
+    pub fn link(&self, link: LinkId) -> Option<LinkLoad> {
+        let now = self.time.as_ref().map_or(0, |time| time.unroll.latest());
+        let at = self.links.find(link)?;
+        let mut load = vec![Rate::ZERO; self.limits.horizon];
+        self.table().load(at, now, &mut load);
+        Some(self.links.summary(at, load))
+    }
+
     fn table(&self) -> &dyn LoadTable {
         match &self.table {
             Table::Exact(table) => table,

@@ -1,1 +1,21 @@
-//! Stub.
+//! `sluice-switch`: load tables of many switches in one process, behind gRPC and UDP.
+//!
+//! A switch that cannot be programmed gets its table here: hosts announce what they will send, and are told what others
+//! announced. What a table *is* stands in [`sluice_schedule::switch`]; what travels, in [`sluice_wire`]. This crate adds
+//! sockets, time, limits and metrics, and forwards no packet of anybody.
+
+#![deny(unsafe_code)]
+
+mod accept;
+mod background;
+pub mod config;
+mod grpc;
+mod http;
+pub mod metrics;
+mod path;
+mod quiet;
+pub mod server;
+mod sessions;
+pub mod tables;
+mod time;
+mod udp;

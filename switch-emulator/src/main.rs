@@ -1,2 +1,114 @@
-//! Stub.
-fn main() {}
+//! The command line of `sluice-switch`.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use sluice_switch::config::{Config, LogFormat};
+use sluice_switch::server::{Bound, Server};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Keeps the load tables of switches that cannot be programmed.
+///
+/// Hosts announce what they will send over which links, slot by slot, and hear what others announced. One process serves
+/// many switches; it forwards no traffic. Tables live in memory only: after a restart they are full again within two
+/// slots, because hosts repeat their announcements in every slot.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// The configuration.
+    #[arg(long, default_value = "/etc/sluice/sluice-switch.toml")]
+    config: PathBuf,
+    /// Check the configuration and exit: 0 if it is good, 2 if not.
+    #[arg(long)]
+    check: bool,
+    /// Threads that serve. One is best up to a thousand hosts: the tables are behind one lock anyway.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    workers: u16,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let config = match Config::load(&arguments.config) {
+        Ok(config) => config,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return ExitCode::from(2);
+        }
+    };
+    if arguments.check {
+        let ports: usize = config.switches.iter().map(|switch| switch.ports.len()).sum();
+        println!("{}: good; {} switches with {ports} ports", arguments.config.display(), config.switches.len());
+        return ExitCode::SUCCESS;
+    }
+    match run(config, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
+    start_log(&config);
+    let mut builder = match arguments.workers {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.worker_threads(arguments.workers.into()).enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+        let told = format!(
+            "{} switches, slot {}, horizon {}, clock {}, {}",
+            config.switches.len(),
+            config.grid.slot_length,
+            config.grid.horizon,
+            config.grid.clock,
+            arguments.config.display()
+        );
+        let server = Server::bind(config).await?;
+        let bound = server.bound()?;
+        tracing::info!(event = "started", version = env!("CARGO_PKG_VERSION"), grpc = %bound.grpc, boot = %bound.boot, "{told}");
+        announce(&bound)?;
+        let stop = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!(event = "stopping", "sessions are told");
+        };
+        server.run(stop).await
+    })
+}
+
+/// Says on stdout, in one line of JSON, where the process listens; port 0 in the configuration is an answered question.
+fn announce(bound: &Bound) -> anyhow::Result<()> {
+    let text = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
+    let line = serde_json::json!({
+        "grpc": text(Some(bound.grpc)),
+        "http": text(bound.http),
+        "udp": text(bound.udp),
+        "boot": bound.boot.to_string(),
+    });
+    let mut out = std::io::stdout();
+    // A closed stdout is no reason not to serve.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    Ok(())
+}
+
+fn start_log(config: &Config) {
+    let filter = EnvFilter::try_new(&config.log_level).unwrap_or_default();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let terminal = std::io::stderr().is_terminal();
+    match config.log_format {
+        LogFormat::Json => builder.json().init(),
+        LogFormat::Auto if !terminal => builder.json().init(),
+        LogFormat::Auto | LogFormat::Text => builder.with_ansi(terminal).compact().init(),
+    }
+}

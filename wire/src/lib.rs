@@ -12,6 +12,7 @@
 //! | [`outbox`] | a queue that keeps the newest message per key |
 //! | [`session`] | typed clients of both services |
 //! | [`snapshot`] | the one model behind status, top, JSON, metrics and the API |
+//! | [`udp`] | the UDP format, version 1 |
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod session;
 pub mod snapshot;
 pub mod text;
 pub mod timeline;
+pub mod udp;
 
 /// Messages, clients and servers generated from `proto/sluice/v1/sluice.proto`.
 #[allow(missing_docs, clippy::all)]

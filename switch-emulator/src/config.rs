@@ -1,0 +1,161 @@
+//! `sluice-switch.toml`: every key has a default and a range, and all mistakes are told at once.
+
+pub mod network;
+pub mod problem;
+mod read;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use sluice_schedule::table::TableKind;
+use sluice_schedule::{HolderId, LinkId, Nanos, Rate};
+use sluice_wire::hello::{ClockSource, Grid};
+
+use network::Network;
+use problem::{Code, Problem, Problems};
+
+/// Bytes of a configuration file at most.
+pub const FILE: u64 = 16 << 20;
+/// Switches in one process at most.
+pub const SWITCHES: usize = 256;
+/// Ports of one switch at most.
+pub const PORTS: usize = 4096;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, else JSON.
+    #[default]
+    Auto,
+    /// One short line.
+    Text,
+    /// One JSON document per line.
+    Json,
+}
+
+/// Everything the process is told at start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Cluster, slots and clock.
+    pub grid: Grid,
+    /// Offset of TAI that the kernel must have if the clock is TAI, in seconds.
+    pub tai_offset_s: u64,
+    /// False: an unsynchronised clock is not worth a warning.
+    pub require_sync: bool,
+    /// Error bound of the clock that is still good.
+    pub max_clock_error: Nanos,
+    /// Filter of log lines.
+    pub log_level: String,
+    /// Their form.
+    pub log_format: LogFormat,
+    /// Where gRPC listens.
+    pub grpc: SocketAddr,
+    /// Where the UDP format is answered; `None`: nowhere.
+    pub udp: Option<SocketAddr>,
+    /// Where health and metrics are served; `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// Receive buffer of the UDP socket.
+    pub rcvbuf_bytes: usize,
+    /// Form of the tables.
+    pub table: TableKind,
+    /// Slots until an unrepeated promise is gone.
+    pub lease_slots: u32,
+    /// Hosts at most.
+    pub max_hosts: usize,
+    /// Promises (flow, link) of all hosts and switches at most.
+    pub max_flows: usize,
+    /// Who may speak; empty: anybody.
+    pub peers: Vec<Network>,
+    /// File with the unmanaged load per link, read again when it changed.
+    pub background: Option<PathBuf>,
+    /// The switches, at least one.
+    pub switches: Vec<SwitchConfig>,
+}
+
+/// One switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchConfig {
+    /// Its name; the hash is its id.
+    pub name: String,
+    /// Its ports, at least one.
+    pub ports: Vec<PortConfig>,
+}
+
+/// The sending side of one port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortConfig {
+    /// Number, as in link ids.
+    pub id: u32,
+    /// The node at the other end.
+    pub to: String,
+    /// Rate on the wire.
+    pub wire: Rate,
+    /// Wire rate that unmanaged traffic takes.
+    pub background: Rate,
+    /// Destinations reached by this port, for the UDP format.
+    pub routes: Vec<Network>,
+}
+
+impl SwitchConfig {
+    /// The id of this switch.
+    pub fn holder(&self) -> HolderId {
+        HolderId::of(&self.name)
+    }
+    /// The id of the link that leaves by `port`.
+    pub fn link(&self, port: &PortConfig) -> LinkId {
+        LinkId::new(self.holder().0, port.id)
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub fn load(path: &Path) -> Result<Config, Problems> {
+        let help = "name a readable file with --config";
+        let refuse = |message| Problems(vec![Problem::of_file(Code::Perm, path, message, help)]);
+        let length = std::fs::metadata(path).map_err(|e| refuse(format!("cannot read the configuration: {e}")))?.len();
+        if length > FILE {
+            return Err(refuse(format!("the configuration has {length} bytes; allowed 0 to {FILE}")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| refuse(format!("cannot read the configuration: {e}")))?;
+        Config::parse(path, &text)
+    }
+
+    /// Reads and checks the text of the file `path`.
+    pub fn parse(path: &Path, text: &str) -> Result<Config, Problems> {
+        read::config(path, text)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            grid: Grid {
+                cluster: "default".into(),
+                slot_length: Nanos::from_millis(60),
+                horizon: 10,
+                epoch: Nanos::ZERO,
+                clock: ClockSource::Realtime,
+            },
+            tai_offset_s: 37,
+            require_sync: true,
+            max_clock_error: Nanos::from_millis(30),
+            log_level: "info".into(),
+            log_format: LogFormat::Auto,
+            grpc: SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 9604)),
+            udp: None,
+            http: Some(SocketAddr::from(([127, 0, 0, 1], 9606))),
+            rcvbuf_bytes: 8 << 20,
+            table: TableKind::Exact,
+            lease_slots: 2,
+            max_hosts: 4096,
+            max_flows: 262_144,
+            peers: Vec::new(),
+            background: None,
+            switches: Vec::new(),
+        }
+    }
+}

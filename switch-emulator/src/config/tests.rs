@@ -1,0 +1,102 @@
+use super::*;
+
+fn parse(text: &str) -> Result<Config, Problems> {
+    Config::parse(Path::new("sluice-switch.toml"), text)
+}
+
+const SMALL: &str = "[[switches]]\nname = \"leaf0\"\nports = [{ id = 3, to = \"h0\", gbps = 25 }]\n";
+
+#[test]
+fn defaults_fill_what_is_not_said() {
+    let config = parse(SMALL).unwrap();
+    let port = PortConfig { id: 3, to: "h0".into(), wire: Rate::mbps(25_000), background: Rate::ZERO, routes: vec![] };
+    let switches = vec![SwitchConfig { name: "leaf0".into(), ports: vec![port] }];
+    assert_eq!(config, Config { switches, ..Config::default() });
+}
+
+#[test]
+fn every_key_is_read() {
+    let text = r#"
+        version = 1
+        cluster = "green"
+        table = "double-buffer"
+        lease_slots = 3
+        guard_slots = 1
+        max_hosts = 16
+        max_flows = 1000
+        peers = ["10.0.0.0/8"]
+        [slot]
+        length_ms = 20
+        horizon = 10
+        [clock]
+        source = "tai"
+        tai_offset_s = 36
+        max_error_ms = 5
+        require_sync = false
+        [log]
+        level = "debug"
+        format = "json"
+        [listen]
+        grpc = "127.0.0.1:0"
+        udp = "127.0.0.1:0"
+        http = "off"
+        rcvbuf_bytes = 65536
+        [background]
+        source = "file"
+        path = "load.json"
+        [[switches]]
+        name = "s0"
+        ports = [{ id = 0, to = "h0", gbps = 0.5, background_gbps = 0.1, routes = ["10.0.0.1"] }]
+    "#;
+    let config = parse(text).unwrap();
+    assert_eq!((config.grid.cluster.as_str(), config.grid.slot_length), ("green", Nanos::from_millis(20)));
+    assert_eq!((config.table, config.lease_slots, config.max_hosts), (TableKind::DoubleBuffer, 3, 16));
+    assert_eq!((config.grid.clock, config.tai_offset_s, config.require_sync), (ClockSource::Tai, 36, false));
+    assert_eq!((config.http, config.rcvbuf_bytes), (None, 65_536));
+    assert_eq!(config.background.as_deref(), Some(Path::new("load.json")));
+    assert_eq!(config.switches[0].ports[0].wire, Rate::mbps(500));
+    assert_eq!(config.switches[0].ports[0].background, Rate::mbps(100));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_place() {
+    let text = "lease_slot = 2\n[slot]\nlength_ms = 600\nhorizon = \"ten\"\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h0\" }, { id = 0, to = \"h1\", gbps = 1 }]\n";
+    let problems = parse(text).unwrap_err();
+    let codes: Vec<_> = problems.0.iter().map(|p| (p.code.name(), p.at.0)).collect();
+    assert_eq!(codes, [("E_KEY", 1), ("E_RANGE", 3), ("E_PARSE", 4), ("E_MISSING", 7), ("E_DUP", 7)]);
+    let text = problems.to_string();
+    assert!(text.contains("unknown key `lease_slot` at the top; did you mean `lease_slots`?"), "{text}");
+    assert!(text.contains("error[E_RANGE]: slot.length_ms is out of range\n  --> sluice-switch.toml:3:13\n"), "{text}");
+    assert!(text.contains(" 3 | length_ms = 600\n   |             ^^^ 600; allowed 5 to 200\n"), "{text}");
+    assert!(text.ends_with("5 errors. Nothing was started."), "{text}");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let code = |text: &str| parse(&format!("{text}\n{SMALL}")).unwrap_err().0[0].code;
+    assert_eq!(code("tls = {}"), Code::Env);
+    assert_eq!(code("version = 2"), Code::Version);
+    assert_eq!(code("slot.horizon = 12\nlisten.udp = \"127.0.0.1:0\""), Code::Conflict);
+    assert_eq!(code("background.path = \"x\""), Code::Conflict);
+    assert_eq!(code("[[switches]]\nname = \"leaf0\"\nports = [{ id = 0, to = \"h0\", gbps = 1 }]"), Code::Dup);
+    assert_eq!(parse("").unwrap_err().0[0].code, Code::Missing);
+    assert_eq!(parse("= 1").unwrap_err().0[0].code, Code::Parse);
+}
+
+#[test]
+fn mutated_text_never_panics() {
+    let text = format!("cluster = \"x\"\npeers = [\"10.0.0.0/8\"]\nlisten.udp = \"127.0.0.1:0\"\n{SMALL}");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..3000 {
+        let mut bytes = text.clone().into_bytes();
+        for _ in 0..3 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = (state >> 33) as usize % bytes.len();
+            bytes[at] = (state >> 20) as u8;
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Err(problems) = parse(&text) {
+            assert!(!problems.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The gRPC service: one stream per host, and the paper's two calls.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sluice_schedule::{HolderId, HostId};
+use sluice_wire::pb::switch_server::{Switch, SwitchServer};
+use sluice_wire::session::read_announcements;
+use sluice_wire::{convert, hello, limits, pb};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::config::network::Network;
+use crate::metrics::Metrics;
+use crate::quiet::Quiet;
+use crate::sessions::{self, Answers, News, Queue};
+use crate::tables::Tables;
+
+/// The service; clones share the tables.
+#[derive(Clone)]
+pub struct Service {
+    tables: Arc<Tables>,
+    metrics: Arc<Metrics>,
+    peers: Arc<[Network]>,
+    quiet: Arc<Quiet>,
+}
+
+impl Service {
+    /// A service on these tables, for these peers (none: anybody).
+    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>, peers: &[Network]) -> Service {
+        Service { tables, metrics, peers: peers.into(), quiet: Arc::default() }
+    }
+
+    /// The service with its limits, for a [`tonic`] server.
+    pub fn into_server(self) -> SwitchServer<Service> {
+        SwitchServer::new(self).max_decoding_message_size(limits::MESSAGE)
+    }
+
+    fn admit(&self, remote: Option<SocketAddr>) -> Result<(), Status> {
+        if allowed(&self.peers, remote.map(|address| address.ip())) {
+            return Ok(());
+        }
+        Err(Status::permission_denied("identity-unknown: this address is not listed in `peers`; add its range there."))
+    }
+
+    fn greet(&self, wire: Option<pb::Hello>) -> Result<(hello::Hello, pb::Welcome), Status> {
+        let greeted = hello::read(wire).and_then(|hello| Ok((self.tables.greet(&hello)?, hello)));
+        match greeted {
+            Ok((welcome, hello)) => Ok((hello, (&welcome).into())),
+            Err(status) => {
+                self.quiet.say("hello-refused", || {
+                    tracing::warn!(
+                        event = "hello-refused",
+                        reason = status.message(),
+                        "a host was refused; it gets no feedback from here"
+                    );
+                });
+                Err(status)
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        host: HostId,
+        wire: Vec<pb::Announcement>,
+    ) -> Result<Vec<(HolderId, sluice_schedule::Feedback)>, Status> {
+        let mut answers = Vec::with_capacity(wire.len());
+        for (holder, announcement) in read_announcements(wire)? {
+            if announcement.host != host {
+                let text = format!(
+                    "identity-not-host: host {host} announces for host {}; each host speaks for itself.",
+                    announcement.host
+                );
+                return Err(Status::permission_denied(text));
+            }
+            answers.push((holder, self.tables.announce(holder, &announcement)));
+        }
+        Ok(answers)
+    }
+
+    async fn listen(self, host: HostId, number: u64, mut stream: Streaming<pb::HostMessage>, queue: Queue) {
+        loop {
+            let outcome = match stream.message().await {
+                Ok(Some(message)) => self.exchange(host, message, &queue),
+                Ok(None) => break,
+                Err(status) => Err(status),
+            };
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(status) => {
+                    tracing::debug!(event = "session-ended", host = %host, reason = status.message());
+                    sessions::end(&queue, status);
+                    break;
+                }
+            }
+        }
+        queue.close();
+        self.tables.leave(host, number);
+    }
+
+    /// Answers one message on the stream it came by. False: nobody reads the answers any more.
+    fn exchange(&self, host: HostId, message: pb::HostMessage, queue: &Queue) -> Result<bool, Status> {
+        let began = std::time::Instant::now();
+        for (holder, feedback) in self.answer(host, message.announcements)? {
+            if !queue.put(Some(holder), News::Feedback(feedback)) {
+                return Ok(false);
+            }
+        }
+        self.metrics.exchanged(began.elapsed());
+        Ok(!queue.is_closed())
+    }
+}
+
+/// May this address speak?
+pub fn allowed(peers: &[Network], address: Option<IpAddr>) -> bool {
+    peers.is_empty() || address.is_some_and(|address| peers.iter().any(|range| range.contains(address)))
+}
+
+#[tonic::async_trait]
+impl Switch for Service {
+    async fn fetch_feedback(&self, request: Request<pb::FetchRequest>) -> Result<Response<pb::HolderMessage>, Status> {
+        self.admit(request.remote_addr())?;
+        let request = request.into_inner();
+        let (hello, welcome) = self.greet(request.hello)?;
+        if request.holders.len() > limits::HOLDERS {
+            let text = format!(
+                "message-malformed: holders has {} entries; allowed 0 to {}.",
+                request.holders.len(),
+                limits::HOLDERS
+            );
+            return Err(Status::invalid_argument(text));
+        }
+        let holders: Vec<HolderId> = request.holders.into_iter().map(HolderId).collect();
+        let feedback = self.tables.fetch(hello.host, &holders);
+        let feedback = feedback.iter().map(|(holder, f)| convert::from_feedback(*holder, f)).collect();
+        Ok(Response::new(pb::HolderMessage { welcome: Some(welcome), feedback }))
+    }
+
+    async fn update_schedule(&self, request: Request<pb::HostMessage>) -> Result<Response<pb::HolderMessage>, Status> {
+        self.admit(request.remote_addr())?;
+        let began = std::time::Instant::now();
+        let request = request.into_inner();
+        let (hello, welcome) = self.greet(request.hello)?;
+        let feedback = self.answer(hello.host, request.announcements)?;
+        let feedback = feedback.iter().map(|(holder, f)| convert::from_feedback(*holder, f)).collect();
+        self.metrics.exchanged(began.elapsed());
+        Ok(Response::new(pb::HolderMessage { welcome: Some(welcome), feedback }))
+    }
+
+    type SessionStream = Answers;
+
+    async fn session(&self, request: Request<Streaming<pb::HostMessage>>) -> Result<Response<Answers>, Status> {
+        self.admit(request.remote_addr())?;
+        let mut stream = request.into_inner();
+        let first = tokio::time::timeout(limits::HANDSHAKE, stream.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;
+        let first = first.unwrap_or_default();
+        let (hello, welcome) = self.greet(first.hello.clone())?;
+        let (queue, answers) = sessions::queue(welcome);
+        let number = self.tables.join(hello.host, queue.clone())?;
+        tracing::debug!(event = "session-began", host = %hello.host, name = hello::label(&hello.name));
+        if let Err(status) = self.exchange(hello.host, first, &queue) {
+            self.tables.leave(hello.host, number);
+            return Err(status);
+        }
+        tokio::spawn(self.clone().listen(hello.host, number, stream, queue));
+        Ok(Response::new(answers))
+    }
+}

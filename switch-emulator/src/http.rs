@@ -1,0 +1,151 @@
+//! Health and metrics over HTTP: `/livez`, `/readyz`, `/metrics`. Reads only, and only from this machine unless the
+//! listening address says otherwise.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use sluice_schedule::Nanos;
+use tokio::net::TcpListener;
+
+use crate::accept::{Connection, Places};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::tables::Tables;
+use crate::time;
+
+/// Connections at a time.
+const CONNECTIONS: usize = 32;
+/// A connection ends after this long, whatever it does: nothing here takes long.
+const LIFE: Duration = Duration::from_secs(10);
+
+struct Shared {
+    tables: Arc<Tables>,
+    metrics: Arc<Metrics>,
+    config: Arc<Config>,
+}
+
+/// Serves until the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    config: Arc<Config>,
+    tables: Arc<Tables>,
+    metrics: Arc<Metrics>,
+) -> std::io::Result<()> {
+    let shared = Arc::new(Shared { tables, metrics, config });
+    let router = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(exposition))
+        .layer(middleware::from_fn(check_host))
+        .with_state(shared);
+    axum::serve(Bounded { listener, places: Places::new(CONNECTIONS) }, router).await
+}
+
+struct Bounded {
+    listener: TcpListener,
+    places: Places,
+}
+
+impl axum::serve::Listener for Bounded {
+    type Io = Connection;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, address)) => {
+                    if let Some(connection) = self.places.admit(stream, Some(LIFE)) {
+                        return (connection, address);
+                    }
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// Refuses names that are neither an address nor this machine: a page elsewhere must not read here by rebinding a name.
+async fn check_host(request: Request, next: Next) -> Response {
+    if host_allowed(request.headers()) {
+        return next.run(request).await;
+    }
+    (StatusCode::FORBIDDEN, "The Host header must be an address or localhost.\n").into_response()
+}
+
+fn host_allowed(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.parse::<IpAddr>().is_ok()
+}
+
+/// Has the slot loop moved?
+fn alive(shared: &Shared) -> bool {
+    let patience = shared.config.grid.slot_length.times(10).max(Nanos::from_millis(5000));
+    shared.tables.since_tick() <= patience
+}
+
+async fn livez(State(shared): State<Arc<Shared>>) -> Response {
+    if alive(&shared) {
+        return "ok\n".into_response();
+    }
+    let text = format!("the slot loop has not moved for {}\n", shared.tables.since_tick());
+    (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
+async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
+    let kernel = time::kernel_clock();
+    let (reports, _, sessions) = shared.tables.report();
+    let good = kernel.synchronised && kernel.max_error <= shared.config.max_clock_error;
+    let clock = match (good, shared.config.require_sync) {
+        (true, _) => "ok",
+        (false, false) => "unsynchronised (accepted: clock.require_sync = false)",
+        (false, true) => "unsynchronised: hosts whose slots differ are refused; start a time daemon",
+    };
+    let warm = reports.iter().filter(|report| report.warm).count();
+    let body = format!(
+        "configuration: ok\nslot loop: {}\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
+        if alive(&shared) { "ok" } else { "stuck" },
+        reports.len(),
+    );
+    let status = if alive(&shared) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, body).into_response()
+}
+
+async fn exposition(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.metrics.render(&shared.tables) {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_may_be_named() {
+        let allowed = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            host_allowed(&headers)
+        };
+        assert!(allowed("localhost:9606") && allowed("127.0.0.1:9606") && allowed("[::1]:9606") && allowed("10.0.0.1"));
+        assert!(!allowed("evil.example:9606") && !allowed("localhost.evil.example"));
+        assert!(!host_allowed(&HeaderMap::new()));
+    }
+}

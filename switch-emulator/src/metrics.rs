@@ -1,0 +1,152 @@
+//! What Prometheus reads: the brains' own counters, put into its form at each scrape.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus::core::Collector;
+use prometheus::{
+    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+use crate::tables::{RESULTS, Report, Tables};
+use crate::time;
+
+/// Bytes of an exposition at most.
+const EXPOSITION: usize = 2 << 20;
+/// An exposition is given out again for this long.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The process's metrics.
+pub struct Metrics {
+    registry: Registry,
+    exchange: Histogram,
+    last: Mutex<Option<(Instant, String)>>,
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new() -> Result<Metrics, prometheus::Error> {
+        let buckets = vec![20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3];
+        let help = "From a host's message read to its answer queued.";
+        let exchange = Histogram::with_opts(
+            HistogramOpts::new("sluice_switchd_exchange_duration_seconds", help).buckets(buckets),
+        )?;
+        let registry = Registry::new();
+        registry.register(Box::new(exchange.clone()))?;
+        Ok(Metrics { registry, exchange, last: Mutex::default() })
+    }
+
+    /// Notes one message answered.
+    pub fn exchanged(&self, took: Duration) {
+        self.exchange.observe(took.as_secs_f64());
+    }
+
+    /// The text format; at most one second old.
+    pub fn render(&self, tables: &Tables) -> Result<String, prometheus::Error> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, text)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Ok(text.clone());
+        }
+        let mut families = self.registry.gather();
+        for collector in snapshot(tables)? {
+            families.extend(collector.collect());
+        }
+        // The encoder refuses a family nothing was put into.
+        families.retain(|family| !family.get_metric().is_empty());
+        let mut bytes = Vec::new();
+        TextEncoder::new().encode(&families, &mut bytes)?;
+        let mut text = String::from_utf8(bytes).map_err(|e| prometheus::Error::Msg(e.to_string()))?;
+        if text.len() > EXPOSITION {
+            let end = text[..EXPOSITION].rfind('\n').map_or(0, |at| at + 1);
+            text.truncate(end);
+            text += "# cut at 2 MiB\n";
+        }
+        *last = Some((Instant::now(), text.clone()));
+        Ok(text)
+    }
+}
+
+/// The present state of all tables as collectors.
+fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Error> {
+    let gauge = |name: &str, help: &str, labels: &[&str]| IntGaugeVec::new(opts(name, help), labels);
+    let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
+    let rate = |name: &str, help: &str| GaugeVec::new(opts(name, help), &["switch", "link"]);
+
+    let build = gauge("build_info", "Always 1; says what runs.", &["version", "boot"])?;
+    let hosts = gauge("hosts", "Hosts with a lease.", &["switch"])?;
+    let leases = gauge("leases", "Promises (flow, link) in force.", &["switch"])?;
+    let warm = gauge("warm", "1 once zero load means zero.", &["switch"])?;
+    let sessions = gauge("sessions", "Hosts connected by a session.", &[])?;
+    let updates = counter("updates_total", "Announcements by result.", &["switch", "transport", "result"])?;
+    let duplicates = counter("duplicates_total", "Announcements applied before.", &["switch"])?;
+    let guard = counter("slot_guard_rejects_total", "Announcements for a slot too far off.", &["switch"])?;
+    let expired = counter("lease_expirations_total", "Hosts whose lease ended.", &["switch"])?;
+    let clipped = counter("clipped_total", "Announcements scaled down to a link's capacity.", &["switch"])?;
+    let pushes = counter("pushes_total", "Feedback sent unasked.", &[])?;
+    let refused = counter("hellos_refused_total", "Hosts whose grid did not fit.", &[])?;
+    let capacity = rate("link_capacity_bytes_per_second", "Payload capacity.")?;
+    let scheduled = rate("link_scheduled_bytes_per_second", "Promised for the current slot.")?;
+    let peak = rate("link_peak_load_ratio", "Largest promised load of the horizon, of capacity less cross traffic.")?;
+    let cpu = CounterVec::new(opts("stage_cpu_seconds_total", "CPU time by stage."), &["stage"])?;
+
+    let (reports, counts, connected) = tables.report();
+    build.with_label_values(&[env!("CARGO_PKG_VERSION"), &tables.boot().to_string()]).set(1);
+    for Report { name, hosts: with_lease, leases: promises, warm: is_warm, counters, updates: results, links } in
+        &reports
+    {
+        let switch = &[name.as_str()];
+        hosts.with_label_values(switch).set(*with_lease as i64);
+        leases.with_label_values(switch).set(*promises as i64);
+        warm.with_label_values(switch).set(i64::from(*is_warm));
+        for (transport, results) in ["grpc", "udp"].iter().zip(results) {
+            for (result, count) in RESULTS.iter().zip(results).filter(|(_, count)| **count > 0) {
+                updates.with_label_values(&[name, *transport, *result]).inc_by(*count);
+            }
+        }
+        duplicates.with_label_values(switch).inc_by(counters.duplicates);
+        guard.with_label_values(switch).inc_by(counters.guard_rejects);
+        expired.with_label_values(switch).inc_by(counters.expirations);
+        clipped.with_label_values(switch).inc_by(counters.clipped);
+        for (to, link) in links {
+            let label = format!("{}:{to}", link.link.port());
+            let labels = &[name.as_str(), label.as_str()];
+            let usable = link.capacity.minus(link.cross);
+            let most = link.load.iter().copied().max().unwrap_or_default();
+            capacity.with_label_values(labels).set(link.capacity.bytes_per_second() as f64);
+            let current = link.load.first().copied().unwrap_or_default();
+            scheduled.with_label_values(labels).set(current.bytes_per_second() as f64);
+            peak.with_label_values(labels).set(most.ratio_of(usable));
+        }
+    }
+    sessions.with_label_values(&[] as &[&str]).set(connected as i64);
+    pushes.with_label_values(&[] as &[&str]).inc_by(counts.pushes);
+    refused.with_label_values(&[] as &[&str]).inc_by(counts.refused_hellos);
+    let stages = [("tables", counts.table_cpu), ("push", counts.push_cpu), ("process", time::process_cpu())];
+    for (stage, spent) in stages {
+        cpu.with_label_values(&[stage]).inc_by(spent.as_secs_f64());
+    }
+    Ok(vec![
+        Box::new(build),
+        Box::new(hosts),
+        Box::new(leases),
+        Box::new(warm),
+        Box::new(sessions),
+        Box::new(updates),
+        Box::new(duplicates),
+        Box::new(guard),
+        Box::new(expired),
+        Box::new(clipped),
+        Box::new(pushes),
+        Box::new(refused),
+        Box::new(capacity),
+        Box::new(scheduled),
+        Box::new(peak),
+        Box::new(cpu),
+    ])
+}
+
+fn opts(name: &str, help: &str) -> Opts {
+    Opts::new(format!("sluice_switchd_{name}"), help)
+}

@@ -1,0 +1,168 @@
+//! Starts everything and stops it again.
+//!
+//! | task | does | ends |
+//! | --- | --- | --- |
+//! | gRPC | serves sessions and calls | with the process |
+//! | acceptor | lets connections in | with gRPC |
+//! | slots | ends leases at every slot edge, reads the background file | with the process |
+//! | pusher | tells hosts of changes, never more often than [`push_gap`] | with the process |
+//! | HTTP, UDP | if configured | with the process |
+//!
+//! At a signal every session is told, connections get [`FAREWELL`] to read it, then the process is done: tables are soft
+//! state, nothing has to be saved.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use sluice_schedule::{BootId, Nanos};
+use sluice_wire::hello::ClockSource;
+use sluice_wire::limits;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::accept::{self, Places};
+use crate::background::Background;
+use crate::config::Config;
+use crate::grpc::Service;
+use crate::metrics::Metrics;
+use crate::tables::Tables;
+use crate::{http, time, udp};
+
+/// How long hosts may take to read that this process goes.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// Unasked feedback to one host is at least this far apart.
+const PUSH_GAP: Duration = Duration::from_millis(2);
+/// Unasked feedback in all is at most one per this time: beyond that, answers carry the news.
+const PUSH_COST: Duration = Duration::from_micros(200);
+
+/// A process that is ready to serve: tables are there, sockets are bound.
+pub struct Server {
+    config: Arc<Config>,
+    tables: Arc<Tables>,
+    metrics: Arc<Metrics>,
+    grpc: TcpListener,
+    http: Option<TcpListener>,
+    udp: Option<udp::Socket>,
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// gRPC.
+    pub grpc: SocketAddr,
+    /// Health and metrics.
+    pub http: Option<SocketAddr>,
+    /// The UDP format.
+    pub udp: Option<SocketAddr>,
+    /// Of this process.
+    pub boot: BootId,
+}
+
+impl Server {
+    /// Makes tables and binds sockets.
+    pub async fn bind(config: Config) -> anyhow::Result<Server> {
+        let offset = time::tai_offset();
+        if config.grid.clock == ClockSource::Tai && (offset == 0 || offset != config.tai_offset_s) {
+            anyhow::bail!(
+                "tai-offset-unset: clock.source is tai, but the kernel's TAI offset is {offset} s and clock.tai_offset_s {} s; let a time daemon set it, or use clock.source = \"realtime\" on every host and switch",
+                config.tai_offset_s
+            );
+        }
+        let boot = time::draw_boot_id().context("cannot draw a boot id from /dev/urandom")?;
+        let listen = async |key: &'static str, address: SocketAddr| {
+            TcpListener::bind(address).await.with_context(|| format!("E_ENV: {key} = \"{address}\" cannot be bound"))
+        };
+        let grpc = listen("listen.grpc", config.grpc).await?;
+        let http = match config.http {
+            Some(address) => Some(listen("listen.http", address).await?),
+            None => None,
+        };
+        let udp = match config.udp {
+            Some(address) => Some(
+                udp::Socket::bind(address, config.rcvbuf_bytes)
+                    .with_context(|| format!("E_ENV: listen.udp = \"{address}\" cannot be bound"))?,
+            ),
+            None => None,
+        };
+        let tables = Arc::new(Tables::new(&config, boot));
+        Ok(Server { config: Arc::new(config), tables, metrics: Arc::new(Metrics::new()?), grpc, http, udp })
+    }
+
+    /// Where it listens.
+    pub fn bound(&self) -> anyhow::Result<Bound> {
+        Ok(Bound {
+            grpc: self.grpc.local_addr()?,
+            http: self.http.as_ref().map(TcpListener::local_addr).transpose()?,
+            udp: self.udp.as_ref().map(udp::Socket::local_addr).transpose()?,
+            boot: self.tables.boot(),
+        })
+    }
+
+    /// Serves until `stop` completes.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let Server { config, tables, metrics, grpc, http, udp } = self;
+        let slots = tokio::spawn(slot_loop(config.clone(), tables.clone()));
+        let pusher = tokio::spawn(push_loop(tables.clone()));
+        let mut tasks = vec![slots, pusher];
+        if let Some(listener) = http {
+            let serve = http::serve(listener, config.clone(), tables.clone(), metrics.clone());
+            tasks.push(tokio::spawn(async move {
+                if let Err(error) = serve.await {
+                    tracing::error!(event = "http-failed", %error, "health and metrics are no longer served; tables still are");
+                }
+            }));
+        }
+        if let Some(socket) = udp {
+            tasks.push(tokio::spawn(udp::serve(socket, config.clone(), tables.clone(), metrics.clone())));
+        }
+        let (ready, incoming) = tokio::sync::mpsc::channel(64);
+        let places = Places::new(config.max_hosts.saturating_mul(2).saturating_add(64));
+        tasks.push(tokio::spawn(accept::http2(grpc, places, ready)));
+        let service = Service::new(tables.clone(), metrics, &config.peers).into_server();
+        let serving = limits::server().add_service(service).serve_with_incoming(ReceiverStream::new(incoming));
+        let result = tokio::select! {
+            result = serving => result.context("gRPC ended"),
+            () = async {
+                stop.await;
+                tables.end_all(&Status::unavailable("shutting-down: this switch process ends; try again soon."));
+                tokio::time::sleep(FAREWELL).await;
+            } => Ok(()),
+        };
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        result
+    }
+}
+
+async fn slot_loop(config: Arc<Config>, tables: Arc<Tables>) {
+    let mut background = config.background.as_deref().map(Background::new);
+    loop {
+        if let Some(loads) = background.as_mut().and_then(Background::changed) {
+            let unknown = tables.set_background(&loads);
+            tracing::info!(
+                event = "background-read",
+                links = loads.len(),
+                unknown,
+                "took over the unmanaged load of links"
+            );
+        }
+        let next = tables.tick();
+        tokio::time::sleep(Duration::from_nanos(next.max(Nanos::from_millis(1)).0)).await;
+    }
+}
+
+async fn push_loop(tables: Arc<Tables>) {
+    let mut hosts = 0;
+    loop {
+        tables.changed().await;
+        tokio::time::sleep(push_gap(hosts)).await;
+        hosts = tables.push();
+    }
+}
+
+/// How far apart unasked feedback to one host is, given how many are connected.
+fn push_gap(hosts: usize) -> Duration {
+    PUSH_GAP.max(PUSH_COST * u32::try_from(hosts).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,405 @@
+//! All switches of one process, on one slot grid, behind one lock.
+//!
+//! Whatever comes in by gRPC or UDP ends here: the slot is read once, the brain of the addressed switch answers, and the
+//! lock is released before anything is sent. Nothing here waits.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sluice_schedule::clock::SlotClock;
+use sluice_schedule::switch::{Counters, Limits, LinkConfig, LinkLoad, Switch};
+use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Rate, Refusal, Slot};
+use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
+use tokio::sync::Notify;
+use tonic::Status;
+
+use crate::config::Config;
+use crate::sessions::{Queue, Sessions};
+use crate::time;
+
+/// After so many quota refusals in a row a host is not listened to for a while.
+const PATIENCE: u32 = 10;
+/// That while.
+const PENALTY: Nanos = Nanos(60_000_000_000);
+
+/// All switches of one process.
+#[derive(Debug)]
+pub struct Tables {
+    grid: Grid,
+    boot: BootId,
+    max_hosts: usize,
+    max_flows: usize,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    clock: SlotClock,
+    pub(crate) switches: Vec<Held>,
+    index: HashMap<HolderId, usize>,
+    pub(crate) sessions: Sessions,
+    offenders: HashMap<HostId, Offender>,
+    promises: usize,
+    pub(crate) counts: Counts,
+    last_tick: Nanos,
+}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    name: String,
+    holder: HolderId,
+    pub(crate) brain: Switch,
+    ports: Vec<(LinkId, String)>,
+    touched: bool,
+    pub(crate) updates: [Results; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Offender {
+    refusals: u32,
+    until: Nanos,
+}
+
+/// How a message came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Session or unary call.
+    Grpc,
+    /// The UDP format.
+    Udp,
+}
+
+/// Announcements by result: applied, then one per refusal.
+pub(crate) type Results = [u64; 6];
+
+/// The names of [`Results`], as in metrics.
+pub const RESULTS: [&str; 6] = ["applied", "slot-guard", "old", "quota", "unknown-link", "foreign-flow"];
+
+/// Work of the process as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Feedback sent unasked.
+    pub pushes: u64,
+    /// Hellos that did not fit.
+    pub refused_hellos: u64,
+    /// CPU time in the brains.
+    pub table_cpu: Nanos,
+    /// CPU time for unasked feedback.
+    pub push_cpu: Nanos,
+}
+
+/// What metrics and health pages show of one switch.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// Hosts with a lease.
+    pub hosts: usize,
+    /// Promises (flow, link).
+    pub leases: usize,
+    /// Zero load means zero.
+    pub warm: bool,
+    /// What the brain did.
+    pub counters: Counters,
+    /// Announcements by transport and result.
+    pub updates: [[u64; 6]; 2],
+    /// Per link: the node it leads to, and its load.
+    pub links: Vec<(String, LinkLoad)>,
+}
+
+impl Tables {
+    /// Empty tables.
+    pub fn new(config: &Config, boot: BootId) -> Tables {
+        let limits = Limits {
+            hosts: config.max_hosts,
+            lease_slots: config.lease_slots,
+            horizon: config.grid.horizon as usize,
+            ..Limits::default()
+        };
+        let held = |switch: &crate::config::SwitchConfig| {
+            let ports = switch.ports.iter().map(|port| (switch.link(port), port.to.clone())).collect();
+            let links = switch.ports.iter();
+            let links = links.map(|port| link_config(switch.link(port), port.wire, port.background));
+            let links: Vec<LinkConfig> = links.collect();
+            Held {
+                name: switch.name.clone(),
+                holder: switch.holder(),
+                brain: Switch::with_table(boot, limits.clone(), &links, config.table),
+                ports,
+                touched: false,
+                updates: Default::default(),
+            }
+        };
+        let switches: Vec<Held> = config.switches.iter().map(held).collect();
+        let index = switches.iter().enumerate().map(|(at, held)| (held.holder, at)).collect();
+        let state = State {
+            clock: SlotClock::new(config.grid.slot_length),
+            switches,
+            index,
+            sessions: Sessions::default(),
+            offenders: HashMap::new(),
+            promises: 0,
+            counts: Counts::default(),
+            last_tick: time::mono(),
+        };
+        Tables {
+            grid: config.grid.clone(),
+            boot,
+            max_hosts: config.max_hosts,
+            max_flows: config.max_flows,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cluster, slots and clock.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Of this process.
+    pub fn boot(&self) -> BootId {
+        self.boot
+    }
+
+    /// The slot now, and the clock.
+    pub(crate) fn now(&self, state: &mut State) -> (Slot, Nanos) {
+        let wall = time::wall(self.grid.clock);
+        let reading = state.clock.read(time::mono(), wall);
+        if let Some(step) = reading.step {
+            tracing::warn!(
+                event = "clock-step",
+                size_ms = step.size().0 / 1_000_000,
+                "the clock was stepped; hosts whose slots differ are refused until it agrees with theirs again"
+            );
+        }
+        (reading.slot, wall)
+    }
+
+    /// Checks a host's hello against this process's grid and answers it.
+    pub fn greet(&self, hello: &Hello) -> Result<Welcome, Status> {
+        let mut state = self.lock();
+        let (slot, now) = self.now(&mut state);
+        if let Err(mismatch) = hello.check(&self.grid, slot) {
+            state.counts.refused_hellos += 1;
+            return Err(mismatch.into());
+        }
+        let name = state.switches.first().map_or(String::new(), |held| held.name.clone());
+        let info = |held: &Held| HolderInfo {
+            id: held.holder,
+            name: held.name.clone(),
+            boot: self.boot,
+            warm: held.brain.warm(slot),
+        };
+        let host = HostId::of(&name);
+        let holders = state.switches.iter().map(info).collect();
+        Ok(Welcome { hello: Hello { grid: self.grid.clone(), name, host, boot: self.boot, slot, now }, holders })
+    }
+
+    /// Takes a host's stream in. Gives its number.
+    pub fn join(&self, host: HostId, queue: Queue) -> Result<u64, Status> {
+        let mut state = self.lock();
+        if state.sessions.hosts() >= self.max_hosts && !state.sessions.has(host) {
+            let text = format!(
+                "host-over-quota: {} hosts are connected; allowed {}. Raise max_hosts.",
+                state.sessions.hosts(),
+                self.max_hosts
+            );
+            return Err(Status::resource_exhausted(text));
+        }
+        Ok(state.sessions.join(host, queue))
+    }
+
+    /// A stream of this host is over; what it promised goes when its lease ends.
+    pub fn leave(&self, host: HostId, number: u64) {
+        self.lock().sessions.leave(host, number);
+    }
+
+    /// Ends every stream.
+    pub fn end_all(&self, status: &Status) {
+        self.lock().sessions.end_all(status);
+    }
+
+    /// Applies one announcement. The caller has checked that it comes from the host it names.
+    pub fn announce(&self, holder: HolderId, announcement: &Announcement) -> Feedback {
+        let mut state = self.lock();
+        let (slot, _) = self.now(&mut state);
+        let feedback = state.announce(self, slot, holder, announcement, Transport::Grpc);
+        drop(state);
+        self.changed.notify_one();
+        feedback
+    }
+
+    /// What `host` should see of these holders, or of all if none is named; nothing of those it has no lease at.
+    pub fn fetch(&self, host: HostId, holders: &[HolderId]) -> Vec<(HolderId, Feedback)> {
+        let mut state = self.lock();
+        let (slot, _) = self.now(&mut state);
+        let asked = |held: &&mut Held| holders.is_empty() || holders.contains(&held.holder);
+        let view = |held: &mut Held| Some((held.holder, held.brain.feedback(slot, host)?));
+        state.switches.iter_mut().filter(asked).filter_map(view).collect()
+    }
+
+    /// Ends leases that are over; call it at every slot edge. Gives the time to the next one.
+    pub fn tick(&self) -> Nanos {
+        let mut state = self.lock();
+        let (slot, wall) = self.now(&mut state);
+        state.last_tick = time::mono();
+        let mut promises = 0;
+        for held in &mut state.switches {
+            held.brain.expire(slot);
+            held.touched = true;
+            promises += held.brain.leases().map(|lease| lease.promises).sum::<usize>();
+        }
+        state.promises = promises;
+        let mono = state.last_tick;
+        state.offenders.retain(|_, offender| offender.until > mono || offender.refusals > 0);
+        let next = state.clock.until_edge(wall);
+        drop(state);
+        self.changed.notify_one();
+        next
+    }
+
+    /// Waits until something changed that hosts may want to hear.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Tells every connected host whose watched links or jobs changed since it last heard. Gives how many hosts are
+    /// connected.
+    pub fn push(&self) -> usize {
+        let began = time::thread_cpu();
+        let mut guard = self.lock();
+        let (slot, _) = self.now(&mut guard);
+        let state = &mut *guard;
+        for held in &mut state.switches {
+            if !std::mem::take(&mut held.touched) {
+                continue;
+            }
+            for host in held.brain.take_stale() {
+                if !state.sessions.has(host) {
+                    continue;
+                }
+                if let Some(feedback) = held.brain.feedback(slot, host) {
+                    state.sessions.push(host, held.holder, feedback);
+                    state.counts.pushes += 1;
+                }
+            }
+        }
+        state.counts.push_cpu = state.counts.push_cpu.plus(time::thread_cpu().minus(began));
+        state.sessions.hosts()
+    }
+
+    /// Sets the unmanaged load, as a wire rate, of links named by switch and port. Gives how many are not kept here.
+    pub fn set_background(&self, loads: &[(String, u32, Rate)]) -> usize {
+        let mut state = self.lock();
+        let mut unknown = 0;
+        for (switch, port, load) in loads {
+            let holder = HolderId::of(switch);
+            let at = state.index.get(&holder).copied();
+            let known = at.and_then(|at| state.switches.get_mut(at)).is_some_and(|held| {
+                let link = LinkId::new(holder.0, *port);
+                let capacity = held.brain.links().find(|known| known.link == link).map(|known| known.capacity);
+                held.touched = true;
+                capacity.is_some_and(|capacity| {
+                    held.brain.set_link(LinkConfig { link, capacity, cross: load.payload().min(capacity) })
+                })
+            });
+            unknown += usize::from(!known);
+        }
+        drop(state);
+        self.changed.notify_one();
+        unknown
+    }
+
+    /// How long ago the last slot edge was handled.
+    pub fn since_tick(&self) -> Nanos {
+        time::mono().minus(self.lock().last_tick)
+    }
+
+    /// Everything metrics show.
+    pub fn report(&self) -> (Vec<Report>, Counts, usize) {
+        let mut state = self.lock();
+        let (slot, _) = self.now(&mut state);
+        let report = |held: &Held| Report {
+            name: held.name.clone(),
+            hosts: held.brain.hosts().count(),
+            leases: held.brain.leases().map(|lease| lease.promises).sum(),
+            warm: held.brain.warm(slot),
+            counters: held.brain.counters(),
+            updates: held.updates,
+            links: held.ports.iter().map(|(_, to)| to.clone()).zip(held.brain.links()).collect(),
+        };
+        (state.switches.iter().map(report).collect(), state.counts, state.sessions.hosts())
+    }
+}
+
+impl State {
+    pub(crate) fn announce(
+        &mut self,
+        tables: &Tables,
+        slot: Slot,
+        holder: HolderId,
+        announcement: &Announcement,
+        transport: Transport,
+    ) -> Feedback {
+        let began = time::thread_cpu();
+        let Some(held) = self.index.get(&holder).and_then(|at| self.switches.get_mut(*at)) else {
+            let refused = Some(Refusal::UnknownLink);
+            return Feedback { boot: tables.boot, slot, warm: true, refused, ..Feedback::default() };
+        };
+        let (host, mono) = (announcement.host, time::mono());
+        let offender = self.offenders.get(&host).copied().unwrap_or_default();
+        let asked: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
+        let known =
+            |held: &Held| held.brain.leases().find(|lease| lease.host == host).map_or(0, |lease| lease.promises);
+        let full = self.promises + asked > tables.max_flows && self.promises + asked > tables.max_flows + known(held);
+        let feedback = if offender.until > mono || full {
+            let mut feedback = held.brain.feedback(slot, host).unwrap_or_else(|| Feedback {
+                boot: tables.boot,
+                slot,
+                warm: held.brain.warm(slot),
+                ..Feedback::default()
+            });
+            feedback.refused = Some(Refusal::Quota);
+            feedback
+        } else {
+            held.touched = true;
+            held.brain.announce(slot, announcement)
+        };
+        held.updates[transport as usize][result(feedback.refused)] += 1;
+        if feedback.refused == Some(Refusal::Quota) && offender.until <= mono {
+            let refusals = offender.refusals + 1;
+            let until = if refusals >= PATIENCE { mono.plus(PENALTY) } else { Nanos::ZERO };
+            let refusals = if refusals >= PATIENCE { 0 } else { refusals };
+            if until > mono {
+                tracing::warn!(event = "host-over-quota", host = %host, "a host asked for more than its quota 10 times in a row; it is not listened to for 60 s");
+            }
+            self.offenders.insert(host, Offender { refusals, until });
+        } else if feedback.refused.is_none() && offender.refusals > 0 {
+            self.offenders.remove(&host);
+        }
+        self.counts.table_cpu = self.counts.table_cpu.plus(time::thread_cpu().minus(began));
+        feedback
+    }
+}
+
+fn result(refused: Option<Refusal>) -> usize {
+    match refused {
+        None => 0,
+        Some(Refusal::SlotGuard) => 1,
+        Some(Refusal::Old) => 2,
+        Some(Refusal::Quota) => 3,
+        Some(Refusal::UnknownLink) => 4,
+        Some(Refusal::ForeignFlow) => 5,
+    }
+}
+
+/// A link as the brain is told: payload rates.
+fn link_config(link: LinkId, wire: Rate, background: Rate) -> LinkConfig {
+    LinkConfig { link, capacity: wire.payload(), cross: background.payload() }
+}

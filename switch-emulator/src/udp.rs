@@ -1,0 +1,241 @@
+//! The UDP format answered from the same tables: what a P4 switch does to a packet in passing, done here to a packet
+//! sent here.
+//!
+//! A packet says one flow's rates. It is taken along the flow's path through the switches of this process
+//! ([`crate::path`]), counted at every hop at most once per slot, and goes back to its sender as an echo. A host that has
+//! a gRPC session speaks for its flows there; its packets only read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use sluice_schedule::{Announcement, BootId, FlowId, FlowPromise, HostId, JobId, LinkId, Nanos, Rate, Refusal, Slot};
+use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Packet};
+use tokio::net::UdpSocket;
+
+use crate::config::Config;
+use crate::config::network::Network;
+use crate::grpc::allowed;
+use crate::metrics::Metrics;
+use crate::path::{Hop, Paths};
+use crate::tables::{State, Tables, Transport};
+use crate::time;
+
+/// Packets of one address in a second.
+const PACKETS: u32 = 20_000;
+/// How many slots a packet may be behind the last of its flow to count as late.
+const LATE: u32 = 3;
+
+/// A bound socket.
+pub struct Socket(UdpSocket);
+
+impl Socket {
+    /// Binds, with a receive buffer of this many bytes where the kernel allows it.
+    pub fn bind(address: SocketAddr, rcvbuf: usize) -> std::io::Result<Socket> {
+        let socket = std::net::UdpSocket::bind(address)?;
+        // More than the kernel's ceiling takes CAP_NET_ADMIN.
+        if setsockopt(&socket, sockopt::RcvBufForce, &rcvbuf).is_err() {
+            setsockopt(&socket, sockopt::RcvBuf, &rcvbuf)?;
+        }
+        socket.set_nonblocking(true)?;
+        Ok(Socket(UdpSocket::from_std(socket)?))
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+/// Answers packets for ever.
+pub async fn serve(Socket(socket): Socket, config: Arc<Config>, tables: Arc<Tables>, metrics: Arc<Metrics>) {
+    let mut pipeline = Pipeline::new(&config, tables.boot());
+    // One byte more than a packet has, so that a longer one is seen to be longer.
+    let mut bytes = [0; LENGTH + 1];
+    loop {
+        let Ok((length, from)) = socket.recv_from(&mut bytes).await else {
+            // An ICMP error of an earlier answer; nothing is wrong with the socket.
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let began = std::time::Instant::now();
+        if let Some(answer) = pipeline.answer(&tables, from.ip(), &bytes[..length]) {
+            let _ = socket.send_to(&answer, from).await;
+            metrics.exchanged(began.elapsed());
+        }
+    }
+}
+
+/// What the UDP side remembers beside the tables.
+pub struct Pipeline {
+    paths: Paths,
+    peers: Vec<Network>,
+    boot: BootId,
+    most_hosts: usize,
+    hosts: HashMap<(usize, HostId), Host>,
+    meters: HashMap<IpAddr, (Nanos, u32)>,
+}
+
+#[derive(Default)]
+struct Host {
+    seq: u64,
+    flows: BTreeMap<FlowId, Flow>,
+}
+
+/// A flow's last announcement at one switch.
+struct Flow {
+    slot: Slot,
+    link: LinkId,
+    rates: [Rate; LANES],
+}
+
+impl Pipeline {
+    /// Nothing seen yet.
+    pub fn new(config: &Config, boot: BootId) -> Pipeline {
+        Pipeline {
+            paths: Paths::new(&config.switches),
+            peers: config.peers.clone(),
+            boot,
+            most_hosts: config.max_hosts,
+            hosts: HashMap::new(),
+            meters: HashMap::new(),
+        }
+    }
+
+    /// The answer to one packet; none to what is no packet, comes from elsewhere, or too often.
+    pub fn answer(&mut self, tables: &Tables, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
+        let mut packet = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo)?;
+        if !allowed(&self.peers, Some(from)) || !self.metered(from) {
+            return None;
+        }
+        let mut guard = tables.lock();
+        let (slot, _) = tables.now(&mut guard);
+        for hop in self.paths.of(&packet.tuple) {
+            self.pass(tables, &mut guard, slot, hop, &mut packet);
+        }
+        drop(guard);
+        packet.kind = Kind::Echo;
+        Some(packet.encode())
+    }
+
+    fn metered(&mut self, from: IpAddr) -> bool {
+        let now = time::mono();
+        if self.meters.len() >= self.most_hosts.max(64) && !self.meters.contains_key(&from) {
+            self.meters.clear();
+        }
+        let (began, seen) = self.meters.entry(from).or_insert((now, 0));
+        if now.minus(*began) > Nanos::from_millis(1000) {
+            (*began, *seen) = (now, 0);
+        }
+        *seen = seen.saturating_add(1);
+        *seen <= PACKETS
+    }
+
+    /// What one switch does to the packet.
+    fn pass(&mut self, tables: &Tables, state: &mut State, slot: Slot, hop: Hop, packet: &mut Packet) {
+        packet.hops = packet.hops.saturating_add(1);
+        packet.path_sig ^= signature(self.boot, hop.link);
+        if packet.slot.since(slot).unsigned_abs() > 1 {
+            packet.flags |= GUARD;
+            return;
+        }
+        let host = packet.flow.sender();
+        if packet.kind == Kind::Announce && !state.sessions.has(host) {
+            self.count(tables, state, slot, hop, packet);
+        }
+        let Some(held) = state.switches.get_mut(hop.switch) else { return };
+        held.brain.expire(slot);
+        let Some(link) = held.brain.link(hop.link) else { return };
+        let usable = link.capacity.minus(link.cross);
+        // The table's view begins at the switch's slot, the packet's lanes at its own; they differ by one at most.
+        let shift = slot.since(packet.slot);
+        for (ahead, load) in link.load.iter().enumerate() {
+            let ahead = ahead as i32 + shift;
+            if (0..LANES as i32).contains(&ahead) {
+                packet.add_hop(packet.lane_of(ahead as usize), *load, usable.minus(*load));
+            }
+        }
+    }
+
+    fn count(&mut self, tables: &Tables, state: &mut State, slot: Slot, hop: Hop, packet: &mut Packet) {
+        let (flow, host) = (packet.flow, packet.flow.sender());
+        if self.hosts.len() >= self.most_hosts && !self.hosts.contains_key(&(hop.switch, host)) {
+            self.hosts.retain(|_, host| host.flows.values().any(|flow| slot.since(flow.slot) <= 2));
+            if self.hosts.len() >= self.most_hosts {
+                return;
+            }
+        }
+        let known = self.hosts.entry((hop.switch, host)).or_default();
+        known.flows.retain(|_, flow| packet.slot.since(flow.slot) <= 2);
+        let before = known.flows.get(&flow).filter(|before| before.link == hop.link);
+        let ahead = before.map(|before| before.slot.0.wrapping_sub(packet.slot.0));
+        if ahead.is_some_and(|ahead| ahead <= LATE) {
+            packet.flags |= DUPLICATE;
+            packet.counted = packet.counted.saturating_add(1);
+            return;
+        }
+        let mut rates = [Rate::ZERO; LANES];
+        for (ahead, rate) in rates.iter_mut().enumerate() {
+            *rate = packet.rate(packet.lanes[packet.lane_of(ahead)].new);
+        }
+        let replaced = known.flows.insert(flow, Flow { slot: packet.slot, link: hop.link, rates });
+        known.seq += 1;
+        let announcement = Announcement {
+            host,
+            boot: self.boot,
+            seq: known.seq,
+            slot: packet.slot,
+            flows: known.flows.iter().filter_map(|(flow, known)| promise(*flow, known, packet.slot)).collect(),
+            ..Announcement::default()
+        };
+        let feedback = state.announce(tables, slot, hop.holder, &announcement, Transport::Udp);
+        match feedback.refused {
+            None => {
+                packet.counted = packet.counted.saturating_add(1);
+                if ahead == Some(u32::MAX) {
+                    packet.had_previous = packet.had_previous.saturating_add(1);
+                }
+            }
+            Some(refusal) => {
+                // A packet that was not counted must not be taken for one when it comes again.
+                match replaced {
+                    Some(flow_before) => known.flows.insert(flow, flow_before),
+                    None => known.flows.remove(&flow),
+                };
+                if refusal == Refusal::SlotGuard {
+                    packet.flags |= GUARD;
+                }
+            }
+        }
+    }
+}
+
+/// What a flow still promises from `slot` on; nothing if its last announcement is older than the lease.
+fn promise(flow: FlowId, known: &Flow, slot: Slot) -> Option<FlowPromise> {
+    let age = usize::try_from(slot.since(known.slot)).ok().filter(|age| *age < 2)?;
+    let mut rates = known.rates[age..].to_vec();
+    // Nothing was said of the slots beyond.
+    rates.resize(LANES, Rate::ZERO);
+    Some(FlowPromise {
+        flow,
+        job: JobId(0),
+        // A packet carries no rank: behind all that have one.
+        key: Nanos::MAX,
+        offer: rates[0],
+        rates,
+        links: vec![known.link],
+        ..FlowPromise::default()
+    })
+}
+
+/// A number for (switch boot, egress port) that nobody chooses.
+fn signature(boot: BootId, link: LinkId) -> u32 {
+    let mut x = boot.0 ^ link.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ x >> 31) as u32
+}
+
+#[cfg(test)]
+mod tests;

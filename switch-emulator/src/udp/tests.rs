@@ -1,0 +1,120 @@
+use std::path::Path;
+
+use sluice_wire::udp::{Lane, NO_HOP_YET, Tuple};
+
+use super::*;
+
+fn set_up(table: &str) -> (Tables, Pipeline) {
+    let text = format!(
+        "table = \"{table}\"\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n"
+    );
+    let config = Config::parse(Path::new("test.toml"), &text).unwrap();
+    (Tables::new(&config, BootId(1)), Pipeline::new(&config, BootId(1)))
+}
+
+fn now(tables: &Tables) -> Slot {
+    tables.now(&mut tables.lock()).0
+}
+
+/// A flow of `host` to 10.0.0.2 that announces `value` Mbit/s for all ten slots.
+fn packet(kind: Kind, host: &str, value: u16, slot: Slot) -> Packet {
+    Packet {
+        kind,
+        flags: 0,
+        unit: 0,
+        hops: 0,
+        counted: 0,
+        flow: FlowId(u64::from(HostId::of(host).0) << 32 | 7),
+        slot,
+        seq: 9,
+        had_previous: 0,
+        wrap: ((slot.0 + 9) % 10) as u8,
+        path_sig: 0,
+        tuple: Tuple {
+            source: [10, 0, 0, 1].into(),
+            destination: [10, 0, 0, 2].into(),
+            source_port: 1,
+            destination_port: 2,
+            protocol: 6,
+            cookie: 0,
+        },
+        lanes: [Lane { new: value, headroom: NO_HOP_YET, ..Lane::default() }; LANES],
+    }
+}
+
+fn send(tables: &Tables, pipeline: &mut Pipeline, packet: Packet) -> Packet {
+    let answer = pipeline.answer(tables, [10, 0, 0, 1].into(), &packet.encode()).unwrap();
+    Packet::decode(&answer).unwrap()
+}
+
+#[test]
+fn announcements_add_up_and_repeats_do_not() {
+    for table in ["exact", "double-buffer"] {
+        let (tables, mut pipeline) = set_up(table);
+        let slot = now(&tables);
+        let first = send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 1000, slot));
+        assert_eq!((first.kind, first.hops, first.counted, first.had_previous), (Kind::Echo, 1, 1, 0));
+        assert_ne!(first.path_sig, 0);
+        let again = send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 1000, slot));
+        assert_eq!((again.flags, again.counted), (DUPLICATE, 1));
+        let other = send(&tables, &mut pipeline, packet(Kind::Announce, "h9", 500, slot));
+        // The slot may turn between two packets of this test; the lane of the next slot is announced either way.
+        let lane = other.lanes[other.lane_of(1)];
+        assert_eq!(lane.load_sum, 1500, "{table}");
+        assert_eq!(lane.headroom, 9564 - 1500, "{table}");
+    }
+}
+
+#[test]
+fn a_probe_reads_and_counts_nothing() {
+    let (tables, mut pipeline) = set_up("exact");
+    let slot = now(&tables);
+    send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 100, slot));
+    for _ in 0..3 {
+        let read = send(&tables, &mut pipeline, packet(Kind::Probe, "h9", 7, slot));
+        assert_eq!((read.counted, read.lanes[read.lane_of(1)].load_sum), (0, 100));
+    }
+}
+
+#[test]
+fn the_guard_refuses_and_the_table_stays() {
+    let (tables, mut pipeline) = set_up("exact");
+    let slot = now(&tables);
+    let far = send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 100, slot.offset(5)));
+    assert_eq!((far.flags, far.counted, far.hops), (GUARD, 0, 1));
+    assert_eq!(far.lanes[0].headroom, NO_HOP_YET);
+    let read = send(&tables, &mut pipeline, packet(Kind::Probe, "h9", 0, slot));
+    assert_eq!(read.lanes[read.lane_of(1)].load_sum, 0);
+}
+
+#[test]
+fn the_slot_before_is_recognised() {
+    let (tables, mut pipeline) = set_up("exact");
+    let slot = now(&tables);
+    send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 100, slot));
+    let next = send(&tables, &mut pipeline, packet(Kind::Announce, "h0", 300, slot.offset(1)));
+    assert_eq!((next.counted, next.had_previous), (1, 1));
+    let read = send(&tables, &mut pipeline, packet(Kind::Probe, "h9", 0, slot.offset(1)));
+    assert_eq!(read.lanes[read.lane_of(1)].load_sum, 300);
+}
+
+#[test]
+fn garbage_and_strangers_get_no_answer() {
+    let (tables, mut pipeline) = set_up("exact");
+    assert!(pipeline.answer(&tables, [10, 0, 0, 1].into(), b"hello").is_none());
+    let echo = packet(Kind::Echo, "h0", 1, now(&tables)).encode();
+    assert!(pipeline.answer(&tables, [10, 0, 0, 1].into(), &echo).is_none());
+    pipeline.peers = vec![Network::parse("10.0.0.0/24").unwrap()];
+    let probe = packet(Kind::Probe, "h0", 1, now(&tables)).encode();
+    assert!(pipeline.answer(&tables, [10, 0, 1, 1].into(), &probe).is_none());
+    assert!(pipeline.answer(&tables, [10, 0, 0, 9].into(), &probe).is_some());
+}
+
+#[test]
+fn an_address_that_floods_is_cut_off() {
+    let (tables, mut pipeline) = set_up("exact");
+    let probe = packet(Kind::Probe, "h0", 1, now(&tables)).encode();
+    pipeline.meters.insert([10, 0, 0, 1].into(), (time::mono(), PACKETS));
+    assert!(pipeline.answer(&tables, [10, 0, 0, 1].into(), &probe).is_none());
+    assert!(pipeline.answer(&tables, [10, 0, 0, 2].into(), &probe).is_some());
+}
