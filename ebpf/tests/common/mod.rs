@@ -263,7 +263,7 @@ impl Drop for Flow {
 /// Measures how late a 1 ms timer of this process wakes: what a busy machine does to every figure.
 pub struct Canary {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<Duration>>>,
+    thread: Option<JoinHandle<Vec<(Instant, Duration)>>>,
 }
 
 impl Canary {
@@ -275,7 +275,7 @@ impl Canary {
             while !stopping.load(Ordering::Relaxed) {
                 let at = Instant::now();
                 std::thread::sleep(Duration::from_millis(1));
-                late.push(at.elapsed().saturating_sub(Duration::from_millis(1)));
+                late.push((at, at.elapsed().saturating_sub(Duration::from_millis(1))));
             }
             late
         });
@@ -283,11 +283,16 @@ impl Canary {
     }
 
     /// 99th percentile and worst lateness.
-    pub fn finish(mut self) -> (Duration, Duration) {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut late = self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default();
+    pub fn finish(self) -> (Duration, Duration) {
+        let mut late: Vec<Duration> = self.samples().into_iter().map(|(_, late)| late).collect();
         late.sort();
         let at = |part: usize| late.get((late.len() * part / 100).min(late.len().saturating_sub(1))).copied();
         (at(99).unwrap_or_default(), at(100).unwrap_or_default())
+    }
+
+    /// Every sample: when the timer was set and how late it woke.
+    pub fn samples(mut self) -> Vec<(Instant, Duration)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
     }
 }

@@ -1,0 +1,162 @@
+//! Delay and loss between two namespaces, for tests: a relay between two TUN devices in user space.
+//!
+//! Meant for some 10 000 packets a second; the machine may have no netem.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+/// Packets under way in one direction; more are dropped, as a router would.
+const QUEUE: usize = 4096;
+/// The relay looks at its stop flag at least this often.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Makes the TUN device `name` in the caller's network namespace; it goes when the file is closed.
+///
+/// # Errors
+/// The system's refusal (needs CAP_NET_ADMIN and /dev/net/tun).
+pub fn tun(name: &str) -> io::Result<File> {
+    const IFF_TUN: u16 = 1;
+    const IFF_NO_PI: u16 = 0x1000;
+    const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        flags: u16,
+        rest: [u8; 22],
+    }
+    let mut request = Request { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
+    if name.is_empty() || name.len() > 15 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("interface name {name:?}: 1 to 15 bytes")));
+    }
+    request.name.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    // SAFETY: TUNSETIFF reads and writes a struct ifreq, whose size and layout `Request` has.
+    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, std::ptr::from_mut(&mut request)) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Carries packets between two TUN devices until dropped.
+pub struct Relay {
+    stop: Arc<AtomicBool>,
+    dropped: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Carries every packet `delay` later; from `a` to `b` each is lost with `probability` (0 to 1).
+    pub fn start(a: File, b: File, delay: Duration, probability: f64) -> Relay {
+        let (stop, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopping, counting) = (stop.clone(), dropped.clone());
+        let thread = std::thread::spawn(move || {
+            let mut there = Lane { queue: VecDeque::new(), delay };
+            let mut back = Lane { queue: VecDeque::new(), delay };
+            let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+            while !stopping.load(Ordering::Relaxed) {
+                wait(&a, &b, [&there, &back]);
+                there.take(&a, || {
+                    let lost = dice.next() < probability;
+                    counting.fetch_add(u64::from(lost), Ordering::Relaxed);
+                    !lost
+                });
+                back.take(&b, || true);
+                there.give(&b);
+                back.give(&a);
+            }
+        });
+        Relay { stop, dropped, thread: Some(thread) }
+    }
+
+    /// Packets lost at random so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Lane {
+    queue: VecDeque<(Instant, Vec<u8>)>,
+    delay: Duration,
+}
+
+impl Lane {
+    fn take(&mut self, mut from: &File, mut keep: impl FnMut() -> bool) {
+        let mut buffer = [0_u8; 2048];
+        while let Ok(len) = from.read(&mut buffer) {
+            if keep()
+                && self.queue.len() < QUEUE
+                && let Some(packet) = buffer.get(..len)
+            {
+                self.queue.push_back((Instant::now() + self.delay, packet.to_vec()));
+            }
+        }
+    }
+
+    fn give(&mut self, mut to: &File) {
+        let now = Instant::now();
+        while let Some((due, packet)) = self.queue.front() {
+            if *due > now {
+                break;
+            }
+            // A full device drops: so would a wire.
+            let _ = to.write(packet);
+            self.queue.pop_front();
+        }
+    }
+}
+
+fn wait(a: &File, b: &File, lanes: [&Lane; 2]) {
+    let due = lanes.iter().filter_map(|l| l.queue.front()).map(|(due, _)| *due).min();
+    let left = due.map_or(LONGEST_WAIT, |due| due.saturating_duration_since(Instant::now()).min(LONGEST_WAIT));
+    let mut fds = [PollFd::new(a.as_fd(), PollFlags::POLLIN), PollFd::new(b.as_fd(), PollFlags::POLLIN)];
+    // An interrupted wait is a short wait.
+    let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
+}
+
+/// xorshift64*: enough for tossing packets, and the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_packet_in_a_hundred() {
+        let mut dice = Dice(7);
+        let lost = (0..100_000).filter(|_| dice.next() < 0.01).count();
+        assert!((800..1200).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_is_refused() {
+        assert!(tun("an-interface-with-a-long-name").unwrap_err().to_string().contains("1 to 15"));
+    }
+}
