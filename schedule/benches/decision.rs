@@ -18,7 +18,7 @@ fn host(policy: PolicyName) -> Host {
     let mut host = Host::new(HostConfig { policy, ..HostConfig::new(me, BootId(1)) });
     let capacity = Rate::mbps(25_000);
     let shared = |holder: usize, port: u64| LinkId::new(HolderId::of(HOLDERS[holder]).0, port as u32);
-    let id = |i: u64| FlowId(u64::from(me.0) << 32 | i);
+    let id = |i: u64| FlowId((u64::from(me.0) << 32) | i);
     for i in 0..FLOWS {
         let hop = |holder: usize, port| Hop {
             link: shared(holder, port),
@@ -31,7 +31,7 @@ fn host(policy: PolicyName) -> Host {
     }
     for (holder, ports) in [(0, 4), (1, 16)] {
         let promise = |port: u64, n: u64| FlowPromise {
-            flow: FlowId((n + 1) << 32 | port),
+            flow: FlowId(((n + 1) << 32) | port),
             job: JobId(100 + n),
             key: Nanos::from_millis(20 * (n + 1)),
             t0: Nanos::from_millis(n),
@@ -67,7 +67,7 @@ fn decision(c: &mut Criterion) {
                 tick += 1;
                 actions.clear();
                 // Progress of one flow arrives, as in every wake-up of the daemon; time stays inside the lease.
-                let flow = FlowId(u64::from(HostId::of("h0").0) << 32 | tick % FLOWS);
+                let flow = FlowId((u64::from(HostId::of("h0").0) << 32) | (tick % FLOWS));
                 let progress = FlowProgress { flow, delivered: Bytes(tick % 1_000_000), ..FlowProgress::default() };
                 host.handle(now(2), Event::Progress(vec![progress]));
                 host.decide(now(2 + tick % 58), &mut actions);

@@ -139,7 +139,8 @@ impl Host {
         };
         let fed = flow.spec.preds.iter().map(|by| Fed { by: *by, progress: progress(by.flow) });
         let own = Progress::with_plan(flow.delivered, flow.demand, Rate::ZERO, Nanos::ZERO);
-        let levels = flow.spec.preds.iter().map(|by| progress(by.flow));
+        // A predecessor that is not heard of bounds nothing, and there is nothing to catch up with.
+        let levels = flow.spec.preds.iter().map(|by| progress(by.flow)).filter(|level| level.demand > Bytes::ZERO);
         (graph::bound(flow.demand, fed), graph::catch_up(flow.spec.role, own, levels))
     }
 }

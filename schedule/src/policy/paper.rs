@@ -40,6 +40,9 @@ impl Policy for PrimalDual {
         for ((planned, schedule), flow) in out.iter_mut().zip(&self.schedules).zip(&scene.flows) {
             planned.rates.clone_from(&schedule.rates);
             planned.rate = schedule.rates.first().copied().unwrap_or(Rate::ZERO).max(flow.floor);
+            if let Some(first) = planned.rates.first_mut() {
+                *first = first.minus(schedule.filled); // What the fill added is promised to nobody.
+            }
             planned.offer = schedule.headroom;
             planned.why = schedule.why;
         }
