@@ -37,11 +37,7 @@ impl Clock {
 
     /// The time now.
     pub fn now(&mut self) -> Now {
-        let wall = match self.source {
-            ClockSource::Realtime => read(libc::CLOCK_REALTIME),
-            ClockSource::Tai => read(libc::CLOCK_TAI),
-        };
-        self.at(read(libc::CLOCK_MONOTONIC), wall)
+        self.at(monotonic(), wall(self.source))
     }
 
     /// The same for given readings.
@@ -59,6 +55,14 @@ impl Clock {
     /// Time until the next slot begins, as of this reading.
     pub fn until_edge(&self, now: Now) -> Nanos {
         self.grid.until_edge(now.wall)
+    }
+}
+
+/// The cluster's clock.
+pub fn wall(source: ClockSource) -> Nanos {
+    match source {
+        ClockSource::Realtime => read(libc::CLOCK_REALTIME),
+        ClockSource::Tai => read(libc::CLOCK_TAI),
     }
 }
 

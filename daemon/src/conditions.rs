@@ -1,145 +1,67 @@
-//! What is wrong at the moment: one list of conditions with stable codes, each with its cost and a next step.
+//! What is wrong at the moment, in one list. Codes, severities and their texts are those of the status model.
 //!
 //! A condition that begins is logged once as a warning, one that ends once as information; in between it stands in
 //! every status.
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::Nanos;
+pub use sluice_wire::snapshot::{Condition, ConditionCode, Severity};
 
-use crate::config::value::words;
-
-words!(
-    /// The stable codes.
-    ConditionCode {
-        /// Slots cannot be trusted.
-        #[default]
-        ClockUnsafe = "clock-unsafe",
-        /// `tai` was asked for and the kernel's offset is not set.
-        ClockTaiUnset = "clock-tai-unset",
-        /// A switch or peer does not answer.
-        SwitchUnreachable = "switch-unreachable",
-        /// A view is old.
-        FeedbackStale = "feedback-stale",
-        /// Only the own links are known.
-        FeedbackLocalOnly = "feedback-local-only",
-        /// Not the best way of enforcing.
-        EnforcementFallback = "enforcement-fallback",
-        /// Nothing is enforced.
-        EnforcementNone = "enforcement-none",
-        /// Jobs in network namespaces that this daemon may not enter.
-        NetnsUncovered = "netns-uncovered",
-        /// No free row in the kernel's tables.
-        FlowTableFull = "flow-table-full",
-        /// Flows are capped at what they deliver.
-        LossGuard = "loss-guard",
-        /// Slots without a decision in time.
-        SlotsLate = "slots-late",
-        /// The kernel's ring overflowed.
-        EventsLost = "events-lost",
-        /// A reload was refused, or changed keys wait for a restart.
-        ConfigRejected = "config-rejected",
-        /// Somebody altered what this daemon set.
-        ForeignChange = "foreign-change",
-        /// Another cluster, slot length or horizon at the other end.
-        ClusterMismatch = "cluster-mismatch",
-        /// The daemon was started again and again.
-        RestartLoop = "restart-loop",
-    }
-);
-
-/// How bad it is; the worst one is the state shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Works as configured.
-    Info,
-    /// Works less well.
-    Degraded,
-    /// Nothing is scheduled.
-    Inactive,
-}
-
-impl Severity {
-    /// The word of the state of which this is the worst.
-    pub const fn state(self) -> &'static str {
-        match self {
-            Severity::Info => "ok",
-            Severity::Degraded => "degraded",
-            Severity::Inactive => "inactive",
-        }
-    }
-}
-
-/// One condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// How bad.
-    pub severity: Severity,
-    /// What happened, one sentence.
-    pub text: String,
-    /// What it costs.
-    pub cost: &'static str,
-    /// What to do.
-    pub next: String,
-    /// CLOCK_MONOTONIC when it began.
-    pub since: Nanos,
-}
-
-/// All that hold.
+/// All conditions that hold, by code and subject.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
-    live: BTreeMap<&'static str, (ConditionCode, Condition)>,
+    live: BTreeMap<(ConditionCode, String), Condition>,
 }
 
 impl Conditions {
-    /// The condition holds, with this text; its start stays that of the first call.
-    pub fn set(
-        &mut self,
-        now: Nanos,
-        code: ConditionCode,
-        severity: Severity,
-        text: &str,
-        cost: &'static str,
-        next: &str,
-    ) {
-        if let Some((_, known)) = self.live.get_mut(code.word()) {
-            if known.text != text {
-                known.text = text.to_owned();
-                next.clone_into(&mut known.next);
-            }
-            known.severity = severity;
+    /// The condition holds for this subject, with this sentence; its start stays that of the first call.
+    pub fn set(&mut self, unix_ns: u64, code: ConditionCode, subject: &str, sentence: impl Into<String>) {
+        self.put(unix_ns, Condition::new(code, subject, sentence));
+    }
+    /// The same with a severity or next step other than the code's usual ones.
+    pub fn put(&mut self, unix_ns: u64, mut condition: Condition) {
+        let key = (condition.code, condition.subject.clone());
+        if let Some(known) = self.live.get_mut(&key) {
+            condition.since_unix_ns = known.since_unix_ns;
+            *known = condition;
             return;
         }
-        if severity == Severity::Info {
-            tracing::info!(event = code.word(), cost, next, "{text}");
+        condition.since_unix_ns = unix_ns;
+        let (event, cost, next) = (condition.code.as_str(), condition.cost.as_str(), condition.next.as_str());
+        if condition.severity == Severity::Info {
+            tracing::info!(event, cost, next, "{}", condition.sentence);
         } else {
-            tracing::warn!(event = code.word(), cost, next, "{text}");
+            tracing::warn!(event, cost, next, "{}", condition.sentence);
         }
-        let condition = Condition { severity, text: text.to_owned(), cost, next: next.to_owned(), since: now };
-        self.live.insert(code.word(), (code, condition));
+        self.live.insert(key, condition);
     }
-    /// The condition holds no longer.
-    pub fn clear(&mut self, now: Nanos, code: ConditionCode) {
-        if let Some((_, condition)) = self.live.remove(code.word()) {
-            tracing::info!(
-                event = code.word(),
-                lasted_s = now.minus(condition.since).as_secs_f64(),
-                "over: {}",
-                condition.text
-            );
+    /// The condition holds no longer for this subject.
+    pub fn clear(&mut self, code: ConditionCode, subject: &str) {
+        // Built only when something may have to go: this is called in every slot.
+        if self.live.keys().any(|(c, s)| *c == code && s == subject)
+            && let Some(condition) = self.live.remove(&(code, subject.to_owned()))
+        {
+            tracing::info!(event = code.as_str(), "over: {}", condition.sentence);
         }
     }
-    /// Every condition that holds, by code.
-    pub fn iter(&self) -> impl Iterator<Item = (ConditionCode, &Condition)> {
-        self.live.values().map(|(code, condition)| (*code, condition))
+    /// Sets or clears, as `sentence` says.
+    pub fn hold(&mut self, unix_ns: u64, code: ConditionCode, subject: &str, sentence: Option<String>) {
+        match sentence {
+            Some(sentence) => self.set(unix_ns, code, subject, sentence),
+            None => self.clear(code, subject),
+        }
     }
-    /// Does it hold?
+    /// Every condition that holds, by code and subject.
+    pub fn iter(&self) -> impl Iterator<Item = &Condition> {
+        self.live.values()
+    }
+    /// Does it hold for any subject?
     pub fn holds(&self, code: ConditionCode) -> bool {
-        self.live.contains_key(code.word())
+        self.live.keys().any(|(known, _)| *known == code)
     }
     /// The worst of them.
     pub fn worst(&self) -> Severity {
-        self.live.values().map(|(_, condition)| condition.severity).max().unwrap_or(Severity::Info)
+        self.live.values().map(|condition| condition.severity).max().unwrap_or_default()
     }
 }
 
@@ -148,20 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_condition_is_the_state_and_the_start_is_kept() {
+    fn a_condition_keeps_its_start_and_ends_per_subject() {
         let mut conditions = Conditions::default();
-        assert_eq!(conditions.worst().state(), "ok");
-        conditions.set(Nanos(5), ConditionCode::ClockUnsafe, Severity::Inactive, "a", "c", "n");
-        conditions.set(Nanos(9), ConditionCode::ClockUnsafe, Severity::Degraded, "b", "c", "n");
-        let (_, condition) = conditions.iter().next().expect("one");
-        assert_eq!((condition.since, condition.text.as_str()), (Nanos(5), "b"));
-        assert_eq!(conditions.worst().state(), "degraded");
-        conditions.clear(Nanos(10), ConditionCode::ClockUnsafe);
-        assert!(!conditions.holds(ConditionCode::ClockUnsafe));
-    }
-
-    #[test]
-    fn there_are_the_sixteen_codes_of_the_interface() {
-        assert_eq!(ConditionCode::WORDS.len(), 16);
+        conditions.set(5, ConditionCode::SwitchUnreachable, "leaf-1", "a");
+        conditions.set(9, ConditionCode::SwitchUnreachable, "leaf-1", "b");
+        conditions.set(9, ConditionCode::SwitchUnreachable, "leaf-2", "c");
+        let first = conditions.iter().next().expect("two hold");
+        assert_eq!((first.since_unix_ns, first.sentence.as_str()), (5, "b"));
+        assert_eq!(conditions.worst(), Severity::Degraded);
+        conditions.hold(9, ConditionCode::SwitchUnreachable, "leaf-1", None);
+        assert!(conditions.holds(ConditionCode::SwitchUnreachable));
+        conditions.clear(ConditionCode::SwitchUnreachable, "leaf-2");
+        assert_eq!(conditions.iter().count(), 0);
     }
 }

@@ -12,7 +12,7 @@ use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
 
 use crate::config::Config;
 use crate::interfaces::Interface;
-use crate::topology::{Network, NodeKind, Topology, payload};
+use crate::topology::{Network, NodeKind, Topology};
 
 /// Paths kept at most; past that they are worked out anew each time.
 const MOST_PATHS: usize = 4096;
@@ -65,7 +65,7 @@ impl Fabric {
             links.push(OwnLink {
                 name: interface.name.clone(),
                 addresses: interface.addresses.clone(),
-                capacity: wire.map(payload),
+                capacity: wire.map(Rate::payload),
                 egress: LinkId::new(host.0, port),
                 ingress: LinkId::new(host.0, port + 1),
             });
@@ -133,7 +133,7 @@ impl Fabric {
             if self.nic_mode() {
                 let last = common.last().map(|&hop| topology.links[hop].capacity);
                 let capacity = last.or(topology.access_rate(to_node)).unwrap_or(Rate::MAX);
-                path.push(Hop { link: LinkId::ingress(to), capacity: payload(capacity), holder: Some(to.holder()) });
+                path.push(Hop { link: LinkId::ingress(to), capacity: capacity.payload(), holder: Some(to.holder()) });
             }
         }
         let mut paths = self.paths.borrow_mut();
@@ -177,7 +177,7 @@ impl Fabric {
         let from = &topology.nodes[topology.links[link].from];
         let holder = HolderId::of(&from.id);
         let kept = from.kind == NodeKind::Switch && self.switches.contains(&holder);
-        let capacity = payload(topology.links[link].capacity);
+        let capacity = topology.links[link].capacity.payload();
         kept.then_some(())?;
         Some(Hop { link: topology.link_id(link)?, capacity, holder: Some(holder) })
     }

@@ -132,10 +132,5 @@ impl Topology {
     }
 }
 
-/// The part of a wire rate that payload gets: 1448 of 1514 bytes of a full frame.
-pub fn payload(wire: Rate) -> Rate {
-    if wire == Rate::MAX { wire } else { Rate((u128::from(wire.0) * 1448 / 1514) as u64) }
-}
-
 #[cfg(test)]
 mod tests;

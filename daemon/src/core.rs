@@ -1,0 +1,375 @@
+//! The deciding loop: what happened goes into the brain, what it says goes to the kernel and to other hosts.
+//!
+//! [`Core::step`] is one turn, with the time given from outside, so that tests run it in virtual time over a data path
+//! made of plain memory. It decides nothing itself: rates come from [`sluice_schedule::host::Host`].
+//!
+//! Only this loop renews orders. Should it stop, every order runs out by itself and the kernel gives the flows back.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`holders`] | what is known of each holder of tables: reachable, slot, answers |
+//! | `account` | counters, time line and link use, once per slot |
+//! | `health` | which conditions hold |
+//! | `life` | mode changes, reload, giving flows back, coasting at the end |
+//! | [`settings`] | from the configuration to what the brain is told |
+
+mod account;
+mod health;
+pub mod holders;
+mod life;
+pub mod settings;
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use sluice_ebpf::{Datapath, Row, SocketEvent, SocketEventKind, Tier};
+use sluice_schedule::host::Host;
+use sluice_schedule::{
+    Action, Announcement, ClockTrust, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
+};
+use sluice_wire::snapshot::Counters;
+use sluice_wire::timeline::{Timeline, Trigger};
+
+use crate::clock::KernelClock;
+use crate::conditions::Conditions;
+use crate::config::{Config, Loaded, Mode};
+use crate::fabric::Fabric;
+use crate::monitor::Monitor;
+use crate::monitor::traffic::Traffic;
+use crate::own_table::OwnTable;
+use account::LinkUse;
+use holders::Holders;
+
+/// While some flow has demand, the loop looks this often.
+pub const TICK: Nanos = Nanos::from_millis(5);
+/// Captured again at most this often, when a known connection runs plain.
+const ADOPT_EVERY: Nanos = Nanos::from_millis(2_000);
+
+/// What comes in from the exchange.
+#[derive(Clone, Debug)]
+pub enum Inbound {
+    /// A holder answered or pushed.
+    Feedback {
+        /// Who.
+        holder: HolderId,
+        /// What.
+        feedback: Feedback,
+    },
+    /// A connection stands; these holders are behind it.
+    Back {
+        /// Who.
+        holder: HolderId,
+        /// Its slot minus the own one when it said hello.
+        slot_diff: i32,
+        /// Its clock minus the own one, ns.
+        offset_ns: i64,
+    },
+    /// The connection broke, or nothing was heard for three slots.
+    Lost {
+        /// Who.
+        holder: HolderId,
+        /// Why, for people.
+        why: String,
+        /// The other end lives on another time grid or in another cluster.
+        mismatch: bool,
+    },
+}
+
+/// Where announcements go.
+pub trait Outlet {
+    /// Says it to the holder; a newer announcement replaces one that was not sent yet.
+    fn announce(&mut self, holder: HolderId, announcement: Announcement);
+}
+
+/// What the kernel says of its clock, read by the shell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClockState {
+    /// The last answer of `adjtimex`.
+    pub kernel: Option<KernelClock>,
+    /// Are slots trusted?
+    pub trusted: bool,
+    /// Why not, or not fully.
+    pub why: Option<String>,
+    /// Steps forward and back.
+    pub steps: (u64, u64),
+}
+
+/// The deciding loop's state.
+pub struct Core {
+    /// The configuration in force.
+    pub config: Config,
+    /// The files it came from.
+    pub loaded: Loaded,
+    /// The brain.
+    pub host: Host,
+    /// Jobs, flows and rounds.
+    pub monitor: Monitor,
+    /// Own links.
+    pub traffic: Traffic,
+    /// What is wrong.
+    pub conditions: Conditions,
+    /// What was counted.
+    pub counters: Counters,
+    /// The ring of decisions.
+    pub timeline: Arc<Mutex<Timeline>>,
+    /// Holders of tables.
+    pub holders: Holders,
+    /// The mode that holds.
+    pub mode: Mode,
+    /// The mode that returns, and when (CLOCK_MONOTONIC).
+    pub mode_returns: Option<(Mode, Nanos)>,
+    /// The clock.
+    pub clock: ClockState,
+    /// The time of the last turn.
+    pub now: Now,
+    /// When orders were last written.
+    pub renewed: Option<Nanos>,
+    /// Jobs that were given back by command.
+    pub spared: BTreeSet<JobId>,
+    /// Per own link: time with one job sending, and with several.
+    pub link_use: Vec<LinkUse>,
+    /// The table of the own ingress, where no switch keeps it.
+    pub own_table: Option<Arc<Mutex<OwnTable>>>,
+    datapath: Box<dyn Datapath>,
+    slot: Option<Slot>,
+    adopted: Nanos,
+    released: BTreeSet<FlowId>,
+    ended_slots: u64,
+    events: Vec<Event>,
+    actions: Vec<Action>,
+    socket_events: Vec<SocketEvent>,
+}
+
+impl Core {
+    /// A loop that has not turned yet.
+    pub fn new(loaded: Loaded, host: Host, fabric: Rc<Fabric>, datapath: Box<dyn Datapath>) -> Core {
+        let config = loaded.config.clone();
+        let limits = sluice_wire::timeline::Limits {
+            time: Nanos::from_millis(config.timeline.seconds * 1000),
+            bytes: usize::try_from(config.timeline.max_bytes).unwrap_or(usize::MAX),
+        };
+        let timeline = Timeline::new(&config.node.name, config.slot_length(), limits);
+        Core {
+            monitor: Monitor::new(&config, fabric),
+            traffic: Traffic::new(&config),
+            conditions: Conditions::default(),
+            counters: Counters::default(),
+            timeline: Arc::new(Mutex::new(timeline)),
+            holders: Holders::default(),
+            mode: config.mode,
+            mode_returns: None,
+            clock: ClockState { trusted: true, ..ClockState::default() },
+            now: Now::default(),
+            renewed: None,
+            spared: BTreeSet::new(),
+            link_use: Vec::new(),
+            own_table: None,
+            datapath,
+            slot: None,
+            adopted: Nanos::ZERO,
+            released: BTreeSet::new(),
+            ended_slots: 0,
+            events: Vec::new(),
+            actions: Vec::new(),
+            socket_events: Vec::new(),
+            config,
+            loaded,
+            host,
+        }
+    }
+
+    /// The data path, for waiting on its wake-up.
+    pub fn datapath(&self) -> &dyn Datapath {
+        &*self.datapath
+    }
+
+    /// One turn: takes in what happened, decides, acts.
+    pub fn step(&mut self, now: Now, inbox: &mut Vec<Inbound>, outlet: &mut dyn Outlet) {
+        self.now = now;
+        let mut trigger = if inbox.is_empty() { Trigger::Demand } else { Trigger::Feedback };
+        self.return_mode(now);
+        self.take_socket_events(now);
+        self.take_inbox(now, inbox);
+        let edge = self.slot != Some(now.slot);
+        if edge {
+            trigger = Trigger::Slot;
+            self.slot_edge(now);
+        }
+        self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
+        if edge {
+            let promised = self.promised_here();
+            let Monitor { fabric, sockets, .. } = &mut self.monitor;
+            self.traffic.measure(now, fabric, sockets, promised, &mut self.events);
+        }
+        self.note_rounds(now, &mut trigger);
+        for event in self.events.drain(..) {
+            self.host.handle(now, event);
+        }
+        if self.mode != Mode::Bypass {
+            self.host.decide(now, &mut self.actions);
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            self.act(now, action, outlet);
+        }
+        self.actions = actions;
+        self.count_decision(trigger);
+        if edge {
+            self.account(now, trigger);
+            self.judge(now);
+        }
+    }
+
+    /// How long the loop may sleep after a turn at `now`, if nothing wakes it.
+    pub fn sleep(&self, now: Now, until_edge: Nanos) -> Nanos {
+        let mut sleep = until_edge;
+        let phase = self.host.config().phase;
+        if now.into_slot < phase {
+            sleep = sleep.min(phase.minus(now.into_slot));
+        }
+        if self.host.busy() || self.monitor.busy() {
+            sleep = sleep.min(TICK);
+        }
+        sleep.max(Nanos(100_000))
+    }
+
+    /// Does an order of this mode reach the kernel?
+    pub fn enforces(&self) -> bool {
+        self.mode == Mode::Active && self.datapath.tier() != Tier::None
+    }
+
+    /// The row of a flow, if it may be ordered.
+    fn row(&self, flow: FlowId) -> Option<Row> {
+        let socket = self.monitor.sockets.of_flow(flow)?;
+        let spared = socket.told.as_ref().is_some_and(|spec| self.spared.contains(&spec.job));
+        (!spared && !self.released.contains(&flow)).then_some(socket.row)
+    }
+
+    fn act(&mut self, now: Now, action: Action, outlet: &mut dyn Outlet) {
+        match action {
+            Action::Order { flow, rate } => {
+                if self.enforces()
+                    && let Some(row) = self.row(flow)
+                {
+                    self.datapath.order(row, rate, now.mono.plus(self.config.order_life()));
+                    self.renewed = Some(now.mono);
+                }
+            }
+            Action::Release { flow, why } => {
+                if self.enforces()
+                    && let Some(row) = self.row(flow)
+                {
+                    tracing::info!(event = "flow-released", flow = %flow, why = ?why, "a flow was given back");
+                    self.datapath.release(row);
+                    self.counters.released_error += 1;
+                }
+                self.released.insert(flow);
+            }
+            Action::Announce { holder, announcement } => {
+                if self.mode == Mode::Active {
+                    self.announce(now, holder, announcement, outlet);
+                }
+            }
+        }
+    }
+
+    fn announce(&mut self, now: Now, holder: HolderId, announcement: Announcement, outlet: &mut dyn Outlet) {
+        if holder == self.host.config().host.holder()
+            && let Some(table) = &self.own_table
+        {
+            // The own ingress is kept here: no wire in between.
+            let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let feedback = table.announce_own(now.slot, &announcement);
+            drop(table);
+            self.host.handle(now, Event::Feedback { holder, feedback });
+            return;
+        }
+        self.holders.sent(now.mono, holder, announcement.seq);
+        outlet.announce(holder, announcement);
+    }
+
+    fn take_socket_events(&mut self, now: Now) {
+        self.socket_events.clear();
+        if self.mode == Mode::Active || self.datapath.tier() == Tier::None {
+            // Asking for events is what keeps new sockets being captured; other modes capture none.
+            self.datapath.events(&mut self.socket_events);
+        }
+        let events = std::mem::take(&mut self.socket_events);
+        for event in &events {
+            match event.kind {
+                SocketEventKind::Opened => self.counters.flows_opened += 1,
+                SocketEventKind::Closed => self.counters.flows_closed += 1,
+                SocketEventKind::Expired => self.counters.released_deadline += 1,
+                SocketEventKind::LossGuard => {
+                    self.counters.released_loss += 1;
+                    self.counters.loss_guards += 1;
+                }
+                SocketEventKind::TableFull => self.counters.flow_table_full += 1,
+                SocketEventKind::Started | SocketEventKind::Released => {}
+            }
+            self.monitor.socket_event(now, event, &mut self.events);
+        }
+        self.socket_events = events;
+        let again = now.mono.minus(self.adopted) >= ADOPT_EVERY;
+        if self.enforces() && self.monitor.uncaptured > 0 && again {
+            self.adopted = now.mono;
+            let taken = self.datapath.adopt();
+            if taken > 0 {
+                tracing::info!(event = "sockets-captured", count = taken, "live sockets were captured");
+            }
+        }
+    }
+
+    fn take_inbox(&mut self, now: Now, inbox: &mut Vec<Inbound>) {
+        for message in inbox.drain(..) {
+            match message {
+                Inbound::Feedback { holder, feedback } => {
+                    if let Some(took) = self.holders.heard(now, holder, &feedback) {
+                        self.counters.exchange_s.observe(took.as_secs_f64());
+                    }
+                    self.events.push(Event::Feedback { holder, feedback });
+                }
+                Inbound::Back { holder, slot_diff, offset_ns } => {
+                    self.holders.back(now, holder, slot_diff, offset_ns);
+                    self.events.push(Event::HolderBack(holder));
+                }
+                Inbound::Lost { holder, why, mismatch } => {
+                    self.holders.lost(now, holder, why, mismatch);
+                    self.events.push(Event::HolderLost(holder));
+                }
+            }
+        }
+        if let Some(table) = &self.own_table {
+            let host = self.host.config().host;
+            let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Some(feedback) = table.news_for_own(now.slot) {
+                self.events.push(Event::Feedback { holder: host.holder(), feedback });
+            }
+        }
+    }
+
+    fn slot_edge(&mut self, now: Now) {
+        if let Some(before) = self.slot {
+            let missed = now.slot.since(before).saturating_sub(1).max(0) as u64;
+            let late = self.clock.steps != (self.counters.clock_steps_forward, self.counters.clock_steps_backward);
+            if late { self.counters.slots_clock += missed } else { self.counters.slots_stopped += missed }
+        }
+        (self.counters.clock_steps_forward, self.counters.clock_steps_backward) = self.clock.steps;
+        self.slot = Some(now.slot);
+        self.ended_slots += 1;
+        self.counters.slots += 1;
+        self.counters.lateness_s.observe(now.into_slot.as_secs_f64());
+        let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };
+        self.events.push(Event::Clock(trust));
+        self.events.push(Event::SlotEdge);
+        self.released.retain(|flow| self.monitor.sockets.of_flow(*flow).is_some());
+    }
+
+    /// What other hosts promised to send to this one in the present slot.
+    fn promised_here(&self) -> Rate {
+        let Some(ingress) = self.monitor.fabric.ingress() else { return Rate::MAX };
+        let mut links = self.host.links().filter(|(link, ..)| *link == ingress.link);
+        links.next().and_then(|(_, _, load, _)| load.first().copied()).unwrap_or(Rate::ZERO)
+    }
+}

@@ -1,0 +1,145 @@
+//! Bookkeeping, once per slot: counters, the time line, and how long jobs shared a link.
+
+use std::sync::PoisonError;
+
+use sluice_schedule::{Bytes, Event, Nanos, Now, Rate};
+use sluice_wire::timeline::{EventKind, EventRecord, FlowRecord, LinkRecord, Timeline, Trigger};
+
+use super::Core;
+
+/// A flow that delivers less than this part of its order because it has nothing to send is left out of the error.
+const DEMAND_LIMITED: f64 = 0.5;
+
+/// How long an own link was in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkUse {
+    /// One or more jobs sent.
+    pub busy: Nanos,
+    /// Two or more jobs sent.
+    pub overlap: Nanos,
+}
+
+impl Core {
+    /// Counts the rounds that this turn's events begin and notes them in the time line.
+    pub(super) fn note_rounds(&mut self, now: Now, trigger: &mut Trigger) {
+        for event in &self.events {
+            match event {
+                Event::RoundBegan { job, .. } => {
+                    *trigger = Trigger::Start;
+                    let round = self.monitor.jobs.get(job).map_or(0, |job| job.rounds);
+                    let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(name) = self.monitor.job_name(*job) {
+                        timeline.name_job(*job, name);
+                    }
+                    let kind = EventKind::RoundBegan(*job, round);
+                    timeline.event(EventRecord { slot: now.slot, into_slot: now.into_slot, kind });
+                }
+                Event::FlowClosed(_) => *trigger = Trigger::End,
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn count_decision(&mut self, trigger: Trigger) {
+        let counter = match trigger {
+            Trigger::Slot => &mut self.counters.decisions_slot,
+            Trigger::Start => &mut self.counters.decisions_start,
+            Trigger::End => &mut self.counters.decisions_end,
+            Trigger::Demand => &mut self.counters.decisions_demand,
+            Trigger::Feedback => &mut self.counters.decisions_feedback,
+        };
+        *counter += 1;
+    }
+
+    /// Once per slot: what was ordered and delivered.
+    pub(super) fn account(&mut self, now: Now, trigger: Trigger) {
+        let slot = self.config.slot_length();
+        let timeline = self.timeline.clone();
+        let mut timeline = timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        self.account_flows(now, slot, trigger, &mut timeline);
+        self.account_links(now, slot, &mut timeline);
+        let kernel = self.datapath.counters();
+        self.counters.events_lost = kernel.events_lost;
+        self.counters.cc_ok = kernel.captured;
+        self.counters.cc_error = kernel.refused;
+        self.counters.loss_guards = self.counters.loss_guards.max(kernel.loss_trips);
+    }
+
+    fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) {
+        let mut acked = Bytes::ZERO;
+        let mut retransmitted = 0;
+        for status in self.host.flows() {
+            let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
+            let delivered = socket.moved_in_slot;
+            acked = acked.plus(delivered);
+            retransmitted += socket.retransmitted_in_slot;
+            let active = status.demand > status.delivered;
+            if !active && delivered == Bytes::ZERO {
+                continue;
+            }
+            let rate = Rate::needed(delivered, slot);
+            self.counters.ordered_rate.observe(status.order.bytes_per_second() as f64);
+            self.counters.delivered_rate.observe(rate.bytes_per_second() as f64);
+            let ordered = status.order.over(slot);
+            self.counters.ordered_bytes = self.counters.ordered_bytes.saturating_add(ordered.0);
+            if active && socket.stats.queued > Bytes::ZERO && ordered > Bytes::ZERO {
+                let error = rate.ratio_of(status.order) - 1.0;
+                if error > -DEMAND_LIMITED {
+                    self.counters.order_error.observe(error.abs());
+                }
+            }
+            timeline.flow(FlowRecord {
+                flow: status.spec.flow,
+                job: status.spec.job,
+                ordered: status.order,
+                delivered,
+                remaining: status.demand.minus(status.delivered),
+                slot: now.slot,
+                why: status.why,
+                trigger,
+            });
+        }
+        self.counters.acked_managed_bytes = self.counters.acked_managed_bytes.saturating_add(acked.0);
+        self.counters.retransmitted_managed = self.counters.retransmitted_managed.saturating_add(retransmitted);
+    }
+
+    fn account_links(&mut self, now: Now, slot: Nanos, timeline: &mut Timeline) {
+        let fabric = self.monitor.fabric.clone();
+        self.link_use.resize(fabric.links.len(), LinkUse::default());
+        for (index, link) in fabric.links.iter().enumerate() {
+            let load = self.traffic.loads.get(index).copied().unwrap_or_default();
+            let mut jobs: Vec<_> = self
+                .monitor
+                .sockets
+                .iter()
+                .filter(|socket| socket.moved_in_slot > Bytes(16 << 10))
+                .filter(|socket| fabric.link_of(socket.tuple.local_ip()).is_some_and(|(at, _)| at == index))
+                .filter_map(|socket| socket.told.as_ref().map(|spec| spec.job))
+                .collect();
+            jobs.sort_unstable();
+            jobs.dedup();
+            let link_use = &mut self.link_use[index];
+            if !jobs.is_empty() {
+                link_use.busy = link_use.busy.plus(slot);
+            }
+            if jobs.len() > 1 {
+                link_use.overlap = link_use.overlap.plus(slot);
+            }
+            let known = self.host.links().find(|(id, ..)| *id == link.egress);
+            let ordered = self.host.flows().filter(|f| f.spec.path.first().is_some_and(|hop| hop.link == link.egress));
+            let scheduled = ordered.filter(|f| f.demand > f.delivered).fold(Rate::ZERO, |sum, f| sum.plus(f.order));
+            if load.sent == Rate::ZERO && scheduled == Rate::ZERO {
+                continue;
+            }
+            timeline.name_link(link.egress, &link.name);
+            timeline.link(LinkRecord {
+                link: link.egress,
+                scheduled,
+                managed: load.managed,
+                other: load.sent.minus(load.managed),
+                capacity: known.map_or(link.capacity.unwrap_or(Rate::ZERO), |(_, capacity, ..)| capacity),
+                slot: now.slot,
+            });
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Which conditions hold, judged once per slot.
+
+use sluice_ebpf::Tier;
+use sluice_schedule::host::ViewState;
+use sluice_schedule::{HolderId, Now, Refusal};
+
+use super::Core;
+use crate::conditions::{Condition, ConditionCode, Severity};
+use crate::config::{Backend, ClockSource, Mode};
+
+/// Slots of silence after which a holder counts as unreachable.
+pub const SILENT_SLOTS: u64 = 3;
+
+impl Core {
+    /// Sets and clears conditions.
+    pub(super) fn judge(&mut self, now: Now) {
+        self.judge_clock(now);
+        self.judge_holders(now);
+        let unix = now.wall.0;
+        let full = self.counters.flow_table_full > 0 && self.datapath.counters().table_full > 0;
+        let text = || format!("{} sockets found no free row", self.counters.flow_table_full);
+        self.conditions.hold(unix, ConditionCode::FlowTableFull, "", full.then(text));
+        let guarded = self.monitor.sockets.iter().filter(|socket| socket.stats.loss_guard).count();
+        let text = || format!("{guarded} flows lose segments and are held at what they deliver");
+        self.conditions.hold(unix, ConditionCode::LossGuard, "", (guarded > 0).then(text));
+        let foreign = self.datapath.counters().foreign;
+        let text = || format!("{foreign} managed sockets were given another congestion control by somebody else");
+        self.conditions.hold(unix, ConditionCode::ForeignChange, "", (foreign > 0).then(text));
+        // One late slot in a minute of slots says nothing; one in twenty does.
+        let missed = self.counters.slots_stopped;
+        let text = || format!("{missed} of {} slots passed without a decision", self.counters.slots);
+        let late = self.counters.slots > 100 && missed * 20 > self.counters.slots;
+        self.conditions.hold(unix, ConditionCode::SlotsLate, "", late.then(text));
+    }
+
+    fn judge_clock(&mut self, now: Now) {
+        let unix = now.wall.0;
+        let tai = self.config.clock.source == ClockSource::Tai
+            && self.clock.kernel.is_some_and(|kernel| kernel.tai_offset != self.config.clock.tai_offset_s as i64);
+        let code = if tai { ConditionCode::ClockTaiUnset } else { ConditionCode::ClockUnsafe };
+        let other = if tai { ConditionCode::ClockUnsafe } else { ConditionCode::ClockTaiUnset };
+        self.conditions.clear(other, "");
+        self.conditions.hold(unix, code, "", self.clock.why.clone());
+    }
+
+    fn judge_holders(&mut self, now: Now) {
+        let slot = self.config.slot_length();
+        let asked = self.mode == Mode::Active;
+        let (mut views, mut local) = (0, 0);
+        let mut states: Vec<(HolderId, ViewState)> = self.host.views().collect();
+        states.retain(|(holder, _)| *holder != self.host.config().host.holder());
+        for (holder, view) in states {
+            let name = self.holder_name(holder);
+            let state = self.holders.get(holder);
+            views += 1;
+            local += usize::from(view == ViewState::Local);
+            let silence = state.and_then(|state| state.heard).map(|heard| now.mono.minus(heard));
+            let connected = state.is_some_and(|state| state.connected);
+            let silent = asked && (!connected || silence.is_some_and(|age| age > slot.times(SILENT_SLOTS)));
+            let error = state.map(|state| state.error.as_str()).filter(|error| !error.is_empty());
+            let text = silent.then(|| {
+                let why = error.map(|error| format!(": {error}")).unwrap_or_default();
+                match silence {
+                    Some(age) => format!("{name} silent for {age} ({} slots){why}", age.0 / slot.0.max(1)),
+                    None => format!("{name} never answered{why}"),
+                }
+            });
+            let mismatch = state.is_some_and(|state| state.mismatch)
+                || state.is_some_and(|state| state.refused == Some(Refusal::SlotGuard));
+            let text_mismatch =
+                mismatch.then(|| format!("{name} lives on another time grid: {}", error.unwrap_or("slot guard")));
+            let stale = asked && !silent && matches!(view, ViewState::Decaying | ViewState::Local);
+            let text_stale = stale.then(|| format!("the view of {name} is {view:?}").to_lowercase());
+            self.conditions.hold(now.wall.0, ConditionCode::SwitchUnreachable, &name, text);
+            self.conditions.hold(now.wall.0, ConditionCode::ClusterMismatch, &name, text_mismatch);
+            self.conditions.hold(now.wall.0, ConditionCode::FeedbackStale, &name, text_stale);
+        }
+        let all_local = asked && views > 0 && local == views && self.ended_slots > 10;
+        let text = || "no holder's view counts; only this host's own links are known".to_owned();
+        self.conditions.hold(now.wall.0, ConditionCode::FeedbackLocalOnly, "", all_local.then(text));
+    }
+
+    /// A holder's name: a switch of the configuration, a host of the topology, or its id.
+    pub fn holder_name(&self, holder: HolderId) -> String {
+        let switch = self.config.switches.iter().find(|switch| HolderId::of(&switch.name) == holder);
+        let host = || self.monitor.fabric.name_of(sluice_schedule::HostId(holder.0)).map(str::to_owned);
+        switch.map(|switch| switch.name.clone()).or_else(host).unwrap_or_else(|| holder.to_string())
+    }
+
+    /// Says how orders are enforced, and why not better.
+    pub fn note_tier(&mut self, unix_ns: u64, tier: Tier, reasons: &[String]) {
+        let asked_none = self.config.enforce.backend == Backend::None || self.mode != Mode::Active;
+        let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
+        self.conditions.clear(ConditionCode::EnforcementFallback, "");
+        self.conditions.clear(ConditionCode::EnforcementNone, "");
+        match tier {
+            Tier::StructOps => {}
+            Tier::StructOpsNoLink | Tier::SetSockOpt => {
+                let text = format!("orders are enforced by the second choice{why}");
+                self.conditions.set(unix_ns, ConditionCode::EnforcementFallback, "", text);
+            }
+            Tier::None => {
+                let text = if asked_none {
+                    "nothing is enforced, as configured".into()
+                } else {
+                    format!("nothing can be enforced here{why}")
+                };
+                let mut condition = Condition::new(ConditionCode::EnforcementNone, "", text);
+                if asked_none {
+                    condition.severity = Severity::Info;
+                }
+                self.conditions.put(unix_ns, condition);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What is known of each holder of tables: is it reachable, how old is its last word, how fast does it answer.
+
+use std::collections::BTreeMap;
+
+use sluice_schedule::{BootId, Feedback, HolderId, Nanos, Now, Refusal};
+use sluice_wire::snapshot::Histogram;
+use sluice_wire::snapshot::counters::bounds;
+
+/// One holder.
+#[derive(Clone, Debug)]
+pub struct HolderState {
+    /// Does a connection stand?
+    pub connected: bool,
+    /// Of its process.
+    pub boot: Option<BootId>,
+    /// Is its table full?
+    pub warm: bool,
+    /// CLOCK_MONOTONIC of its last word.
+    pub heard: Option<Nanos>,
+    /// Its slot minus the own one.
+    pub slot_diff: i32,
+    /// Its clock minus the own one, ns, half a round trip exact.
+    pub offset_ns: Option<i64>,
+    /// From announcement to answer, seconds.
+    pub exchange: Histogram,
+    /// Announcements it refused.
+    pub rejects: u64,
+    /// The last refusal.
+    pub refused: Option<Refusal>,
+    /// What was wrong last; empty: nothing.
+    pub error: String,
+    /// It lives on another time grid.
+    pub mismatch: bool,
+    /// Since when it is silent.
+    pub silent_since: Option<Nanos>,
+    /// Messages to it and from it.
+    pub messages: (u64, u64),
+    /// An announcement that was not answered yet.
+    waiting: Option<(u64, Nanos)>,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub struct Holders(BTreeMap<HolderId, HolderState>);
+
+impl HolderState {
+    fn new() -> HolderState {
+        HolderState {
+            connected: false,
+            boot: None,
+            warm: false,
+            heard: None,
+            slot_diff: 0,
+            offset_ns: None,
+            exchange: Histogram::new(&bounds::EXCHANGE),
+            rejects: 0,
+            refused: None,
+            error: String::new(),
+            mismatch: false,
+            silent_since: None,
+            messages: (0, 0),
+            waiting: None,
+        }
+    }
+}
+
+impl Holders {
+    /// Every holder, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (HolderId, &HolderState)> {
+        self.0.iter().map(|(holder, state)| (*holder, state))
+    }
+    /// One holder.
+    pub fn get(&self, holder: HolderId) -> Option<&HolderState> {
+        self.0.get(&holder)
+    }
+    /// An announcement was handed over.
+    pub fn sent(&mut self, now: Nanos, holder: HolderId, seq: u64) {
+        let state = self.entry(holder);
+        state.messages.0 += 1;
+        // The oldest unanswered one is timed: a newer one may only have joined it.
+        if state.waiting.is_none_or(|(_, at)| now.minus(at) > Nanos::from_millis(1_000)) {
+            state.waiting = Some((seq, now));
+        }
+    }
+    /// It answered; returns how long that took, if this is the answer to a timed announcement.
+    pub fn heard(&mut self, now: Now, holder: HolderId, feedback: &Feedback) -> Option<Nanos> {
+        let state = self.entry(holder);
+        state.messages.1 += 1;
+        state.boot = Some(feedback.boot);
+        state.warm = feedback.warm;
+        state.heard = Some(now.mono);
+        state.silent_since = None;
+        state.slot_diff = feedback.slot.since(now.slot);
+        state.refused = feedback.refused;
+        state.rejects += u64::from(feedback.refused.is_some());
+        let (seq, at) = state.waiting?;
+        if feedback.seq < seq {
+            return None;
+        }
+        state.waiting = None;
+        let took = now.mono.minus(at);
+        state.exchange.observe(took.as_secs_f64());
+        Some(took)
+    }
+    /// A connection stands.
+    pub fn back(&mut self, now: Now, holder: HolderId, slot_diff: i32, offset_ns: i64) {
+        let state = self.entry(holder);
+        (state.connected, state.mismatch) = (true, false);
+        state.error.clear();
+        state.heard = Some(now.mono);
+        state.silent_since = None;
+        state.waiting = None;
+        (state.slot_diff, state.offset_ns) = (slot_diff, Some(offset_ns));
+        tracing::info!(event = "switch-up", holder = %holder, "a holder of tables answers");
+    }
+    /// The connection broke.
+    pub fn lost(&mut self, now: Now, holder: HolderId, why: String, mismatch: bool) {
+        let state = self.entry(holder);
+        if state.connected {
+            tracing::info!(event = "switch-down", holder = %holder, why, "a holder of tables is lost");
+        }
+        (state.connected, state.mismatch, state.error) = (false, mismatch, why);
+        state.waiting = None;
+        state.silent_since.get_or_insert(now.mono);
+    }
+    /// Slots of those that answer, minus the own one.
+    pub fn offsets(&self) -> Vec<i32> {
+        self.0.values().filter(|state| state.connected).map(|state| state.slot_diff).collect()
+    }
+
+    fn entry(&mut self, holder: HolderId) -> &mut HolderState {
+        self.0.entry(holder).or_insert_with(HolderState::new)
+    }
+}

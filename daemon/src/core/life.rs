@@ -1,0 +1,181 @@
+//! Mode changes, reload, giving flows back, and the last orders before the process ends.
+
+use std::rc::Rc;
+
+use sluice_ebpf::Datapath;
+use sluice_schedule::host::Host;
+use sluice_schedule::{BootId, JobId, Nanos, Now, Rate};
+use sluice_wire::timeline::{EventKind, EventRecord};
+
+use super::Core;
+use crate::config::{Loaded, Mode};
+use crate::fabric::Fabric;
+
+/// The least part of its present order that a coasting flow keeps.
+const COAST_LEAST: f64 = 0.5;
+
+impl Core {
+    /// Changes the mode, for ever or for a time.
+    pub fn set_mode(&mut self, now: Now, mode: Mode, returns_in: Option<Nanos>) {
+        let before = self.mode;
+        self.mode_returns =
+            returns_in.map(|time| (self.mode_returns.map_or(before, |(mode, _)| mode), now.mono.plus(time)));
+        if mode == before {
+            return;
+        }
+        tracing::info!(event = "mode-changed", from = before.word(), to = mode.word(), "the mode changed");
+        if before == Mode::Active {
+            self.counters.released_mode += self.release_all(None) as u64;
+        }
+        self.mode = mode;
+        if mode == Mode::Active {
+            self.spared.clear();
+            self.released.clear();
+        }
+        let kind = EventKind::Mode(match mode {
+            Mode::Observe => sluice_wire::snapshot::Mode::Observe,
+            Mode::Active => sluice_wire::snapshot::Mode::Active,
+            Mode::Bypass => sluice_wire::snapshot::Mode::Bypass,
+        });
+        let record = EventRecord { slot: now.slot, into_slot: now.into_slot, kind };
+        self.timeline.lock().unwrap_or_else(std::sync::PoisonError::into_inner).event(record);
+    }
+
+    /// Back to the earlier mode when its time has come.
+    pub(super) fn return_mode(&mut self, now: Now) {
+        if let Some((mode, _)) = self.mode_returns.filter(|(_, at)| now.mono >= *at) {
+            self.mode_returns = None;
+            self.set_mode(now, mode, None);
+        }
+    }
+
+    /// Gives the sockets of one job, or all, back to their earlier congestion control. Returns how many were asked.
+    pub fn release_all(&mut self, job: Option<JobId>) -> usize {
+        let mine = |spec: &sluice_schedule::FlowSpec| job.is_none_or(|job| spec.job == job);
+        let rows: Vec<_> = self
+            .monitor
+            .sockets
+            .iter()
+            .filter(|socket| match &socket.told {
+                Some(spec) => mine(spec),
+                None => job.is_none(),
+            })
+            .map(|socket| (socket.row, socket.flow))
+            .collect();
+        for (row, _) in &rows {
+            self.datapath.release(*row);
+        }
+        rows.len()
+    }
+
+    /// Leaves one job alone from here on.
+    pub fn spare(&mut self, job: JobId) -> usize {
+        self.spared.insert(job);
+        self.release_all(Some(job))
+    }
+
+    /// Puts another data path in place of the present one. All sockets are found anew.
+    pub fn replace_datapath(&mut self, now: Now, datapath: Box<dyn Datapath>) -> Box<dyn Datapath> {
+        let old = std::mem::replace(&mut self.datapath, datapath);
+        let mut events = Vec::new();
+        self.monitor.forget_sockets(&mut events);
+        for event in events {
+            self.host.handle(now, event);
+        }
+        self.adopted = Nanos::ZERO;
+        old
+    }
+
+    /// Takes a new configuration over in one step. Returns the changed keys and those that wait for a restart.
+    pub fn reload(&mut self, loaded: Loaded, fabric: Rc<Fabric>) -> (Vec<&'static str>, Vec<&'static str>) {
+        let (merged, changed, waiting) = crate::config::reload(&self.config, &loaded.config);
+        let mode_in_file = self.config.mode != merged.mode;
+        self.config = merged;
+        self.loaded = loaded;
+        self.monitor.reconfigure(&self.config, fabric.clone());
+        let brain = super::settings::brain(&self.config, &fabric, self.host.config().boot);
+        if brain != *self.host.config() {
+            // A new brain under a new boot id, so that holders take its first word for news.
+            let boot = BootId(self.host.config().boot.0.wrapping_add(1));
+            self.host = Host::new(sluice_schedule::host::HostConfig { boot, ..brain });
+            let mut events = Vec::new();
+            self.monitor.tell_again(&mut events);
+            events.into_iter().for_each(|event| self.host.handle(self.now, event));
+        }
+        self.traffic.reconfigure(&self.config);
+        if mode_in_file {
+            let mode = self.config.mode;
+            self.set_mode(self.now, mode, None);
+        }
+        (changed, waiting)
+    }
+
+    /// The last orders: every managed flow keeps the larger of its order and its equal share of the own link, all
+    /// scaled down to what the link carries, until `coast_ms` from now. Returns how many flows coast.
+    pub fn coast(&mut self, mono: Nanos) -> usize {
+        if !self.enforces() {
+            return 0;
+        }
+        let expires = mono.plus(Nanos::from_millis(self.config.enforce.coast_ms));
+        let mut flows: Vec<(sluice_ebpf::Row, usize, Rate)> = Vec::new();
+        for status in self.host.flows() {
+            let Some(row) = self.row(status.spec.flow) else { continue };
+            let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
+            let link = self.monitor.fabric.link_of(socket.tuple.local_ip()).map_or(0, |(index, _)| index);
+            flows.push((row, link, status.order));
+        }
+        let links = self.monitor.fabric.links.iter().map(|link| link.capacity.unwrap_or(Rate::MAX));
+        let rates = coast_rates(
+            &flows.iter().map(|(_, link, rate)| (*link, *rate)).collect::<Vec<_>>(),
+            &links.collect::<Vec<_>>(),
+        );
+        // Lowered before others are raised, so that the sum never overshoots in between.
+        let mut orders: Vec<_> =
+            flows.iter().zip(rates).map(|((row, _, before), rate)| (*row, *before, rate)).collect();
+        orders.sort_by_key(|(_, before, rate)| rate > before);
+        for (row, _, rate) in &orders {
+            self.datapath.order(*row, *rate, expires);
+        }
+        orders.len()
+    }
+}
+
+/// Rates while nobody decides: (link, present order) in, one rate per flow out.
+fn coast_rates(flows: &[(usize, Rate)], capacities: &[Rate]) -> Vec<Rate> {
+    let capacity = |link: usize| capacities.get(link).copied().unwrap_or(Rate::MAX);
+    let count = |link: usize| flows.iter().filter(|(other, _)| *other == link).count() as u64;
+    let wish = |&(link, order): &(usize, Rate)| {
+        order.max(if capacity(link) == Rate::MAX { order } else { capacity(link).share(count(link)) })
+    };
+    let wishes: Vec<Rate> = flows.iter().map(wish).collect();
+    let sum = |link: usize| {
+        flows.iter().zip(&wishes).filter(|((l, _), _)| *l == link).fold(Rate::ZERO, |s, (_, w)| s.plus(*w))
+    };
+    flows
+        .iter()
+        .zip(&wishes)
+        .map(|(&(link, order), wish)| {
+            let scale = (1.0 / sum(link).ratio_of(capacity(link))).min(1.0);
+            wish.times(scale).max(order.times(COAST_LEAST))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coasting_flows_share_the_link_and_keep_half_their_order() {
+        let link = Rate::mbps(100);
+        // One flow sends at full speed, three wait at the floor: all get something, and the link is not over-promised.
+        let flows = [(0, Rate::mbps(90)), (0, Rate::mbps(2)), (0, Rate::mbps(2)), (0, Rate::mbps(2))];
+        let rates = coast_rates(&flows, &[link]);
+        let sum = rates.iter().fold(Rate::ZERO, |sum, rate| sum.plus(*rate));
+        assert!(sum <= link.plus(Rate(4)), "{sum}");
+        assert!(rates[0] >= Rate::mbps(45) && rates[1] >= Rate::mbps(10), "{rates:?}");
+        // Alone on a link a flow gets all of it.
+        assert_eq!(coast_rates(&[(0, Rate::mbps(10))], &[link]), [link]);
+        assert_eq!(coast_rates(&[], &[link]), []);
+    }
+}

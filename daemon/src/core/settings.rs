@@ -1,0 +1,49 @@
+//! From the configuration to what the brain is told.
+
+use sluice_schedule::host::{HostConfig, PolicyName};
+use sluice_schedule::units::fnv1a32;
+use sluice_schedule::{BootId, HostId};
+
+use crate::config::{Config, Policy};
+use crate::fabric::Fabric;
+
+/// The brain's settings.
+pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
+    let host = HostId::of(&config.node.name);
+    let first = config.links.first().or(None);
+    HostConfig {
+        host,
+        boot,
+        slot: config.slot_length(),
+        horizon: usize::try_from(config.slot.horizon).unwrap_or(10),
+        phase: config.slot_length().scaled(config.slot.spread * spread(&config.node.name)),
+        relay: fabric.nic_mode(),
+        ingress: fabric.ingress(),
+        policy: match config.schedule.policy {
+            Policy::SrptP => PolicyName::SrptP,
+            Policy::PrimalDual => PolicyName::PrimalDual,
+            Policy::Fair => PolicyName::Fair,
+        },
+        promote_kappa: config.schedule.promote_kappa,
+        fair_floor: config.schedule.fair_floor,
+        delay_weight: config.schedule.delay_weight,
+        price_mu: config.schedule.price_mu,
+        probe_gain: config.schedule.probe_gain,
+        history_slots: usize::try_from(config.schedule.history_slots).unwrap_or(4),
+        events: config.schedule.events,
+        work_conserving: config.schedule.work_conserving,
+        floor: config.floor(),
+        floor_ratio: config.enforce.floor_ratio,
+        max_step_up: config.enforce.max_step_up,
+        max_wait: config.max_wait(),
+        stale_slots: u32::try_from(config.switch.stale_slots).unwrap_or(2),
+        reserve: first.map_or(0.05, |link| link.reserve),
+        ..HostConfig::new(host, boot)
+    }
+}
+
+/// A host's place in the first part of the slot, 0 to 1, from its name.
+pub fn spread(name: &str) -> f64 {
+    // The hash's low bits vary most between names that differ at the end.
+    f64::from(fnv1a32(name.as_bytes()).wrapping_mul(0x9e37_79b9) >> 16) / f64::from(1_u32 << 16)
+}

@@ -1,0 +1,165 @@
+//! Talking to holders of tables: one task per connection, none of which the deciding loop ever waits for.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`backoff`] | when to try again |
+//! | [`link`] | the task of one connection: connect, hello, one stream, again |
+//! | [`service`] | the other side in `nic` mode: other hosts' connections to the table of the own ingress |
+//!
+//! The loop hands an announcement to a queue of one per holder, where a newer one replaces an older, and finds what came
+//! back in its inbox. A task that cannot connect waits with full jitter; one that hears nothing for two seconds although
+//! it spoke closes the connection and begins again. All tasks end with the runtime they run on; nothing outlives them.
+
+pub mod backoff;
+pub mod link;
+pub mod service;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sluice_schedule::{Announcement, BootId, HolderId, HostId, Nanos};
+use sluice_wire::hello::{ClockSource as WireClock, Grid, Hello};
+use tokio::sync::mpsc;
+
+use crate::clock::wall;
+use crate::config::{ClockSource, Config};
+use crate::core::{Inbound, Outlet};
+use crate::fabric::Fabric;
+use link::{Connection, Kind};
+
+/// Messages for the deciding loop that may wait; later ones are dropped, since every holder repeats itself.
+pub const INBOX: usize = 1024;
+
+/// Who this host is, for every hello.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The time grid.
+    pub grid: Grid,
+    /// Node name.
+    pub name: String,
+    /// Of this process.
+    pub boot: BootId,
+    /// The clock.
+    pub source: ClockSource,
+}
+
+impl Identity {
+    /// From the configuration.
+    pub fn new(config: &Config, boot: BootId) -> Identity {
+        let clock = match config.clock.source {
+            ClockSource::Realtime => WireClock::Realtime,
+            ClockSource::Tai => WireClock::Tai,
+        };
+        let grid = Grid {
+            cluster: config.node.cluster.clone(),
+            slot_length: config.slot_length(),
+            horizon: u32::try_from(config.slot.horizon).unwrap_or(10),
+            epoch: Nanos::ZERO,
+            clock,
+        };
+        Identity { grid, name: config.node.name.clone(), boot, source: config.clock.source }
+    }
+    /// A hello as of now.
+    pub fn hello(&self) -> Hello {
+        let now = wall(self.source);
+        Hello {
+            grid: self.grid.clone(),
+            name: self.name.clone(),
+            host: HostId::of(&self.name),
+            boot: self.boot,
+            slot: self.slot(now),
+            now,
+        }
+    }
+    /// The slot of an instant.
+    pub fn slot(&self, now: Nanos) -> sluice_schedule::Slot {
+        sluice_schedule::Slot((now.0 / self.grid.slot_length.0.max(1)) as u32)
+    }
+}
+
+/// All connections of this host, and the way to them.
+pub struct Exchange {
+    identity: Arc<Identity>,
+    inbound: mpsc::Sender<Inbound>,
+    fabric: Rc<Fabric>,
+    holders: BTreeMap<HolderId, Arc<Connection>>,
+}
+
+impl Exchange {
+    /// Opens a connection to every switch of the configuration; hosts are connected to when there is something to say.
+    /// Must be called on the runtime that shall run the tasks.
+    pub fn new(
+        config: &Config,
+        identity: Arc<Identity>,
+        fabric: Rc<Fabric>,
+        inbound: mpsc::Sender<Inbound>,
+    ) -> Exchange {
+        let mut exchange = Exchange { identity, inbound, fabric, holders: BTreeMap::new() };
+        exchange.reconfigure(config, exchange.fabric.clone());
+        exchange
+    }
+
+    /// Connections to what the configuration names now; the others are closed.
+    pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
+        self.fabric = fabric;
+        // Switches of one process share its connection.
+        let mut processes: BTreeMap<&str, Vec<HolderId>> = BTreeMap::new();
+        for switch in &config.switches {
+            processes.entry(&switch.address).or_default().push(HolderId::of(&switch.name));
+        }
+        let old = std::mem::take(&mut self.holders);
+        for (address, holders) in processes {
+            let uri = format!("http://{address}");
+            let known = old.values().find(|connection| connection.uri() == uri && connection.holders() == holders);
+            let connection = known.cloned().unwrap_or_else(|| self.open(&uri, Kind::Switch, holders.clone()));
+            self.holders.extend(holders.iter().map(|holder| (*holder, connection.clone())));
+        }
+        if self.fabric.nic_mode() {
+            let peers = old.iter().filter(|(_, connection)| connection.kind() == Kind::Peer);
+            self.holders.extend(peers.map(|(holder, connection)| (*holder, connection.clone())));
+        }
+        for (holder, connection) in &old {
+            if !self.holders.contains_key(holder) {
+                connection.close();
+            }
+        }
+    }
+
+    /// The address of a holder, for people.
+    pub fn address(&self, holder: HolderId) -> Option<&str> {
+        self.holders.get(&holder).map(|connection| connection.uri().trim_start_matches("http://"))
+    }
+
+    fn open(&self, uri: &str, kind: Kind, holders: Vec<HolderId>) -> Arc<Connection> {
+        let connection = Arc::new(Connection::new(uri.to_owned(), kind, holders));
+        tokio::spawn(link::run(connection.clone(), self.identity.clone(), self.inbound.clone()));
+        connection
+    }
+
+    fn peer(&mut self, holder: HolderId) -> Option<Arc<Connection>> {
+        let address: SocketAddr = self.fabric.exchange_address(holder)?;
+        let connection = self.open(&format!("http://{address}"), Kind::Peer, vec![holder]);
+        self.holders.insert(holder, connection.clone());
+        Some(connection)
+    }
+}
+
+impl Outlet for Exchange {
+    fn announce(&mut self, holder: HolderId, announcement: Announcement) {
+        let connection = self.holders.get(&holder).cloned().or_else(|| self.peer(holder));
+        if let Some(connection) = connection {
+            connection.announce(holder, announcement);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.holders.values().for_each(|connection| connection.close());
+    }
+}
+
+#[cfg(test)]
+mod tests;

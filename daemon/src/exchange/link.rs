@@ -1,0 +1,224 @@
+//! One connection to a process that holds tables: connect, hello, one stream, and again after a pause.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sluice_schedule::{Announcement, Feedback, HolderId, Nanos};
+use sluice_wire::hello::Hello;
+use sluice_wire::session::{
+    PeerClient, PeerReceiver, PeerSender, SessionClient, SessionError, SessionReceiver, SessionSender,
+};
+use tokio::sync::{Notify, mpsc};
+
+use super::Identity;
+use super::backoff::{Backoff, random};
+use crate::clock::{monotonic, wall};
+use crate::core::Inbound;
+
+/// A connection on which nothing came for so long, although something was said, is dead.
+const DEAD: Nanos = Nanos::from_millis(2_000);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// Refusals that say that the other end lives on another grid.
+const MISMATCHES: [&str; 6] = [
+    "cluster-mismatch",
+    "slot-length-mismatch",
+    "horizon-mismatch",
+    "epoch-mismatch",
+    "slot-offset-too-large",
+    "unit-mismatch",
+];
+
+/// What is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A process with the tables of switches.
+    Switch,
+    /// A host with the table of its own ingress.
+    Peer,
+}
+
+enum Sender {
+    Switch(SessionSender),
+    Peer(PeerSender),
+}
+
+enum Receiver {
+    Switch(SessionReceiver),
+    Peer(PeerReceiver),
+}
+
+#[derive(Default)]
+struct State {
+    sender: Option<Sender>,
+    /// CLOCK_MONOTONIC of the first announcement since something was heard.
+    unanswered: Option<Nanos>,
+}
+
+/// The loop's end of a connection.
+pub struct Connection {
+    uri: String,
+    kind: Kind,
+    holders: Vec<HolderId>,
+    state: Mutex<State>,
+    closed: AtomicBool,
+    close: Notify,
+}
+
+impl Connection {
+    /// Not connected yet; [`run`] does that.
+    pub fn new(uri: String, kind: Kind, holders: Vec<HolderId>) -> Connection {
+        let (closed, close) = (AtomicBool::new(false), Notify::new());
+        Connection { uri, kind, holders, state: Mutex::default(), closed, close }
+    }
+    /// Where to.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+    /// What is there.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// Whose tables are there.
+    pub fn holders(&self) -> &[HolderId] {
+        &self.holders
+    }
+    /// Queues an announcement, in place of an unsent one. Without a connection it is dropped: the brain repeats it.
+    pub fn announce(&self, holder: HolderId, announcement: Announcement) {
+        let mut state = self.state();
+        let queued = match &state.sender {
+            Some(Sender::Switch(sender)) => sender.announce(holder, announcement),
+            Some(Sender::Peer(sender)) => sender.announce(holder, announcement),
+            None => return,
+        };
+        if queued {
+            state.unanswered.get_or_insert_with(monotonic);
+        }
+    }
+    /// Ends the task.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.close.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a connection up until it is closed.
+pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: mpsc::Sender<Inbound>) {
+    let mut backoff = Backoff::default();
+    while !connection.closed.load(Ordering::Relaxed) {
+        let (why, mismatch) = tokio::select! {
+            ended = session(&connection, &identity, &inbound, &mut backoff) => ended,
+            () = connection.close.notified() => break,
+        };
+        *connection.state() = State::default();
+        for holder in &connection.holders {
+            // Lost feedback is repeated, a lost "lost" is not: wait for room.
+            let lost = Inbound::Lost { holder: *holder, why: why.clone(), mismatch };
+            if inbound.send(lost).await.is_err() {
+                return;
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next(random())) => {}
+            () = connection.close.notified() => break,
+        }
+    }
+    *connection.state() = State::default();
+}
+
+/// One session from dial to end. Returns why it ended and whether the two ends do not fit together.
+async fn session(
+    connection: &Connection,
+    identity: &Identity,
+    inbound: &mpsc::Sender<Inbound>,
+    backoff: &mut Backoff,
+) -> (String, bool) {
+    let dialled = wall(identity.source);
+    let opened = match connection.kind {
+        Kind::Switch => SessionClient::connect(&connection.uri, &identity.hello())
+            .await
+            .map(|client| (client.welcome.hello, Sender::Switch(client.sender), Receiver::Switch(client.receiver))),
+        Kind::Peer => PeerClient::connect(&connection.uri, &identity.hello())
+            .await
+            .map(|client| (client.hello, Sender::Peer(client.sender), Receiver::Peer(client.receiver))),
+    };
+    let (hello, sender, mut receiver) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return failed(&error),
+    };
+    let now = wall(identity.source);
+    if let Err(mismatch) = hello.check(&identity.grid, identity.slot(now)) {
+        return (mismatch.to_string(), true);
+    }
+    backoff.reset();
+    greet(connection, identity, inbound, &hello, (dialled, now)).await;
+    connection.state().sender = Some(sender);
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            heard = next(&mut receiver) => match heard {
+                Ok(Some(feedback)) => {
+                    connection.state().unanswered = None;
+                    for (holder, feedback) in feedback {
+                        if connection.holders.contains(&holder) {
+                            // A full inbox loses the news, not the connection: it is repeated in the next slot.
+                            let _ = inbound.try_send(Inbound::Feedback { holder, feedback });
+                        }
+                    }
+                }
+                Ok(None) => return (format!("{}: the other end closed the session", connection.uri), false),
+                Err(error) => return failed(&error),
+            },
+            _ = look.tick() => {
+                let unanswered = connection.state().unanswered;
+                if unanswered.is_some_and(|since| monotonic().minus(since) > DEAD) {
+                    return (format!("{}: no answer for 2 s", connection.uri), false);
+                }
+            }
+        }
+    }
+}
+
+async fn greet(
+    connection: &Connection,
+    identity: &Identity,
+    inbound: &mpsc::Sender<Inbound>,
+    hello: &Hello,
+    (sent, got): (Nanos, Nanos),
+) {
+    let slot_diff = hello.slot.since(identity.slot(got));
+    let middle = i128::from(sent.0 / 2 + got.0 / 2);
+    let offset_ns = i64::try_from(i128::from(hello.now.0) - middle).unwrap_or(0);
+    for holder in &connection.holders {
+        if inbound.send(Inbound::Back { holder: *holder, slot_diff, offset_ns }).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn next(receiver: &mut Receiver) -> Result<Option<Vec<(HolderId, Feedback)>>, SessionError> {
+    match receiver {
+        Receiver::Switch(receiver) => receiver.next().await,
+        Receiver::Peer(receiver) => Ok(receiver.next().await?.map(|news| news.feedback)),
+    }
+}
+
+fn failed(error: &SessionError) -> (String, bool) {
+    let mismatch = error.refusal_id().is_some_and(|id| MISMATCHES.contains(&id));
+    // The transport's own text stops at "transport error"; the cause says what to look for.
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = inner.source();
+    }
+    (text, mismatch)
+}

@@ -1,0 +1,94 @@
+//! The `Peer` service of `nic` mode: other hosts announce what they will send here, and hear how full the link is.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sluice_schedule::HostId;
+use sluice_wire::pb;
+use sluice_wire::pb::peer_server::{Peer, PeerServer};
+use sluice_wire::session::{PeerNews, PeerReceiver, PeerSender, peer_outbox};
+use sluice_wire::{hello, limits};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::Identity;
+use crate::clock::wall;
+use crate::own_table::OwnTable;
+
+/// The service over the own table.
+#[derive(Clone)]
+pub struct Service {
+    table: Arc<Mutex<OwnTable>>,
+    identity: Arc<Identity>,
+}
+
+impl Service {
+    /// Serves this table.
+    pub fn new(table: Arc<Mutex<OwnTable>>, identity: Arc<Identity>) -> Service {
+        Service { table, identity }
+    }
+
+    /// Answers on this listener until the task is dropped.
+    ///
+    /// # Errors
+    /// The transport's, when the listener fails for good.
+    pub async fn serve(self, listener: TcpListener) -> Result<(), tonic::transport::Error> {
+        let peer = PeerServer::new(self).max_decoding_message_size(limits::MESSAGE);
+        // A failed accept concerns one connection, not the service.
+        let incoming = TcpListenerStream::new(listener).filter(Result::is_ok);
+        limits::server().add_service(peer).serve_with_incoming(incoming).await
+    }
+
+    fn table(&self) -> MutexGuard<'_, OwnTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn listen(self, host: HostId, mut receiver: PeerReceiver, sender: PeerSender) {
+        loop {
+            match receiver.next().await {
+                Ok(Some(news)) => self.take(host, news, &sender),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(event = "peer-left", "{error}");
+                    break;
+                }
+            }
+        }
+        self.table().left(host);
+        sender.close();
+    }
+
+    fn take(&self, host: HostId, news: PeerNews, sender: &PeerSender) {
+        let own = HostId::of(&self.identity.name).holder();
+        for (holder, announcement) in news.announcements {
+            // A host speaks for itself only, and only of the table that is here.
+            if holder != own || announcement.host != host {
+                continue;
+            }
+            let slot = self.identity.slot(wall(self.identity.source));
+            let feedback = self.table().announce(slot, &announcement);
+            sender.feedback(own, feedback);
+        }
+    }
+}
+
+type Messages = Pin<Box<dyn Stream<Item = Result<pb::PeerMessage, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Peer for Service {
+    type SessionStream = Messages;
+
+    async fn session(&self, request: Request<Streaming<pb::PeerMessage>>) -> Result<Response<Messages>, Status> {
+        let from = request.remote_addr().map_or_else(|| "a peer".to_owned(), |address| address.to_string());
+        let mut receiver = PeerReceiver::new(from, request.into_inner());
+        let theirs: hello::Hello = receiver.hello().await?;
+        let slot = self.identity.slot(wall(self.identity.source));
+        theirs.check(&self.identity.grid, slot)?;
+        let (sender, drain) = peer_outbox(&self.identity.hello());
+        self.table().joined(theirs.host, sender.clone());
+        tokio::spawn(self.clone().listen(theirs.host, receiver, sender));
+        Ok(Response::new(Box::pin(drain.map(Ok))))
+    }
+}

@@ -1,0 +1,472 @@
+//! What is going on on this host: jobs, their processes and flows, their rounds and how far they are.
+//!
+//! Three sources meet here: progress pages (claims), the data path's sockets and byte counts (facts), and the
+//! environment of processes (names). Out come events for the brain. Nothing here decides a rate.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`tuple`] | a connection's addresses, and the flows on it |
+//! | [`sockets`] | sockets with a row, and their measurements |
+//! | [`round`] | when a process's round begins and ends, and how large it is |
+//! | [`roles`] | which connections carry tensors, and what bounds each flow |
+//! | [`processes`] | a process with its page, its connections and its rounds |
+//! | [`environ`] | what a process's environment says |
+//! | [`discovery`] | finding the process behind a socket that no page names, on its own thread |
+//! | [`traffic`] | unmanaged traffic on the own links |
+
+pub mod discovery;
+pub mod environ;
+pub mod processes;
+pub mod roles;
+pub mod round;
+pub mod sockets;
+pub mod traffic;
+pub mod tuple;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use sluice_ebpf::{Datapath, SocketEvent};
+use sluice_progress::{Budget, Found, PageKey, Scan};
+use sluice_schedule::{Bytes, Event, FlowProgress, FlowSpec, JobId, JobSpec, Nanos, Now, Pattern};
+
+use crate::config::Config;
+use crate::fabric::Fabric;
+use discovery::{Discovery, Origin};
+use processes::Process;
+use round::{Sent, Step};
+use sockets::{Noted, Socket, Sockets};
+
+/// The directory is listed again after this long even if nothing seems to have changed.
+const RESCAN: Nanos = Nanos::from_millis(1_000);
+/// Dead publishers are looked for this often.
+const REAP: Nanos = Nanos::from_millis(500);
+/// Jobs on one host at most; further ones run plain.
+const MOST_JOBS: usize = 256;
+
+/// How a process is told from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProcessKey {
+    /// By its progress page.
+    Page(PageKey),
+    /// By its pid; it has no page.
+    Pid(u32),
+}
+
+/// A job on this host.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Text of its id.
+    pub name: String,
+    /// How its ranks talk.
+    pub pattern: Pattern,
+    /// Its processes here.
+    pub processes: BTreeSet<ProcessKey>,
+    /// Processes that are in the present round.
+    in_round: BTreeSet<ProcessKey>,
+    /// Rounds begun here.
+    pub rounds: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Monitor {
+    /// The network as this host needs it.
+    pub fabric: Rc<Fabric>,
+    /// Jobs by id.
+    pub jobs: BTreeMap<JobId, Job>,
+    /// Processes of jobs.
+    pub processes: BTreeMap<ProcessKey, Process>,
+    /// Sockets with a row.
+    pub sockets: Sockets,
+    scan: Scan,
+    scanned: Option<Nanos>,
+    dir_changed: Option<SystemTime>,
+    scanning: bool,
+    reaped: Nanos,
+    discovery: Discovery,
+    threshold: Bytes,
+    allowed: Vec<String>,
+    rematch: bool,
+    /// Something may have begun: read every page at the next poll.
+    pub eager: bool,
+    /// Files of the progress directory that were refused.
+    pub refused_pages: u64,
+    /// Connections of pages that have no row, so that they run plain.
+    pub uncaptured: usize,
+    progress: Vec<FlowProgress>,
+}
+
+impl Monitor {
+    /// Watches what the configuration names.
+    pub fn new(config: &Config, fabric: Rc<Fabric>) -> Monitor {
+        Monitor {
+            fabric,
+            jobs: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            sockets: Sockets::default(),
+            scan: Scan::new(config.progress_dir(), Budget::default()),
+            scanned: None,
+            dir_changed: None,
+            scanning: false,
+            reaped: Nanos::ZERO,
+            discovery: Discovery::new(config.capture.environ),
+            threshold: config.threshold(),
+            allowed: config.capture.jobs.clone(),
+            rematch: false,
+            eager: true,
+            refused_pages: 0,
+            uncaptured: 0,
+            progress: Vec::new(),
+        }
+    }
+
+    /// Takes over what a reload may change.
+    pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
+        self.fabric = fabric;
+        self.threshold = config.threshold();
+        self.allowed.clone_from(&config.capture.jobs);
+        self.discovery.enabled = config.capture.environ;
+        self.rematch = true;
+    }
+
+    /// Takes an event of the data path in.
+    pub fn socket_event(&mut self, now: Now, event: &SocketEvent, out: &mut Vec<Event>) {
+        match self.sockets.event(now.mono, self.fabric.host, event) {
+            Noted::Appeared(_) => self.rematch = true,
+            Noted::Woke(_) => self.eager = true,
+            Noted::Vanished { told, process } => {
+                out.extend(told.map(Event::FlowClosed));
+                if let Some(ProcessKey::Pid(pid)) = process
+                    && self.sockets.of(ProcessKey::Pid(pid)).next().is_none()
+                {
+                    self.gone(ProcessKey::Pid(pid), out);
+                }
+                self.rematch = true;
+            }
+            Noted::Nothing => {}
+        }
+    }
+
+    /// Another data path takes over: no row is valid any more.
+    pub fn forget_sockets(&mut self, out: &mut Vec<Event>) {
+        for socket in self.sockets.iter_mut() {
+            out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
+        }
+        self.sockets = Sockets::default();
+        self.rematch = true;
+    }
+
+    /// A new brain knows nothing: every job, flow and round is told again.
+    pub fn tell_again(&mut self, out: &mut Vec<Event>) {
+        out.extend(self.jobs.iter().map(|(job, known)| Event::JobSeen(JobSpec { job: *job, pattern: known.pattern })));
+        for socket in self.sockets.iter_mut() {
+            socket.told = None;
+            socket.report_again();
+        }
+        for job in self.jobs.values_mut() {
+            job.in_round.clear();
+        }
+        self.rematch = true;
+    }
+
+    /// Looks at everything once and says what changed. `edge`: a slot began.
+    pub fn poll(&mut self, now: Now, edge: bool, datapath: &dyn Datapath, out: &mut Vec<Event>) {
+        let lost = self.sockets.measure(datapath);
+        for row in lost {
+            let gone = SocketEvent {
+                kind: sluice_ebpf::SocketEventKind::Closed,
+                row,
+                cookie: 0,
+                local: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
+                remote: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
+                uid: 0,
+            };
+            self.socket_event(now, &gone, out);
+        }
+        self.find_pages(now, out);
+        self.read_pages(now, edge || self.eager, out);
+        self.eager = false;
+        self.find_processes(now, out);
+        if std::mem::take(&mut self.rematch) {
+            self.match_sockets(out);
+        }
+        self.rounds(now, out);
+        if self.processes.values().any(Process::lead_moved) {
+            self.match_sockets(out);
+        }
+        self.progress.clear();
+        for socket in self.sockets.iter_mut() {
+            self.progress.extend(socket.progress(now.mono));
+        }
+        if !self.progress.is_empty() {
+            out.push(Event::Progress(self.progress.clone()));
+        }
+    }
+
+    /// Is some process in a round?
+    pub fn busy(&self) -> bool {
+        self.processes.values().any(|process| process.rounds.active)
+    }
+
+    /// The name of a job.
+    pub fn job_name(&self, job: JobId) -> Option<&str> {
+        self.jobs.get(&job).map(|job| job.name.as_str())
+    }
+
+    fn find_pages(&mut self, now: Now, out: &mut Vec<Event>) {
+        let modified = std::fs::metadata(self.scan.dir()).and_then(|meta| meta.modified()).ok();
+        let old = self.scanned.is_none_or(|at| now.mono.minus(at) > RESCAN);
+        if self.scanning || modified != self.dir_changed || old {
+            self.dir_changed = modified;
+            self.scanned = Some(now.mono);
+            match self.scan.step() {
+                Ok(step) => {
+                    self.scanning = !step.complete;
+                    for found in step.found {
+                        match found {
+                            Found::Appeared(key) => self.page_appeared(now, key, out),
+                            Found::Refused(error) => {
+                                self.refused_pages += 1;
+                                tracing::debug!(event = "page-refused", "{error}");
+                            }
+                        }
+                    }
+                }
+                Err(_) => self.scanning = false, // No directory yet: nobody publishes.
+            }
+        }
+        if now.mono.minus(self.reaped) > REAP {
+            self.reaped = now.mono;
+            for key in self.scan.reap() {
+                self.gone(ProcessKey::Page(key), out);
+            }
+        }
+    }
+
+    fn page_appeared(&mut self, now: Now, key: PageKey, out: &mut Vec<Event>) {
+        let Some(reader) = self.scan.page(key) else { return };
+        let Some(process) = Process::of_page(now, reader, &self.allowed, self.discovery.enabled) else { return };
+        self.appeared(ProcessKey::Page(key), process, out);
+    }
+
+    fn appeared(&mut self, key: ProcessKey, process: Process, out: &mut Vec<Event>) {
+        let id = process.job;
+        if !self.jobs.contains_key(&id) && self.jobs.len() >= MOST_JOBS {
+            return;
+        }
+        let job = self.jobs.entry(id).or_default();
+        if job.processes.is_empty() {
+            tracing::info!(event = "job-begin", job = process.job_name, source = process.source, "a job appeared");
+            job.name.clone_from(&process.job_name);
+        }
+        job.processes.insert(key);
+        if job.pattern == Pattern::Unknown {
+            job.pattern = process.pattern;
+        }
+        out.push(Event::JobSeen(JobSpec { job: id, pattern: job.pattern }));
+        self.processes.insert(key, process);
+        self.rematch = true;
+        self.eager = true;
+    }
+
+    fn gone(&mut self, key: ProcessKey, out: &mut Vec<Event>) {
+        let Some(process) = self.processes.remove(&key) else { return };
+        for socket in self.sockets.of_mut(key) {
+            out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
+            socket.process = None;
+        }
+        if let Some(job) = self.jobs.get_mut(&process.job) {
+            job.processes.remove(&key);
+            job.in_round.remove(&key);
+            if job.processes.is_empty() {
+                tracing::info!(event = "job-end", job = job.name, rounds = job.rounds, "a job is gone");
+                self.jobs.remove(&process.job);
+                out.push(Event::JobGone(process.job));
+            }
+        }
+        self.rematch = true;
+    }
+
+    fn read_pages(&mut self, now: Now, all: bool, out: &mut Vec<Event>) {
+        let mut broken = Vec::new();
+        for (key, process) in &mut self.processes {
+            let ProcessKey::Page(page) = *key else { continue };
+            if !(all || process.rounds.active) {
+                continue;
+            }
+            match self.scan.page(page).map(|reader| reader.read()) {
+                Some(Ok(view)) => self.rematch |= process.update(now, view),
+                Some(Err(error)) => {
+                    tracing::debug!(event = "page-broken", "{error}");
+                    broken.push(page);
+                }
+                None => broken.push(page),
+            }
+        }
+        for page in broken {
+            self.scan.close(page);
+            self.gone(ProcessKey::Page(page), out);
+        }
+    }
+
+    /// Sockets that send much and belong to no page: who has them?
+    fn find_processes(&mut self, now: Now, out: &mut Vec<Event>) {
+        let mut known = Vec::new();
+        self.discovery.answers(&mut known);
+        for Origin { tuple, pid, environ } in known {
+            let key = ProcessKey::Pid(pid);
+            if !self.processes.contains_key(&key) {
+                let Some(process) = Process::of_pid(now, pid, &environ, &self.allowed) else { continue };
+                self.appeared(key, process, out);
+            }
+            if let Some(process) = self.processes.get_mut(&key) {
+                process.claim(tuple);
+                self.rematch = true;
+            }
+        }
+        for socket in self.sockets.iter().filter(|socket| socket.process.is_none()) {
+            if socket.stats.acked.plus(socket.stats.queued) >= self.threshold
+                && self.fabric.covers(socket.tuple.local_ip(), socket.tuple.remote_ip())
+            {
+                self.discovery.ask(now.mono, socket.tuple, socket.uid);
+            }
+        }
+    }
+
+    /// Gives every socket to the process that names it, and tells the brain which flows there are.
+    fn match_sockets(&mut self, out: &mut Vec<Event>) {
+        self.uncaptured = 0;
+        for (key, process) in &mut self.processes {
+            for connection in process.connections(&self.fabric) {
+                if !connection.sends {
+                    continue;
+                }
+                let Some(socket) = self.sockets.at_mut(&connection.tuple) else {
+                    self.uncaptured += 1;
+                    continue;
+                };
+                // A page speaks only for sockets of its owner.
+                if process.uid.is_some_and(|uid| uid != socket.uid) {
+                    continue;
+                }
+                let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
+                let Some(path) = self.fabric.path(local, remote) else { continue };
+                let to = self.fabric.host_of(remote);
+                let (role, preds) = (connection.role, connection.preds);
+                let spec = FlowSpec { flow: socket.flow, job: process.job, to, role, path, preds };
+                socket.process = Some(*key);
+                if socket.told.as_ref() != Some(&spec) {
+                    out.push(Event::FlowOpened(spec.clone()));
+                    if socket.told.is_none() && process.rounds.active {
+                        // It joins a round that is under way: the split is made again.
+                        process.resplit = true;
+                    }
+                    socket.told = Some(spec);
+                }
+            }
+        }
+    }
+
+    fn rounds(&mut self, now: Now, out: &mut Vec<Event>) {
+        let keys: Vec<ProcessKey> = self.processes.keys().copied().collect();
+        for key in keys {
+            let Some(process) = self.processes.get_mut(&key) else { continue };
+            let (mut sent, mut acked) = (Sent::default(), Bytes::ZERO);
+            for socket in self.sockets.of_mut(key) {
+                if !process.rounds.active {
+                    socket.idle();
+                }
+                sent.delivered = sent.delivered.plus(socket.delivered());
+                sent.queued = sent.queued.plus(socket.stats.queued);
+                acked = acked.plus(socket.stats.acked);
+            }
+            let step = process.step(now.mono, sent, acked);
+            let resplit = std::mem::take(&mut process.resplit) && process.rounds.active;
+            let demand = process.rounds.demand;
+            match step {
+                Step::Began(demand) => self.began(key, demand, out),
+                Step::Grew(demand) => self.split(key, demand, out),
+                Step::Same if resplit => self.split(key, demand, out),
+                Step::Same => {}
+                Step::Ended => self.ended(key, out),
+            }
+        }
+    }
+
+    fn began(&mut self, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
+        let Some(process) = self.processes.get(&key) else { return };
+        let id = process.job;
+        for socket in self.sockets.of_mut(key) {
+            socket.begin(Bytes::ZERO);
+            socket.report_again();
+        }
+        let joins = self.jobs.get(&id).is_some_and(|job| !job.in_round.is_empty() && !job.in_round.contains(&key));
+        if joins {
+            self.split(key, demand, out);
+        } else {
+            shares(&mut self.sockets, key, demand);
+            // A round of the job: flows of its other processes keep what they have.
+            let others =
+                self.sockets.iter_mut().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == id));
+            let flows = others
+                .map(|socket| {
+                    socket.report_again();
+                    (socket.flow, socket.demand)
+                })
+                .collect();
+            out.push(Event::RoundBegan { job: id, flows });
+        }
+        if let Some(job) = self.jobs.get_mut(&id) {
+            if !joins {
+                job.in_round.clear();
+                job.rounds += 1;
+            }
+            job.in_round.insert(key);
+        }
+    }
+
+    fn split(&mut self, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
+        shares(&mut self.sockets, key, demand);
+        let told = self.sockets.of(key).filter(|socket| socket.told.is_some());
+        out.extend(told.map(|socket| Event::DemandChanged { flow: socket.flow, demand: socket.demand }));
+    }
+
+    fn ended(&mut self, key: ProcessKey, out: &mut Vec<Event>) {
+        for socket in self.sockets.of_mut(key) {
+            socket.end();
+            if socket.told.is_some() {
+                out.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
+            }
+        }
+    }
+
+    /// The directory of pages.
+    pub fn progress_dir(&self) -> &Path {
+        self.scan.dir()
+    }
+    /// Open pages.
+    pub fn pages(&self) -> usize {
+        self.scan.len()
+    }
+}
+
+/// Splits a round among the flows of a process: as its last round was, or evenly while some flow has no past.
+fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes) {
+    let told = |socket: &&Socket| socket.told.is_some();
+    let count = sockets.of(key).filter(told).count() as u64;
+    let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(socket.last_round.0));
+    let by_history = total > 0 && sockets.of(key).filter(told).all(|socket| socket.rounds > 0);
+    for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
+        let share = if by_history {
+            u128::from(demand.0) * u128::from(socket.last_round.0) / u128::from(total)
+        } else {
+            u128::from(demand.0 / count.max(1))
+        };
+        socket.demand = Bytes(u64::try_from(share).unwrap_or(u64::MAX)).max(socket.delivered());
+    }
+}
+
+

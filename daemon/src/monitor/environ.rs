@@ -1,0 +1,107 @@
+//! What a process's environment says about its job: a few known keys, at most 64 KiB read, nothing else looked at.
+
+use std::io::Read;
+
+use sluice_schedule::Pattern;
+
+/// Bytes of an environment that are read.
+const MOST_BYTES: u64 = 64 << 10;
+/// Bytes of a job id.
+const MOST_ID: usize = 64;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environ {
+    /// Text of the job id; empty: none.
+    pub job_id: String,
+    /// How the job was recognised: `env`, `slurm`, `pslite`, `torch`, `mpi`; empty: not.
+    pub source: &'static str,
+    /// Rank, if it stands there.
+    pub rank: Option<u32>,
+    /// Number of ranks; 0: not known.
+    pub ranks: u32,
+    /// Part in a parameter-server job; empty: none.
+    pub dmlc_role: String,
+}
+
+impl Environ {
+    /// Of a process of this pid namespace. `None` if it may not be read or is gone.
+    pub fn of(pid: u32) -> Option<Environ> {
+        let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(Environ::parse(&bytes))
+    }
+
+    /// Of the bytes of an `environ` file.
+    pub fn parse(bytes: &[u8]) -> Environ {
+        let value = |key: &str| -> String {
+            let mut entries = bytes.split(|byte| *byte == 0);
+            let found = entries.find_map(|entry| entry.strip_prefix(key.as_bytes())?.strip_prefix(b"="));
+            label(found.unwrap_or_default())
+        };
+        let number = |keys: &[&str]| keys.iter().find_map(|key| value(key).parse::<u32>().ok());
+        let pair = |host: &str, port: &str, name: &str| {
+            let (host, port) = (value(host), value(port));
+            if host.is_empty() { String::new() } else { format!("{name}-{host}:{port}") }
+        };
+        let choices = [
+            ("env", value("SLUICE_JOB_ID")),
+            ("slurm", value("SLURM_JOB_ID")),
+            ("pslite", pair("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "ps")),
+            ("torch", pair("MASTER_ADDR", "MASTER_PORT", "torch")),
+            ("mpi", value("PMIX_NAMESPACE")),
+        ];
+        let (source, job_id) = choices.into_iter().find(|(_, id)| !id.is_empty()).unwrap_or_default();
+        Environ {
+            job_id,
+            source,
+            rank: number(&["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"]),
+            ranks: number(&["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"]).unwrap_or(0),
+            dmlc_role: value("DMLC_ROLE"),
+        }
+    }
+
+    /// How the job's ranks talk, where the environment tells.
+    pub fn pattern(&self) -> Pattern {
+        if self.dmlc_role.is_empty() { Pattern::Unknown } else { Pattern::ParameterServer }
+    }
+}
+
+/// Bytes from a stranger as text that no terminal, log or metric can be hurt by.
+pub fn label(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes.iter().take(MOST_ID) {
+        if byte.is_ascii_alphanumeric() || b"._-:/@+".contains(byte) {
+            out.push(char::from(*byte));
+        } else {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    if bytes.len() > MOST_ID {
+        out.push('~');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_specific_source_wins() {
+        let environ = Environ::parse(b"SLURM_JOB_ID=77\0SLUICE_JOB_ID=vgg\0RANK=3\0WORLD_SIZE=8\0");
+        assert_eq!((environ.job_id.as_str(), environ.source, environ.rank, environ.ranks), ("vgg", "env", Some(3), 8));
+        let ps = Environ::parse(b"DMLC_ROLE=worker\0DMLC_PS_ROOT_URI=10.0.0.1\0DMLC_PS_ROOT_PORT=9000\0");
+        assert_eq!((ps.job_id.as_str(), ps.pattern()), ("ps-10.0.0.1:9000", Pattern::ParameterServer));
+        assert_eq!(Environ::parse(b"PATH=/bin\0XSLUICE_JOB_ID=no\0"), Environ::default());
+    }
+
+    #[test]
+    fn hostile_bytes_become_a_bounded_label() {
+        let mut bytes = b"SLUICE_JOB_ID=\x1b[31m\n\"".to_vec();
+        bytes.extend(std::iter::repeat_n(0xff, 1000));
+        let id = Environ::parse(&bytes).job_id;
+        assert!(id.starts_with("\\x1b\\x5b31m\\x0a\\x22") && id.ends_with('~') && id.len() <= MOST_ID * 4 + 1, "{id}");
+    }
+}

@@ -1,0 +1,187 @@
+//! A process of a job: what its page or its environment says, its connections and its rounds.
+
+use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Reader, Source};
+use sluice_schedule::{Bytes, JobId, Nanos, Now, Pattern};
+
+use super::environ::{Environ, label};
+use super::roles::{self, Connection};
+use super::round::{Rounds, Sent, Step};
+use super::tuple::Tuple;
+use crate::fabric::Fabric;
+
+/// Connections of a process without a page at most.
+const MOST_CLAIMS: usize = 256;
+/// A ring's lead is worked out anew when the round changed by more than this part.
+const LEAD_CHANGE: u64 = 8;
+
+/// A process that takes part in a job.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Its job.
+    pub job: JobId,
+    /// The job's name.
+    pub job_name: String,
+    /// How it was recognised: the producer of its page, or a word of the environment.
+    pub source: String,
+    /// How the job's ranks talk.
+    pub pattern: Pattern,
+    /// Its rank, if known.
+    pub rank: Option<u32>,
+    /// Ranks of the job; 0: not known.
+    pub ranks: u32,
+    /// Owner of its page; only sockets of this uid are its own.
+    pub uid: Option<u32>,
+    /// Its pid, if known.
+    pub pid: Option<u32>,
+    /// The last reading of its page.
+    pub view: Option<PageView>,
+    /// Its rounds.
+    pub rounds: Rounds,
+    /// A flow joined in mid-round.
+    pub resplit: bool,
+    /// Acknowledged bytes of all its flows at the last look.
+    acked: Option<Bytes>,
+    /// The round that the present leads were worked out from.
+    lead_round: Bytes,
+    claims: Vec<Tuple>,
+}
+
+impl Process {
+    /// The process behind a page; `None` if the configuration leaves its kind out or it cannot be read.
+    pub fn of_page(_now: Now, reader: &mut Reader, allowed: &[String], environ: bool) -> Option<Process> {
+        let view = reader.read().ok()?;
+        let word = match view.source {
+            Source::NcclProfiler => "nccl",
+            Source::PslitePreload => "pslite",
+            Source::GenericPreload => "torch",
+            Source::Application | Source::Unknown => "env",
+        };
+        if !allowed.iter().any(|known| known == word) {
+            return None;
+        }
+        let pid = match reader.owner() {
+            Liveness::Alive { pid } => pid,
+            Liveness::Dead | Liveness::Foreign { .. } => return None,
+        };
+        let mut job_name = label(view.job_id.as_bytes());
+        if job_name.is_empty() && environ {
+            job_name = pid.and_then(Environ::of).map(|environ| environ.job_id).unwrap_or_default();
+        }
+        if job_name.is_empty() {
+            job_name = match view.comm_id {
+                0 => format!("pid-{}", view.pid),
+                comm => format!("comm-{comm:016x}"),
+            };
+        }
+        let source = if view.producer.is_empty() { word.to_owned() } else { label(view.producer.as_bytes()) };
+        Some(Process {
+            job: JobId::of(&job_name),
+            job_name,
+            source,
+            pattern: roles::pattern(&view),
+            rank: view.rank,
+            ranks: view.nranks,
+            uid: Some(reader.uid()),
+            pid,
+            rounds: Rounds::default(),
+            resplit: false,
+            acked: None,
+            lead_round: Bytes::ZERO,
+            claims: Vec::new(),
+            view: Some(view),
+        })
+    }
+
+    /// A process without a page; `None` if its environment names no job that is looked for.
+    pub fn of_pid(_now: Now, pid: u32, environ: &Environ, allowed: &[String]) -> Option<Process> {
+        if environ.job_id.is_empty() || !allowed.iter().any(|known| known == environ.source) {
+            return None;
+        }
+        Some(Process {
+            job: JobId::of(&environ.job_id),
+            job_name: environ.job_id.clone(),
+            source: format!("inferred ({})", environ.source),
+            pattern: environ.pattern(),
+            rank: environ.rank,
+            ranks: environ.ranks,
+            uid: None,
+            pid: Some(pid),
+            view: None,
+            rounds: Rounds::default(),
+            resplit: false,
+            acked: None,
+            lead_round: Bytes::ZERO,
+            claims: Vec::new(),
+        })
+    }
+
+    /// Takes a new reading of the page; true if its connections changed.
+    pub fn update(&mut self, _now: Now, view: PageView) -> bool {
+        let changed = match &self.view {
+            None => true,
+            Some(old) => {
+                let facts = |v: &PageView| (v.ring_prev, v.ring_next, v.peers.len());
+                let same = |(a, b): (&sluice_progress::Peer, &sluice_progress::Peer)| {
+                    (a.rank, a.kind, a.local, a.remote) == (b.rank, b.kind, b.local, b.remote)
+                };
+                facts(old) != facts(&view) || !old.peers.iter().zip(&view.peers).all(same)
+            }
+        };
+        self.view = Some(view);
+        changed
+    }
+
+    /// A socket of this process that no page names.
+    pub fn claim(&mut self, tuple: Tuple) {
+        if self.claims.len() < MOST_CLAIMS && !self.claims.contains(&tuple) {
+            self.claims.push(tuple);
+        }
+    }
+
+    /// Its connections to other hosts, each with its part.
+    pub fn connections(&mut self, fabric: &Fabric) -> Vec<Connection> {
+        match &self.view {
+            Some(view) => {
+                let lead = self.lead_base();
+                self.lead_round = lead;
+                roles::connections(view, fabric, lead)
+            }
+            None => {
+                let plain = |tuple: &Tuple| Connection {
+                    tuple: *tuple,
+                    sends: true,
+                    role: Default::default(),
+                    preds: Vec::new(),
+                };
+                self.claims.iter().map(plain).collect()
+            }
+        }
+    }
+
+    /// Goes on with the rounds.
+    pub fn step(&mut self, now: Nanos, sent: Sent, acked: Bytes) -> Step {
+        let moved = self.acked.map_or(Bytes::ZERO, |before| acked.minus(before));
+        self.acked = Some(acked);
+        match &self.view {
+            Some(view) if !self.rounds.ignored(now) => self.rounds.page(now, view, sent),
+            _ => self.rounds.burst(now, sent, moved),
+        }
+    }
+
+    /// Do the leads of its ring flows still fit its rounds?
+    pub fn lead_moved(&self) -> bool {
+        let ring = self.view.as_ref().is_some_and(|view| view.pattern == PagePattern::Ring);
+        let (was, is) = (self.lead_round.0, self.lead_base().0);
+        ring && was.abs_diff(is) > was.max(is) / LEAD_CHANGE
+    }
+
+    /// Bytes of the round that leads are worked out from.
+    fn lead_base(&self) -> Bytes {
+        let hinted = self.view.as_ref().map_or(0, |view| {
+            let ranks = u64::from(view.nranks.max(2));
+            // A ring sends 2(n−1)/n of the tensor.
+            view.hint_iter_bytes / ranks * 2 * (ranks - 1)
+        });
+        self.rounds.demand.max(Bytes(hinted))
+    }
+}

@@ -1,0 +1,134 @@
+//! Which connections of a process carry its tensors, the part each flow plays, and what bounds it.
+//!
+//! A process lists its connections in its page; the flow *out* of each and the flow *into* it are both known by their
+//! 4-tuple. Trees are taken to be numbered from the root, so a peer of lower rank is the parent.
+
+use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole};
+use sluice_schedule::graph::{Leg, fill, ring_lead};
+use sluice_schedule::{Bytes, Pattern, Predecessor, Role};
+
+use super::tuple::Tuple;
+use crate::fabric::Fabric;
+
+/// One connection of a process as its page lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Connection {
+    /// Its addresses.
+    pub tuple: Tuple,
+    /// Does the process send tensors on it?
+    pub sends: bool,
+    /// The part of what it sends.
+    pub role: Role,
+    /// What bounds that.
+    pub preds: Vec<Predecessor>,
+}
+
+/// How the ranks of a page's job talk.
+pub fn pattern(view: &PageView) -> Pattern {
+    match view.pattern {
+        PagePattern::Ring => Pattern::Ring,
+        PagePattern::Tree => Pattern::Tree,
+        PagePattern::ParameterServer => Pattern::ParameterServer,
+        _ => Pattern::Unknown,
+    }
+}
+
+/// The connections of a page, each with its part. Those that stay on this host are left out.
+pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connection> {
+    let abroad = |peer: &&Peer| fabric.covers(peer.local.ip(), peer.remote.ip());
+    let peers: Vec<&Peer> = view.peers.iter().filter(abroad).collect();
+    let any_next = peers.iter().any(|peer| ring_out(view, peer));
+    let (mut outgoing, mut incoming, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for peer in peers {
+        let tuple = Tuple::of(peer.local, peer.remote);
+        let (mut out, mut back) = match view.pattern {
+            PagePattern::Ring => ring(view, peer, any_next),
+            PagePattern::ParameterServer => parameter_server(view.role),
+            PagePattern::Tree => tree(view, peer),
+            _ => (Some(Role::Plain), Some(Role::Plain)),
+        };
+        if one_way(view, peer) {
+            // Two connections to the same peer: who connected sends on it.
+            if peer.kind == PeerKind::Connected { back = None } else { out = None }
+        }
+        let lane = |role: Role, list: &[(u32, Leg)]| {
+            let rank = peer.rank.unwrap_or(u32::MAX);
+            list.iter().filter(|(other, leg)| *other == rank && leg.role == role).count() as u32
+        };
+        let rank = peer.rank.unwrap_or(u32::MAX);
+        if let Some(role) = back {
+            let flow = tuple.incoming(fabric.host_of(peer.remote.ip()));
+            incoming.push((rank, Leg { flow, role, lane: lane(role, &incoming) }));
+        }
+        if let Some(role) = out {
+            outgoing.push((rank, Leg { flow: tuple.outgoing(fabric.host), role, lane: lane(role, &outgoing) }));
+        }
+        all.push(Connection { tuple, sends: out.is_some(), role: out.unwrap_or_default(), preds: Vec::new() });
+    }
+    let legs = |list: &[(u32, Leg)]| list.iter().map(|(_, leg)| *leg).collect::<Vec<_>>();
+    let preds = fill(&legs(&outgoing), &legs(&incoming), ring_lead(chunk(view, round), local_hops(view)));
+    let senders = all.iter_mut().filter(|connection| connection.sends);
+    for (connection, preds) in senders.zip(preds) {
+        connection.preds = preds;
+    }
+    all
+}
+
+/// Does the page list connections of both kinds to this peer's process? Then each carries tensors one way only, as
+/// with NCCL and PS-Lite; a single one carries them both ways, as with Gloo.
+fn one_way(view: &PageView, peer: &Peer) -> bool {
+    let same = |other: &&Peer| match (other.rank, peer.rank) {
+        (Some(a), Some(b)) => a == b,
+        _ => other.remote.ip() == peer.remote.ip(),
+    };
+    let has = |kind: PeerKind| view.peers.iter().filter(same).any(|other| other.kind == kind);
+    peer.kind != PeerKind::Unknown && has(PeerKind::Connected) && has(PeerKind::Accepted)
+}
+
+/// A rank's own chunk of a ring all-reduce: it sends 2(n−1) chunks in a round.
+fn chunk(view: &PageView, round: Bytes) -> Bytes {
+    let steps = u64::from(view.nranks.max(2) - 1) * 2;
+    Bytes(round.0 / steps)
+}
+
+/// Ranks of this host between the predecessor's rank and this one.
+fn local_hops(view: &PageView) -> u64 {
+    match (view.nranks, view.nnodes) {
+        (ranks, nodes) if nodes > 0 && ranks > nodes => u64::from(ranks / nodes - 1),
+        _ => 0,
+    }
+}
+
+fn ring_out(view: &PageView, peer: &Peer) -> bool {
+    peer.kind != PeerKind::Accepted && (view.ring_next.is_none() || peer.rank.is_none() || peer.rank == view.ring_next)
+}
+
+fn ring(view: &PageView, peer: &Peer, any_next: bool) -> (Option<Role>, Option<Role>) {
+    let role = Some(Role::RingNext);
+    if !any_next {
+        // The page does not say which way: every connection may be the one, and none can be said to bound another.
+        return (Some(Role::Plain), None);
+    }
+    if ring_out(view, peer) {
+        return (role, None);
+    }
+    let previous = view.ring_prev.is_none() || peer.rank.is_none() || peer.rank == view.ring_prev;
+    (None, role.filter(|_| previous))
+}
+
+fn parameter_server(role: PageRole) -> (Option<Role>, Option<Role>) {
+    match role {
+        PageRole::Server => (Some(Role::Broadcast), Some(Role::Aggregate)),
+        PageRole::Worker => (Some(Role::Aggregate), Some(Role::Broadcast)),
+        PageRole::Scheduler => (None, None),
+        PageRole::Peer => (Some(Role::Plain), None),
+    }
+}
+
+fn tree(view: &PageView, peer: &Peer) -> (Option<Role>, Option<Role>) {
+    match (view.rank, peer.rank) {
+        (Some(own), Some(other)) if other < own => (Some(Role::Reduce), Some(Role::Spread)),
+        (Some(own), Some(other)) if other > own => (Some(Role::Spread), Some(Role::Reduce)),
+        _ => (Some(Role::Plain), None),
+    }
+}

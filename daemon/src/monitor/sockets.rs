@@ -1,0 +1,259 @@
+//! The sockets that the data path manages: their rows, whose they are, and what the kernel measured of them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind};
+use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos, Rate};
+
+use super::ProcessKey;
+use super::tuple::Tuple;
+
+/// A rate sample older than this says nothing of the present.
+const STALE_SAMPLE: Nanos = Nanos::from_millis(120);
+
+/// One socket with a row.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    /// Its row.
+    pub row: Row,
+    /// The kernel's name for it.
+    pub cookie: u64,
+    /// Its addresses.
+    pub tuple: Tuple,
+    /// Its owner.
+    pub uid: u32,
+    /// The flow this host sends on it.
+    pub flow: FlowId,
+    /// The process that uses it, once that is known.
+    pub process: Option<ProcessKey>,
+    /// What the brain was told of it; `None`: nothing.
+    pub told: Option<FlowSpec>,
+    /// Bytes of the round for this flow.
+    pub demand: Bytes,
+    /// Acknowledged when the round began.
+    pub base: Bytes,
+    /// Where the next round's base lies at least.
+    pub next_base: Bytes,
+    /// Bytes the flow had in its last round.
+    pub last_round: Bytes,
+    /// Rounds it went through.
+    pub rounds: u64,
+    /// The last measurements.
+    pub stats: FlowStats,
+    /// Acknowledged at the last slot edge.
+    pub slot_acked: Bytes,
+    /// Acknowledged in the last slot.
+    pub moved_in_slot: Bytes,
+    /// Segments retransmitted in the last slot.
+    pub retransmitted_in_slot: u64,
+    slot_retransmitted: u64,
+    /// CLOCK_MONOTONIC when it was first seen.
+    pub since: Nanos,
+    reported: Option<FlowProgress>,
+}
+
+/// All sockets with a row.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    rows: BTreeMap<u32, Socket>,
+    tuples: HashMap<Tuple, u32>,
+    flows: HashMap<FlowId, u32>,
+}
+
+/// What a socket event meant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Noted {
+    /// A socket has a row now.
+    Appeared(Row),
+    /// It sends after a pause.
+    Woke(Option<ProcessKey>),
+    /// The row is gone; if the brain knew the flow, it has to hear that.
+    Vanished {
+        /// Told to the brain.
+        told: Option<FlowId>,
+        /// Whose it was.
+        process: Option<ProcessKey>,
+    },
+    /// Nothing to do.
+    Nothing,
+}
+
+impl Socket {
+    /// Acknowledged since the round began.
+    pub fn delivered(&self) -> Bytes {
+        self.stats.acked.minus(self.base)
+    }
+    /// Present delivery rate.
+    pub fn rate(&self, now: Nanos) -> Rate {
+        if now.minus(self.stats.updated) > STALE_SAMPLE { Rate::ZERO } else { self.stats.delivery_rate }
+    }
+    /// A round begins: what is acknowledged from here on belongs to it.
+    pub fn begin(&mut self, demand: Bytes) {
+        self.base = self.next_base.min(self.stats.acked);
+        self.demand = demand;
+    }
+    /// The round is over; what is still queued belongs to it.
+    pub fn end(&mut self) {
+        self.last_round = self.delivered().plus(self.stats.queued);
+        self.rounds += 1;
+        self.demand = self.last_round;
+        self.next_base = self.stats.acked.plus(self.stats.queued);
+    }
+    /// Between rounds: stray bytes belong to no round.
+    pub fn idle(&mut self) {
+        self.next_base = self.next_base.max(self.stats.acked);
+    }
+    /// A slot is over.
+    pub fn slot_edge(&mut self) {
+        self.moved_in_slot = self.stats.acked.minus(self.slot_acked);
+        self.slot_acked = self.stats.acked;
+        self.retransmitted_in_slot = self.stats.retransmitted.saturating_sub(self.slot_retransmitted);
+        self.slot_retransmitted = self.stats.retransmitted;
+    }
+    /// What the brain should hear, if that changed.
+    pub fn progress(&mut self, now: Nanos) -> Option<FlowProgress> {
+        self.told.as_ref()?;
+        let progress = FlowProgress {
+            flow: self.flow,
+            delivered: self.delivered(),
+            rate: self.rate(now),
+            queued: self.stats.queued,
+        };
+        (self.reported != Some(progress)).then(|| {
+            self.reported = Some(progress);
+            progress
+        })
+    }
+    /// Forget what was reported, so that the next report is made whatever it is.
+    pub fn report_again(&mut self) {
+        self.reported = None;
+    }
+}
+
+impl Sockets {
+    /// Takes an event of the data path in.
+    pub fn event(&mut self, now: Nanos, own: HostId, event: &SocketEvent) -> Noted {
+        match event.kind {
+            SocketEventKind::Opened => self.open(now, own, event),
+            SocketEventKind::Started => match self.rows.get(&event.row.index) {
+                Some(socket) if socket.row == event.row => Noted::Woke(socket.process),
+                _ => Noted::Nothing,
+            },
+            SocketEventKind::TableFull => Noted::Nothing,
+            _ => self.close(event.row),
+        }
+    }
+
+    fn open(&mut self, now: Nanos, own: HostId, event: &SocketEvent) -> Noted {
+        if let Some(old) = self.rows.get(&event.row.index) {
+            if old.row == event.row {
+                return Noted::Nothing; // A rescan reports what is known.
+            }
+            self.forget(event.row.index);
+        }
+        let tuple = Tuple::of_v6(event.local, event.remote);
+        let flow = tuple.outgoing(own);
+        let socket = Socket {
+            row: event.row,
+            cookie: event.cookie,
+            tuple,
+            uid: event.uid,
+            flow,
+            process: None,
+            told: None,
+            demand: Bytes::ZERO,
+            base: Bytes::ZERO,
+            next_base: Bytes::ZERO,
+            last_round: Bytes::ZERO,
+            rounds: 0,
+            stats: FlowStats::default(),
+            slot_acked: Bytes::ZERO,
+            moved_in_slot: Bytes::ZERO,
+            retransmitted_in_slot: 0,
+            slot_retransmitted: 0,
+            since: now,
+            reported: None,
+        };
+        self.tuples.insert(tuple, event.row.index);
+        self.flows.insert(flow, event.row.index);
+        self.rows.insert(event.row.index, socket);
+        Noted::Appeared(event.row)
+    }
+
+    fn close(&mut self, row: Row) -> Noted {
+        match self.rows.get(&row.index) {
+            Some(socket) if socket.row == row => {
+                let (told, process) = (socket.told.as_ref().map(|spec| spec.flow), socket.process);
+                self.forget(row.index);
+                Noted::Vanished { told, process }
+            }
+            _ => Noted::Nothing,
+        }
+    }
+
+    fn forget(&mut self, index: u32) {
+        if let Some(socket) = self.rows.remove(&index) {
+            // A later socket may have taken the same addresses.
+            if self.tuples.get(&socket.tuple) == Some(&index) {
+                self.tuples.remove(&socket.tuple);
+                self.flows.remove(&socket.flow);
+            }
+        }
+    }
+
+    /// Reads the measurements of every socket of known processes. Returns rows that have another owner by now.
+    pub fn measure(&mut self, datapath: &dyn Datapath) -> Vec<Row> {
+        let mut lost = Vec::new();
+        for socket in self.rows.values_mut() {
+            match datapath.stats(socket.row) {
+                Some(stats) => {
+                    if socket.stats.updated == Nanos::ZERO && socket.base == Bytes::ZERO {
+                        // Adopted in mid-life: what was sent before is none of ours.
+                        (socket.base, socket.next_base, socket.slot_acked) = (stats.acked, stats.acked, stats.acked);
+                        socket.slot_retransmitted = stats.retransmitted;
+                    }
+                    socket.stats = stats;
+                }
+                None => lost.push(socket.row),
+            }
+        }
+        lost
+    }
+
+    /// The socket with these addresses.
+    pub fn at(&self, tuple: &Tuple) -> Option<&Socket> {
+        self.rows.get(self.tuples.get(tuple)?)
+    }
+    /// The same, to change it.
+    pub fn at_mut(&mut self, tuple: &Tuple) -> Option<&mut Socket> {
+        self.rows.get_mut(self.tuples.get(tuple)?)
+    }
+    /// The socket that carries this flow.
+    pub fn of_flow(&self, flow: FlowId) -> Option<&Socket> {
+        self.rows.get(self.flows.get(&flow)?)
+    }
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Socket> {
+        self.rows.values()
+    }
+    /// All of them, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
+        self.rows.values_mut()
+    }
+    /// Those of one process.
+    pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
+        self.rows.values().filter(move |socket| socket.process == Some(process))
+    }
+    /// Those of one process, to change them.
+    pub fn of_mut(&mut self, process: ProcessKey) -> impl Iterator<Item = &mut Socket> {
+        self.rows.values_mut().filter(move |socket| socket.process == Some(process))
+    }
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}

@@ -1,0 +1,97 @@
+//! The table of this host's own ingress, kept here where no switch is configured, and served to the hosts that send.
+//!
+//! It is the very brain a switch runs. Two sides use it: the peer service (other hosts announce) and the deciding loop
+//! (this host tells what it measured and which jobs it has, and hears what others said). Both hold the lock only for a
+//! call into the brain.
+
+use std::collections::BTreeMap;
+
+use sluice_schedule::switch::{LinkConfig, Switch};
+use sluice_schedule::{Announcement, Feedback, HostId, Rate, Slot};
+use sluice_wire::session::PeerSender;
+
+/// The table, and whom to tell when it changes.
+pub struct OwnTable {
+    host: HostId,
+    switch: Switch,
+    listeners: BTreeMap<HostId, PeerSender>,
+    own_news: bool,
+    /// Wakes the deciding loop.
+    wake: Option<Box<dyn Fn() + Send>>,
+}
+
+impl OwnTable {
+    /// A table over this brain.
+    pub fn new(host: HostId, switch: Switch) -> OwnTable {
+        OwnTable { host, switch, listeners: BTreeMap::new(), own_news: false, wake: None }
+    }
+    /// Whom to call when the own host should look.
+    pub fn on_news(&mut self, wake: Box<dyn Fn() + Send>) {
+        self.wake = Some(wake);
+    }
+    /// Another host announced; it and everybody else concerned is told.
+    pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
+        let feedback = self.switch.announce(slot, announcement);
+        self.push(slot, Some(announcement.host));
+        feedback
+    }
+    /// This host announced; the answer is returned, others are told.
+    pub fn announce_own(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
+        let feedback = self.switch.announce(slot, announcement);
+        self.push(slot, Some(self.host));
+        feedback
+    }
+    /// What this host should see, if that changed since it last looked.
+    pub fn news_for_own(&mut self, slot: Slot) -> Option<Feedback> {
+        if std::mem::take(&mut self.own_news) { self.switch.feedback(slot, self.host) } else { None }
+    }
+    /// A slot began: leases that are over end.
+    pub fn slot_edge(&mut self, slot: Slot) {
+        self.switch.expire(slot);
+        self.push(slot, None);
+    }
+    /// The link's rate or unmanaged load changed.
+    pub fn set_link(&mut self, link: LinkConfig) {
+        self.switch.set_link(link);
+    }
+    /// A host connected; it is told of changes from here on.
+    pub fn joined(&mut self, host: HostId, sender: PeerSender) {
+        if self.listeners.len() < self.switch.limits().hosts || self.listeners.contains_key(&host) {
+            self.listeners.insert(host, sender);
+        }
+    }
+    /// The stream of a host ended.
+    pub fn left(&mut self, host: HostId) {
+        self.listeners.remove(&host);
+    }
+    /// Hosts that are connected.
+    pub fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+    /// The brain, to look at.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
+    /// Promised by all hosts in the present slot.
+    pub fn promised(&self) -> Rate {
+        self.switch.links().next().and_then(|link| link.load.first().copied()).unwrap_or(Rate::ZERO)
+    }
+
+    fn push(&mut self, slot: Slot, but: Option<HostId>) {
+        for host in self.switch.take_stale() {
+            if Some(host) == but {
+                continue;
+            }
+            if host == self.host {
+                self.own_news = true;
+                if let Some(wake) = &self.wake {
+                    wake();
+                }
+            } else if let Some(listener) = self.listeners.get(&host)
+                && let Some(feedback) = self.switch.feedback(slot, host)
+            {
+                listener.feedback(self.host.holder(), feedback);
+            }
+        }
+    }
+}
