@@ -1,0 +1,50 @@
+//! The HTML page: one file, no request to anywhere, readable without script, in the dark and on paper.
+
+mod charts;
+mod sections;
+mod style;
+mod svg;
+
+use std::fmt::Write as _;
+
+use super::{About, json};
+use crate::run::PolicyRun;
+
+/// The page.
+pub fn html(about: &About, runs: &[PolicyRun]) -> String {
+    let mut page = String::with_capacity(1 << 18);
+    let title = format!("Sluice: {}", about.scenario);
+    put(&mut page, format_args!("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"));
+    put(&mut page, format_args!("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
+    put(&mut page, format_args!("<title>{}</title><style>{}</style></head><body><main>", text(&title), style::CSS));
+    for section in sections::all(about, runs) {
+        page.push_str(&section);
+    }
+    // Inside a script element markup could end it early; JSON can say "<" without one.
+    let data = json(about, runs).to_string().replace('<', "\\u003c");
+    put(&mut page, format_args!("<script type=\"application/json\" id=\"data\">{data}</script>"));
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+/// Text for HTML: nothing in it is markup.
+pub(super) fn text(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    for c in raw.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() && c != '\n' => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Writing into a String cannot fail.
+pub(super) fn put(out: &mut String, what: std::fmt::Arguments<'_>) {
+    let _ = out.write_fmt(what);
+}
