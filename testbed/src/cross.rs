@@ -157,7 +157,9 @@ fn source(flows: Vec<(CrossFlow, Ipv4Addr, Arc<CrossCount>)>, tcp: &str, begin: 
                 std::thread::sleep((at - Instant::now()).min(Duration::from_millis(50)));
             }
             let body = move || {
-                if let Err(e) = send(&flow, to, tcp, begin, stop, &count) {
+                let sent = send(&flow, to, tcp, begin, stop, &count);
+                // At the end of a run the sinks go first.
+                if let (Err(e), false) = (sent, stop.load(Ordering::Relaxed)) {
                     tracing::warn!("cross traffic from host {} to {to}: {e}", flow.from);
                 }
             };

@@ -2,8 +2,13 @@
 //!
 //! `sluice-experiment NAME` runs one. They need root, and take from ten seconds to two minutes.
 
+pub mod beside;
 pub mod capacity;
+pub mod cost;
+pub mod fail_open;
+pub mod live;
 pub mod mix;
+pub mod pair;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

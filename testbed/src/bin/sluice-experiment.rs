@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use sluice_schedule::{Bytes, Rate};
-use sluice_testbed::experiment::{Bench, capacity, mix};
+use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_testbed::experiment::fail_open::{self, Fault};
+use sluice_testbed::experiment::{Bench, beside, capacity, cost, mix, pair};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 use sluice_testbed::scenario::Scenario;
 use sluice_testbed::sys;
@@ -37,6 +38,60 @@ enum What {
         /// Policy.
         #[arg(long, default_value = "fair:cubic")]
         policy: Policy,
+    },
+    /// Two jobs on one link, compute = communication: iteration time together against alone.
+    Pair {
+        /// Link rate in Mbit/s.
+        #[arg(long, default_value_t = 500)]
+        mbps: u64,
+        /// Time of a round alone, and of computing, ms.
+        #[arg(long, default_value_t = 400)]
+        round_ms: u64,
+        /// Iterations of each job.
+        #[arg(long, default_value_t = 24)]
+        iterations: u64,
+        /// Policies.
+        #[arg(long, value_delimiter = ',', default_value = "fair:cubic,sluice")]
+        policy: Vec<Policy>,
+    },
+    /// One unmanaged CUBIC flow beside managed flows, against beside one CUBIC flow.
+    Beside {
+        /// Link rate in Mbit/s.
+        #[arg(long, default_value_t = 500)]
+        mbps: u64,
+        /// How long the flow lasts.
+        #[arg(long, default_value_t = 15)]
+        seconds: u64,
+        /// Policy of the jobs.
+        #[arg(long, default_value = "sluice")]
+        policy: Policy,
+        /// Numbers of job flows beside it.
+        #[arg(long, value_delimiter = ',', default_value = "1,4")]
+        flows: Vec<usize>,
+    },
+    /// CPU and memory of one daemon.
+    Cost {
+        /// Link rate in Mbit/s.
+        #[arg(long, default_value_t = 500)]
+        mbps: u64,
+        /// Flows its host sends.
+        #[arg(long, default_value_t = 64)]
+        flows: usize,
+        /// How long it is watched.
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+    },
+    /// The daemon is killed, stopped and cut off under load.
+    FailOpen {
+        /// Link rate in Mbit/s.
+        #[arg(long, default_value_t = 500)]
+        mbps: u64,
+        /// Flows its host sends.
+        #[arg(long, default_value_t = 8)]
+        flows: usize,
+        /// How often each fault.
+        #[arg(long, default_value_t = 1)]
+        repeats: usize,
     },
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
     Scenario {
@@ -105,6 +160,25 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         What::Capacity { hosts, mbps, seconds, policy } => {
             let rates: Vec<Rate> = mbps.iter().map(|m| Rate::mbps(*m)).collect();
             serde_json::to_value(capacity::capacity(&bench, *hosts, &rates, *seconds, policy)?)?
+        }
+        What::Pair { mbps, round_ms, iterations, policy } => {
+            let round = Nanos::from_millis(*round_ms);
+            serde_json::to_value(pair::pair(&bench, Rate::mbps(*mbps), round, *iterations, policy)?)?
+        }
+        What::Beside { mbps, seconds, policy, flows } => {
+            serde_json::to_value(beside::beside(&bench, Rate::mbps(*mbps), *seconds, policy, flows)?)?
+        }
+        What::Cost { mbps, flows, seconds } => {
+            serde_json::to_value(cost::cost(&bench, Rate::mbps(*mbps), *flows, *seconds)?)?
+        }
+        What::FailOpen { mbps, flows, repeats } => {
+            let mut all = Vec::new();
+            for fault in [Fault::Kill, Fault::Stop, Fault::Partition] {
+                for _ in 0..*repeats {
+                    all.push(fail_open::fail_open(&bench, Rate::mbps(*mbps), *flows, fault)?);
+                }
+            }
+            serde_json::to_value(all)?
         }
         What::Scenario { file, policy, repeats, queue } => {
             let mut scenario = Scenario::load(file)?.for_testbed(&[])?;

@@ -187,7 +187,13 @@ impl<'a> Engine<'a> {
         if t_ns >= self.next_sample {
             self.next_sample = t_ns + self.file.sample_ms * 1_000_000;
             let acked = |o: &Outgoing| sys::tcp_info(&o.socket).map_or(0, |i| i.acked);
-            report.say(&Line::Sample { t_ns, acked: self.outs.iter().map(acked).sum() });
+            let managed = |o: &Outgoing| congestion_control(&o.socket).starts_with("sluice");
+            let flows: Vec<(u64, bool)> = if self.file.sample_flows {
+                self.outs.iter().map(|o| (acked(o), managed(o))).collect()
+            } else {
+                Vec::new()
+            };
+            report.say(&Line::Sample { t_ns, acked: self.outs.iter().map(acked).sum(), flows });
         }
     }
 

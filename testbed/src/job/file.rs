@@ -80,6 +80,9 @@ pub struct JobFile {
     /// A sample line at most this often while bytes move, ms; 0: none.
     #[serde(default)]
     pub sample_ms: u64,
+    /// True: samples say how each stream does, not only their sum.
+    #[serde(default)]
+    pub sample_flows: bool,
     /// True: after connecting, wait for a line `start NS` (CLOCK_MONOTONIC) on standard input.
     #[serde(default)]
     pub wait_for_start: bool,

@@ -34,6 +34,9 @@ pub enum Line {
         t_ns: u64,
         /// Payload bytes acknowledged over all outgoing streams since the job began.
         acked: u64,
+        /// With [`super::JobFile::sample_flows`]: the same per stream, and whether `sluice` drives it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        flows: Vec<(u64, bool)>,
     },
     /// All iterations are over and every byte is acknowledged.
     Done {

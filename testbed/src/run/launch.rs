@@ -41,6 +41,8 @@ pub struct Sockets {
     pub progress: Vec<PathBuf>,
     /// How often members report acknowledged bytes, ms; 0: never.
     pub sample_ms: u64,
+    /// Samples per flow.
+    pub sample_flows: bool,
 }
 
 /// The processes of one job. Dropping it ends them.
@@ -102,6 +104,7 @@ impl RunningJob {
                 write_bytes: 65_536,
                 progress_dir: sockets.progress.get(h).cloned(),
                 sample_ms: sockets.sample_ms,
+                sample_flows: sockets.sample_flows,
                 wait_for_start: true,
             };
             let path = dir.join(format!("job-{}-{rank}.json", plan.id));

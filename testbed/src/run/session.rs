@@ -231,7 +231,7 @@ impl Runner<'_> {
                 state.log.iteration(rank < plan.workers, i, compute_start_ns, round_start_ns, round_end_ns);
                 self.iterations_done += u64::from(rank == 0);
             }
-            Said::Line(Line::Sample { t_ns, acked }) => state.log.samples.push((t_ns, rank, acked)),
+            Said::Line(Line::Sample { t_ns, acked, .. }) => state.log.samples.push((t_ns, rank, acked)),
             Said::Line(Line::Done { flows }) => {
                 state.log.flows.extend(flows);
                 state.log.done += 1;

@@ -1,0 +1,84 @@
+//! One unmanaged CUBIC flow that shares a host's link with jobs: what it gets beside managed flows, and beside CUBIC.
+
+use serde::Serialize;
+use sluice_schedule::{Bytes, Nanos, Rate};
+
+use super::Bench;
+use super::capacity::queue;
+use crate::cross::CrossFlow;
+use crate::fabric::FabricSpec;
+use crate::job::Arch;
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// One policy's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct BesideResult {
+    /// The policy of the jobs.
+    pub policy: String,
+    /// Job flows into the shared link.
+    pub flows: usize,
+    /// What the unmanaged flow got, payload Mbit/s.
+    pub unmanaged_mbps: f64,
+    /// What the job flows got together on that link.
+    pub jobs_mbps: f64,
+    /// `unmanaged_mbps` over what it got beside one CUBIC flow.
+    pub ratio: f64,
+}
+
+/// The flow goes from host 1 to host 0; jobs' rings between host 2 and host 0 send into the same link without a pause.
+/// First beside one CUBIC flow, then beside each number of flows under `policy`.
+///
+/// # Errors
+/// As a run.
+pub fn beside(
+    bench: &Bench<'_>,
+    rate: Rate,
+    seconds: u64,
+    policy: &Policy,
+    numbers: &[usize],
+) -> Result<Vec<BesideResult>, RunError> {
+    let cubic = Policy::Fair(Some("cubic".into()));
+    let mut results: Vec<BesideResult> = Vec::new();
+    let cases = std::iter::once((&cubic, 1)).chain(numbers.iter().map(|n| (policy, *n)));
+    for (policy, flows) in cases {
+        let fabric = FabricSpec::star(3, rate, queue(rate));
+        let payload = fabric.payload(rate);
+        let time = Nanos::from_millis(seconds * 1000);
+        // Enough for the whole time even if the jobs had the link for themselves.
+        let bytes = Bytes(payload.over(Nanos::from_millis(500)).0 / flows as u64);
+        let iterations = seconds * 2 + 2;
+        let jobs: Vec<JobPlan> = (0..flows)
+            .map(|i| JobPlan {
+                id: format!("j{i}"),
+                model: String::new(),
+                arch: Arch::Ring,
+                workers: 2,
+                servers: 0,
+                fanout: 2,
+                bytes,
+                iterations,
+                compute: Vec::new(),
+                overlap: 0.0,
+                arrival: Nanos::ZERO,
+            })
+            .collect();
+        let start = Nanos::from_millis(500);
+        let cross = vec![CrossFlow { from: 1, to: 0, start, end: start.plus(time), rate: None }];
+        let plan = RunPlan { fabric, jobs, cross, ..RunPlan::default() };
+        let places = vec![Placement { workers: vec![2, 0], servers: Vec::new() }; flows];
+        let name = format!("beside-{flows}-{}", policy.to_string().replace([':', '@'], "-"));
+        let run = bench.run(&plan, &mut FixedQueue::new(places), policy, &name)?;
+        let unmanaged_mbps = run.cross_bytes as f64 * 8e-6 / time.as_secs_f64();
+        // Ring flows run both ways with the same bytes; half of them enter host 0.
+        let during = |points: &Vec<crate::run::result::RatePoint>| {
+            let inside: Vec<f64> =
+                points.iter().filter(|p| p.t_s > 1.0 && p.t_s < 0.5 + seconds as f64).map(|p| p.rate).collect();
+            crate::run::result::mean(&inside) / 2e6
+        };
+        let jobs_mbps = run.rates.iter().map(during).sum();
+        let base = results.first().map_or(unmanaged_mbps, |r| r.unmanaged_mbps);
+        let ratio = unmanaged_mbps / base;
+        results.push(BesideResult { policy: policy.to_string(), flows, unmanaged_mbps, jobs_mbps, ratio });
+    }
+    Ok(results)
+}

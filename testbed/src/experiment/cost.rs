@@ -1,0 +1,62 @@
+//! What a daemon costs while its host sends many flows.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sluice_schedule::{Nanos, Rate};
+
+use super::Bench;
+use super::fail_open::plan;
+use super::live::Live;
+use crate::run::{Policy, RunError};
+
+/// Cost of the daemon of the host that sends.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// Flows it manages as sender.
+    pub flows: usize,
+    /// Part of one core.
+    pub cpu: f64,
+    /// Resident memory, MiB.
+    pub rss_mib: f64,
+    /// The same of the switch process.
+    pub switch_cpu: f64,
+    /// Of all flows, how many were managed at the end.
+    pub managed: usize,
+}
+
+/// Runs `flows` flows from one host for `seconds`.
+///
+/// # Errors
+/// As a run.
+pub fn cost(bench: &Bench<'_>, rate: Rate, flows: usize, seconds: u64) -> Result<Cost, RunError> {
+    let (mut plan, place) = plan(rate, flows);
+    // Rounds of a training job's length: beginning and ending them is part of the cost.
+    plan.jobs[0].bytes = plan.fabric.payload(rate).over(Nanos::from_millis(400));
+    plan.jobs[0].compute = vec![Nanos::from_millis(200)];
+    plan.jobs[0].iterations = 100_000;
+    let policy = Policy::Sluice { policy: None, nic: false };
+    let mut live = Live::start(bench, &plan, &place, &policy, 100)?;
+    live.run_for(Duration::from_secs(3))?;
+    let cpu = |live: &Live| {
+        (live.fabric.cgroups.daemon(0).cpu_us() as f64 / 1e6, live.fabric.cgroups.switches().cpu_us() as f64 / 1e6)
+    };
+    let (before, started) = (cpu(&live), std::time::Instant::now());
+    live.run_for(Duration::from_secs(seconds))?;
+    let (after, wall) = (cpu(&live), started.elapsed().as_secs_f64());
+    let managed = live.samples.iter().rev().find(|s| s.rank == 0);
+    Ok(Cost {
+        flows,
+        cpu: (after.0 - before.0) / wall,
+        rss_mib: rss(live.daemons.pid(0)) as f64 / 1024.0,
+        switch_cpu: (after.1 - before.1) / wall,
+        managed: managed.map_or(0, |s| s.flows.iter().filter(|f| f.1).count()),
+    })
+}
+
+/// Resident memory of a process, KiB; 0 when it is gone.
+fn rss(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

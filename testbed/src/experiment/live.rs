@@ -1,0 +1,154 @@
+//! A fabric with daemons and one running job, for experiments that do things to the daemons while bytes move.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use sluice_schedule::Nanos;
+
+use super::Bench;
+use crate::fabric::Fabric;
+use crate::job;
+use crate::job::report::Line;
+use crate::run::daemons::Daemons;
+use crate::run::launch::{FromMember, RunningJob, Said, Sockets};
+use crate::run::{Placement, Policy, RunError, RunPlan, Session};
+
+/// One sample of one member: when, and per flow acknowledged bytes and whether `sluice` drives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowSample {
+    /// CLOCK_MONOTONIC, ns.
+    pub t_ns: u64,
+    /// The member.
+    pub rank: usize,
+    /// Per outgoing flow.
+    pub flows: Vec<(u64, bool)>,
+}
+
+/// Fabric, daemons and the first job of a plan, running.
+#[derive(Debug)]
+pub struct Live {
+    job: RunningJob,
+    /// The daemons.
+    pub daemons: Daemons,
+    /// The network.
+    pub fabric: Fabric,
+    /// All samples so far.
+    pub samples: Vec<FlowSample>,
+    from: Receiver<FromMember>,
+}
+
+impl Live {
+    /// Starts everything; returns once the job's members have begun. Samples come every `sample_ms`.
+    ///
+    /// # Errors
+    /// As a run.
+    pub fn start(
+        bench: &Bench<'_>,
+        plan: &RunPlan,
+        place: &Placement,
+        policy: &Policy,
+        sample_ms: u64,
+    ) -> Result<Live, RunError> {
+        let dir = bench.dir.join("live");
+        std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
+        let fabric = Fabric::build(plan.fabric.clone())?;
+        let session = Session { binaries: bench.binaries, dir, stop: bench.stop };
+        let daemons = Daemons::start(&fabric, plan, policy, &session)?;
+        let sockets =
+            Sockets { tcp: Some(plan.tcp.clone()), progress: daemons.progress_dirs(), sample_ms, sample_flows: true };
+        let spec = plan.jobs.first().ok_or_else(|| RunError::Plan("no job".into()))?;
+        let (to, from) = mpsc::channel();
+        let (program, dir): (&Path, &Path) = (&bench.binaries.job, &session.dir);
+        let job = RunningJob::launch(&fabric, program, dir, (0, spec), place, &sockets, &to)?;
+        let mut live = Live { job, daemons, fabric, samples: Vec::new(), from };
+        let (members, mut connected) = (spec.workers + spec.servers, 0);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while connected < members {
+            match live.from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(FromMember { said: Said::Line(Line::Connected { .. }), .. }) => connected += 1,
+                Ok(other) => live.note(other)?,
+                Err(_) => return Err(RunError::Plan("the job's members did not connect within 30 s".into())),
+            }
+        }
+        live.job.start(Nanos(job::now() + 1_000_000));
+        Ok(live)
+    }
+
+    /// Lets everything run for `time`, collecting samples.
+    ///
+    /// # Errors
+    /// When the job failed.
+    pub fn run_for(&mut self, time: Duration) -> Result<(), RunError> {
+        let end = Instant::now() + time;
+        while let Ok(message) = self.from.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.note(message)?;
+        }
+        Ok(())
+    }
+
+    /// Runs until every flow of member `rank` has been seen as `managed` in one sample; when that was, ns.
+    ///
+    /// # Errors
+    /// When it does not happen within `time`, or the job failed.
+    pub fn until(&mut self, rank: usize, managed: bool, time: Duration) -> Result<u64, RunError> {
+        let (end, mut seen) = (Instant::now() + time, self.samples.len());
+        loop {
+            let new = &self.samples[seen..];
+            let all = |s: &&FlowSample| s.rank == rank && s.flows.iter().all(|f| f.1 == managed);
+            if let Some(sample) = new.iter().find(all) {
+                return Ok(sample.t_ns);
+            }
+            seen = self.samples.len();
+            if Instant::now() > end {
+                let what = if managed { "captured" } else { "released" };
+                return Err(RunError::Plan(format!("not all flows of member {rank} were {what} within {time:?}")));
+            }
+            self.run_for(Duration::from_millis(5))?;
+        }
+    }
+
+    fn note(&mut self, message: FromMember) -> Result<(), RunError> {
+        let FromMember { rank, said, .. } = message;
+        match said {
+            Said::Line(Line::Sample { t_ns, flows, .. }) => self.samples.push(FlowSample { t_ns, rank, flows }),
+            Said::Line(Line::Failed { what }) | Said::Ended(what) => {
+                let host = self.fabric.hosts[self.job.hosts[rank]].name.clone();
+                return Err(RunError::Job { job: "live".into(), rank, host, what });
+            }
+            Said::Line(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The longest time, ms, in which some flow of `rank` had no byte acknowledged, within `from..to` (ns). Only
+    /// meaningful for a job that always has data to send.
+    pub fn longest_silence(&self, rank: usize, from: u64, to: u64) -> f64 {
+        let mine: Vec<&FlowSample> =
+            self.samples.iter().filter(|s| s.rank == rank && s.t_ns >= from && s.t_ns <= to).collect();
+        let flows = mine.first().map_or(0, |s| s.flows.len());
+        let mut longest = 0;
+        for flow in 0..flows {
+            let mut last = from;
+            let mut bytes = None;
+            for sample in &mine {
+                let now = sample.flows.get(flow).map(|f| f.0);
+                if now != bytes {
+                    longest = longest.max(sample.t_ns - last);
+                    (last, bytes) = (sample.t_ns, now);
+                }
+            }
+            longest = longest.max(to.saturating_sub(last));
+        }
+        longest as f64 / 1e6
+    }
+
+    /// Payload rate of member `rank` over `from..to` (ns), Mbit/s.
+    pub fn rate(&self, rank: usize, from: u64, to: u64) -> f64 {
+        let total = |s: &FlowSample| s.flows.iter().map(|f| f.0).sum::<u64>();
+        let mut mine = self.samples.iter().filter(|s| s.rank == rank && s.t_ns >= from && s.t_ns <= to);
+        let (Some(first), Some(last)) = (mine.next(), mine.next_back()) else { return 0.0 };
+        let ns = last.t_ns.saturating_sub(first.t_ns).max(1);
+        total(last).saturating_sub(total(first)) as f64 * 8e3 / ns as f64
+    }
+}

@@ -1,0 +1,70 @@
+//! Two jobs on one link whose computation takes as long as their communication: do their rounds interleave?
+
+use serde::Serialize;
+use sluice_schedule::{Bytes, Nanos, Rate};
+
+use super::Bench;
+use super::capacity::queue;
+use crate::fabric::FabricSpec;
+use crate::job::Arch;
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// One policy's outcome. Times in seconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct PairResult {
+    /// The policy.
+    pub policy: String,
+    /// Mean iteration time of the one job that has the link for itself.
+    pub alone_s: f64,
+    /// Mean iteration time over both jobs that share it.
+    pub together_s: f64,
+    /// `together_s / alone_s`: 1 is perfect interleaving, 1.5 is equal sharing of rounds that never part.
+    pub ratio: f64,
+    /// Mean over both ends of the time in which both jobs' rounds ran, as a part of the time in which one did.
+    pub overlap: f64,
+}
+
+/// Rings of two ranks over a link of `rate`; a round alone takes about `round`, and so does computing.
+///
+/// # Errors
+/// As a run.
+pub fn pair(
+    bench: &Bench<'_>,
+    rate: Rate,
+    round: Nanos,
+    iterations: u64,
+    policies: &[Policy],
+) -> Result<Vec<PairResult>, RunError> {
+    let fabric = FabricSpec::star(2, rate, queue(rate));
+    let bytes = fabric.payload(rate).over(round);
+    let job = |id: &str| JobPlan {
+        id: id.into(),
+        model: String::new(),
+        arch: Arch::Ring,
+        workers: 2,
+        servers: 0,
+        fanout: 2,
+        bytes: Bytes(bytes.0),
+        iterations,
+        compute: vec![round],
+        overlap: 0.0,
+        arrival: Nanos::ZERO,
+    };
+    let place = Placement { workers: vec![0, 1], servers: Vec::new() };
+    let mut results = Vec::new();
+    for policy in policies {
+        let run = |ids: &[&str], name: &str| {
+            let jobs = ids.iter().map(|id| job(id)).collect();
+            // Rounds need some iterations to part; the first quarter is left out.
+            let plan = RunPlan { fabric: fabric.clone(), jobs, warmup: iterations / 4, ..RunPlan::default() };
+            let name = format!("{name}-{}", policy.to_string().replace([':', '@'], "-"));
+            bench.run(&plan, &mut FixedQueue::new(vec![place.clone(); ids.len()]), policy, &name)
+        };
+        let alone_s = run(&["a"], "alone")?.jobs[0].iteration_s;
+        let both = run(&["a", "b"], "pair")?;
+        let together_s = both.jobs.iter().map(|j| j.iteration_s).sum::<f64>() / 2.0;
+        let (policy, overlap) = (policy.to_string(), both.overlap);
+        results.push(PairResult { policy, alone_s, together_s, ratio: together_s / alone_s, overlap });
+    }
+    Ok(results)
+}
