@@ -48,13 +48,18 @@ fn message(pending: BTreeMap<Option<HolderId>, News>) -> Result<pb::HolderMessag
         }
     }
     // A host that watches very much gets the sums without the single promises rather than a message it must refuse.
-    if views > MANY_VIEWS && message.encoded_len() > limits::MESSAGE {
+    if views > MANY_VIEWS && too_large(&message) {
         for feedback in &mut message.feedback {
             feedback.rounds.clear();
             feedback.links.iter_mut().for_each(|view| view.promises.clear());
         }
     }
     Ok(message)
+}
+
+fn too_large(message: &pb::HolderMessage) -> bool {
+    let listed = |feedback: &pb::Feedback| feedback.rounds.iter().map(|round| round.promises.len()).sum::<usize>();
+    message.feedback.iter().any(|feedback| listed(feedback) > limits::LISTED) || message.encoded_len() > limits::MESSAGE
 }
 
 /// All streams.
@@ -144,10 +149,10 @@ mod tests {
             flows: flows(link).collect(),
             ..Default::default()
         };
-        let feedback = Feedback { links: (0..200).map(view).collect(), ..Default::default() };
+        let feedback = Feedback { links: (0..300).map(view).collect(), ..Default::default() };
         let message = message(BTreeMap::from([(Some(HolderId(1)), News::Feedback(feedback))])).unwrap();
         assert!(message.encoded_len() < limits::MESSAGE);
-        assert_eq!(message.feedback[0].links.len(), 200);
+        assert_eq!(message.feedback[0].links.len(), 300);
         assert!(message.feedback[0].rounds.is_empty());
     }
 }

@@ -105,12 +105,16 @@ impl Pipeline {
 
     /// The answer to one packet; none to what is no packet, comes from elsewhere, or too often.
     pub fn answer(&mut self, tables: &Tables, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
+        let slot = tables.now(&mut tables.lock()).0;
+        self.answer_at(tables, slot, from, bytes)
+    }
+
+    fn answer_at(&mut self, tables: &Tables, slot: Slot, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
         let mut packet = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo)?;
         if !allowed(&self.peers, Some(from)) || !self.metered(from) {
             return None;
         }
         let mut guard = tables.lock();
-        let (slot, _) = tables.now(&mut guard);
         for hop in self.paths.of(&packet.tuple) {
             self.pass(tables, &mut guard, slot, hop, &mut packet);
         }
