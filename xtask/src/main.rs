@@ -1,2 +1,54 @@
-//! Stub.
-fn main() {}
+//! `cargo xtask`: set-up, demo, test, bench and ci in plain Rust. Every step is printed before it is run, so that it
+//! can be repeated by hand.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod demo;
+mod setup;
+mod shell;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND [OPTIONS]
+
+  setup   install what is missing on this machine: Debian packages, clippy, rustfmt
+  demo    build, run training jobs under CUBIC, Reno, BBR and Sluice on network namespaces, compare
+  test    build everything and run every test
+  bench   benchmarks and measured experiments
+  ci      format, lints, documentation, then exactly what `test` does
+
+cargo xtask COMMAND --help says more about one of them.
+";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let command = args.next().unwrap_or_default();
+    let rest: Vec<String> = args.collect();
+    let run: fn(&[String]) -> Result<(), String> = match command.as_str() {
+        "setup" => setup::run,
+        "demo" => demo::run,
+        "test" => test::run,
+        "bench" => bench::run,
+        "ci" => ci::run,
+        "" | "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            return if command.is_empty() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+        other => {
+            eprint!("xtask: no command {other:?}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if e.is_empty() => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask {command}: {e}");
+            ExitCode::from(if e.starts_with("no option") { 2 } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! `cargo xtask ci`: what must hold for every commit.
+
+use crate::shell::{Step, options};
+use crate::{setup, test};
+
+const HELP: &str = "\
+cargo xtask ci
+
+Format check, clippy with warnings as errors on all targets, documentation without warnings, then exactly what
+`cargo xtask test` does.
+";
+
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    options(args, HELP, &[])?;
+    setup::ensure()?;
+    Step::cargo(&["fmt", "--all", "--check"]).run()?;
+    Step::cargo(&["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"]).run()?;
+    Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings").run()?;
+    test::all(false)
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask demo`: from a clone to a comparison in one command.
+
+use crate::setup;
+use crate::shell::{Step, have, is_root, options, root, target_dir};
+
+const HELP: &str = "\
+cargo xtask demo
+
+Installs what is missing, builds sluiced, sluice-switch, sluice and sluice-job, makes six hosts and one switch out of
+network namespaces, and runs the training jobs of testbed/scenarios/demo.toml with real TCP between them: once under
+each of CUBIC, Reno and BBR, and once under Sluice. Ends with a table of job completion times, a picture of the rates
+over time, and the path of an HTML report. Needs root for the namespaces (asks sudo where it is not root).
+";
+
+/// The policies of the demo, in order.
+const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
+
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    options(args, HELP, &[])?;
+    if !is_root() && !have("sudo") {
+        return Err("network namespaces need root: run it as root, or install sudo".into());
+    }
+    setup::ensure()?;
+    for name in ["tcp_bbr", "sch_htb", "sch_tbf"] {
+        // Where it is built in or has no module there is nothing to load.
+        let _ = Step::new("modprobe", &["-q", name]).with_root().quiet();
+    }
+    build_release()?;
+    let binary = target_dir().join("release").join("sluice");
+    let report = root().join("target").join("demo-report.html");
+    std::fs::create_dir_all(root().join("target")).map_err(|e| format!("creating target/: {e}"))?;
+    let mut step = Step::new(&binary.to_string_lossy(), &["testbed", "run", "testbed/scenarios/demo.toml"]);
+    for policy in POLICIES {
+        step = step.arg("--policy").arg(policy);
+    }
+    step.arg("--report").arg(&report.to_string_lossy()).with_root().run()?;
+    println!("\nThe report, one file for any browser: {}", report.display());
+    Ok(())
+}
+
+/// Builds the programs that a testbed run starts, in release.
+pub(crate) fn build_release() -> Result<(), String> {
+    let packages = ["sluiced", "sluice-switch", "sluice", "sluice-testbed"];
+    let mut step = Step::cargo(&["build", "--release", "--locked", "--bins"]);
+    for package in packages {
+        step = step.arg("-p").arg(package);
+    }
+    step.run()
+}

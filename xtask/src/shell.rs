@@ -1,0 +1,117 @@
+//! Runs programs: prints the command, runs it in the workspace's root, turns a bad end into a message.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// A command in the workspace's root.
+#[derive(Debug)]
+pub(crate) struct Step {
+    words: Vec<String>,
+    vars: Vec<(&'static str, String)>,
+}
+
+impl Step {
+    /// A program and its arguments.
+    pub(crate) fn new(program: &str, args: &[&str]) -> Step {
+        let words = std::iter::once(program).chain(args.iter().copied()).map(str::to_owned).collect();
+        Step { words, vars: Vec::new() }
+    }
+
+    /// The cargo that runs this.
+    pub(crate) fn cargo(args: &[&str]) -> Step {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        Step::new(&cargo, args)
+    }
+
+    /// As root: through sudo where this is not root.
+    pub(crate) fn with_root(self) -> Step {
+        if is_root() {
+            return self;
+        }
+        // sudo drops the environment, so the variables travel as arguments.
+        let vars = self.vars.iter().map(|(k, v)| format!("{k}={v}"));
+        let words = std::iter::once("sudo".to_owned()).chain(vars).chain(self.words).collect();
+        Step { words, vars: Vec::new() }
+    }
+
+    /// With an environment variable.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Step {
+        self.vars.push((name, value.to_owned()));
+        self
+    }
+
+    /// With one more argument.
+    pub(crate) fn arg(mut self, arg: &str) -> Step {
+        self.words.push(arg.to_owned());
+        self
+    }
+
+    /// As a shell would take it.
+    pub(crate) fn shown(&self) -> String {
+        let name =
+            |w: &String| Path::new(w).file_name().map_or_else(|| w.clone(), |n| n.to_string_lossy().into_owned());
+        let vars = self.vars.iter().map(|(k, v)| format!("{k}={v}"));
+        let program = self.words.first().map(name);
+        vars.chain(program).chain(self.words.iter().skip(1).cloned()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn command(&self) -> Option<Command> {
+        let mut command = Command::new(self.words.first()?);
+        command.args(self.words.iter().skip(1)).current_dir(root());
+        command.envs(self.vars.iter().map(|(k, v)| (*k, v.as_str())));
+        Some(command)
+    }
+
+    /// Prints and runs it.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        eprintln!("\n$ {}", self.shown());
+        let begin = Instant::now();
+        let mut command = self.command().ok_or("an empty command")?;
+        let status = command.status().map_err(|e| format!("`{}` cannot be started: {e}", self.shown()))?;
+        eprintln!("  ({:.1} s)", begin.elapsed().as_secs_f64());
+        if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", self.shown())) }
+    }
+
+    /// Runs it without output; true when it ended well.
+    pub(crate) fn quiet(&self) -> bool {
+        let Some(mut command) = self.command() else { return false };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+    }
+}
+
+/// True when this process is root.
+pub(crate) fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("Uid:")).unwrap_or_default();
+    line.split_whitespace().nth(2) == Some("0")
+}
+
+/// True when a program is on the path.
+pub(crate) fn have(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(sbin).any(|dir| dir.join(program).is_file())
+}
+
+/// Takes `--help`, refuses what is not in `known`; the options that were given. `Err("")` after help was printed.
+pub(crate) fn options<'a>(args: &'a [String], help: &str, known: &[&str]) -> Result<Vec<&'a str>, String> {
+    if args.iter().any(|a| a == "--help" || a == "-h") {
+        print!("{help}");
+        return Err(String::new());
+    }
+    match args.iter().find(|a| !known.contains(&a.as_str())) {
+        Some(unknown) => Err(format!("no option {unknown:?}\n\n{help}")),
+        None => Ok(args.iter().map(String::as_str).collect()),
+    }
+}
