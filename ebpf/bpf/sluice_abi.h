@@ -118,7 +118,9 @@ struct sluice_cfg {
 	/* 1 when the queue of free rows has been filled. */
 	__u32 ready;
 	__u32 abi;
-	__u64 reserved[3];
+	/* The other name of this instance, whose sockets move over during an upgrade. */
+	char other_name[SLUICE_CC_NAME_LEN];
+	__u64 reserved;
 };
 
 /* Only peers in sluice_peers are captured. */

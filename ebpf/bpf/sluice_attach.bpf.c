@@ -37,14 +37,16 @@ INLINE bool allowed(struct sluice_cfg *cfg, struct tcp_sock *tp)
 /* `sk` is the socket itself, `via` what the setsockopt helper of this kind of program wants. */
 INLINE long capture(void *via, void *sk, struct sluice_cfg *cfg, __u64 now)
 {
-	char present[SLUICE_CC_NAME_LEN] = {}, name[SLUICE_CC_NAME_LEN];
+	char present[SLUICE_CC_NAME_LEN] = {}, name[SLUICE_CC_NAME_LEN], other[SLUICE_CC_NAME_LEN];
 	struct sluice_sock *own;
 	long result;
 
 	if (bpf_getsockopt(via, SOL_TCP, TCP_CONGESTION, present, sizeof(present)))
 		return -1;
 	__builtin_memcpy(name, cfg->cc_name, sizeof(name));
-	if (same_name(present, name))
+	__builtin_memcpy(other, cfg->other_name, sizeof(other));
+	/* Another instance's socket is its own. */
+	if (same_name(present, name) || (is_sluice(present) && !same_name(present, other)))
 		return 1;
 	own = bpf_sk_storage_get(&sluice_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!own || own->banned_until > now)

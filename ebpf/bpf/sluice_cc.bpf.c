@@ -76,17 +76,26 @@ INLINE void set_pacing(struct tcp_sock *tp, __u64 rate)
 	sk->sk_pacing_rate = rate;
 }
 
-/* Segments that keep `rate` going, twice over, and enough beside for bursts of acknowledgements. */
+/*
+ * Segments that keep `rate` going, twice over, and beside them what it moves in ten milliseconds, 64 at most, for late
+ * acknowledgements. A fixed 64 would let the kernel send a slow flow's next 64 KiB in one burst and then be silent: on
+ * paths of a few microseconds it adds up to gso_max_size to every burst, whatever tcp_tso_rtt_log says.
+ */
 INLINE __u32 window(struct tcp_sock *tp, struct flow *flow, __u64 rate)
 {
-	__u64 rtt = tp->srtt_us >> 3, cwnd;
+	__u64 rtt = tp->srtt_us >> 3, cwnd, room;
 	__u32 mss = tp->mss_cache;
 
 	if (rtt > 1000000)
 		rtt = 1000000;
 	if (!mss)
 		mss = 536;
-	cwnd = rate * 2 * rtt / 1000000 / mss + 64;
+	room = rate / 100 / mss;
+	if (room > 64)
+		room = 64;
+	if (room < MIN_CWND)
+		room = MIN_CWND;
+	cwnd = rate * 2 * rtt / 1000000 / mss + room;
 	if (flow->frozen && cwnd > flow->frozen)
 		cwnd = flow->frozen;
 	if (cwnd > tp->snd_cwnd_clamp)

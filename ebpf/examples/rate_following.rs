@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p sluice-ebpf --example rate_following -- [seconds per rate]`
 //!
-//! Method: two namespaces joined by a veth pair (MTU 1500), 64 KiB writes, `tcp_tso_rtt_log = 0`; the order changes
-//! every 50 ms around the named rate (x0.5, x2, x1, x1.5); error of a step = bytes received in its last 40 ms against
+//! Method: two namespaces joined by veth pairs (MTU 1500) and a third that routes, 64 KiB writes,
+//! `tcp_tso_rtt_log = 0`; the order changes every 50 ms around the named rate (x0.5, x2, x1, x1.5); error of a step = bytes received in its last 40 ms against
 //! the order, in payload. A 1 ms timer beside it measures how late this machine wakes threads; the figures of quiet
 //! steps (no wake-up later than 0.5 ms during the step) stand beside those of all steps.
 //! Loss: a relay between two TUN devices, 5 ms each way, order 100 Mbit/s, each congestion control in turn.
@@ -63,6 +63,15 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Bytes per second between the first and the last arrival of a window.
+    fn rate_within(&self, from: Instant, to: Instant) -> Option<f64> {
+        let (first, last) = (self.0.partition_point(|(t, _)| *t < from), self.0.partition_point(|(t, _)| *t <= to));
+        let ((t0, n0), (t1, n1)) = (self.0.get(first)?, self.0.get(last.checked_sub(1)?)?);
+        (t1 > t0).then(|| n1.saturating_sub(*n0) as f64 / (*t1 - *t0).as_secs_f64())
+    }
+}
+
 fn percentile(sorted: &[f64], part: f64) -> f64 {
     let at = (sorted.len() as f64 * part) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
@@ -118,10 +127,11 @@ fn follow(net: &common::Net, mbps: u64, time: Duration) -> Value {
         let [(begin, rate), (end, _)] = pair else { continue };
         let bytes = log.bytes_until(*end) - log.bytes_until(*end - JUDGED);
         let ordered = rate.0 as f64 / 8.0 * JUDGED.as_secs_f64();
-        all.add(bytes, ordered);
+        let rate = log.rate_within(*end - JUDGED, *end).unwrap_or_default() * JUDGED.as_secs_f64();
+        all.add(bytes, rate, ordered);
         let from = late.partition_point(|(at, late)| *at + *late < *begin);
         if late.iter().skip(from).take_while(|(at, _)| at < end).all(|(_, late)| *late <= QUIET) {
-            quiet.add(bytes, ordered);
+            quiet.add(bytes, rate, ordered);
         }
     }
     let worst = late.iter().map(|(_, late)| *late).max().unwrap_or_default();
@@ -136,26 +146,34 @@ fn follow(net: &common::Net, mbps: u64, time: Duration) -> Value {
 
 #[derive(Default)]
 struct Errors {
-    percents: Vec<f64>,
+    by_bins: Vec<f64>,
+    by_arrivals: Vec<f64>,
     got: f64,
     wanted: f64,
 }
 
 impl Errors {
-    fn add(&mut self, got: f64, wanted: f64) {
-        self.percents.push((got / wanted - 1.0) * 100.0);
+    fn add(&mut self, got: f64, by_arrivals: f64, wanted: f64) {
+        self.by_bins.push((got / wanted - 1.0) * 100.0);
+        self.by_arrivals.push((by_arrivals / wanted - 1.0) * 100.0);
         self.got += got;
         self.wanted += wanted;
     }
 
     fn summary(&self) -> Value {
-        let mut sizes: Vec<f64> = self.percents.iter().map(|e| e.abs()).collect();
-        sizes.sort_by(f64::total_cmp);
+        let of = |errors: &[f64]| {
+            let mut sizes: Vec<f64> = errors.iter().map(|e| e.abs()).collect();
+            sizes.sort_by(f64::total_cmp);
+            json!({
+                "median_abs_error_percent": round(percentile(&sizes, 0.5)),
+                "p95_abs_error_percent": round(percentile(&sizes, 0.95)),
+            })
+        };
         json!({
-            "steps": sizes.len(),
+            "steps": self.by_bins.len(),
             "mean_error_percent": round((self.got / self.wanted - 1.0) * 100.0),
-            "median_abs_error_percent": round(percentile(&sizes, 0.5)),
-            "p95_abs_error_percent": round(percentile(&sizes, 0.95)),
+            "by_arrivals": of(&self.by_arrivals),
+            "by_bins": of(&self.by_bins),
         })
     }
 }

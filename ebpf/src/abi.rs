@@ -152,8 +152,10 @@ pub struct Cfg {
     pub ready: u32,
     /// [`ABI`].
     pub abi: u32,
+    /// The other name of this instance.
+    pub other_name: [u8; 16],
     /// Zero.
-    pub reserved: [u64; 3],
+    pub reserved: u64,
 }
 
 /// Counters that only rise.
@@ -275,6 +277,7 @@ mod tests {
             "sizeof(struct sluice_cfg)",
             "offsetof(struct sluice_cfg, digest)",
             "offsetof(struct sluice_cfg, ready)",
+            "offsetof(struct sluice_cfg, other_name)",
             "sizeof(struct sluice_counters)",
             "offsetof(struct sluice_counters, captured)",
             "sizeof(struct sluice_seen)",
@@ -292,6 +295,7 @@ mod tests {
             size_of::<Cfg>(),
             offset_of!(Cfg, digest),
             offset_of!(Cfg, ready),
+            offset_of!(Cfg, other_name),
             size_of::<Counters>(),
             offset_of!(Counters, captured),
             size_of::<Seen>(),

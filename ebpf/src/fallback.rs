@@ -263,6 +263,7 @@ fn system_default() -> String {
 
 fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) -> Cfg {
     let mut flags = 0;
+    let other = options.names().into_iter().find(|n| n != name).unwrap_or_default();
     // A ceiling reacts once per round trip only: slow flows would be held for too long by a late order.
     let floor = if tier == Tier::SetSockOpt { Rate(options.floor.0.saturating_mul(10)) } else { options.floor };
     let floor = floor.min(options.ceiling);
@@ -294,7 +295,8 @@ fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) ->
         system_default: name16(&system_default()).unwrap_or_default(),
         ready: 1,
         abi: ABI,
-        reserved: [0; 3],
+        other_name: name16(&other).unwrap_or_default(),
+        reserved: 0,
     }
 }
 

@@ -1,0 +1,216 @@
+//! Which sockets are captured, who may take them away, what a start finds, and a start without privilege.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use aya::maps::{Array, Map, MapData};
+use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+use sluice_ebpf::clock::monotonic;
+use sluice_ebpf::{Kernel, Options, SocketEventKind, Tier};
+use sluice_schedule::{Nanos, Rate};
+
+#[test]
+fn a_socket_that_somebody_else_changed_is_let_go() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    setsockopt(&flow.stream, TcpCongestion, &"reno".into()).expect("reno is always there");
+    assert!(kernel.wait_for(|e| e.kind == SocketEventKind::Closed && e.row == row).is_some());
+    net.in_a(|| kernel.path().adopt());
+    assert_eq!(flow.control(), "reno", "it was taken back");
+    assert_eq!(kernel.path().counters().foreign, 1);
+    assert!(flow.rate_over(Duration::from_millis(100)) > 0.0);
+}
+
+#[test]
+fn ports_and_peers_decide() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let peers = vec![([10, 231, 1, 0].into(), 24)];
+    let ours = Options { peers, only_ports: vec![port, port + 1], excluded_ports: vec![port + 1], ..options.clone() };
+    let Some(kernel) = common::open(&net, ours) else { return };
+    for (number, managed) in [(port, true), (port + 1, false), (port + 2, false)] {
+        let flow = common::Flow::start(&net, number);
+        assert_eq!(flow.control().starts_with("sluice"), managed, "port {number}");
+    }
+    drop(kernel);
+    let peers = vec![([10, 99, 0, 0].into(), 16)];
+    let _kernel = common::open(&net, Options { peers, ..options }).expect("it worked before");
+    assert!(!common::Flow::start(&net, port).control().starts_with("sluice"), "no such peer is allowed");
+}
+
+/// Not a test of its own: a process in a cgroup of its own, or one without privilege.
+#[test]
+fn other_process() {
+    let Ok(what) = std::env::var("OTHER_PROCESS") else { return };
+    if what == "unprivileged" {
+        nix::unistd::setuid(65_534.into()).expect("root gives up root");
+        let opened = Kernel::open(&Options::default()).expect("observing is always possible");
+        println!("{} | {}", opened.tier.name(), opened.reasons.join(" | "));
+        return;
+    }
+    // "connect NETNS PORT": says what its socket is under.
+    let words: Vec<&str> = what.split(' ').collect();
+    common::enter(words[1]);
+    let stream = std::net::TcpStream::connect((common::B, words[2].parse().expect("a port"))).expect("connect");
+    std::thread::sleep(Duration::from_millis(20));
+    let name = nix::sys::socket::getsockopt(&stream, TcpCongestion).expect("TCP_CONGESTION");
+    println!("control {}", name.to_string_lossy());
+}
+
+fn other(what: &str, cgroup: Option<&std::path::Path>) -> String {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(std::env::current_exe().expect("own path"));
+    command.args(["--exact", "other_process", "--nocapture"]).env("OTHER_PROCESS", what).stderr(Stdio::inherit());
+    if let Some(dir) = cgroup {
+        let procs = dir.join("cgroup.procs");
+        // SAFETY: between fork and exec only a file is written.
+        unsafe { command.pre_exec(move || std::fs::write(&procs, "0")) };
+    }
+    let output = command.output().expect("start itself again");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+struct Cgroup(std::path::PathBuf);
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn only_sockets_of_the_cgroup_are_captured() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let group = Cgroup(options.cgroups[0].join(format!("sluice-test-{}", options.instance)));
+    if let Err(error) = std::fs::create_dir(&group.0) {
+        eprintln!("skipped: {}: {error}", group.0.display());
+        return;
+    }
+    let options = Options { cgroups: vec![group.0.clone()], ..options };
+    let Some(_kernel) = common::open(&net, options) else { return };
+    let _listener = net.in_b(|| std::net::TcpListener::bind((common::B, port))).expect("bind");
+    let what = format!("connect {} {port}", net.a);
+    assert!(other(&what, Some(&group.0)).contains("control sluice"));
+    let outside = other(&what, None);
+    assert!(outside.contains("control ") && !outside.contains("control sluice"), "{outside}");
+}
+
+#[test]
+fn without_privilege_it_observes_and_names_the_capability() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: needs root to give it up");
+        return;
+    }
+    let said = other("unprivileged", None);
+    assert!(said.contains("none | "), "{said}");
+    assert!(said.contains("CAP_BPF") || said.contains("bpffs"), "{said}");
+}
+
+#[test]
+fn sweeping_finds_idle_flows_whose_order_has_expired() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(900), monotonic().plus(Nanos::from_millis(400)));
+    flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(200));
+    let early = net.in_a(|| sluice_ebpf::cleanup::sweep(&options)).expect("the iterator works");
+    assert_eq!(early, 0, "a live order is not touched");
+    assert!(flow.control().starts_with("sluice"));
+    std::thread::sleep(Duration::from_millis(300));
+    let late = net.in_a(|| sluice_ebpf::cleanup::sweep(&options)).expect("the iterator works");
+    assert_eq!(late, 1);
+    assert!(!flow.control().starts_with("sluice"));
+}
+
+#[test]
+fn another_program_takes_the_sockets_over_under_the_other_name() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(80), monotonic().plus(Nanos::from_millis(4_000)));
+    std::thread::sleep(Duration::from_millis(50));
+    drop(kernel.opened.take());
+    // As if the pins had been made by another build: its digest differs.
+    let pin = options.pin_dir().join("abi1").join("sluice_cfg");
+    let map = MapData::from_pin(pin).expect("pinned");
+    let mut cfg: Array<_, [u64; 22]> = Array::try_from(Map::Array(map)).expect("an array");
+    let mut row0 = cfg.get(&0, 0).expect("one row");
+    row0[11] ^= 1;
+    cfg.set(0, row0, 0).expect("written");
+    let mut again = common::open(&net, options.clone()).expect("it worked before");
+    let names = options.names();
+    assert_eq!(flow.control(), names[1]);
+    let row = again.sender_row(port).expect("an Opened event");
+    // The order goes with the socket.
+    std::thread::sleep(Duration::from_millis(50));
+    let stats = again.path().stats(row).expect("a live row");
+    assert_eq!(stats.pacing_rate, Rate::mbps(80));
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("readable");
+    assert!(!list.split_whitespace().any(|n| n == names[0]), "the old name stayed: {list}");
+    drop(again);
+}
+
+#[test]
+fn the_sysctls_of_a_namespace_are_set_and_given_back() {
+    let Some(net) = common::net() else { return };
+    let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").expect("readable");
+    net.in_b(|| {
+        let before = read();
+        let (changes, errors) = sluice_ebpf::sysctl::apply();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_ne!(read(), before);
+        assert!(sluice_ebpf::sysctl::restore(&changes).is_empty());
+        assert_eq!(read(), before);
+    });
+}
+
+#[test]
+fn a_small_queue_is_kept_from_overflowing_for_long() {
+    let Some(net) = common::net() else { return };
+    if let Err(why) = net.limit(50, 30_000) {
+        eprintln!("skipped: no tbf: {why}");
+        return;
+    }
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    let started = Instant::now();
+    let mut gone = None;
+    while started.elapsed() < Duration::from_secs(4) && gone.is_none() {
+        kernel.path().order(row, Rate::mbps(400), monotonic().plus(Nanos::from_millis(180)));
+        let mut out = Vec::new();
+        kernel.path().events(&mut out);
+        gone = out.iter().find(|e| e.row == row && e.kind.frees_row()).map(|e| (e.kind, started.elapsed()));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let stats = kernel.path().stats(row);
+    let counters = kernel.path().counters();
+    eprintln!("{gone:?} {counters:?} {stats:?} {}", flow.control());
+    // Capped at what is delivered, then given back when it trips again.
+    assert!(counters.loss_trips >= 1, "the guard never tripped");
+    assert!(gone.is_none_or(|(kind, _)| kind == SocketEventKind::LossGuard));
+    if gone.is_some() {
+        assert!(!flow.control().starts_with("sluice"));
+        net.in_a(|| kernel.path().adopt());
+        assert!(!flow.control().starts_with("sluice"), "taken back before its pause was over");
+    }
+    assert_eq!(kernel.path().tier(), Tier::StructOps);
+}

@@ -1,0 +1,65 @@
+//! The checked-in objects are what the sources give: compared instruction by instruction, where clang is there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use aya_obj::Object;
+
+/// The instructions of every function, as the kernel will see them before relocation.
+fn programs(bytes: &[u8]) -> BTreeMap<String, Vec<[u8; 8]>> {
+    let object = Object::parse(bytes).expect("a BPF object");
+    let raw = |f: &aya_obj::Function| {
+        f.instructions
+            .iter()
+            .map(|i| {
+                let mut bytes = [0; 8];
+                bytes[0] = i.code;
+                bytes[1] = i.src_reg() << 4 | i.dst_reg();
+                bytes[2..4].copy_from_slice(&i.off.to_ne_bytes());
+                bytes[4..].copy_from_slice(&i.imm.to_ne_bytes());
+                bytes
+            })
+            .collect()
+    };
+    object.functions.values().map(|f| (f.name.clone(), raw(f))).collect()
+}
+
+#[test]
+fn the_checked_in_objects_are_the_sources() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
+    let Ok(version) = Command::new(&clang).arg("--version").output() else {
+        eprintln!("skipped: no {clang}");
+        return;
+    };
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let made_with = std::fs::read_to_string(root.join("prebuilt/clang-version")).expect("checked in");
+    if !version.contains(&format!("version {}.", made_with.trim())) {
+        eprintln!("skipped: made with clang {}, here is {}", made_with.trim(), version.lines().next().unwrap_or(""));
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in ["sluice_cc", "sluice_attach", "sluice_path"] {
+        let made = dir.path().join(format!("{name}.o"));
+        let done = Command::new(&clang)
+            .args(["-O2", "-g", "-target", "bpf", "-c"])
+            .arg(root.join(format!("bpf/{name}.bpf.c")))
+            .arg("-o")
+            .arg(&made)
+            .status()
+            .expect("clang runs");
+        assert!(done.success());
+        let ready = std::fs::read(root.join(format!("prebuilt/{name}.bpf.o"))).expect("checked in");
+        let fresh = std::fs::read(&made).expect("just made");
+        let (ready, fresh) = (programs(&ready), programs(&fresh));
+        assert_eq!(ready.keys().collect::<Vec<_>>(), fresh.keys().collect::<Vec<_>>(), "{name}");
+        for (function, instructions) in &fresh {
+            assert_eq!(
+                ready.get(function),
+                Some(instructions),
+                "{name}: {function} differs; copy the object that build.rs made to ebpf/prebuilt/"
+            );
+        }
+    }
+}
