@@ -1,0 +1,144 @@
+//! The kernel and the cables: orders that expire, pacing, and fluid TCP sharing of links.
+//!
+//! A flow with a live order is paced at it; one whose order expired is plain TCP again. Where more is asked of a link
+//! than it carries, its flows share it max-min, as TCP roughly would.
+
+use sluice_schedule::units::{FlowId, HostId, LinkId, Nanos, Rate};
+
+/// A rate with its dead man.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    pub rate: Rate,
+    pub expires: Nanos,
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    pub id: FlowId,
+    pub from: HostId,
+    /// Places of its links, the own egress first.
+    pub path: Vec<usize>,
+    pub order: Option<Order>,
+    pub open: bool,
+    /// Bytes of the round, and how many of them arrived.
+    pub demand: f64,
+    pub delivered: f64,
+    /// Flows whose bytes it passes on, and bytes it may be ahead of them.
+    pub feeds: Vec<usize>,
+    pub lead: f64,
+    /// Nothing before the feeding flows are through.
+    pub after: bool,
+    /// Present rate in bit/s.
+    pub rate: f64,
+    /// Since when it has had bytes to send and got nothing through.
+    pub stalled_since: Option<Nanos>,
+}
+
+/// A cable in one direction.
+#[derive(Clone, Debug)]
+pub struct Cable {
+    pub link: LinkId,
+    pub capacity: Rate,
+}
+
+pub struct Kernel {
+    pub flows: Vec<Flow>,
+    pub cables: Vec<Cable>,
+    pub now: Nanos,
+    /// Orders outlive their expiry (a mutant).
+    pub orders_for_ever: bool,
+}
+
+impl Flow {
+    /// Its order, if that counts at `now`.
+    pub fn live_order(&self, now: Nanos) -> Option<Rate> {
+        self.order.filter(|order| order.expires > now).map(|order| order.rate)
+    }
+    pub fn has_demand(&self) -> bool {
+        self.open && self.demand - self.delivered >= 1.0
+    }
+}
+
+impl Kernel {
+    pub fn find(&self, id: FlowId) -> Option<usize> {
+        self.flows.iter().position(|flow| flow.id == id)
+    }
+
+    /// Bytes of the round the application could have written by now.
+    pub fn available(&self, at: usize) -> f64 {
+        let flow = &self.flows[at];
+        let fed = flow.feeds.iter().map(|&by| {
+            let feed = &self.flows[by];
+            let part = if feed.demand > 0.0 { feed.delivered / feed.demand } else { 1.0 };
+            if flow.after && feed.has_demand() { 0.0 } else { flow.lead + part * flow.demand }
+        });
+        fed.fold(flow.demand, f64::min)
+    }
+
+    /// Has the application bytes in the socket?
+    pub fn sending(&self, at: usize) -> bool {
+        self.flows[at].open && self.available(at) - self.flows[at].delivered >= 1.0
+    }
+
+    /// Moves bytes up to `now` at the present rates.
+    pub fn advance(&mut self, now: Nanos) {
+        let passed = now.minus(self.now).as_secs_f64();
+        if passed > 0.0 {
+            for at in 0..self.flows.len() {
+                let limit = self.available(at);
+                let flow = &mut self.flows[at];
+                if flow.open {
+                    flow.delivered = (flow.delivered + flow.rate * passed / 8.0).min(limit.max(flow.delivered));
+                }
+            }
+        }
+        self.now = now;
+    }
+
+    /// Shares the links anew; call it when orders, demands or flows changed.
+    pub fn share(&mut self) {
+        let sending: Vec<usize> = (0..self.flows.len()).filter(|&at| self.sending(at)).collect();
+        let caps: Vec<f64> = sending.iter().map(|&at| self.pace(at)).collect();
+        let rates = self.max_min(&sending, &caps);
+        for (at, flow) in self.flows.iter_mut().enumerate() {
+            flow.rate = sending.binary_search(&at).map_or(0.0, |n| rates[n]);
+            let stuck = sending.binary_search(&at).is_ok() && flow.rate < 1_000.0;
+            flow.stalled_since = if stuck { flow.stalled_since.or(Some(self.now)) } else { None };
+        }
+    }
+
+    fn pace(&self, at: usize) -> f64 {
+        let flow = &self.flows[at];
+        let order = if self.orders_for_ever { flow.order.map(|order| order.rate) } else { flow.live_order(self.now) };
+        order.map_or(f64::INFINITY, |rate| rate.0 as f64)
+    }
+
+    /// What plain TCP would give to each of the flows that are sending, as (place, bit/s).
+    pub fn fair_shares(&self) -> Vec<(usize, f64)> {
+        let sending: Vec<usize> = (0..self.flows.len()).filter(|&at| self.sending(at)).collect();
+        let caps = vec![f64::INFINITY; sending.len()];
+        let rates = self.max_min(&sending, &caps);
+        sending.into_iter().zip(rates).collect()
+    }
+
+    fn max_min(&self, flows: &[usize], caps: &[f64]) -> Vec<f64> {
+        let mut rates = vec![0.0; flows.len()];
+        let mut left: Vec<f64> = self.cables.iter().map(|cable| cable.capacity.0 as f64).collect();
+        let mut rising: Vec<usize> = (0..flows.len()).collect();
+        while !rising.is_empty() {
+            let mut on = vec![0_u32; left.len()];
+            rising.iter().flat_map(|&n| &self.flows[flows[n]].path).for_each(|&link| on[link] += 1);
+            let shares = left.iter().zip(&on).filter(|(_, on)| **on > 0).map(|(left, on)| left / f64::from(*on));
+            let room = rising.iter().map(|&n| caps[n] - rates[n]);
+            let step = shares.chain(room).fold(f64::INFINITY, f64::min).max(0.0);
+            for &n in &rising {
+                rates[n] += step;
+                self.flows[flows[n]].path.iter().for_each(|&link| left[link] -= step);
+            }
+            let full = |link: &usize| left[*link] <= 1.0;
+            rising.retain(|&n| caps[n] - rates[n] > 1.0 && !self.flows[flows[n]].path.iter().any(full));
+        }
+        rates
+    }
+}
