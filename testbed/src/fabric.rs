@@ -8,6 +8,7 @@
 pub mod cgroup;
 pub mod counters;
 pub mod layout;
+mod loss;
 pub mod netns;
 pub mod route;
 mod setup;
@@ -20,6 +21,7 @@ use thiserror::Error;
 pub use cgroup::{Cgroup, CgroupTree};
 pub use counters::{Counters, LinkBytes};
 pub use layout::{Layout, PortRef};
+pub use loss::Losses;
 pub use netns::NetNs;
 
 /// A cable: two directed links between two nodes.
@@ -35,7 +37,7 @@ pub struct Cable {
     pub ba: Rate,
     /// What a switch's port may hold before it drops, wire bytes. A host's own port holds [`FabricSpec::host_queue`].
     pub queue: Bytes,
-    /// One-way delay added to the veth's own few µs.
+    /// One-way delay beyond the veth's own few µs. Kept for the topology; without netem nothing delays packets.
     pub delay: Nanos,
     /// Part of the packets dropped at random in each direction, 0 to 1.
     pub loss: f64,
@@ -164,6 +166,8 @@ pub struct Fabric {
     pub management_address: Ipv4Addr,
     /// One cgroup per host, below one of this process.
     pub cgroups: CgroupTree,
+    /// Random loss, where cables have it.
+    pub losses: Losses,
 }
 
 impl Fabric {
@@ -187,7 +191,7 @@ impl Fabric {
             switches.push(node(name, layout.switch_address(i), layout::management_address(spec.hosts.len() + i))?);
         }
         let management = NetNs::create("management")?;
-        let fabric = Fabric {
+        let mut fabric = Fabric {
             spec,
             layout,
             hosts,
@@ -195,8 +199,10 @@ impl Fabric {
             management,
             management_address: layout::MANAGEMENT_BRIDGE,
             cgroups,
+            losses: Losses::default(),
         };
         setup::wire(&fabric)?;
+        fabric.losses = Losses::attach(&fabric)?;
         Ok(fabric)
     }
 

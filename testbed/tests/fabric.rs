@@ -114,3 +114,19 @@ fn nothing_is_left_behind() {
     assert!(!child.wait().unwrap().success(), "the child is killed with its namespace");
     assert!(!root.exists(), "{} is left", root.display());
 }
+
+#[test]
+fn a_lossy_cable_loses_about_what_it_should() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let mut spec = star(2, Rate::mbps(100));
+    spec.cables[0].loss = 0.02;
+    let Some(fabric) = build(spec) else { return };
+    move_bytes(&fabric, 0, 1, Duration::from_millis(1_500));
+    let (passed, lost) = fabric.losses.counts();
+    let part = lost as f64 / (passed + lost).max(1) as f64;
+    // Some thousand packets: five standard deviations are below one per cent.
+    assert!(passed > 300 && (0.005..0.05).contains(&part), "{lost} of {}", passed + lost);
+}

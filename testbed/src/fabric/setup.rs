@@ -62,7 +62,9 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
         for link in layout.links.iter().filter(|l| l.from.node == n) {
             let device = &link.from.device;
             let gso = spec.gso_max.0.clamp(u64::from(spec.mtu), 65_536);
-            _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso} txqueuelen 1000", spec.mtu);
+            // Loss hits packets, not bursts: no segmentation offload on a lossy cable.
+            let segments = if spec.cables[link.cable].loss > 0.0 { " gso_max_segs 1" } else { "" };
+            _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso}{segments}", spec.mtu);
             _ = writeln!(links, "link set dev {device} up");
             let peer = layout.address(link.to.node);
             _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);

@@ -135,6 +135,14 @@ pub fn run_once(
         run.notes.push(format!("timers were late by {} ms (p99): the machine was too busy", lateness.p99_us / 1000));
     }
     drop(runner);
+    let (passed, lost) = fabric.losses.counts();
+    if lost > 0 {
+        run.notes.push(format!("{lost} of {} packets were dropped at random", passed + lost));
+    }
+    let delay = plan.fabric.cables.iter().map(|c| c.delay).max().unwrap_or_default();
+    if delay > Nanos(50_000) {
+        run.notes.push(format!("delays of up to {delay} per cable are not applied: this needs netem"));
+    }
     if let Some(daemons) = &daemons {
         daemons.keep_documents();
     }
