@@ -73,7 +73,7 @@ pub fn monotonic() -> Nanos {
 
 /// The time source's own word on itself; `None` where `adjtimex` is refused.
 pub fn kernel() -> Option<KernelClock> {
-    let timex = shim::adjtimex()?;
+    let timex = crate::sys::adjtimex()?;
     let micros = |value: i64| Nanos(u64::try_from(value).unwrap_or(0).saturating_mul(1000));
     Some(KernelClock {
         synchronised: timex.synchronised,
@@ -120,32 +120,6 @@ fn read(clock: libc::clockid_t) -> Nanos {
         let (seconds, nanos) = (u64::try_from(time.tv_sec()).unwrap_or(0), u64::try_from(time.tv_nsec()).unwrap_or(0));
         Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
     })
-}
-
-mod shim {
-    //! The one system call that no safe wrapper here covers.
-    #![allow(unsafe_code)]
-
-    pub struct Timex {
-        pub synchronised: bool,
-        pub max_error_us: i64,
-        pub estimated_error_us: i64,
-        pub tai: i64,
-    }
-
-    /// Reads, never sets: `modes` is 0.
-    pub fn adjtimex() -> Option<Timex> {
-        // SAFETY: all-zero bytes are a valid `timex` (integers only).
-        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-        // SAFETY: the kernel reads and writes only the struct it is given.
-        let state = unsafe { libc::adjtimex(&mut timex) };
-        (state >= 0).then(|| Timex {
-            synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-            max_error_us: timex.maxerror,
-            estimated_error_us: timex.esterror,
-            tai: i64::from(timex.tai),
-        })
-    }
 }
 
 #[cfg(test)]

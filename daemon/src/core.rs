@@ -203,11 +203,16 @@ impl Core {
             self.traffic.measure(now, fabric, sockets, promised, &mut self.events);
         }
         self.note_rounds(now, &mut trigger);
+        self.note_ended_rounds(now);
         for event in self.events.drain(..) {
             self.host.handle(now, event);
         }
         if self.mode != Mode::Bypass {
+            let began = crate::clock::monotonic();
             self.host.decide(now, &mut self.actions);
+            let took = crate::clock::monotonic().minus(began);
+            self.counters.decision_s.observe(took.as_secs_f64());
+            self.counters.cpu_schedule_ns += took.0;
         }
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {

@@ -46,6 +46,9 @@ const REAP: Nanos = Nanos::from_millis(500);
 /// Jobs on one host at most; further ones run plain.
 const MOST_JOBS: usize = 256;
 
+/// Rounds whose duration is remembered per job.
+const MOST_RECENT: usize = 32;
+
 /// How a process is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcessKey {
@@ -68,6 +71,35 @@ pub struct Job {
     in_round: BTreeSet<ProcessKey>,
     /// Rounds begun here.
     pub rounds: u64,
+    /// Rounds finished here.
+    pub finished: u64,
+    /// Their durations together.
+    pub rounds_time: Nanos,
+    /// Payload acknowledged on its flows.
+    pub acked: Bytes,
+    began: Nanos,
+    recent: Vec<Nanos>,
+}
+
+impl Job {
+    /// Median duration of the last rounds.
+    pub fn median_round(&self) -> Option<Nanos> {
+        let mut sorted = self.recent.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+
+    fn finish(&mut self, now: Nanos) -> Nanos {
+        let time = now.minus(self.began);
+        self.finished += 1;
+        self.rounds_time = self.rounds_time.plus(time);
+        if self.recent.len() == MOST_RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push(time);
+        self.in_round.clear();
+        time
+    }
 }
 
 /// See the module.
@@ -96,6 +128,8 @@ pub struct Monitor {
     pub refused_pages: u64,
     /// Connections of pages that have no row, so that they run plain.
     pub uncaptured: usize,
+    /// Rounds that ended since the last look: the job, its number, how long it took.
+    pub ended_rounds: Vec<(JobId, u64, Nanos)>,
     progress: Vec<FlowProgress>,
 }
 
@@ -119,6 +153,7 @@ impl Monitor {
             eager: true,
             refused_pages: 0,
             uncaptured: 0,
+            ended_rounds: Vec::new(),
             progress: Vec::new(),
         }
     }
@@ -387,16 +422,16 @@ impl Monitor {
             let resplit = std::mem::take(&mut process.resplit) && process.rounds.active;
             let demand = process.rounds.demand;
             match step {
-                Step::Began(demand) => self.began(key, demand, out),
+                Step::Began(demand) => self.began(now.mono, key, demand, out),
                 Step::Grew(demand) => self.split(key, demand, out),
                 Step::Same if resplit => self.split(key, demand, out),
                 Step::Same => {}
-                Step::Ended => self.ended(key, out),
+                Step::Ended => self.ended(now.mono, key, out),
             }
         }
     }
 
-    fn began(&mut self, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
+    fn began(&mut self, now: Nanos, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
         let Some(process) = self.processes.get(&key) else { return };
         let id = process.job;
         for socket in self.sockets.of_mut(key) {
@@ -421,8 +456,13 @@ impl Monitor {
         }
         if let Some(job) = self.jobs.get_mut(&id) {
             if !joins {
-                job.in_round.clear();
+                if !job.in_round.is_empty() {
+                    // The pause between two rounds was too short to be seen.
+                    let took = job.finish(now);
+                    self.ended_rounds.push((id, job.rounds, took));
+                }
                 job.rounds += 1;
+                job.began = now;
             }
             job.in_round.insert(key);
         }
@@ -434,12 +474,21 @@ impl Monitor {
         out.extend(told.map(|socket| Event::DemandChanged { flow: socket.flow, demand: socket.demand }));
     }
 
-    fn ended(&mut self, key: ProcessKey, out: &mut Vec<Event>) {
+    fn ended(&mut self, now: Nanos, key: ProcessKey, out: &mut Vec<Event>) {
         for socket in self.sockets.of_mut(key) {
             socket.end();
             if socket.told.is_some() {
                 out.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
             }
+        }
+        let Some(id) = self.processes.get(&key).map(|process| process.job) else { return };
+        let over = |key: &ProcessKey| self.processes.get(key).is_none_or(|process| !process.rounds.active);
+        if let Some(job) = self.jobs.get_mut(&id)
+            && job.in_round.iter().all(over)
+            && !job.in_round.is_empty()
+        {
+            let took = job.finish(now);
+            self.ended_rounds.push((id, job.rounds, took));
         }
     }
 

@@ -40,6 +40,15 @@ impl Core {
         }
     }
 
+    /// Rounds that ended in this turn.
+    pub(super) fn note_ended_rounds(&mut self, now: Now) {
+        for (job, round, took) in self.monitor.ended_rounds.drain(..) {
+            self.counters.round_s.observe(took.as_secs_f64());
+            let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+            timeline.event(EventRecord { slot: now.slot, into_slot: now.into_slot, kind: EventKind::RoundEnded(job, round) });
+        }
+    }
+
     pub(super) fn count_decision(&mut self, trigger: Trigger) {
         let counter = match trigger {
             Trigger::Slot => &mut self.counters.decisions_slot,
@@ -71,6 +80,9 @@ impl Core {
         for status in self.host.flows() {
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let delivered = socket.moved_in_slot;
+            if let Some(job) = self.monitor.jobs.get_mut(&status.spec.job) {
+                job.acked = job.acked.plus(delivered);
+            }
             acked = acked.plus(delivered);
             retransmitted += socket.retransmitted_in_slot;
             let active = status.demand > status.delivered;

@@ -1,0 +1,345 @@
+//! The thread of the deciding loop: waits for news or for the clock, turns the loop, shows what it knows.
+//!
+//! One thread with one single-threaded runtime. On it run the loop and the exchange's tasks, so that an announcement
+//! costs no switch between threads. HTTP lives on another thread and only sees what is published here.
+//!
+//! The watchdog is fed here and nowhere else: should the loop stand still, nothing pretends that it lives.
+
+mod commands;
+mod publish;
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sluice_schedule::host::Host;
+use sluice_schedule::switch::{Limits, LinkConfig, Switch};
+use sluice_schedule::{BootId, ClockTrust, Nanos, Now, Rate};
+use sluice_wire::snapshot::Snapshot;
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::clock::{self, Clock};
+use crate::config::{Loaded, Mode};
+use crate::control::{Request, Shared};
+use crate::core::{Core, Inbound, settings};
+use crate::enforce::{self, Enforcement};
+use crate::exchange::service::Service;
+use crate::exchange::{Exchange, INBOX, Identity};
+use crate::fabric::Fabric;
+use crate::interfaces;
+use crate::journal::Journal;
+use crate::own_table::OwnTable;
+use crate::topology::Topology;
+pub use publish::Facts;
+
+/// The clock's quality is asked for this often.
+const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
+/// Two turns are at least this far apart, so that a storm of small news is taken in at once.
+const LEAST_GAP: Duration = Duration::from_micros(300);
+
+/// Everything the thread is given.
+pub struct Start {
+    /// The configuration.
+    pub loaded: Loaded,
+    /// The main file, for reloading.
+    pub file: Option<std::path::PathBuf>,
+    /// Requests of other threads.
+    pub requests: mpsc::Receiver<Request>,
+    /// Where the state is published.
+    pub snapshots: watch::Sender<Arc<Snapshot>>,
+    /// Told once the time line exists.
+    pub shared: std::sync::mpsc::SyncSender<Result<Arc<Shared>, String>>,
+    /// Where other hosts may connect; empty: nowhere.
+    pub peers: Vec<std::net::TcpListener>,
+    /// Of this process.
+    pub boot: BootId,
+}
+
+/// The thread's state.
+pub struct Agent {
+    core: Core,
+    clock: Clock,
+    exchange: Exchange,
+    facts: Facts,
+    shared: Arc<Shared>,
+    snapshots: watch::Sender<Arc<Snapshot>>,
+    journal: Journal,
+    file: Option<std::path::PathBuf>,
+    wake: Option<AsyncFd<OwnedFd>>,
+    news: Arc<Notify>,
+    asked_clock: Option<Nanos>,
+    published: Nanos,
+    fed: Nanos,
+    stop: bool,
+}
+
+/// Runs until it is told to stop. Returns an error only if it could not start.
+///
+/// # Errors
+/// A sentence; `start.shared` has heard it too.
+pub fn run(start: Start) -> Result<(), String> {
+    crate::sys::prefer_this_thread();
+    let told = start.shared.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string());
+    let result = runtime.and_then(|runtime| {
+        let result = runtime.block_on(Agent::serve(start));
+        // Tasks of the exchange end here; nothing waits for a peer.
+        runtime.shutdown_background();
+        result
+    });
+    if let Err(error) = &result {
+        let _ = told.try_send(Err(error.clone())); // Nobody waits any more if it had started.
+    }
+    result
+}
+
+/// The network as the configuration and this host have it.
+///
+/// # Errors
+/// The topology's problems.
+pub fn fabric(loaded: &Loaded) -> Result<Fabric, String> {
+    let topology = match &loaded.config.topology {
+        Some(path) => Some(Arc::new(Topology::load(path).map_err(|problems| problems.to_string())?)),
+        None => None,
+    };
+    Ok(Fabric::new(&loaded.config, topology, &interfaces::list()))
+}
+
+impl Agent {
+    async fn serve(start: Start) -> Result<(), String> {
+        let Start { loaded, file, mut requests, snapshots, shared: told, peers, boot } = start;
+        let config = loaded.config.clone();
+        let fabric = Rc::new(fabric(&loaded)?);
+        for link in fabric.links.iter().filter(|link| link.capacity.is_none()) {
+            tracing::warn!(
+                event = "link-speed-unknown",
+                link = link.name,
+                cost = "flows there run under ordinary congestion control",
+                next = "set gbps in a [[links]] entry",
+                "the rate of a link is not known"
+            );
+        }
+        let Enforcement { datapath, reasons, adopted } = enforce::open(&loaded, &fabric, config.mode)?;
+        let journal = Journal::new(&config.node.run_dir);
+        if config.mode == Mode::Active && config.enforce.sysctls {
+            journal.apply();
+        }
+        let host = Host::new(settings::brain(&config, &fabric, boot));
+        let mut core = Core::new(loaded, host, fabric.clone(), datapath);
+        let (inbound, mut inbox) = mpsc::channel(INBOX);
+        let identity = Arc::new(Identity::new(&config, boot));
+        let news = Arc::new(Notify::new());
+        if fabric.nic_mode() {
+            serve_own_table(&mut core, &fabric, boot, identity.clone(), &news, peers);
+        }
+        let exchange = Exchange::new(&config, identity, fabric, inbound);
+        let shared = Arc::new(Shared { turned: 0.into(), timeline: core.timeline.clone() });
+        let tier = core.datapath().tier();
+        core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
+        tracing::info!(
+            event = "start",
+            version = env!("CARGO_PKG_VERSION"),
+            backend = tier.name(),
+            mode = config.mode.word(),
+            slot_ms = config.slot.length_ms,
+            horizon = config.slot.horizon,
+            clock = config.clock.source.word(),
+            links = %core.monitor.fabric.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(","),
+            nic_mode = core.monitor.fabric.nic_mode(),
+            adopted,
+            "sluiced runs"
+        );
+        let mut agent = Agent {
+            clock: Clock::new(&config),
+            exchange,
+            facts: Facts::new(&core),
+            shared: shared.clone(),
+            snapshots,
+            journal,
+            file,
+            wake: None,
+            news,
+            asked_clock: None,
+            published: Nanos::ZERO,
+            fed: Nanos::ZERO,
+            stop: false,
+            core,
+        };
+        agent.listen_to_kernel();
+        let mut news = Vec::new();
+        agent.turn(&mut news);
+        agent.facts.ready = true;
+        agent.publish(true);
+        let _ = told.try_send(Ok(shared));
+        notify(&[sd_notify::NotifyState::Ready]);
+        while !agent.stop {
+            agent.wait(&mut requests, &mut inbox, &mut news).await;
+            agent.turn(&mut news);
+        }
+        agent.end();
+        Ok(())
+    }
+
+    /// Sleeps until there is something to do.
+    async fn wait(&mut self, requests: &mut mpsc::Receiver<Request>, inbox: &mut mpsc::Receiver<Inbound>, news: &mut Vec<Inbound>) {
+        let began = tokio::time::Instant::now();
+        let sleep = self.core.sleep(self.core.now, self.clock.until_edge(self.core.now));
+        let spent = clock::monotonic().minus(self.core.now.mono);
+        let until = began + Duration::from_nanos(sleep.minus(spent).0);
+        let request = tokio::select! {
+            biased;
+            request = requests.recv() => Some(request.unwrap_or(Request::Stop)),
+            message = inbox.recv() => {
+                news.extend(message);
+                None
+            }
+            () = readable(self.wake.as_ref()) => None,
+            () = self.news.notified() => None,
+            () = tokio::time::sleep_until(until) => None,
+        };
+        if let Some(request) = request {
+            self.answer(request);
+        }
+        // What comes in the next moment is taken in with this.
+        let gap = LEAST_GAP.saturating_sub(began.elapsed());
+        if !gap.is_zero() {
+            tokio::task::yield_now().await;
+        }
+        while let Ok(message) = inbox.try_recv() {
+            news.push(message);
+        }
+        while let Ok(request) = requests.try_recv() {
+            self.answer(request);
+        }
+    }
+
+    fn turn(&mut self, news: &mut Vec<Inbound>) {
+        let now = self.clock.now();
+        self.ask_clock(now);
+        let before = self.core.counters.slots;
+        if let Some(table) = &self.core.own_table
+            && now.slot != self.core.now.slot
+        {
+            table.lock().unwrap_or_else(PoisonError::into_inner).slot_edge(now.slot);
+        }
+        self.core.step(now, news, &mut self.exchange);
+        self.shared.turned.store(now.mono.0.max(1), Ordering::Relaxed);
+        if self.core.counters.slots != before {
+            self.feed(now);
+        }
+        self.publish(false);
+        self.change_datapath(now);
+    }
+
+    /// In `active` the kernel enforces, otherwise it is left alone: opened and closed as the mode changes.
+    fn change_datapath(&mut self, now: Now) {
+        let wanted = self.core.mode == Mode::Active;
+        if wanted == self.facts.enforcing {
+            return;
+        }
+        self.facts.enforcing = wanted;
+        let fabric = self.core.monitor.fabric.clone();
+        match enforce::open(&self.core.loaded, &fabric, self.core.mode) {
+            Ok(Enforcement { datapath, reasons, .. }) => {
+                let tier = datapath.tier();
+                drop(self.core.replace_datapath(now, datapath));
+                self.core.note_tier(now.wall.0, tier, &reasons);
+                self.listen_to_kernel();
+                if wanted && self.core.config.enforce.sysctls {
+                    self.journal.apply();
+                }
+            }
+            Err(why) => self.core.note_tier(now.wall.0, sluice_ebpf::Tier::None, &[why]),
+        }
+    }
+
+    fn listen_to_kernel(&mut self) {
+        self.wake = None;
+        let fd = self.core.datapath().wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
+        let warn = |error: &std::io::Error| tracing::warn!(event = "kernel-events", %error, "kernel events are polled");
+        self.wake = fd.and_then(|fd| crate::sys::wait_for(fd).inspect_err(warn).ok());
+    }
+
+    fn ask_clock(&mut self, now: Now) {
+        if self.asked_clock.is_some_and(|at| now.mono.minus(at) < CLOCK_EVERY) {
+            return;
+        }
+        self.asked_clock = Some(now.mono);
+        let kernel = clock::kernel();
+        let (trust, why) = clock::trust(&self.core.config, kernel, &self.core.holders.offsets());
+        if let Some(why) = &why
+            && trust == ClockTrust::Untrusted
+        {
+            self.facts.last_refusal.clone_from(why);
+        }
+        self.core.clock.kernel = kernel;
+        self.core.clock.trusted = trust == ClockTrust::Trusted;
+        self.core.clock.why = why;
+        self.core.clock.steps = self.clock.steps;
+    }
+
+    fn feed(&mut self, now: Now) {
+        if now.mono.minus(self.fed) >= Nanos::from_millis(1_000) {
+            self.fed = now.mono;
+            notify(&[sd_notify::NotifyState::Watchdog]);
+        }
+    }
+
+    /// The last thing: long orders, sysctls back. Pins stay for the next start.
+    fn end(&mut self) {
+        notify(&[sd_notify::NotifyState::Stopping]);
+        let coasting = self.core.coast(clock::monotonic());
+        for left in self.journal.restore() {
+            tracing::warn!(event = "sysctl-left", "{left}");
+        }
+        tracing::info!(event = "stop", coasting, coast_ms = self.core.config.enforce.coast_ms, "sluiced ends");
+    }
+}
+
+/// Waits for the kernel's ring; for ever if there is none.
+async fn readable(wake: Option<&AsyncFd<OwnedFd>>) {
+    match wake {
+        Some(fd) => {
+            if let Ok(mut guard) = fd.readable().await {
+                guard.clear_ready();
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn serve_own_table(
+    core: &mut Core, fabric: &Fabric, boot: BootId, identity: Arc<Identity>, news: &Arc<Notify>, peers: Vec<std::net::TcpListener>,
+) {
+    let Some(ingress) = fabric.ingress() else { return };
+    let limits = Limits { horizon: usize::try_from(core.config.slot.horizon).unwrap_or(10), ..Limits::default() };
+    let link = LinkConfig { link: ingress.link, capacity: ingress.capacity, cross: Rate::ZERO };
+    let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &[link]));
+    let wake = news.clone();
+    table.on_news(Box::new(move || wake.notify_one()));
+    let table = Arc::new(Mutex::new(table));
+    core.own_table = Some(table.clone());
+    for listener in peers {
+        let service = Service::new(table.clone(), identity.clone());
+        let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        match listener {
+            Ok(listener) => {
+                tokio::spawn(async move {
+                    if let Err(error) = service.serve(listener).await {
+                        tracing::error!(event = "peer-service", %error, "other hosts cannot connect any more");
+                    }
+                });
+            }
+            Err(error) => tracing::error!(event = "peer-service", %error, "other hosts cannot connect"),
+        }
+    }
+}
+
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    // Without a service manager there is nobody to tell.
+    let _ = sd_notify::notify(state);
+}

@@ -1,0 +1,177 @@
+//! What an operator asks of the running loop.
+
+use std::rc::Rc;
+
+use sluice_schedule::{JobId, Nanos};
+use sluice_wire::snapshot::{Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA};
+
+use super::Agent;
+use crate::conditions::ConditionCode;
+use crate::config::{self, Mode, Problems};
+use crate::control::Request;
+
+impl Agent {
+    /// Answers one request. A caller that has gone away is not told.
+    pub(super) fn answer(&mut self, request: Request) {
+        match request {
+            Request::Command(command, answer) => drop(answer.try_send(self.command(command))),
+            Request::Explain(flow, answer) => drop(answer.try_send(crate::snapshot::explain(&self.core, flow))),
+            Request::Config(answer) => drop(answer.try_send(self.config_document())),
+            Request::Reload => {
+                if let Err(refused) = self.reload() {
+                    tracing::warn!(event = "config-rejected", "{}", refused.message);
+                }
+            }
+            Request::Stop => self.stop = true,
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Result<Outcome, Refused> {
+        match command {
+            Command::Mode(request) => self.mode(&request),
+            Command::Reload => self.reload(),
+            Command::Drain(request) => self.drain(&request),
+            Command::Log(_) => Err(Refused::new("invalid", "the log filter is not the loop's", "sluice log")),
+        }
+    }
+
+    fn mode(&mut self, request: &ModeRequest) -> Result<Outcome, Refused> {
+        if let Some(job) = &request.job {
+            if request.mode != WireMode::Bypass {
+                let help = "sluice mode bypass --job ID";
+                return Err(Refused::new("invalid", "only bypass may be asked of one job", help));
+            }
+            return self.drain(&DrainRequest { job: Some(job.clone()) });
+        }
+        let mode = match request.mode {
+            WireMode::Observe => Mode::Observe,
+            WireMode::Active => Mode::Active,
+            WireMode::Bypass => Mode::Bypass,
+        };
+        let before = self.core.mode;
+        self.core.set_mode(self.clock.now(), mode, request.for_ns.map(Nanos));
+        let mut message = format!("{} -> {}", before.word(), mode.word());
+        if !request.reason.is_empty() {
+            let reason = crate::monitor::environ::label(request.reason.as_bytes());
+            tracing::info!(event = "mode-changed", reason, "asked for by an operator");
+        }
+        if request.persist {
+            let file = self.persist(mode).map_err(|error| {
+                Refused::new("E_PERM", format!("the mode changed, but is not kept: {error}"), "run it where the daemon may write its configuration")
+            })?;
+            message = format!("{message}, kept in {file}");
+        }
+        self.publish(true);
+        Ok(self.outcome(message))
+    }
+
+    /// `sluiced.d/90-mode.toml` beside the main file.
+    fn persist(&self, mode: Mode) -> std::io::Result<String> {
+        let main = self.file.as_deref().unwrap_or(std::path::Path::new(config::DEFAULT_FILE));
+        let dir = main.parent().unwrap_or(std::path::Path::new("/")).join("sluiced.d");
+        std::fs::create_dir_all(&dir)?;
+        let file = dir.join("90-mode.toml");
+        let temporary = dir.join("90-mode.tmp");
+        std::fs::write(&temporary, format!("# Set by `sluice mode --persist`.\nmode = \"{}\"\n", mode.word()))?;
+        std::fs::rename(&temporary, &file)?;
+        Ok(file.display().to_string())
+    }
+
+    fn drain(&mut self, request: &DrainRequest) -> Result<Outcome, Refused> {
+        let message = match &request.job {
+            Some(name) => {
+                let job = JobId::of(name);
+                if !self.core.monitor.jobs.contains_key(&job) {
+                    let message = format!("no job {} on this host", crate::monitor::environ::label(name.as_bytes()));
+                    return Err(Refused::new("not-found", message, "sluice jobs"));
+                }
+                let flows = self.core.spare(job);
+                self.core.counters.released_drain += flows as u64;
+                format!("gave {flows} sockets of the job back; it stays plain until the mode is set again")
+            }
+            None => {
+                let flows = if self.core.mode == Mode::Active { self.core.release_all(None) } else { 0 };
+                self.core.counters.released_drain += flows as u64;
+                self.core.set_mode(self.clock.now(), Mode::Bypass, None);
+                format!("gave {flows} sockets back; the mode is bypass")
+            }
+        };
+        self.publish(true);
+        Ok(self.outcome(message))
+    }
+
+    fn reload(&mut self) -> Result<Outcome, Refused> {
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]); // Without a service manager nobody asks.
+        let unix = self.core.now.wall.0;
+        let read = config::load(self.file.as_deref(), false).map_err(|problems| refused(&problems));
+        let loaded = read.and_then(|loaded| match super::fabric(&loaded) {
+            Ok(fabric) => Ok((loaded, fabric)),
+            Err(why) => Err(Refused::new("E_NET", why, "sluiced --check")),
+        });
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        let (loaded, fabric) = match loaded {
+            Ok(read) => read,
+            Err(refused) => {
+                let text = format!("the configuration was not taken: {}", refused.message);
+                self.core.conditions.set(unix, ConditionCode::ConfigRejected, "", text);
+                self.facts.reload_ok = false;
+                self.publish(true);
+                return Err(refused);
+            }
+        };
+        let fabric = Rc::new(fabric);
+        let (changed, waiting) = self.core.reload(loaded, fabric.clone());
+        self.exchange.reconfigure(&self.core.config, fabric);
+        let waits = (!waiting.is_empty()).then(|| format!("changed keys wait for a restart: {}", waiting.join(", ")));
+        self.core.conditions.hold(unix, ConditionCode::ConfigRejected, "", waits);
+        self.facts.reloaded(unix, &self.core);
+        tracing::info!(event = "config-reloaded", changed = changed.join(","), waiting = waiting.join(","), "the configuration was read again");
+        self.publish(true);
+        let texts = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        let message = format!("{} keys changed, {} wait for a restart", changed.len(), waiting.len());
+        Ok(Outcome { changed: texts(&changed), waiting: texts(&waiting), ..self.outcome(message) })
+    }
+
+    fn outcome(&self, message: String) -> Outcome {
+        let snapshot = self.snapshots.borrow();
+        let mode = crate::snapshot::mode(self.core.mode);
+        Outcome { schema: SCHEMA, mode, state: snapshot.daemon.state, message, ..Outcome::default() }
+    }
+
+    fn config_document(&self) -> serde_json::Value {
+        let config = &self.core.config;
+        let mut document = serde_json::Map::new();
+        for key in config::keys::KEYS {
+            let origin = self.core.loaded.origins.get(key.path);
+            let from = origin.map(|origin| format!("{}:{}", origin.file.display(), origin.line));
+            document.insert(key.path.into(), serde_json::json!({ "value": (key.get)(config), "from": from }));
+        }
+        let entry = |text: Vec<(&str, String)>| serde_json::json!(text.into_iter().collect::<std::collections::BTreeMap<_, _>>());
+        let links = config.links.iter().map(|l| entry(config::keys::LINK_KEYS.iter().map(|k| (k.path, (k.get)(l))).collect()));
+        let switches = config.switches.iter().map(|s| entry(config::keys::SWITCH_KEYS.iter().map(|k| (k.path, (k.get)(s))).collect()));
+        serde_json::json!({
+            "schema": SCHEMA,
+            "keys": document,
+            "links": links.collect::<Vec<_>>(),
+            "switches": switches.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn refused(problems: &Problems) -> Refused {
+    let first = problems.0.first();
+    let problem = |p: &config::Problem| FileProblem {
+        code: format!("{:?}", p.code),
+        file: p.file.as_ref().map(|file| file.display().to_string()),
+        line: p.line,
+        column: p.column,
+        key: p.key.clone(),
+        found: p.found.clone(),
+        allowed: p.allowed.clone(),
+        message: p.message.clone(),
+        help: p.help.clone(),
+    };
+    let code = first.map_or_else(String::new, |p| format!("{:?}", p.code));
+    let message = format!("{} problems; the configuration stays as it was", problems.0.len());
+    Refused { problems: problems.0.iter().map(problem).collect(), ..Refused::new(&code, message, "sluiced --check") }
+}

@@ -1,0 +1,96 @@
+//! Shows the state a few times per second: the snapshot behind HTTP, and the service manager's status line.
+
+use std::sync::Arc;
+
+use sluice_schedule::Nanos;
+
+use super::{Agent, notify};
+use crate::clock;
+use crate::config::{Config, Mode, keys};
+use crate::core::Core;
+
+/// A snapshot is made this often; several views per second look alive to a person.
+const EVERY: Nanos = Nanos::from_millis(250);
+
+/// What the loop itself does not know of the process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// CLOCK_MONOTONIC at the start.
+    pub started: Nanos,
+    /// The first turn is done and the backend is decided.
+    pub ready: bool,
+    /// The kernel side is open.
+    pub enforcing: bool,
+    /// Did the last reload succeed?
+    pub reload_ok: bool,
+    /// When the configuration was last taken, ns since 1970.
+    pub reload_unix_ns: u64,
+    /// Low 48 bits of the hash of the effective configuration.
+    pub config_hash: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Why the clock was last not trusted.
+    pub last_refusal: String,
+    /// Address of each switch by its name.
+    pub addresses: Vec<(String, String)>,
+}
+
+impl Facts {
+    /// At the start.
+    pub fn new(core: &Core) -> Facts {
+        let kernel = nix::sys::utsname::uname().map(|uts| uts.release().to_string_lossy().into_owned());
+        let mut facts = Facts {
+            started: clock::monotonic(),
+            enforcing: core.mode == Mode::Active,
+            reload_ok: true,
+            kernel: kernel.unwrap_or_default(),
+            ..Facts::default()
+        };
+        facts.reloaded(clock::wall(core.config.clock.source).0, core);
+        facts
+    }
+    /// A configuration was taken.
+    pub fn reloaded(&mut self, unix_ns: u64, core: &Core) {
+        self.reload_ok = true;
+        self.reload_unix_ns = unix_ns;
+        self.config_hash = hash(&core.config);
+        let pair = |switch: &crate::config::SwitchEntry| (switch.name.clone(), switch.address.clone());
+        self.addresses = core.config.switches.iter().map(pair).collect();
+    }
+}
+
+/// Low 48 bits of a hash over every key's value; keys that differ from host to host by nature are left out.
+fn hash(config: &Config) -> u64 {
+    let own = ["node.name", "node.run_dir", "node.instance", "peer.listen", "http.listen"];
+    let mut text = String::new();
+    for key in keys::KEYS.iter().filter(|key| !own.contains(&key.path)) {
+        text.push_str(key.path);
+        text.push_str(&(key.get)(config));
+        text.push('\n');
+    }
+    sluice_schedule::units::fnv1a64(text.as_bytes()) & 0xffff_ffff_ffff
+}
+
+impl Agent {
+    /// Publishes if it is time, or at once.
+    pub(super) fn publish(&mut self, at_once: bool) {
+        let now = self.core.now;
+        if !at_once && now.mono.minus(self.published) < EVERY {
+            return;
+        }
+        let first = self.published.0 == 0;
+        self.published = now.mono;
+        let snapshot = crate::snapshot::take(&self.core, &self.facts);
+        let line = format!(
+            "{}, {}; {} jobs, {} flows",
+            snapshot.daemon.mode.as_str(),
+            snapshot.daemon.state.as_str(),
+            snapshot.jobs.len(),
+            snapshot.flows.len()
+        );
+        if first || at_once || now.slot.0.is_multiple_of(64) {
+            notify(&[sd_notify::NotifyState::Status(&line)]);
+        }
+        self.snapshots.send_replace(Arc::new(snapshot));
+    }
+}

@@ -1,0 +1,120 @@
+//! What other threads may ask of the deciding loop, and what it shows them without being asked.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use sluice_schedule::FlowId;
+use sluice_wire::snapshot::{Command, Explanation, LogRequest, Outcome, Refused, Snapshot};
+use sluice_wire::timeline::Timeline;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::monotonic;
+use crate::http::Control;
+use crate::logging::Filter;
+
+/// The loop answers a request within this time, or it is stuck.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A request to the deciding loop.
+#[derive(Debug)]
+pub enum Request {
+    /// Carry out a command.
+    Command(Command, SyncSender<Result<Outcome, Refused>>),
+    /// Why has this flow its rate?
+    Explain(FlowId, SyncSender<Option<Explanation>>),
+    /// The configuration in force.
+    Config(SyncSender<Value>),
+    /// Read the configuration again, nobody waits for the answer (SIGHUP).
+    Reload,
+    /// Coast and end.
+    Stop,
+}
+
+/// What the loop shows.
+#[derive(Debug)]
+pub struct Shared {
+    /// CLOCK_MONOTONIC of the last turn; 0 before the first.
+    pub turned: AtomicU64,
+    /// The ring of decisions.
+    pub timeline: Arc<Mutex<Timeline>>,
+}
+
+/// The handle that HTTP and signals use.
+#[derive(Debug)]
+pub struct Handle {
+    /// What the loop shows.
+    pub shared: Arc<Shared>,
+    /// The state, published a few times per second.
+    pub snapshots: watch::Receiver<Arc<Snapshot>>,
+    /// To the loop.
+    pub requests: mpsc::Sender<Request>,
+    /// The log filter.
+    pub filter: Arc<Filter>,
+    /// Runs tasks that outlast a request.
+    pub runtime: tokio::runtime::Handle,
+}
+
+impl Handle {
+    fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> Request) -> Option<T> {
+        let (answer, wait) = sync_channel(1);
+        self.requests.try_send(request(answer)).ok()?;
+        wait.recv_timeout(PATIENCE).ok()
+    }
+
+    fn log(&self, request: &LogRequest) -> Result<Outcome, Refused> {
+        let before = self.filter.present();
+        let Some(filter) = &request.filter else {
+            return Ok(self.outcome(format!("log filter: {before}")));
+        };
+        if let Err(why) = self.filter.set(filter) {
+            return Err(Refused::new("invalid", format!("log filter: {why}"), "for example: info,sluiced::monitor=debug"));
+        }
+        if let Some(time) = request.for_ns.map(Duration::from_nanos) {
+            let (keeper, filter) = (self.filter.clone(), filter.clone());
+            self.runtime.spawn(async move {
+                tokio::time::sleep(time).await;
+                // Somebody may have set another one meanwhile.
+                if keeper.present() == filter {
+                    let _ = keeper.set(&before);
+                }
+            });
+        }
+        Ok(self.outcome(format!("log filter: {filter}")))
+    }
+
+    fn outcome(&self, message: String) -> Outcome {
+        let snapshot = self.snapshot();
+        let (mode, state) = (snapshot.daemon.mode, snapshot.daemon.state);
+        Outcome { schema: sluice_wire::snapshot::SCHEMA, mode, state, message, ..Outcome::default() }
+    }
+}
+
+impl Control for Handle {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshots.borrow().clone()
+    }
+    fn loop_age(&self) -> Option<Duration> {
+        let turned = self.shared.turned.load(Ordering::Relaxed);
+        (turned > 0).then(|| Duration::from_nanos(monotonic().0.saturating_sub(turned)))
+    }
+    fn timeline(&self) -> Timeline {
+        self.shared.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    fn explain(&self, flow: FlowId) -> Option<Explanation> {
+        self.ask(|answer| Request::Explain(flow, answer)).flatten()
+    }
+    fn config(&self) -> Value {
+        self.ask(Request::Config).unwrap_or(Value::Null)
+    }
+    fn command(&self, command: Command) -> Result<Outcome, Refused> {
+        if let Command::Log(request) = &command {
+            return self.log(request);
+        }
+        let help = "sluice status; if it does not change: journalctl -u sluiced";
+        let stuck = || Err(Refused::new("unavailable", "the slot loop does not answer", help));
+        self.ask(|answer| Request::Command(command, answer)).unwrap_or_else(stuck)
+    }
+}

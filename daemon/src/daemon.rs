@@ -1,0 +1,136 @@
+//! Running: the order of starting and of ending.
+//!
+//! Two threads. The *loop* thread ([`crate::agent`]) decides and talks to holders. This one, the main thread, serves
+//! HTTP and takes signals. Nothing outside the process is touched before the configuration is judged and the lock is
+//! held, so a start that fails leaves no trace.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use sluice_schedule::BootId;
+use sluice_wire::snapshot::Snapshot;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use crate::agent::{self, Start};
+use crate::config::{Config, Details, Loaded};
+use crate::control::{Handle, Request, Shared};
+use crate::exchange::backoff::random;
+use crate::http::{self, Listeners, Rules};
+use crate::logging;
+use crate::rundir::{self, RunDirError};
+
+/// Requests to the loop that may wait.
+const MOST_REQUESTS: usize = 64;
+/// The loop thread starts within this time.
+const START: Duration = Duration::from_secs(30);
+/// It ends within this time after it was asked to.
+const END: Duration = Duration::from_secs(3);
+
+/// Exit status when enforcement was required and does not work.
+const EXIT_NO: u8 = 3;
+/// Exit status when another daemon runs here, or the run directory may not be used.
+const EXIT_TAKEN: u8 = 4;
+
+/// Runs the daemon until it is told to end.
+///
+/// # Errors
+/// Whatever kept it from starting, for people.
+pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let config = loaded.config.clone();
+    let filter = Arc::new(logging::start(&config.log));
+    logging::abort_on_panic();
+    let prepared = rundir::prepare(&config.node.run_dir, &config.progress_dir());
+    let _lock = match prepared.and_then(|()| rundir::lock(&config.lock())) {
+        Ok(lock) => lock,
+        Err(error @ (RunDirError::Taken { .. } | RunDirError::Foreign { .. } | RunDirError::File { .. })) => {
+            eprintln!("sluiced: {error}");
+            return Ok(ExitCode::from(EXIT_TAKEN));
+        }
+    };
+    // Ports are taken before anything is changed: one that is in use ends the start without a trace.
+    let peers = bind(&config.peer.listen, "peer.listen", peer_service_wanted(&config))?;
+    let tcp = bind(&config.http.listen, "http.listen", true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime")?;
+    let (requests, from_others) = mpsc::channel(MOST_REQUESTS);
+    let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
+    let (told, started) = std::sync::mpsc::sync_channel(1);
+    let boot = BootId(random());
+    let start = Start { loaded, file, requests: from_others, snapshots, shared: told, peers, boot };
+    let thread = std::thread::Builder::new().name("loop".into()).spawn(move || agent::run(start)).context("the loop's thread")?;
+    let shared: Arc<Shared> = match started.recv_timeout(START) {
+        Ok(Ok(shared)) => shared,
+        Ok(Err(why)) => {
+            eprintln!("sluiced: {why}");
+            let refused = why.starts_with("enforce.require");
+            return if refused { Ok(ExitCode::from(EXIT_NO)) } else { Err(anyhow!(why)) };
+        }
+        Err(_) => return Err(anyhow!("the loop's thread did not start within 30 s")),
+    };
+    let handle = Handle { shared, snapshots: seen, requests: requests.clone(), filter, runtime: runtime.handle().clone() };
+    runtime.block_on(serve(&config, tcp, Arc::new(handle), requests.clone()))?;
+    // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.
+    let waited = std::time::Instant::now();
+    while !thread.is_finished() && waited.elapsed() < END {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = std::fs::remove_file(config.socket()); // A stale one is replaced at the next start anyway.
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(config: &Config, tcp: Vec<TcpListener>, handle: Arc<Handle>, requests: mpsc::Sender<Request>) -> anyhow::Result<()> {
+    let mut listeners = Listeners::default();
+    for listener in tcp {
+        listeners.tcp.push(tokio::net::TcpListener::from_std(listener).context("http.listen")?);
+    }
+    match http::bind_unix(&config.socket()) {
+        Ok(listener) => listeners.unix = Some(listener),
+        Err(error) => tracing::warn!(event = "socket", cost = "sluice cannot reach this daemon", "{}: {error}", config.socket().display()),
+    }
+    let mut hosts = vec![config.node.name.clone()];
+    hosts.extend(config.http.listen.iter().filter_map(|a| a.parse::<SocketAddr>().ok()).map(|a| a.ip().to_string()));
+    let rules = Rules {
+        details_for_all: config.http.details == Details::All,
+        hosts,
+        control_group: Some(config.control.group.clone()).filter(|group| !group.is_empty()),
+        own_uid: nix::unistd::geteuid().as_raw(),
+    };
+    let mut reload = signal(SignalKind::hangup()).context("SIGHUP")?;
+    let mut end = signal(SignalKind::terminate()).context("SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+    let shutdown = async move {
+        loop {
+            tokio::select! {
+                _ = reload.recv() => drop(requests.send(Request::Reload).await),
+                _ = end.recv() => break,
+                _ = interrupt.recv() => break,
+                // The loop has ended by itself: nobody decides any more, so the process ends too.
+                () = requests.closed() => break,
+            }
+        }
+        drop(requests.send(Request::Stop).await);
+    };
+    http::serve(listeners, handle, rules, shutdown).await;
+    Ok(())
+}
+
+/// In `nic` mode, and only then, other hosts connect.
+fn peer_service_wanted(config: &Config) -> bool {
+    config.switches.is_empty() && config.topology.is_some()
+}
+
+fn bind(addresses: &[String], key: &str, wanted: bool) -> anyhow::Result<Vec<TcpListener>> {
+    let addresses = addresses.iter().filter(|_| wanted).filter_map(|text| text.parse::<SocketAddr>().ok());
+    addresses
+        .map(|address| {
+            let help = "another process has the port, or the address is not this host's";
+            let listener = TcpListener::bind(address).with_context(|| format!("error[E_ENV]: {key}: {address}: {help}"))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        })
+        .collect()
+}

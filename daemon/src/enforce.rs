@@ -1,0 +1,102 @@
+//! Opening the data path: what the configuration asks of the kernel side, and what became of it.
+
+use std::path::PathBuf;
+
+use sluice_ebpf::{Datapath, Kernel, Observe, Options, Tier};
+use sluice_schedule::{Nanos, Rate};
+
+use crate::config::check::excluded_ports;
+use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
+use crate::fabric::Fabric;
+
+/// Where cgroup v2 is mounted, alone or beside v1.
+const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+/// Ports that may be excluded one by one.
+const MOST_PORTS: usize = 1024;
+/// A new flow of a host whose links are unknown follows this rate until its first order.
+const UNKNOWN_RATE: Rate = Rate::mbps(1_000);
+/// A pause shorter than this is no start.
+const IDLE: Nanos = Nanos::from_millis(5);
+
+/// The data path, and why it is not better.
+pub struct Enforcement {
+    /// It.
+    pub datapath: Box<dyn Datapath>,
+    /// Why better ways were refused.
+    pub reasons: Vec<String>,
+    /// Live sockets that were captured at once.
+    pub adopted: usize,
+}
+
+/// What the kernel side is asked for.
+pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
+    let config = &loaded.config;
+    let own = fabric.and_then(|fabric| fabric.links.iter().filter_map(|link| link.capacity).max());
+    let tiers = match config.enforce.backend {
+        Backend::Auto => vec![Tier::StructOps, Tier::StructOpsNoLink, Tier::SetSockOpt, Tier::None],
+        Backend::StructOps => vec![Tier::StructOps, Tier::StructOpsNoLink, Tier::None],
+        Backend::SetSockOpt => vec![Tier::SetSockOpt, Tier::None],
+        Backend::None => vec![Tier::None],
+    };
+    let mut ports: Vec<u16> = excluded_ports(loaded).into_iter().flatten().take(MOST_PORTS).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let peers = config.capture.peers.iter().filter_map(|text| crate::topology::Network::parse(text));
+    let rate = own.unwrap_or(UNKNOWN_RATE);
+    // Least of all paths is not known here: the kernel's own floor must not hold a slow path above its tenth.
+    let floor = config.floor().min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
+    Options {
+        instance: config.node.instance.clone(),
+        cgroups: cgroups(&config.capture.cgroups),
+        max_flows: u32::try_from(config.enforce.max_flows).unwrap_or(4096),
+        default_rate: rate,
+        floor,
+        ceiling: own.unwrap_or(Rate::mbps(1_600_000)).max(floor),
+        order_lifetime: config.order_life(),
+        longest_order: Nanos::from_millis(config.enforce.coast_ms.max(1000)).times(2),
+        release_to: match config.enforce.release_to {
+            ReleaseTo::Earlier => None,
+            other => Some(other.word().to_owned()),
+        },
+        excluded_ports: ports,
+        peers: peers.map(|network| (network.address, network.bits)).collect(),
+        loss_guard: config.enforce.loss_guard_ratio,
+        idle: IDLE,
+        tiers,
+        ..Options::default()
+    }
+}
+
+/// Opens what the mode needs: in `active` the best way that works, else nothing.
+///
+/// # Errors
+/// A sentence, if `enforce.require` asks for more than works here.
+pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement, String> {
+    if mode != Mode::Active {
+        return Ok(Enforcement { datapath: Box::new(Observe), reasons: Vec::new(), adopted: 0 });
+    }
+    let none = |reasons| Enforcement { datapath: Box::new(Observe), reasons, adopted: 0 };
+    let opened = match Kernel::open(&options(loaded, Some(fabric))) {
+        Ok(opened) => Enforcement { datapath: opened.datapath, reasons: opened.reasons, adopted: opened.adopted },
+        Err(error) => none(vec![error.to_string()]),
+    };
+    let tier = opened.datapath.tier();
+    let enough = match loaded.config.enforce.require {
+        Require::None => true,
+        Require::Any => tier != Tier::None,
+        Require::StructOps => matches!(tier, Tier::StructOps | Tier::StructOpsNoLink),
+    };
+    if enough {
+        return Ok(opened);
+    }
+    let wanted = loaded.config.enforce.require.word();
+    Err(format!("enforce.require = \"{wanted}\", but only {} works here: {}", tier.name(), opened.reasons.join("; ")))
+}
+
+/// The directories behind the configured names; `auto` is the root of cgroup v2.
+fn cgroups(names: &[String]) -> Vec<PathBuf> {
+    let root = || CGROUP_ROOTS.iter().map(PathBuf::from).find(|path| path.join("cgroup.controllers").exists());
+    let named = names.iter().filter(|name| *name != "auto").map(PathBuf::from);
+    let auto = names.iter().any(|name| name == "auto").then(root).flatten();
+    auto.into_iter().chain(named).collect()
+}

@@ -1,0 +1,105 @@
+//! What this daemon changed outside itself, so that it is undone at the end, after a crash, and by `sluiced cleanup`.
+//!
+//! One small file in the run directory, written to a temporary name and renamed. A torn or foreign one is ignored.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sluice_ebpf::sysctl::{self, Change};
+
+/// Bytes of a journal at most.
+const MOST_BYTES: u64 = 64 << 10;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct File {
+    schema: u32,
+    sysctls: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    key: String,
+    old: String,
+    new: String,
+}
+
+/// The journal of one instance.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    path: PathBuf,
+}
+
+impl Journal {
+    /// The journal in this run directory.
+    pub fn new(run_dir: &Path) -> Journal {
+        Journal { path: run_dir.join("changes.json") }
+    }
+
+    /// Changes that an earlier process made and did not undo.
+    pub fn read(&self) -> Vec<Change> {
+        let small = std::fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() <= MOST_BYTES);
+        let text = if small { std::fs::read_to_string(&self.path).unwrap_or_default() } else { String::new() };
+        let file: File = serde_json::from_str(&text).unwrap_or_default();
+        // Only names that the daemon itself ever changes: the file is no way to write elsewhere.
+        let known = |entry: &Entry| ["tcp_tso_rtt_log", "tcp_wmem"].contains(&entry.key.as_str());
+        let entries = file.sysctls.into_iter().filter(|entry| file.schema == 1 && known(entry));
+        entries.map(|entry| Change { key: entry.key, old: entry.old, new: entry.new }).collect()
+    }
+
+    /// Changes the sysctls that exact pacing needs and notes them, those noted before included.
+    pub fn apply(&self) {
+        let mut changes = self.read();
+        let (new, errors) = sysctl::apply();
+        for error in errors {
+            tracing::warn!(event = "sysctl-refused", cost = "rates below 100 Mbit/s are off", "{error}");
+        }
+        for change in new {
+            tracing::info!(event = "sysctl-set", key = change.key, from = change.old, to = change.new, "a sysctl was set");
+            changes.retain(|known| known.key != change.key);
+            changes.push(change);
+        }
+        self.write(&changes);
+    }
+
+    /// Undoes everything noted. Returns a sentence for each change that was left.
+    pub fn restore(&self) -> Vec<String> {
+        let left = sysctl::restore(&self.read());
+        self.write(&[]);
+        left
+    }
+
+    fn write(&self, changes: &[Change]) {
+        if changes.is_empty() {
+            let _ = std::fs::remove_file(&self.path); // Absent is as good.
+            return;
+        }
+        let entry = |c: &Change| Entry { key: c.key.clone(), old: c.old.clone(), new: c.new.clone() };
+        let file = File { schema: 1, sysctls: changes.iter().map(entry).collect() };
+        let temporary = self.path.with_extension("tmp");
+        let text = serde_json::to_string(&file).unwrap_or_default();
+        let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &self.path));
+        if let Err(error) = written {
+            tracing::warn!(event = "state-file-ignored", "{}: {error}", self.path.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_read_back_and_anything_else_is_ignored() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let journal = Journal::new(dir.path());
+        let change = Change { key: "tcp_tso_rtt_log".into(), old: "9".into(), new: "0".into() };
+        journal.write(std::slice::from_ref(&change));
+        assert_eq!(journal.read(), [change]);
+        for text in ["", "{", r#"{"schema":2,"sysctls":[]}"#, r#"{"schema":1,"sysctls":[{"key":"../x","old":"1","new":"2"}]}"#] {
+            std::fs::write(dir.path().join("changes.json"), text).expect("written");
+            assert_eq!(journal.read(), [], "{text}");
+        }
+        journal.write(&[]);
+        assert!(!dir.path().join("changes.json").exists());
+    }
+}

@@ -1,0 +1,79 @@
+//! Log lines: their form, and a filter that can be changed while the daemon runs.
+
+use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload::Handle;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use crate::config::{Log, LogFormat};
+
+/// The filter of this process.
+#[derive(Debug)]
+pub struct Filter {
+    handle: Option<Handle<EnvFilter, Registry>>,
+    present: Mutex<String>,
+}
+
+/// Starts logging to stderr. A second call in one process keeps the first one's form and cannot change its filter.
+pub fn start(log: &Log) -> Filter {
+    let level = std::env::var("SLUICE_LOG").unwrap_or_else(|_| log.level.clone());
+    let filter = EnvFilter::try_new(&level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let (filter, handle) = reload::Layer::new(filter);
+    let terminal = std::io::stderr().is_terminal();
+    let journal = std::env::var_os("JOURNAL_STREAM").is_some() && !terminal;
+    let to_stderr = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer = match log.format {
+        LogFormat::Json => to_stderr.json().flatten_event(true).boxed(),
+        LogFormat::Text => to_stderr.with_ansi(terminal).boxed(),
+        // journald stamps the time itself.
+        LogFormat::Journald => to_stderr.with_ansi(false).without_time().boxed(),
+        LogFormat::Auto if journal => to_stderr.with_ansi(false).without_time().boxed(),
+        LogFormat::Auto if terminal => to_stderr.with_ansi(std::env::var_os("NO_COLOR").is_none()).boxed(),
+        LogFormat::Auto => to_stderr.json().flatten_event(true).boxed(),
+    };
+    let started = tracing_subscriber::registry().with(filter).with(layer).try_init().is_ok();
+    Filter { handle: started.then_some(handle), present: Mutex::new(level) }
+}
+
+impl Filter {
+    /// The filter in force.
+    pub fn present(&self) -> String {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// Puts another one in force.
+    ///
+    /// # Errors
+    /// What is wrong with it; the present one stays.
+    pub fn set(&self, text: &str) -> Result<(), String> {
+        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+        let handle = self.handle.as_ref().ok_or("logging belongs to another part of this process")?;
+        handle.reload(filter).map_err(|error| error.to_string())?;
+        text.clone_into(&mut self.present.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
+
+/// One line for a panic, then abort: a task that is half dead must not look alive. Orders run out by themselves.
+pub fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|info| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("unnamed").to_owned();
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let backtrace = std::backtrace::Backtrace::force_capture();
+        tracing::error!(
+            event = "panic",
+            thread = name,
+            place,
+            cost = "flows fall back to ordinary congestion control within their orders' life",
+            %backtrace,
+            "a bug: {text}"
+        );
+        std::process::abort();
+    }));
+}

@@ -1,0 +1,135 @@
+//! The run directory: made or checked, and locked so that there is one daemon per directory.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+/// Why the run directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    /// It belongs to somebody else, or others may write to it.
+    #[error("{path}: owner {owner}, mode {mode:o}: it must belong to uid {own} and not be writable by others; {help}", help = "remove it or change node.run_dir")]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+        /// This process.
+        own: u32,
+    },
+    /// It cannot be made or opened.
+    #[error("{path}: {source}; make it writable for this user or change node.run_dir")]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another daemon holds the lock.
+    #[error("{path}: another sluiced runs here (pid {pid}); stop it or change node.run_dir")]
+    Taken {
+        /// The lock.
+        path: PathBuf,
+        /// Who has it.
+        pid: String,
+    },
+}
+
+/// The lock; it ends with the process.
+#[derive(Debug)]
+pub struct Locked(#[allow(dead_code, reason = "held, never read")] Flock<File>);
+
+/// Makes the run directory and its directory of progress pages if they are missing, and checks their owner.
+///
+/// # Errors
+/// [`RunDirError`].
+pub fn prepare(run_dir: &Path, progress_dir: &Path) -> Result<(), RunDirError> {
+    make(run_dir, 0o755)?;
+    check(run_dir)?;
+    // Everybody publishes pages here; nobody may remove another one's.
+    make(progress_dir, 0o1777)
+}
+
+/// Takes the lock of the run directory and writes the pid into it.
+///
+/// # Errors
+/// [`RunDirError::Taken`] with the pid of the daemon that has it.
+pub fn lock(path: &Path) -> Result<Locked, RunDirError> {
+    let failed = |source| RunDirError::File { path: path.to_owned(), source };
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o644)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(failed)?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut lock) => {
+            let written = lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
+            written.map_err(failed)?;
+            Ok(Locked(lock))
+        }
+        Err((file, nix::errno::Errno::EWOULDBLOCK)) => {
+            let mut pid = String::new();
+            let _ = file.take(16).read_to_string(&mut pid); // Without it the message is only shorter.
+            let pid = if pid.trim().is_empty() { "unknown".into() } else { crate::config::error::printable(pid.trim(), 16) };
+            Err(RunDirError::Taken { path: path.to_owned(), pid })
+        }
+        Err((_, errno)) => Err(failed(errno.into())),
+    }
+}
+
+fn make(path: &Path, mode: u32) -> Result<(), RunDirError> {
+    let failed = |source| RunDirError::File { path: path.to_owned(), source };
+    if path.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed)?;
+    // The umask does not apply to what others must be able to use.
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)
+}
+
+fn check(path: &Path) -> Result<(), RunDirError> {
+    let meta = std::fs::metadata(path).map_err(|source| RunDirError::File { path: path.to_owned(), source })?;
+    let own = nix::unistd::geteuid().as_raw();
+    let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
+    // Root's own directories are as good as ours: root could do anything anyway.
+    if (owner != own && owner != 0) || mode & 0o022 != 0 {
+        return Err(RunDirError::Foreign { path: path.to_owned(), owner, mode, own });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_daemon_per_directory_and_the_second_learns_the_first_ones_pid() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let run = dir.path().join("run");
+        prepare(&run, &run.join("progress")).expect("prepared");
+        assert_eq!(std::fs::metadata(run.join("progress")).expect("made").mode() & 0o7777, 0o1777);
+        let path = run.join("sluiced.lock");
+        let held = lock(&path).expect("free");
+        let error = lock(&path).expect_err("taken").to_string();
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
+        drop(held);
+        lock(&path).expect("free again");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).expect("changed");
+        let error = prepare(dir.path(), &dir.path().join("p")).expect_err("unsafe").to_string();
+        assert!(error.contains("777") && error.contains("node.run_dir"), "{error}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Jobs and flows of a snapshot.
+
+use std::borrow::Cow;
+
+use sluice_progress::Role as PageRole;
+use sluice_schedule::host::{FlowStatus, JobReport};
+use sluice_schedule::policy::Why;
+use sluice_schedule::{Bytes, JobId, Rate};
+use sluice_wire::snapshot::{Flow, FlowState, Job, Label, Stalls};
+
+use super::ratio;
+use crate::config::Mode;
+use crate::core::Core;
+use crate::monitor::processes::Process;
+
+/// Every job with a process here.
+pub fn jobs(core: &Core) -> Vec<Job> {
+    let reports: Vec<JobReport> = core.host.jobs().collect();
+    core.monitor.jobs.iter().map(|(id, job)| {
+        let report = reports.iter().find(|report| report.job == *id);
+        let processes: Vec<&Process> = job.processes.iter().filter_map(|key| core.monitor.processes.get(key)).collect();
+        let first = processes.first();
+        let flows: Vec<FlowStatus<'_>> = core.host.flows().filter(|flow| flow.spec.job == *id).collect();
+        let sum = |value: fn(&FlowStatus<'_>) -> u64| flows.iter().map(value).fold(0_u64, u64::saturating_add);
+        let demand = Bytes(sum(|flow| flow.demand.0));
+        let delivered = Bytes(sum(|flow| flow.delivered.min(flow.demand).0));
+        let enforced = core.enforces() && !core.spared.contains(id);
+        Job {
+            id: Label::new(&job.name),
+            pattern: job.pattern.into(),
+            role: first.map_or("".into(), |process| role(process)),
+            rank: first.and_then(|process| process.rank),
+            nranks: first.map(|process| process.ranks).filter(|ranks| *ranks > 0),
+            flows: flows.len() as u64,
+            round: job.rounds,
+            progress_ratio: ratio(delivered, demand),
+            remaining_bytes: (demand > Bytes::ZERO).then(|| demand.minus(delivered).0),
+            demand_bytes: (demand > Bytes::ZERO).then_some(demand.0),
+            ordered_bps: enforced.then(|| sum(|flow| flow.order.0)),
+            delivered_bps: Some(delivered_rate(core, *id).0),
+            round_p50_ns: job.median_round().map(|round| round.0),
+            period_ns: report.map(|report| report.period.0).filter(|period| *period > 0),
+            promoted: report.is_some_and(|report| report.promoted),
+            stalled_on: stalled_on(&flows),
+            source: first.map(|process| process.source.clone()).unwrap_or_default(),
+            ended_unix_ns: None,
+            acked_bytes: job.acked.0,
+            rounds_finished: job.finished,
+            rounds_ns: job.rounds_time.0,
+            stalls: report.map(stalls).unwrap_or_default(),
+        }
+    }).collect()
+}
+
+/// Every flow the brain knows.
+pub fn flows(core: &Core) -> Vec<Flow> {
+    core.host.flows().filter_map(|status| flow(core, &status)).collect()
+}
+
+fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
+    let socket = core.monitor.sockets.of_flow(status.spec.flow)?;
+    let managed = core.enforces() && !core.spared.contains(&status.spec.job);
+    let delivered = socket.rate(core.now.mono);
+    let active = status.demand > status.delivered;
+    let error = (delivered.ratio_of(status.order) - 1.0).abs();
+    let limited = managed && active && socket.stats.queued > Bytes::ZERO && error.is_finite();
+    Some(Flow {
+        id: status.spec.flow.to_string(),
+        job: Label::new(core.monitor.job_name(status.spec.job).unwrap_or("")),
+        local: std::net::SocketAddr::new(socket.tuple.local_ip(), socket.tuple.local.1).to_string(),
+        to: socket.tuple.remote_address().to_string(),
+        state: if managed { FlowState::Managed } else { FlowState::Observed },
+        cc: if managed { format!("sluice{}", core.config.node.instance) } else { String::new() },
+        ordered_bps: managed.then_some(status.order.0),
+        delivered_bps: Some(delivered.0),
+        error_ratio: limited.then_some(error),
+        demand_bytes: (status.demand > Bytes::ZERO).then_some(status.demand.0),
+        delivered_bytes: status.delivered.min(status.demand).0,
+        srtt_ns: Some(socket.stats.srtt.0).filter(|srtt| *srtt > 0),
+        rtt_min_ns: Some(socket.stats.rtt_min.0).filter(|rtt| *rtt > 0),
+        retransmitted: socket.stats.retransmitted,
+        loss_guard: socket.stats.loss_guard,
+        next_bps: status.rates.iter().map(|rate| rate.0).collect(),
+        why: if socket.stats.loss_guard { Why::LossGuard.as_str().into() } else { why(core, status.why) },
+        age_ns: core.now.mono.minus(socket.since).0,
+        uid: socket.uid,
+    })
+}
+
+/// The word for why a flow has its rate; in `observe` no rate is anybody's doing.
+pub fn why(core: &Core, why: Why) -> Cow<'static, str> {
+    if core.mode == Mode::Observe { "observe".into() } else { why.as_str().into() }
+}
+
+fn delivered_rate(core: &Core, job: JobId) -> Rate {
+    let mine = core.monitor.sockets.iter().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == job));
+    mine.fold(Rate::ZERO, |sum, socket| sum.plus(socket.rate(core.now.mono)))
+}
+
+fn role(process: &Process) -> Cow<'static, str> {
+    match process.view.as_ref().map(|view| view.role) {
+        Some(PageRole::Scheduler) => "scheduler".into(),
+        Some(PageRole::Server) => "server".into(),
+        Some(PageRole::Worker) => "worker".into(),
+        Some(PageRole::Peer) if process.rank.is_some() => "rank".into(),
+        _ => "".into(),
+    }
+}
+
+/// What holds the flows with demand back, if one reason holds most of them.
+fn stalled_on(flows: &[FlowStatus<'_>]) -> Cow<'static, str> {
+    let slow = |flow: &&FlowStatus<'_>| flow.demand > flow.delivered && flow.order < flow.offer;
+    let mut whys: Vec<Why> = flows.iter().filter(slow).map(|flow| flow.why).collect();
+    whys.sort_unstable();
+    let count = |why: Why| whys.iter().filter(|other| **other == why).count();
+    whys.iter().copied().max_by_key(|why| count(*why)).map_or("".into(), |why| why.as_str().into())
+}
+
+fn stalls(report: &JobReport) -> Stalls {
+    let mut stalls = Stalls::default();
+    for (why, time) in report.stalls {
+        match why {
+            Why::Predecessor => stalls.predecessor_ns += time.0,
+            Why::Job => stalls.sender_ns += time.0,
+            _ => stalls.headroom_ns += time.0,
+        }
+    }
+    stalls
+}
