@@ -14,6 +14,9 @@ use crate::quiet::Quiet;
 /// Bytes of a file at most.
 const BYTES: u64 = 4 << 20;
 
+/// Switch, port and wire rate, of every link named.
+pub type Loads = Vec<(String, u32, Rate)>;
+
 /// A file and when it last changed.
 #[derive(Debug)]
 pub struct Background {
@@ -37,7 +40,7 @@ impl Background {
     }
 
     /// Switch, port and wire rate of every entry, if the file changed since the last call and can be read.
-    pub fn changed(&mut self) -> Option<Vec<(String, u32, Rate)>> {
+    pub fn changed(&mut self) -> Option<Loads> {
         match self.read_changed() {
             Ok(loads) => loads,
             Err(why) => {
@@ -50,7 +53,7 @@ impl Background {
         }
     }
 
-    fn read_changed(&mut self) -> Result<Option<Vec<(String, u32, Rate)>>, String> {
+    fn read_changed(&mut self) -> Result<Option<Loads>, String> {
         let meta = std::fs::metadata(&self.path).map_err(|e| e.to_string())?;
         let version = (meta.modified().map_err(|e| e.to_string())?, meta.len());
         if self.read == Some(version) {

@@ -44,12 +44,12 @@ fn within(field: &'static str, found: usize, most: usize, allowed: &'static str)
 pub fn from_announcement(holder: HolderId, a: &Announcement) -> pb::Announcement {
     let mut rounds: Vec<pb::Round> = Vec::new();
     for promise in &a.flows {
-        let round = round_of(promise);
+        let round = round_of(a.host, promise);
         if rounds.last().is_none_or(|last| !same_round(last, &round)) {
             rounds.push(round);
         }
         if let Some(last) = rounds.last_mut() {
-            last.promises.push(from_promise(holder, a.host, promise));
+            last.promises.push(from_promise(holder, promise));
         }
     }
     let measured = a.measured.iter();
@@ -154,16 +154,17 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
 #[derive(Default)]
 struct Listed {
     rounds: Vec<pb::Round>,
-    headers: HashMap<(JobId, bool, Nanos, Nanos, usize), usize>,
+    headers: HashMap<(HostId, JobId, bool, Nanos, Nanos, usize), usize>,
     places: HashMap<FlowId, (usize, usize)>,
 }
 
 impl Listed {
     /// Round and place in it of this promise.
     fn place(&mut self, holder: HolderId, promise: &FlowPromise) -> (usize, usize) {
-        let header = (promise.job, promise.promoted, promise.key, promise.t0, promise.rates.len());
+        let header =
+            (promise.flow.sender(), promise.job, promise.promoted, promise.key, promise.t0, promise.rates.len());
         let round = *self.headers.entry(header).or_insert_with(|| {
-            self.rounds.push(round_of(promise));
+            self.rounds.push(round_of(HostId(0), promise));
             self.rounds.len() - 1
         });
         let promises = &mut self.rounds[round].promises;
@@ -173,7 +174,7 @@ impl Listed {
         {
             return place;
         }
-        promises.push(from_promise(holder, HostId(0), promise));
+        promises.push(from_promise(holder, promise));
         let place = (round, promises.len() - 1);
         self.places.insert(promise.flow, place);
         place
@@ -190,7 +191,7 @@ impl Listed {
     }
 }
 
-fn round_of(promise: &FlowPromise) -> pb::Round {
+fn round_of(host: HostId, promise: &FlowPromise) -> pb::Round {
     pb::Round {
         job: promise.job.0,
         promoted: promise.promoted,
@@ -198,16 +199,17 @@ fn round_of(promise: &FlowPromise) -> pb::Round {
         t0: promise.t0.0,
         slots: promise.rates.len() as u32,
         promises: Vec::new(),
+        sender: promise.flow.sender().0 ^ host.0,
     }
 }
 
 fn same_round(a: &pb::Round, b: &pb::Round) -> bool {
-    (a.job, a.promoted, a.key, a.t0, a.slots) == (b.job, b.promoted, b.key, b.t0, b.slots)
+    (a.sender, a.job, a.promoted, a.key, a.t0, a.slots) == (b.sender, b.job, b.promoted, b.key, b.t0, b.slots)
 }
 
-fn from_promise(holder: HolderId, host: HostId, promise: &FlowPromise) -> pb::Promise {
+fn from_promise(holder: HolderId, promise: &FlowPromise) -> pb::Promise {
     pb::Promise {
-        flow: promise.flow.0 ^ u64::from(host.0) << 32,
+        flow: promise.flow.0 as u32,
         offer: promise.offer.0,
         rates: cut_repeats(&promise.rates),
         demand: promise.demand.0,
@@ -220,7 +222,7 @@ fn from_promise(holder: HolderId, host: HostId, promise: &FlowPromise) -> pb::Pr
 fn same_promise(holder: HolderId, wire: &pb::Promise, promise: &FlowPromise) -> bool {
     let links = promise.links.iter().map(|l| fold_link(holder, *l));
     (wire.flow, wire.offer, wire.demand, wire.delivered)
-        == (promise.flow.0, promise.offer.0, promise.demand.0, promise.delivered.0)
+        == (promise.flow.0 as u32, promise.offer.0, promise.demand.0, promise.delivered.0)
         && wire.rates == cut_repeats(&promise.rates)
         && wire.links.iter().copied().eq(links)
 }
@@ -239,7 +241,7 @@ fn promises(
         for promise in round.promises {
             within("rounds.promises.links", promise.links.len(), limits::LINKS_PER_FLOW, ALLOWED_LINKS)?;
             out.push(FlowPromise {
-                flow: FlowId(promise.flow ^ u64::from(host.0) << 32),
+                flow: FlowId(u64::from(round.sender ^ host.0) << 32 | u64::from(promise.flow)),
                 job: JobId(round.job),
                 promoted: round.promoted,
                 key: Nanos(round.key),

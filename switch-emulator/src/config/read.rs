@@ -126,7 +126,7 @@ fn read_switches<'t>(r: &mut Reader<'t>, root: Section<'_, 't>, path: &Path, con
     let topology = topology.and_then(|file| match Topology::load(&file) {
         Ok(topology) => Some(topology),
         Err(problem) => {
-            r.add(problem);
+            r.add(*problem);
             None
         }
     });

@@ -61,9 +61,10 @@ pub struct Topology {
 
 impl Topology {
     /// Reads a file.
-    pub fn load(path: &Path) -> Result<Topology, Problem> {
-        let refuse =
-            |code, message: String| Problem::of_file(code, path, message, "check the file with `sluice topology show`");
+    pub fn load(path: &Path) -> Result<Topology, Box<Problem>> {
+        let refuse = |code, message: String| {
+            Box::new(Problem::of_file(code, path, message, "check the file with `sluice topology show`"))
+        };
         let length =
             std::fs::metadata(path).map_err(|e| refuse(Code::Perm, format!("cannot read the topology: {e}")))?;
         if length.len() > BYTES {
@@ -185,7 +186,7 @@ fn rate(text: &str) -> Option<Rate> {
         None => number.parse().ok()?,
     };
     let rate = value * bits;
-    (rate >= 1.0 && rate <= 1e18).then_some(Rate(rate.round() as u64))
+    (1.0..=1e18).contains(&rate).then_some(Rate(rate.round() as u64))
 }
 
 #[cfg(test)]
