@@ -80,7 +80,10 @@ pub fn warnings(runs: &[PolicyRun]) -> Vec<String> {
                 run.lateness.p99_us as f64 / 1e3
             ));
         }
-        run.notes.iter().for_each(|n| say(format!("{}: {n}", run.policy)));
+        for note in &run.notes {
+            let all = runs.iter().all(|r| r.notes.contains(note));
+            say(if all { note.clone() } else { format!("{}: {note}", run.policy) });
+        }
     }
     let repeats = summaries(runs).iter().map(|s| s.jct_mean_s.len()).min().unwrap_or(0);
     if repeats < 3 && runs.len() > 1 {

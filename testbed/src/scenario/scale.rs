@@ -78,12 +78,6 @@ impl Scenario {
         if self.dropped_jobs > 0 {
             notes.push(format!("{} jobs of the trace were larger than max_gpus and left out", self.dropped_jobs));
         }
-        if self.testbed.scale != Ratio::ONE {
-            notes.push(format!("rates and bytes are divided by {}; times are not", self.testbed.scale));
-        }
-        if self.defaults.compute_scale != Ratio::ONE {
-            notes.push(format!("compute times are multiplied by {}", self.defaults.compute_scale));
-        }
         notes
     }
 }

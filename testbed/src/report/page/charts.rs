@@ -68,14 +68,14 @@ pub(super) fn cdf(runs: &[PolicyRun]) -> String {
 
 /// One row per job: pale while it waits, half while it computes, full while it sends.
 pub(super) fn stagger(run: &PolicyRun, end: f64, colours: &[(String, String)]) -> String {
-    const ROW: f64 = 11.0;
+    const ROW: f64 = 15.0;
     let height = run.jobs.len() as f64 * ROW + 44.0;
     let mut chart = Chart::new(&format!("Jobs over time under {}", run.policy), height, (0.0, end), 1.0);
     for (i, job) in run.jobs.iter().enumerate() {
         let y = 8.0 + i as f64 * ROW;
         let colour = colour_of(colours, &job.model);
-        chart.row_label(y + 8.5, &format!("{} {}", job.id, job.model));
-        chart.bar((job.arrival_s, job.start_s), y + 3.0, 3.0, "--soft", 0.35);
+        chart.row_label(y + 11.0, &format!("{} {}", job.id, job.model));
+        chart.bar((job.arrival_s, job.start_s), y + 5.0, 3.0, "--soft", 0.35);
         chart.bar((job.start_s, job.end_s), y + 1.0, ROW - 3.0, colour, 0.22);
         for &(from, to) in &job.rounds {
             chart.bar((from, to), y + 1.0, ROW - 3.0, colour, 0.95);

@@ -13,7 +13,7 @@ pub(super) const CSS: &str = r#"
 main{max-width:1060px;margin:0 auto;padding:24px 20px 60px}h1{font-size:1.7rem;margin:.2em 0}h2{font-size:1.15rem;margin:2.2em 0 .4em;border-top:1px solid var(--line);padding-top:1.1em}
 h3{font-size:.95rem;margin:1.1em 0 .2em}p{margin:.4em 0;max-width:75ch}.soft{color:var(--soft)}.answer{font-size:1.25rem;line-height:1.4;margin:.6em 0}
 .warn{background:var(--warnbg);color:var(--warn);border-left:4px solid currentColor;padding:.5em .9em;margin:1em 0}.warn ul{margin:.2em 0;padding-left:1.2em}
-table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums;margin:.5em 0}th,td{padding:.32em .7em;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums;margin:.5em 0}th,td{padding:.32em .55em;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{font-weight:600;color:var(--soft)}th:first-child,td:first-child{text-align:left}.scroll{overflow-x:auto}.good{color:var(--good);font-weight:600}.bad{color:var(--bad);font-weight:600}
 svg{display:block;width:100%;height:auto;margin:.3em 0}svg text{fill:var(--soft);font:12px system-ui,sans-serif}svg .axis{stroke:var(--line);fill:none}
 .key{display:flex;flex-wrap:wrap;gap:.3em 1.2em;font-size:.88rem;color:var(--soft)}.key i{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin-right:.4em;vertical-align:-.1em}
