@@ -1,2 +1,76 @@
-//! Stub.
-fn main() {}
+//! `sluice`: one command for people. It asks the daemon, tries things on this host, and runs the testbed; it decides
+//! nothing itself.
+//!
+//! Exit status: 0 done, 1 failed with a message, 2 wrong usage or invalid input, 3 the answer is no, 4 daemon not
+//! reachable or not permitted, 5 limit reached with a partial result, 130 interrupted.
+
+mod args;
+mod client;
+mod commands;
+mod doctor;
+mod failure;
+mod format;
+mod output;
+mod table;
+mod testbed;
+mod timeline;
+mod top;
+mod view;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Cmd};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let quiet = args.global.quiet;
+    match run(args) {
+        Ok(code) => code,
+        Err(failure) => {
+            if !quiet || failure.code != 3 {
+                // A closed stderr is no reason to end differently.
+                let _ = writeln!(std::io::stderr(), "{failure}");
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
+    let global = args.global;
+    match args.command {
+        Cmd::Status(status) => commands::status(&global, &status).map(done),
+        Cmd::Jobs(jobs) => commands::jobs(&global, &jobs).map(done),
+        Cmd::Flows(flows) => commands::flows(&global, &flows).map(done),
+        Cmd::Links(links) => commands::links(&global, &links).map(done),
+        Cmd::Switches(switches) => commands::switches(&global, &switches).map(done),
+        Cmd::Schedule(schedule) => commands::schedule(&global, &schedule).map(done),
+        Cmd::Explain(explain) => commands::explain(&global, &explain).map(done),
+        Cmd::Clock => commands::clock(&global).map(done),
+        Cmd::Mode(mode) => commands::mode(&global, &mode).map(done),
+        Cmd::Reload => commands::reload(&global).map(done),
+        Cmd::Drain(drain) => commands::drain(&global, &drain).map(done),
+        Cmd::Log(log) => commands::log(&global, &log).map(done),
+        Cmd::Top(top) => top::run(&global, &top).map(done),
+        Cmd::Timeline(timeline) => timeline::run(&global, &timeline).map(done),
+        Cmd::Doctor(doctor) => doctor::run(&global, &doctor).map(done),
+        Cmd::Testbed(testbed) => testbed::run(&global, &testbed),
+        Cmd::Version => commands::version(&global).map(done),
+        Cmd::Concepts => {
+            output::print(args::CONCEPTS)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::Completions { shell } => {
+            let mut command = <Args as clap::CommandFactory>::command();
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command, "sluice", &mut script);
+            output::print(&String::from_utf8_lossy(&script))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -250,6 +250,16 @@ impl Snapshot {
         self.flows.iter().filter(|flow| flow.state == state).count()
     }
 
+    /// Jobs that have not ended.
+    pub fn jobs_running(&self) -> usize {
+        self.jobs.iter().filter(|job| job.ended_unix_ns.is_none()).count()
+    }
+
+    /// Flows of known jobs, whoever moves their rate.
+    pub fn flows_of_jobs(&self) -> usize {
+        self.flows.len() - self.flows_in(FlowState::Other)
+    }
+
     /// Part of the slots whose decision came in time; `None` before the first slot.
     pub fn on_time_ratio(&self) -> Option<f64> {
         let slots = self.counters.slots;

@@ -1,0 +1,461 @@
+//! The command line: every command says what it is for and shows one example.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use sluice_schedule::Nanos;
+use sluice_wire::text::parse_duration;
+
+/// Sluice schedules the network flows of training jobs. This command shows what it does and why.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sluice",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = false,
+    after_help = "Example:\n  sluice status              is it working, and what does it do now\n  sluice explain 0x1a3       why this flow has this rate\n  sluice doctor              what works on this host, what does not, and the fix\n\nThe words slot, horizon, headroom and lease are explained by: sluice concepts\n\nExit status: 0 done; 1 failed; 2 wrong usage or input; 3 the answer is no; 4 daemon not reachable\nor not permitted; 5 limit reached with a partial result; 130 interrupted."
+)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Cmd,
+}
+
+/// Flags of every command.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Socket of the daemon
+    #[arg(long, global = true, env = "SLUICE_SOCKET", default_value = "/run/sluice/sluiced.sock", value_name = "PATH")]
+    pub socket: PathBuf,
+    /// Ask another host over HTTP instead (read-only; it needs http.details = "all")
+    #[arg(long, global = true, value_name = "HOST[:PORT]")]
+    pub host: Option<String>,
+    /// Form of the output
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// Same as `-o json`: exactly one JSON document on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Only these keys, in this order (lists only)
+    #[arg(long, global = true, value_delimiter = ',', value_name = "A,B,C")]
+    pub fields: Vec<String>,
+    /// Repeat every SECS seconds until interrupted
+    #[arg(short, long, global = true, num_args = 0..=1, default_missing_value = "2", value_name = "SECS", value_parser = watch_seconds)]
+    pub watch: Option<f64>,
+    /// Colours; they only add to the words
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+    /// More detail
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// No output but the exit status, where a command has one to give
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// One document
+    Json,
+    /// One object per line
+    Jsonl,
+    /// With a header line and the same keys as JSON
+    Csv,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Cmd {
+    /// Is it working, and what does it do now?
+    ///
+    /// Example: sluice status --check && echo scheduling
+    #[command(visible_alias = "st")]
+    Status(StatusArgs),
+    /// Live view of links, jobs and flows
+    ///
+    /// Example: sluice top --job 4711
+    Top(TopArgs),
+    /// Jobs of this host: their round, its progress, and what stalls it
+    ///
+    /// Example: sluice jobs 4711
+    #[command(alias = "job")]
+    Jobs(JobsArgs),
+    /// Flows this host sends: ordered and delivered rates, and why not more
+    ///
+    /// Example: sluice flows --job 4711 --sort error -n 10
+    #[command(alias = "flow")]
+    Flows(FlowsArgs),
+    /// Links: capacity, load now and in the next slots
+    ///
+    /// Example: sluice links --slots
+    #[command(alias = "link")]
+    Links(LinksArgs),
+    /// Switches (and peers) that keep load tables: are they heard, how old is their news
+    ///
+    /// Example: sluice switches leaf-2
+    #[command(alias = "switch")]
+    Switches(SwitchesArgs),
+    /// What will happen in the next slots
+    ///
+    /// Example: sluice schedule 4711 --slots 10
+    Schedule(ScheduleArgs),
+    /// Why a flow has its rate
+    ///
+    /// Example: sluice explain 0x1a3
+    Explain(ExplainArgs),
+    /// The slot clock against the system clock
+    ///
+    /// Example: sluice clock
+    Clock,
+    /// Show or set the mode: observe, active or bypass
+    ///
+    /// Example: sluice mode bypass --for 10m --reason "is it Sluice's fault?"
+    Mode(ModeArgs),
+    /// Read the configuration again
+    ///
+    /// Example: sluice reload
+    Reload,
+    /// Give every socket back to its earlier congestion control and stay in bypass
+    ///
+    /// Example: sluice drain --job 4711
+    Drain(DrainArgs),
+    /// Show or change the log filter at run time
+    ///
+    /// Example: sluice log sluiced=debug --for 5m
+    Log(LogArgs),
+    /// Export what was ordered and delivered, slot by slot
+    ///
+    /// Example: sluice timeline --last 60s --format chrome out.json   (opens in ui.perfetto.dev)
+    #[command(args_conflicts_with_subcommands = true)]
+    Timeline(TimelineArgs),
+    /// Try what Sluice needs on this host; says what works, what not, what it costs, and the fix
+    ///
+    /// Example: sluice doctor --json
+    Doctor(DoctorArgs),
+    /// Run scenarios on real network namespaces of this host (needs root)
+    ///
+    /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic
+    #[command(subcommand)]
+    Testbed(TestbedCmd),
+    /// Versions of this command, of its formats, and of the daemon if it answers
+    ///
+    /// Example: sluice version --json
+    Version,
+    /// The words that Sluice uses, in 30 lines
+    ///
+    /// Example: sluice concepts
+    Concepts,
+    /// Completions for a shell
+    ///
+    /// Example: sluice completions bash > /etc/bash_completion.d/sluice
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct StatusArgs {
+    /// Exit 0 if the state is ok, 3 if not
+    #[arg(long)]
+    pub check: bool,
+    /// Wait until the daemon is ready, or its state ok
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub wait: Option<WaitFor>,
+    /// How long to wait
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
+    pub timeout: Nanos,
+}
+
+/// What `status --wait` waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WaitFor {
+    /// The state is ok
+    Ok,
+    /// The first slot ran
+    Ready,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct TopArgs {
+    /// Print one frame and end (also when stdout is not a terminal)
+    #[arg(long)]
+    pub once: bool,
+    /// Frames per second
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub hz: u8,
+    /// Begin with this job selected
+    #[arg(long, value_name = "ID")]
+    pub job: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct JobsArgs {
+    /// One job in full
+    pub id: Option<String>,
+    /// Also jobs that ended within the last hour
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct FlowsArgs {
+    /// Only this job's
+    #[arg(long, value_name = "ID")]
+    pub job: Option<String>,
+    /// Only in this state
+    #[arg(long, value_parser = ["managed", "observed", "released", "other"])]
+    pub state: Option<String>,
+    /// Only to this address, or to addresses that begin so
+    #[arg(long, value_name = "ADDRESS")]
+    pub peer: Option<String>,
+    /// Order, largest first
+    #[arg(long, value_enum, default_value_t = FlowSort::Rate)]
+    pub sort: FlowSort,
+    /// At most this many
+    #[arg(short = 'n', long = "number", default_value_t = 50, value_name = "N")]
+    pub number: usize,
+}
+
+/// Order of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlowSort {
+    /// Ordered rate
+    Rate,
+    /// Distance between ordered and delivered
+    Error,
+    /// Age
+    Age,
+    /// Retransmissions
+    Retrans,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct LinksArgs {
+    /// One link
+    pub name: Option<String>,
+    /// Load of every slot of the horizon in numbers
+    #[arg(long)]
+    pub slots: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SwitchesArgs {
+    /// One switch
+    pub name: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ScheduleArgs {
+    /// Job or flow id
+    pub id: Option<String>,
+    /// Slots ahead
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub slots: u8,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ExplainArgs {
+    /// Flow or job id, as `sluice flows` shows it
+    pub id: String,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ModeArgs {
+    /// The mode wanted; none: show the present one
+    #[arg(value_parser = ["observe", "active", "bypass"])]
+    pub mode: Option<String>,
+    /// It returns by itself after this time
+    #[arg(long = "for", value_parser = duration, value_name = "TIME", requires = "mode")]
+    pub time: Option<Nanos>,
+    /// Only this job (bypass)
+    #[arg(long, value_name = "ID", requires = "mode")]
+    pub job: Option<String>,
+    /// Keep it over a restart
+    #[arg(long, requires = "mode")]
+    pub persist: bool,
+    /// For the log
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct DrainArgs {
+    /// Only this job
+    #[arg(long, value_name = "ID")]
+    pub job: Option<String>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct LogArgs {
+    /// New filter, for example `info,sluiced=debug`; none: show the present one
+    pub filter: Option<String>,
+    /// It returns by itself after this time
+    #[arg(long = "for", value_parser = duration, value_name = "TIME", requires = "filter")]
+    pub time: Option<Nanos>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct TimelineArgs {
+    #[command(subcommand)]
+    pub merge: Option<TimelineCmd>,
+    /// How far back
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME")]
+    pub last: Nanos,
+    /// Form of the file
+    #[arg(long, value_enum, default_value_t = TimelineFormat::Chrome)]
+    pub format: TimelineFormat,
+    /// Only this job
+    #[arg(long, value_name = "ID")]
+    pub job: Option<String>,
+    /// Where to write; none or `-`: stdout
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum TimelineCmd {
+    /// Put the traces of several hosts on one axis, by slot number
+    ///
+    /// Example: sluice timeline merge gpu-17.json gpu-18.json --out both.json
+    Merge {
+        /// Chrome traces that `sluice timeline` wrote
+        #[arg(required = true, value_name = "TRACE")]
+        traces: Vec<PathBuf>,
+        /// Where to write; none or `-`: stdout
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+/// Form of an exported timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimelineFormat {
+    /// Chrome trace JSON: Perfetto, chrome://tracing
+    Chrome,
+    /// One line per flow and slot
+    Csv,
+    /// The same as JSON objects
+    Jsonl,
+}
+
+impl TimelineFormat {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TimelineFormat::Chrome => "chrome",
+            TimelineFormat::Csv => "csv",
+            TimelineFormat::Jsonl => "jsonl",
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct DoctorArgs {
+    /// Also write the result to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum TestbedCmd {
+    /// Run a scenario under one or several policies and compare them
+    ///
+    /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic --report out.html
+    Run(TestbedRunArgs),
+    /// Check a scenario and its policies without running anything
+    ///
+    /// Example: sluice testbed validate scenario.toml --policy sluice
+    Validate {
+        /// The scenario
+        #[arg(value_name = "SCENARIO")]
+        scenario: PathBuf,
+        /// A policy; repeat it
+        #[arg(long = "policy", value_name = "P")]
+        policies: Vec<String>,
+    },
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct TestbedRunArgs {
+    /// The scenario (TOML or JSON)
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// A policy to run; repeat it to compare several; none: those of the scenario.
+    /// fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, sluice:fair;
+    /// with @nic hosts keep the tables of their own links, without switches
+    #[arg(long = "policy", value_name = "P")]
+    pub policies: Vec<String>,
+    /// How often each policy runs; they take turns
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "N")]
+    pub repeats: u16,
+    /// Write a report: one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Directory for job files, configurations and logs; none: a temporary one
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Keep those files after a run that went well
+    #[arg(long)]
+    pub keep: bool,
+}
+
+fn duration(text: &str) -> Result<Nanos, String> {
+    parse_duration(text)
+}
+
+fn watch_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("`{text}` is not a number of seconds from 0.1 to 3600")),
+    }
+}
+
+impl Global {
+    /// The form of the output, `--json` included.
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.output }
+    }
+}
+
+/// What `sluice concepts` says.
+pub const CONCEPTS: &str = "\
+round      One exchange of a job's tensors: from the moment the first flow has something to send until the
+           last one is done. A training step has one round, sometimes two.
+slot       Time is cut into slots (60 ms by default), the same on all hosts: slot = clock / length.
+           In each slot every flow has one rate, its order.
+horizon    How many slots ahead plans reach (10). Every host tells the keepers of the links on its paths the
+           rates it intends for these slots.
+order      The rate the kernel holds a flow to. It carries its own expiry (3 slots): if the daemon stops, the
+           kernel gives the socket back to ordinary congestion control. Nothing ever blocks.
+switch     Keeps a load table of its links: who promised what, per slot. Only sums; it decides nothing.
+peer       Where no switch keeps a table, each host keeps that of its own receiving link.
+view       What a host knows of a link: fresh, holding, decaying, local, or plain. Old news counts less and less;
+           silence is never read as zero.
+lease      A promise that is not repeated is forgotten by the switch after 2 slots.
+headroom   What is left of a link after the promises of rounds that go first.
+rank       The order of rounds on a link: least remaining time first; a round that waited long goes first.
+floor      A flow that must wait still gets a little (1 % of its path, at least 10 Mbit/s), so that nothing
+           times out.
+cross      Traffic that is not of a known job. It is measured and left alone.
+ordered, delivered
+           What was asked for, and what the other end acknowledged. `error` is their distance.
+mode       observe: look and plan, enforce nothing. active: everything. bypass: give everything back.
+condition  Something that is wrong now, with a code, a cost and a next step. See: sluice status
+";

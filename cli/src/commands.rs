@@ -1,0 +1,295 @@
+//! The commands that ask the daemon: fetch, choose, print.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sluice_wire::snapshot::{
+    DrainRequest, Explanation, Flow, Job, Label, LogRequest, Mode, ModeRequest, Outcome, SCHEMA, Snapshot, State,
+};
+
+use crate::args::{
+    DrainArgs, ExplainArgs, FlowSort, FlowsArgs, Format, Global, JobsArgs, LinksArgs, LogArgs, ModeArgs, ScheduleArgs,
+    StatusArgs, SwitchesArgs, WaitFor,
+};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::format::{flow_id, nearest};
+use crate::{output, view};
+
+/// Jobs that ended longer ago are not shown by `--all`.
+const ENDED_WITHIN_NS: u64 = 3_600_000_000_000;
+/// Between two looks of `status --wait`.
+const WAIT_STEP: Duration = Duration::from_millis(200);
+
+/// `sluice status`.
+pub fn status(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    if let Some(what) = args.wait {
+        wait(&client, what, Duration::from_nanos(args.timeout.0))?;
+    }
+    let mut state = State::Ok;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        state = snapshot.daemon.state;
+        if global.quiet {
+            return Ok(());
+        }
+        output::one(global, &snapshot, || view::status(&snapshot, output::colors(global)))
+    })?;
+    if args.check && state != State::Ok {
+        return Err(Failure::no(format!("not ok: {}", state.as_str())));
+    }
+    Ok(())
+}
+
+/// Asks again until the daemon is what is waited for. A daemon that is not there yet is waited for, too.
+fn wait(client: &Client<'_>, what: WaitFor, time: Duration) -> Result<(), Failure> {
+    let started = Instant::now();
+    loop {
+        let seen = client.snapshot();
+        let good = seen.as_ref().is_ok_and(|snapshot| match what {
+            WaitFor::Ready => snapshot.daemon.ready,
+            WaitFor::Ok => snapshot.daemon.ready && snapshot.daemon.state == State::Ok,
+        });
+        if good {
+            return Ok(());
+        }
+        if started.elapsed() >= time {
+            let snapshot = seen?;
+            let ready = if snapshot.daemon.ready { "ready" } else { "not ready" };
+            let state = snapshot.daemon.state.as_str();
+            return Err(Failure::no(format!("after {:.0} s: {ready}, {state}", time.as_secs_f64())));
+        }
+        std::thread::sleep(WAIT_STEP.min(time));
+    }
+}
+
+/// `sluice jobs`.
+pub fn jobs(global: &Global, args: &JobsArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        let taken = snapshot.taken_unix_ns;
+        if let Some(id) = &args.id {
+            let job = find_job(&snapshot, id)?;
+            return output::one(global, job, || view::job(&snapshot, job));
+        }
+        let shown = |job: &&Job| match job.ended_unix_ns {
+            None => true,
+            Some(ended) => args.all && taken.saturating_sub(ended) <= ENDED_WITHIN_NS,
+        };
+        let jobs: Vec<&Job> = snapshot.jobs.iter().filter(shown).collect();
+        output::list(global, "jobs", &jobs, || view::jobs(&jobs))
+    })
+}
+
+/// `sluice flows`.
+pub fn flows(global: &Global, args: &FlowsArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        if let Some(id) = &args.job {
+            find_job(&snapshot, id)?;
+        }
+        let job = args.job.as_deref().map(Label::new);
+        let mut flows: Vec<&Flow> = snapshot
+            .flows
+            .iter()
+            .filter(|flow| job.as_ref().is_none_or(|job| flow.job == *job))
+            .filter(|flow| args.state.as_deref().is_none_or(|state| flow.state.as_str() == state))
+            .filter(|flow| args.peer.as_deref().is_none_or(|peer| flow.to.starts_with(peer)))
+            .collect();
+        flows.sort_by(|a, b| match args.sort {
+            FlowSort::Rate => b.ordered_bps.cmp(&a.ordered_bps),
+            FlowSort::Error => b.error_ratio.unwrap_or(-1.0).total_cmp(&a.error_ratio.unwrap_or(-1.0)),
+            FlowSort::Age => b.age_ns.cmp(&a.age_ns),
+            FlowSort::Retrans => b.retransmitted.cmp(&a.retransmitted),
+        });
+        let all = flows.len();
+        flows.truncate(args.number);
+        output::list(global, "flows", &flows, || view::flows(&flows, all))
+    })
+}
+
+/// `sluice links`.
+pub fn links(global: &Global, args: &LinksArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        let links = named(&snapshot.links, args.name.as_deref(), "link", |link| &link.name)?;
+        output::list(global, "links", &links, || view::links(&links, args.slots))
+    })
+}
+
+/// `sluice switches`.
+pub fn switches(global: &Global, args: &SwitchesArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        let switches = named(&snapshot.switches, args.name.as_deref(), "switch", |switch| &switch.name)?;
+        output::list(global, "switches", &switches, || view::switches(&switches))
+    })
+}
+
+/// `sluice schedule`.
+pub fn schedule(global: &Global, args: &ScheduleArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        let flows: Vec<&Flow> = match &args.id {
+            None => snapshot.flows.iter().collect(),
+            Some(id) => flows_of(&snapshot, id)?,
+        };
+        let slots = usize::from(args.slots);
+        output::list(global, "flows", &flows, || view::schedule(&snapshot, &flows, slots))
+    })
+}
+
+/// `sluice explain`.
+pub fn explain(global: &Global, args: &ExplainArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        let mut explanations: Vec<Explanation> = Vec::new();
+        for flow in flows_of(&snapshot, &args.id)? {
+            explanations.push(client.json(&format!("/api/v1/explain/{}", flow.id))?);
+        }
+        output::list(global, "explanations", &explanations, || {
+            explanations.iter().map(|explanation| view::explain(explanation, &snapshot)).collect::<Vec<_>>().join("\n")
+        })
+    })
+}
+
+/// `sluice clock`.
+pub fn clock(global: &Global) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    repeat(global, || {
+        let snapshot = client.snapshot()?;
+        output::one(global, &snapshot.clock, || view::clock(&snapshot))
+    })
+}
+
+/// `sluice mode`.
+pub fn mode(global: &Global, args: &ModeArgs) -> Result<(), Failure> {
+    let client = Client::new(global)?;
+    let Some(word) = &args.mode else {
+        let snapshot = client.snapshot()?;
+        let mode = snapshot.daemon.mode;
+        let value = json!({ "schema": SCHEMA, "mode": mode, "state": snapshot.daemon.state });
+        return output::one(global, &value, || format!("{}\n", mode.as_str()));
+    };
+    let mode = Mode::ALL.into_iter().find(|mode| mode.as_str() == word).unwrap_or_default();
+    if args.job.is_some() && mode != Mode::Bypass {
+        return Err(Failure::input("--job goes with bypass only: a single job can be left out, not added"));
+    }
+    let request = ModeRequest {
+        mode,
+        for_ns: args.time.map(|time| time.0),
+        job: args.job.clone(),
+        persist: args.persist,
+        reason: args.reason.clone(),
+    };
+    answer(global, &client.post("/api/v1/mode", &request)?)
+}
+
+/// `sluice reload`.
+pub fn reload(global: &Global) -> Result<(), Failure> {
+    answer(global, &Client::new(global)?.post("/api/v1/reload", &json!({}))?)
+}
+
+/// `sluice drain`.
+pub fn drain(global: &Global, args: &DrainArgs) -> Result<(), Failure> {
+    let request = DrainRequest { job: args.job.clone() };
+    answer(global, &Client::new(global)?.post("/api/v1/drain", &request)?)
+}
+
+/// `sluice log`.
+pub fn log(global: &Global, args: &LogArgs) -> Result<(), Failure> {
+    let request = LogRequest { filter: args.filter.clone(), for_ns: args.time.map(|time| time.0) };
+    answer(global, &Client::new(global)?.post("/api/v1/log", &request)?)
+}
+
+/// `sluice version`.
+pub fn version(global: &Global) -> Result<(), Failure> {
+    let daemon = Client::new(global)?.snapshot().ok().map(|snapshot| snapshot.daemon);
+    let value = json!({
+        "schema": SCHEMA,
+        "version": env!("CARGO_PKG_VERSION"),
+        "snapshot_schema": SCHEMA,
+        "progress_page": "1.0",
+        "daemon": daemon.as_ref().map(|daemon| json!({ "version": daemon.version, "revision": daemon.revision, "kernel": daemon.kernel })),
+    });
+    output::one(global, &value, || {
+        let running = match &daemon {
+            Some(daemon) => format!("sluiced {} on {} (kernel {})", daemon.version, daemon.host, daemon.kernel),
+            None => "sluiced does not answer".into(),
+        };
+        format!("sluice {}\n{running}\nJSON schema {SCHEMA}, progress page 1.0\n", env!("CARGO_PKG_VERSION"))
+    })
+}
+
+fn answer(global: &Global, outcome: &Outcome) -> Result<(), Failure> {
+    if global.quiet {
+        return Ok(());
+    }
+    output::one(global, outcome, || {
+        let mut text = format!("{} ({}, {})\n", outcome.message, outcome.mode.as_str(), outcome.state.as_str());
+        if !outcome.changed.is_empty() {
+            text += &format!("  changed: {}\n", outcome.changed.join(", "));
+        }
+        if !outcome.waiting.is_empty() {
+            text += &format!("  waits for a restart: {}\n", outcome.waiting.join(", "));
+        }
+        text
+    })
+}
+
+/// Runs once, or every few seconds until interrupted.
+fn repeat(global: &Global, mut act: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+    loop {
+        if global.watch.is_some() && global.format() == Format::Table && output::width().is_some() {
+            output::print("\x1b[H\x1b[2J")?;
+        }
+        act()?;
+        match global.watch {
+            None => return Ok(()),
+            Some(seconds) => std::thread::sleep(Duration::from_secs_f64(seconds)),
+        }
+    }
+}
+
+fn find_job<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Job, Failure> {
+    let label = Label::new(id);
+    let found = snapshot.jobs.iter().find(|job| job.id == label);
+    found.ok_or_else(|| unknown("job", id, snapshot.jobs.iter().map(|job| job.id.as_str()), "sluice jobs"))
+}
+
+/// The flow with this id, or all flows of the job with this id.
+fn flows_of<'a>(snapshot: &'a Snapshot, id: &str) -> Result<Vec<&'a Flow>, Failure> {
+    let wanted = flow_id(id.trim_start_matches("0x"));
+    if let Some(flow) = snapshot.flows.iter().find(|flow| flow_id(&flow.id) == wanted) {
+        return Ok(vec![flow]);
+    }
+    let label = Label::new(id);
+    if snapshot.jobs.iter().any(|job| job.id == label) {
+        return Ok(snapshot.flows.iter().filter(|flow| flow.job == label).collect());
+    }
+    let flows: Vec<String> = snapshot.flows.iter().map(|flow| flow_id(&flow.id)).collect();
+    let known = flows.iter().map(String::as_str).chain(snapshot.jobs.iter().map(|job| job.id.as_str()));
+    Err(unknown("flow or job", id, known, "sluice flows"))
+}
+
+fn named<'a, T>(all: &'a [T], name: Option<&str>, what: &str, read: fn(&T) -> &String) -> Result<Vec<&'a T>, Failure> {
+    let Some(name) = name else { return Ok(all.iter().collect()) };
+    let found: Vec<&T> = all.iter().filter(|one| read(one) == name).collect();
+    if found.is_empty() {
+        let plural = if what == "switch" { "sluice switches" } else { "sluice links" };
+        return Err(unknown(what, name, all.iter().map(|one| read(one).as_str()), plural));
+    }
+    Ok(found)
+}
+
+fn unknown<'a>(what: &str, id: &str, known: impl Iterator<Item = &'a str>, list: &str) -> Failure {
+    let hint = nearest(id, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Failure::input(format!("no {what} `{id}` on this host{hint}\n  help: {list}"))
+}

@@ -1,0 +1,196 @@
+//! `sluice doctor`: tries what Sluice needs on this host and undoes it again. It never compares versions, it needs no
+//! daemon, and for everything that does not work it says what that costs and what to do.
+
+mod kernel;
+mod network;
+mod places;
+
+use std::thread;
+
+use serde::Serialize;
+use serde_json::json;
+use sluice_wire::snapshot::SCHEMA;
+
+use crate::args::{DoctorArgs, Format, Global};
+use crate::failure::Failure;
+use crate::output;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Works.
+    Ok,
+    /// Works less well.
+    Warn,
+    /// Does not work.
+    Fail,
+    /// Worth knowing.
+    Info,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Stable name.
+    pub id: &'static str,
+    /// How it ended.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What was expected; empty where it was found.
+    pub expected: String,
+    /// What it costs.
+    pub cost: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl Check {
+    /// It works.
+    pub fn ok(id: &'static str, found: impl Into<String>) -> Check {
+        Check {
+            id,
+            state: State::Ok,
+            found: found.into(),
+            expected: String::new(),
+            cost: String::new(),
+            fix: String::new(),
+        }
+    }
+    /// Worth knowing.
+    pub fn info(id: &'static str, found: impl Into<String>) -> Check {
+        Check { state: State::Info, ..Check::ok(id, found) }
+    }
+    /// It works less well.
+    pub fn warn(id: &'static str, found: impl Into<String>) -> Check {
+        Check { state: State::Warn, ..Check::ok(id, found) }
+    }
+    /// It does not work.
+    pub fn fail(id: &'static str, found: impl Into<String>) -> Check {
+        Check { state: State::Fail, ..Check::ok(id, found) }
+    }
+    /// What it costs.
+    pub fn cost(self, cost: impl Into<String>) -> Check {
+        Check { cost: cost.into(), ..self }
+    }
+    /// What to do.
+    pub fn fix(self, fix: impl Into<String>) -> Check {
+        Check { fix: fix.into(), ..self }
+    }
+    /// What was expected.
+    pub fn expected(self, expected: impl Into<String>) -> Check {
+        Check { expected: expected.into(), ..self }
+    }
+}
+
+/// All groups of checks; each group runs in a thread of its own.
+fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
+    let socket = global.socket.clone();
+    vec![
+        Box::new(|| vec![kernel::btf(), kernel::capabilities(), kernel::bpffs()]),
+        Box::new(kernel::datapath),
+        Box::new(|| vec![network::sysctls(), network::congestion_controls(), network::namespaces()]),
+        Box::new(network::interfaces),
+        Box::new(|| vec![network::clock(), network::time_namespace()]),
+        Box::new(move || {
+            let running = places::daemon(&socket);
+            let answers = running.state == State::Ok;
+            let mut checks = vec![running, places::progress(), places::leftovers(answers), places::configuration()];
+            checks.extend(network::ports(answers));
+            checks
+        }),
+    ]
+}
+
+/// `sluice doctor`.
+pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
+    let running: Vec<_> = groups(global).into_iter().map(thread::spawn).collect();
+    let gone =
+        || vec![Check::fail("internal", "a check ended early").fix("report this with the output of sluice version")];
+    let checks: Vec<Check> = running.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|_| gone())).collect();
+    let count = |state| checks.iter().filter(|check| check.state == state).count();
+    let (ok, warnings, failures, notes) =
+        (count(State::Ok), count(State::Warn), count(State::Fail), count(State::Info));
+    let value = json!({
+        "schema": SCHEMA,
+        "checks": checks,
+        "ok": ok,
+        "warnings": warnings,
+        "failures": failures,
+        "notes": notes,
+    });
+    if let Some(path) = &args.report {
+        std::fs::write(path, format!("{value:#}\n"))
+            .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    }
+    if global.quiet {
+        // The exit status is the answer.
+    } else if matches!(global.format(), Format::Csv | Format::Jsonl) {
+        output::list(global, "checks", &checks, String::new)?;
+    } else {
+        output::one(global, &value, || {
+            let text: String = checks.iter().map(|check| lines(check, output::colors(global))).collect();
+            let many = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+            let sums = [many(warnings, "warning"), many(failures, "failure"), many(notes, "note")].join(", ");
+            format!("{text}{} checks: {ok} ok, {sums}\n", checks.len())
+        })?;
+    }
+    if failures > 0 {
+        return Err(Failure::no(format!("{failures} of {} checks failed", checks.len())));
+    }
+    Ok(())
+}
+
+fn lines(check: &Check, colors: bool) -> String {
+    let (word, color) = match check.state {
+        State::Ok => ("ok", "32"),
+        State::Warn => ("warn", "33"),
+        State::Fail => ("FAIL", "31"),
+        State::Info => ("info", "36"),
+    };
+    let word = format!("{word:<4}");
+    let word = if colors { format!("\x1b[{color}m{word}\x1b[0m") } else { word };
+    let mut out = format!("  {word}  {}\n", check.found);
+    for (name, text) in [("expected", &check.expected), ("cost", &check.cost), ("fix", &check.fix)] {
+        if !text.is_empty() {
+            out += &format!("        {name}: {text}\n");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_says_cost_and_fix() {
+        let check = Check::fail("clock", "clock not synchronised").cost("no coordination").fix("install chrony");
+        let text = lines(&check, false);
+        assert_eq!(
+            text,
+            "  FAIL  clock not synchronised\n        cost: no coordination\n        fix: install chrony\n"
+        );
+        assert!(lines(&check, true).contains("\x1b[31mFAIL"));
+    }
+
+    #[test]
+    fn every_quick_check_ends_and_a_bad_one_has_a_fix() {
+        let mut checks = vec![kernel::btf(), kernel::capabilities(), kernel::bpffs(), network::sysctls()];
+        checks.extend([
+            network::congestion_controls(),
+            network::namespaces(),
+            network::clock(),
+            network::time_namespace(),
+        ]);
+        checks.extend([places::progress(), places::leftovers(false), places::configuration()]);
+        checks.extend(network::ports(false));
+        checks.extend(network::interfaces());
+        checks.push(places::daemon(std::path::Path::new("/nonexistent.sock")));
+        for check in checks {
+            assert!(!check.found.is_empty(), "{check:?}");
+            assert!(!matches!(check.state, State::Warn | State::Fail) || !check.fix.is_empty(), "{check:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Sysctls, congestion controls, namespaces, interfaces, ports and the clock.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+
+use super::Check;
+
+/// Error bound above which slots are not coordinated: half a default slot.
+const CLOCK_ALLOWED_US: i64 = 30_000;
+/// Least maximum of `tcp_wmem` that does not hold back a fast flow.
+const WMEM_LEAST: u64 = 4 << 20;
+
+fn sysctl(name: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok().map(|text| text.trim().to_owned())
+}
+
+/// The sysctls that pacing depends on.
+pub fn sysctls() -> Check {
+    let fix = "enforce.sysctls = true (default) sets them while the daemon runs, and gives them back";
+    let mut off = Vec::new();
+    if let Some(value) = sysctl("tcp_tso_rtt_log").and_then(|text| text.parse::<u64>().ok())
+        && value != 0
+    {
+        off.push(format!("tcp_tso_rtt_log = {value}: slow rates on short paths come in large bursts"));
+    }
+    let wmem = sysctl("tcp_wmem")
+        .and_then(|text| text.split_ascii_whitespace().nth(2).and_then(|max| max.parse::<u64>().ok()));
+    if let Some(max) = wmem
+        && max < WMEM_LEAST
+    {
+        off.push(format!("tcp_wmem maximum = {max}: a fast flow cannot fill its path"));
+    }
+    if off.is_empty() {
+        return Check::ok("sysctls", "tcp_tso_rtt_log and tcp_wmem are as pacing needs them");
+    }
+    Check::warn("sysctls", off.join("; ")).cost("rates are less exact until the daemon sets them").fix(fix)
+}
+
+/// Congestion controls that are registered; a left-over of ours is named.
+pub fn congestion_controls() -> Check {
+    let default = sysctl("tcp_congestion_control").unwrap_or_default();
+    let available = sysctl("tcp_available_congestion_control").unwrap_or_default();
+    let ours: Vec<&str> = available.split_ascii_whitespace().filter(|name| name.starts_with("sluice")).collect();
+    match (default.starts_with("sluice"), ours.is_empty()) {
+        (true, _) => Check::warn("congestion-control", format!("the system's default is {default}"))
+            .cost("every socket of the host would depend on the daemon")
+            .fix("sysctl net.ipv4.tcp_congestion_control=cubic"),
+        (false, true) => Check::ok("congestion-control", format!("default {default}; available: {available}")),
+        (false, false) => {
+            Check::info("congestion-control", format!("default {default}; of ours registered: {}", ours.join(", ")))
+        }
+    }
+}
+
+/// Network namespaces of processes.
+pub fn namespaces() -> Check {
+    let own = fs::metadata("/proc/self/ns/net").map(|meta| meta.ino()).unwrap_or(0);
+    let mut seen = BTreeSet::new();
+    let mut hidden = 0_u32;
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
+            match fs::metadata(entry.path().join("ns/net")) {
+                Ok(meta) => drop(seen.insert(meta.ino())),
+                Err(_) => hidden += 1,
+            }
+        }
+    }
+    seen.remove(&own);
+    if seen.is_empty() && hidden == 0 {
+        return Check::ok("namespaces", "all processes are in one network namespace");
+    }
+    let more = if hidden > 0 { format!("; {hidden} processes may not be looked at") } else { String::new() };
+    Check::info("namespaces", format!("{} other network namespaces with processes{more}", seen.len()))
+        .cost("sysctls inside them stay as they are unless the daemon may enter them")
+        .fix("containers: install sluiced-containers.conf")
+}
+
+/// Interfaces that carry jobs, and whether their rate is known.
+pub fn interfaces() -> Vec<Check> {
+    let mut checks = Vec::new();
+    for entry in fs::read_dir("/sys/class/net").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path();
+        let up = fs::read_to_string(path.join("operstate")).is_ok_and(|state| state.trim() == "up");
+        if !path.join("device").exists() || !up {
+            continue;
+        }
+        let speed = fs::read_to_string(path.join("speed")).ok().and_then(|text| text.trim().parse::<i64>().ok());
+        checks.push(match speed {
+            Some(mbps) if mbps > 0 => Check::ok("interface", format!("{name} is up, {} Gbit/s", mbps as f64 / 1e3)),
+            _ => Check::warn("interface", format!("{name} is up, but its rate is not known"))
+                .cost("the link is scheduled only after its rate has been seen")
+                .fix(format!("add [[links]] name = \"{name}\", gbps = …")),
+        });
+    }
+    if checks.is_empty() {
+        checks.push(Check::info(
+            "interface",
+            "no physical interface is up (a container, or a virtual machine without one)",
+        ));
+    }
+    checks
+}
+
+/// The ports of the daemon; taken ports are right when it runs.
+pub fn ports(running: bool) -> Vec<Check> {
+    let tcp = |port: u16| TcpListener::bind(("0.0.0.0", port)).map(drop);
+    let udp = |port: u16| UdpSocket::bind(("0.0.0.0", port)).map(drop);
+    let tried = [
+        ("TCP 9604 (between hosts, switches)", tcp(9604)),
+        ("UDP 9604 (switches)", udp(9604)),
+        ("TCP 9605 (HTTP)", tcp(9605)),
+    ];
+    let taken: Vec<String> = tried
+        .iter()
+        .filter_map(|(name, result)| result.as_ref().err().map(|error| format!("{name}: {error}")))
+        .collect();
+    vec![match (taken.is_empty(), running) {
+        (true, _) => Check::ok("ports", "ports 9604 and 9605 are free"),
+        (false, true) => Check::ok("ports", format!("in use while the daemon runs: {}", taken.join("; "))),
+        (false, false) => Check::warn("ports", taken.join("; "))
+            .expected("free while no daemon runs")
+            .cost("the daemon does not start on these ports")
+            .fix("ss -ltnup | grep 960; or set peer.listen and http.listen"),
+    }]
+}
+
+/// Does a time service discipline the clock?
+pub fn clock() -> Check {
+    // SAFETY: all fields of a timex may be zero; with no mode set, adjtimex only reads.
+    let mut time: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `time` is a valid, writable timex.
+    let state = unsafe { libc::adjtimex(&mut time) };
+    let error_us = i64::from(time.maxerror);
+    let bound = format!("error bound {:.3} ms, allowed {} ms", error_us as f64 / 1e3, CLOCK_ALLOWED_US / 1000);
+    let fix = "install and start chrony, then: sluice clock";
+    if state < 0 {
+        return Check::warn("clock", format!("the clock's state cannot be read: {}", std::io::Error::last_os_error()))
+            .fix(fix);
+    }
+    let cost = "no coordination between hosts: each schedules by its own links only";
+    match (state == libc::TIME_ERROR, error_us > CLOCK_ALLOWED_US) {
+        (false, false) => Check::ok("clock", format!("clock synchronised, {bound}, TAI offset {} s", time.tai)),
+        (true, _) => Check::fail("clock", format!("clock not synchronised ({bound})")).cost(cost).fix(fix),
+        (false, true) => Check::fail("clock", format!("clock too far off ({bound})")).cost(cost).fix(fix),
+    }
+}
+
+/// A time namespace with another monotonic clock.
+pub fn time_namespace() -> Check {
+    let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let shifted = offsets.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        fields.next() == Some("monotonic") && fields.any(|field| field != "0")
+    });
+    if shifted {
+        return Check::warn("time-namespace", "this process is in a time namespace with another monotonic clock")
+            .cost("times in progress pages do not match the host's")
+            .fix("run sluice in the host's time namespace");
+    }
+    Check::ok("time-namespace", "the monotonic clock is the host's")
+}

@@ -1,0 +1,96 @@
+//! The daemon, its directories, its configuration, and what an earlier one left.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sluice_progress::{Ident, Source, Writer};
+
+use super::Check;
+
+/// Does the daemon answer?
+pub fn daemon(socket: &Path) -> Check {
+    let shown = socket.display();
+    match UnixStream::connect(socket) {
+        Ok(_) => Check::ok("daemon", format!("sluiced answers on {shown}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Check::info("daemon", format!("sluiced is not running (no {shown})")).fix("systemctl start sluiced")
+        }
+        Err(error) => Check::warn("daemon", format!("{shown}: {error}"))
+            .cost("status, top and commands do not work")
+            .fix("systemctl status sluiced"),
+    }
+}
+
+/// The directory of progress pages: mode, file system, and a page can be made.
+pub fn progress() -> Check {
+    let dir = Path::new("/run/sluice/progress");
+    let cost = "jobs cannot say what they are about to send: rounds are inferred from traffic";
+    let Ok(meta) = fs::symlink_metadata(dir) else {
+        return Check::info("progress", format!("{} does not exist; the daemon makes it", dir.display())).cost(cost);
+    };
+    let mode = meta.permissions().mode() & 0o7777;
+    if !meta.is_dir() || mode & 0o1777 != 0o1777 {
+        return Check::warn("progress", format!("{} has mode {mode:04o}, owner {}", dir.display(), meta.uid()))
+            .expected("a directory of mode 1777")
+            .cost(cost)
+            .fix(format!("chmod 1777 {}", dir.display()));
+    }
+    match Writer::create(dir, &Ident::new(Source::Application)) {
+        Ok(_) => Check::ok("progress", format!("a progress page can be made in {} (tried, removed)", dir.display())),
+        Err(error) => Check::warn("progress", format!("no progress page can be made in {}: {error}", dir.display()))
+            .cost(cost)
+            .fix("look at the file system: df, mount"),
+    }
+}
+
+/// Pins that nobody uses.
+pub fn leftovers(running: bool) -> Check {
+    let pins: Vec<String> = fs::read_dir("/sys/fs/bpf")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("sluice") && !name.starts_with("sluice-doctor"))
+        // Probes of this command, maybe of this very run.
+        .filter(|name| !name.starts_with("sluicedoc"))
+        .collect();
+    match (pins.is_empty(), running) {
+        (true, _) => Check::ok("leftovers", "nothing of Sluice is pinned"),
+        (false, true) => Check::ok("leftovers", format!("pinned while the daemon runs: {}", pins.join(", "))),
+        (false, false) => {
+            Check::info("leftovers", format!("pinned without a daemon on this socket: {}", pins.join(", ")))
+                .fix("sluiced cleanup --dry-run shows what would go")
+        }
+    }
+}
+
+/// The configuration, judged by the daemon itself.
+pub fn configuration() -> Check {
+    let Some(program) = sluiced() else {
+        return Check::info("configuration", "sluiced was not found; its configuration was not checked");
+    };
+    let output = Command::new(program).args(["--check", "--offline"]).stdin(Stdio::null()).output();
+    match output {
+        Ok(output) if output.status.success() => Check::ok("configuration", "the configuration is valid"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let first: String = said.lines().next().unwrap_or("no message").chars().take(200).collect();
+            Check::fail("configuration", format!("sluiced --check: {first}"))
+                .cost("the daemon does not start")
+                .fix("sluiced --check shows every problem")
+        }
+        Err(error) => Check::info("configuration", format!("sluiced could not be run: {error}")),
+    }
+}
+
+/// `sluiced` beside this program, else in the usual places.
+fn sluiced() -> Option<PathBuf> {
+    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("sluiced")));
+    let usual =
+        ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"].map(|dir| Path::new(dir).join("sluiced"));
+    beside.into_iter().chain(usual).find(|path| path.is_file())
+}

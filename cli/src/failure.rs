@@ -1,0 +1,70 @@
+//! How a command fails: a message for people and an exit status for scripts.
+
+use std::fmt;
+
+use sluice_wire::snapshot::Refused;
+
+/// A failed command.
+#[derive(Debug)]
+pub struct Failure {
+    /// Exit status.
+    pub code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// 1: failed for another reason.
+    pub fn failed(message: impl fmt::Display) -> Failure {
+        Failure { code: 1, message: format!("error: {message}") }
+    }
+    /// 2: invalid input.
+    pub fn input(message: impl fmt::Display) -> Failure {
+        Failure { code: 2, message: format!("error: {message}") }
+    }
+    /// 3: the answer is no.
+    pub fn no(message: impl fmt::Display) -> Failure {
+        Failure { code: 3, message: message.to_string() }
+    }
+    /// 4: the daemon is not reachable, or permission was refused.
+    pub fn daemon(message: impl fmt::Display) -> Failure {
+        Failure { code: 4, message: format!("error: {message}") }
+    }
+    /// From a refusal of the daemon.
+    pub fn refused(status: u16, refused: &Refused) -> Failure {
+        let code = match (status, refused.code.as_str()) {
+            (401 | 403, _) | (_, "not-permitted" | "unavailable") => 4,
+            (_, "not-found") => 3,
+            (400 | 422, _) => 2,
+            _ => 1,
+        };
+        let mut message = format!("error: {}", refused.message);
+        for problem in &refused.problems {
+            message += &format!("\nerror[{}]: {}", problem.code, problem.message);
+            if let Some(file) = &problem.file {
+                message += &format!("\n  --> {file}:{}:{}", problem.line, problem.column);
+            }
+            if !problem.found.is_empty() || !problem.allowed.is_empty() {
+                message += &format!("\n   = {}: found {}, allowed {}", problem.key, problem.found, problem.allowed);
+            }
+            if !problem.help.is_empty() {
+                message += &format!("\n   = help: {}", problem.help);
+            }
+        }
+        if !refused.help.is_empty() {
+            message += &format!("\n  help: {}", refused.help);
+        }
+        Failure { code, message }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Failure::failed(error)
+    }
+}

@@ -1,0 +1,119 @@
+//! `sluice testbed`: the scenario's jobs on network namespaces of this host, under one or several policies. All the work
+//! is the library's; here are the flags, the exit status, and where results go.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+use sluice_testbed::report::{self, About};
+use sluice_testbed::run::{self, Bar, Observer, Options, Policy, RunError, Silent, convert};
+use sluice_testbed::scenario::{self, Scenario};
+use sluice_testbed::sys;
+
+use crate::args::{Format, Global, TestbedCmd, TestbedRunArgs};
+use crate::failure::Failure;
+use crate::output;
+
+/// Width of the picture where stdout is no terminal.
+const WIDTH: usize = 100;
+/// Interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// `sluice testbed`.
+pub fn run(global: &Global, command: &TestbedCmd) -> Result<ExitCode, Failure> {
+    match command {
+        TestbedCmd::Run(args) => run_scenario(global, args),
+        TestbedCmd::Validate { scenario, policies } => {
+            let (scaled, chosen) = load(scenario, policies)?;
+            if !global.quiet {
+                let names: Vec<String> = chosen.iter().map(Policy::to_string).collect();
+                let (jobs, hosts) = (scaled.jobs.len(), scaled.network.hosts.len());
+                output::print(&format!(
+                    "{}: valid; {jobs} jobs on {hosts} hosts under {}\n",
+                    scaled.name,
+                    names.join(", ")
+                ))?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Failure> {
+    let (scaled, policies) = load(&args.scenario, &args.policies)?;
+    if !nix::unistd::geteuid().is_root() {
+        let shown: Vec<String> = std::env::args().skip(1).collect();
+        return Err(Failure::daemon(format!(
+            "a testbed run makes network namespaces and links, which needs root\n  help: sudo sluice {}",
+            shown.join(" ")
+        )));
+    }
+    let command: Vec<String> = std::env::args().collect();
+    let about = About::gather(&scaled, &command.join(" "));
+    let out =
+        args.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-testbed-{}", std::process::id())));
+    let options = Options { policies, repeats: usize::from(args.repeats), out: out.clone(), keep: args.keep };
+    let stop = sys::on_interrupt();
+    let mut bar = Bar::new();
+    let mut silent = Silent;
+    let observer: &mut dyn Observer = if global.quiet { &mut silent } else { &mut bar };
+    let runs = run::run(&scaled, &options, stop, observer);
+    drop(bar);
+    let runs = match runs {
+        Ok(runs) => runs,
+        Err(RunError::Interrupted) => {
+            eprintln!("interrupted; files of the unfinished run are in {}", out.display());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        Err(error) => {
+            return Err(Failure::failed(format!("{error}\n  files of the failed run are in {}", out.display())));
+        }
+    };
+    if !args.keep && args.out.is_none() {
+        // Made by this command, and empty by now.
+        let _ = std::fs::remove_dir(&out);
+    }
+    if let Some(path) = &args.report {
+        std::fs::write(path, report::html(&about, &runs))
+            .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+        eprintln!("wrote {}", path.display());
+    }
+    match global.format() {
+        Format::Table => {
+            let width = output::width().unwrap_or(WIDTH);
+            let picture =
+                report::picture(&runs, width, about.nic, output::colors(global) && std::io::stdout().is_terminal());
+            output::print(&format!("{}\n{picture}", report::table(&about, &runs)))?;
+        }
+        Format::Json => output::print(&format!("{:#}\n", report::json(&about, &runs)))?,
+        Format::Jsonl => output::print(&format!("{}\n", report::json(&about, &runs)))?,
+        Format::Csv => output::list(global, "policies", &report::summaries(&runs), String::new)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scenario as one machine runs it, and the policies: those asked for, else those of the scenario.
+fn load(path: &Path, asked: &[String]) -> Result<(Scenario, Vec<Policy>), Failure> {
+    let scenario = Scenario::load(path).map_err(Failure::input)?;
+    let refused = |what: &str| Failure::input(format!("--policy: {what}"));
+    let mut policies = Vec::new();
+    let mut plain = Vec::new();
+    for text in asked {
+        if text.ends_with("@nic") {
+            policies.push(text.parse::<Policy>().map_err(|error| refused(&error.to_string()))?);
+            continue;
+        }
+        let policy: scenario::Policy = text.parse().map_err(|error: String| refused(&error))?;
+        plain.push(policy.clone());
+        // What exists only in the simulator is refused below, with all other problems.
+        policies.extend(convert::policies(&scenario, &[policy]).unwrap_or_default());
+    }
+    if asked.is_empty() {
+        plain.clone_from(&scenario.schedulers.policies);
+    }
+    let scaled = scenario.for_testbed(&plain).map_err(Failure::input)?;
+    if asked.is_empty() {
+        policies = convert::policies(&scenario, &plain).map_err(Failure::input)?;
+    }
+    Ok((scaled, policies))
+}
