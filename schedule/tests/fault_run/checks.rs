@@ -1,17 +1,18 @@
-//! The invariants, checked at every step; numbers as in the promises of the reliability page.
+//! The invariants of a host's orders and announcements, checked at every single one, and what the checks remember.
+//!
+//! Numbers: 1 own link, 2 fabric links, 3 leases, 4 floor and expiry, 5 fairness, 6 slots, 7 nothing held for nothing,
+//! 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use sluice_schedule::host::PolicyName;
-use sluice_schedule::message::{Announcement, Feedback, Refusal};
-use sluice_schedule::units::{BootId, Bytes, HolderId, LinkId, Nanos, Rate, Slot};
+use sluice_schedule::message::{Announcement, Feedback};
+use sluice_schedule::units::{BootId, Bytes, HolderId, Nanos, Rate, Slot};
 use sluice_schedule::{ClockTrust, Now};
 
 use super::options::Options;
 use super::setup::host_id;
-use super::world::{Ev, World};
-use super::{Bug, Report};
+use super::world::World;
 
 /// A broken invariant.
 #[derive(Debug)]
@@ -42,11 +43,11 @@ pub struct Measures {
     pub heard: BTreeMap<(usize, HolderId), Heard>,
     spoken: BTreeMap<(usize, BootId, HolderId), (Slot, u64)>,
     /// Highest sequence number that reached a holder's process of a host's.
-    reached: BTreeMap<(BootId, BootId), u64>,
+    pub reached: BTreeMap<(BootId, BootId), u64>,
     /// Since when a cable has been promised too much.
-    over_since: Vec<Option<Nanos>>,
-    last_kernel: Nanos,
-    honest: bool,
+    pub over_since: Vec<Option<Nanos>>,
+    pub last_kernel: Nanos,
+    pub honest: bool,
 }
 
 impl Measures {
@@ -66,7 +67,7 @@ impl Measures {
 }
 
 impl World {
-    fn settled(&self) -> bool {
+    pub fn settled(&self) -> bool {
         self.now >= self.slot.times(if self.options.faultless() { 12 } else { self.measures.settled })
     }
 
@@ -197,235 +198,6 @@ impl World {
                 let what = format!("{} of {}, really {}", promise.delivered, promise.demand, Bytes(real as u64));
                 return self.blame(14, format!("host {host} says {} has delivered {what}", promise.flow));
             }
-        }
-    }
-
-    /// Invariant 12, while faults go on: news of a living process is never taken for old. (A process whose clock was set
-    /// back over its predecessor's slots has to wait for the lease.)
-    pub fn check_refusal(&mut self, holder: usize, from: usize, said: (BootId, u64), refused: Option<Refusal>) {
-        let reached = self.measures.reached.entry((self.cluster.holders[holder].boot(), said.0)).or_default();
-        let news = said.1 > *reached && self.cluster.daemons[from].config.boot == said.0;
-        *reached = (*reached).max(said.1);
-        if news && refused == Some(Refusal::Old) && self.options.faults.steps == 0 {
-            self.blame(12, format!("news {} of host {from} (boot {}) is refused as old", said.1, said.0));
-        }
-    }
-
-    /// Invariants 3 and 9: leases in force at a holder.
-    pub fn check_leases(&mut self, holder: usize, slot: Slot) {
-        let place = &self.cluster.holders[holder];
-        let Some(switch) = &place.switch else { return };
-        let steady = self.options.faults.steps == 0 || self.settled();
-        let mut wrong = None;
-        for lease in switch.leases() {
-            let left = lease.ends.since(slot);
-            let age = slot.since(lease.slot);
-            if !(1..=3).contains(&left) || !(-1..=3).contains(&age) {
-                wrong = Some(format!("{} holds slot {} of {} until {}", place.id, lease.slot, lease.host, lease.ends));
-            }
-            let Some(daemon) = self.cluster.daemons.iter().find(|daemon| daemon.id == lease.host) else { continue };
-            let gone = match daemon.died {
-                Some(died) if daemon.brain.is_none() => Some(died),
-                _ if daemon.config.boot != lease.boot && self.bug.is_none() => Some(daemon.born),
-                _ => None,
-            };
-            if steady && gone.is_some_and(|gone| self.now.minus(gone) > self.slot.scaled(5.0)) {
-                wrong = Some(format!("{} still holds boot {} of {}", place.id, lease.boot, lease.host));
-            }
-        }
-        if switch.hosts().count() > self.options.hosts
-            || switch.statuses() > self.options.hosts * self.options.jobs.len()
-        {
-            return self.blame(9, format!("{} keeps more hosts or statuses than there are", place.id));
-        }
-        if let Some(wrong) = wrong {
-            self.blame(3, wrong);
-        }
-    }
-
-    /// Invariant 12: in the calm a table is what the last announcements say, to the bit.
-    pub fn check_table(&mut self, holder: usize, slot: Slot) {
-        let place = &self.cluster.holders[holder];
-        if !self.settled() || place.in_flight > 0 {
-            return;
-        }
-        let Some(switch) = &place.switch else { return };
-        let mut wrong = None;
-        let mut expected: BTreeMap<LinkId, Vec<u128>> = BTreeMap::new();
-        for daemon in &self.cluster.daemons {
-            let Some(said) = daemon.said.get(&place.id) else { continue };
-            let lease = switch.leases().find(|lease| lease.host == daemon.id);
-            match lease {
-                Some(lease)
-                    if (lease.seq, lease.slot) == (said.seq, said.slot)
-                        && (lease.boot == said.boot || self.bug == Some(Bug::SeqWithoutBoot)) =>
-                {
-                    add_promises(&mut expected, said, slot, self.options.horizon, &place.links);
-                }
-                None if slot.since(said.slot) >= 2 => {}
-                other => {
-                    wrong =
-                        Some(format!("{}: {} said {} for {}, held {other:?}", place.id, daemon.id, said.seq, said.slot))
-                }
-            }
-        }
-        for link in switch.links() {
-            let sums = expected.remove(&link.link).unwrap_or_else(|| vec![0; self.options.horizon]);
-            if link.load.iter().zip(&sums).any(|(held, sum)| u128::from(held.0) != *sum) {
-                wrong = Some(format!("{}: {:?} instead of {sums:?} on {}", place.id, link.load, link.link));
-            }
-        }
-        self.report.tables += 1;
-        if let Some(wrong) = wrong {
-            self.blame(12, wrong);
-        }
-    }
-
-    /// Every twelfth of a slot: what the kernel does, and what the cables are promised.
-    pub fn kernel_tick(&mut self) {
-        self.cluster.kernel.share();
-        self.end_rounds();
-        self.check_flows();
-        if self.settled() && self.measures.honest && self.options.events {
-            self.check_cables();
-        }
-        if self.settled() {
-            self.measure_fairness();
-            self.check_rounds();
-        }
-        self.measures.last_kernel = self.now;
-        self.after(Nanos(self.slot.0 / 12), Ev::Kernel);
-    }
-
-    /// Invariants 4 (dead man) and 13.
-    fn check_flows(&mut self) {
-        let mut wrong = None;
-        let shares: BTreeMap<usize, f64> = self.cluster.kernel.fair_shares().into_iter().collect();
-        for (at, flow) in self.cluster.kernel.flows.iter().enumerate() {
-            if flow.stalled_since.is_some_and(|since| self.now.minus(since) > self.slot) {
-                wrong =
-                    Some((13, format!("{} has bytes to send and moves none since {:?}", flow.id, flow.stalled_since)));
-            }
-            let daemon = self.cluster.daemons.iter().find(|daemon| daemon.id == flow.from);
-            let dead = daemon.and_then(|daemon| daemon.died.filter(|_| daemon.brain.is_none()));
-            let free = dead.is_some_and(|died| self.now.minus(died) > self.slot.scaled(3.2));
-            // Its share against flows that are held: at least what it would get if none were.
-            if free && shares.get(&at).is_some_and(|share| flow.rate < share * 0.2 && self.alone(at)) {
-                wrong =
-                    Some((4, format!("{} is held to {} long after its daemon died", flow.id, Rate(flow.rate as u64))));
-            }
-        }
-        if let Some((invariant, what)) = wrong {
-            self.blame(invariant, what);
-        }
-    }
-
-    fn alone(&self, at: usize) -> bool {
-        let flows = &self.cluster.kernel.flows;
-        let meets = |other: usize| flows[other].path.iter().any(|link| flows[at].path.contains(link));
-        (0..flows.len()).all(|other| other == at || !meets(other) || !self.cluster.kernel.sending(other))
-    }
-
-    /// Invariant 2.
-    fn check_cables(&mut self) {
-        for link in 0..self.cluster.kernel.cables.len() {
-            let kernel = &self.cluster.kernel;
-            let flows = kernel.flows.iter().filter(|flow| flow.path.contains(&link) && flow.has_demand());
-            let sum: u64 = flows.filter_map(|flow| flow.live_order(self.now)).map(|rate| rate.0).sum();
-            let ratio = sum as f64 / kernel.cables[link].capacity.0 as f64;
-            self.report.samples += 1;
-            self.report.over_5 += u64::from(ratio > 1.05);
-            self.report.over_25 += u64::from(ratio > 1.25);
-            self.report.worst = self.report.worst.max(ratio);
-            let since = &mut self.measures.over_since[link];
-            *since = if ratio > 1.05 { since.or(Some(self.now)) } else { None };
-            if since.is_some_and(|since| self.now.minus(since) > self.slot.times(2)) {
-                let cable = kernel.cables[link].link;
-                self.blame(2, format!("{cable} is promised {ratio:.2} of its rate for two slots"));
-            }
-        }
-    }
-
-    fn measure_fairness(&mut self) {
-        let passed = self.now.minus(self.measures.last_kernel).as_secs_f64();
-        let shares: BTreeMap<usize, f64> = self.cluster.kernel.fair_shares().into_iter().collect();
-        for job in &mut self.cluster.jobs {
-            for at in &job.flows {
-                if let Some(share) = shares.get(at) {
-                    job.fair += share * passed;
-                    job.got += self.cluster.kernel.flows[*at].rate * passed;
-                }
-            }
-        }
-    }
-
-    /// Invariant 5 for `srpt-p`: the order of rounds may shift work in time, but promotion bounds by how much. A round
-    /// older than κ(1+D)m goes before all younger ones; D is at most one per job.
-    fn check_rounds(&mut self) {
-        let jobs = self.cluster.jobs.len() as f64;
-        let all = self.cluster.jobs.iter().fold(Nanos::ZERO, |sum, job| sum.plus(job.least));
-        let begin = self.slot.times(self.measures.settled);
-        for n in 0..self.cluster.jobs.len() {
-            let job = &self.cluster.jobs[n];
-            let patience = job.least.scaled(4.0 * (1.0 + jobs)).plus(all.times(3)).plus(self.slot.times(10));
-            let age = self.now.minus(job.began.max(begin));
-            let honest = self.options.jobs[n].claim_percent == 100;
-            if job.running && honest && self.settled() && age > patience {
-                return self.blame(5, format!("a round of job {n} lasts {age} already, at most {patience} is due"));
-            }
-        }
-    }
-
-    /// Invariant 5 for `fair`, at the end: over the measured part of the calm, every job's part of its max-min share.
-    pub fn check_windows(&mut self) {
-        let window = self.now.minus(self.slot.times(self.measures.settled));
-        for n in 0..self.cluster.jobs.len() {
-            let job = &self.cluster.jobs[n];
-            let present = if job.running { self.now.minus(job.began) } else { Nanos::ZERO };
-            let long = window >= Nanos::from_millis(3000).max(job.longest.max(present).times(2));
-            if job.fair > 0.0 && self.options.jobs[n].claim_percent == 100 && !job.dead && long {
-                let part = job.got / job.fair;
-                self.report.windows += 1;
-                let least = self.report.least_part.entry(format!("{:?}", self.options.policy)).or_insert(f64::INFINITY);
-                *least = least.min(part);
-                // Half, less the reserve of 5 % that is left free.
-                if part < 0.5 * 0.95 && self.options.policy == PolicyName::Fair {
-                    return self.blame(5, format!("job {n} got {part:.2} of its max-min share"));
-                }
-            }
-        }
-    }
-
-    pub fn finish(mut self) -> Report {
-        for holder in 0..self.cluster.holders.len() {
-            self.count_switch(holder);
-        }
-        let delivered: Vec<u64> = self.cluster.kernel.flows.iter().map(|flow| flow.delivered.to_bits()).collect();
-        self.trace(&delivered);
-        self.report
-    }
-}
-
-/// Adds what one host promised, clipped to each link like a holder must, for the slots from `slot` on.
-fn add_promises(
-    sums: &mut BTreeMap<LinkId, Vec<u128>>,
-    said: &Announcement,
-    slot: Slot,
-    horizon: usize,
-    links: &[sluice_schedule::switch::LinkConfig],
-) {
-    for config in links {
-        let promises = || said.flows.iter().filter(|promise| promise.links.contains(&config.link));
-        for ahead in 0..horizon {
-            let place = slot.offset(ahead as i32).since(said.slot);
-            if !(0..horizon as i32).contains(&place) {
-                continue;
-            }
-            let most = u128::from(config.capacity.0);
-            let all: u128 = promises().map(|promise| u128::from(promise.rate(place as usize).0)).sum();
-            let clip = |rate: u128| if all > most { rate * most / all } else { rate };
-            let sum: u128 = promises().map(|promise| clip(u128::from(promise.rate(place as usize).0))).sum();
-            sums.entry(config.link).or_insert_with(|| vec![0; horizon])[ahead] += sum;
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Flow {
     pub rate: f64,
     /// Since when it has had bytes to send and got nothing through.
     pub stalled_since: Option<Nanos>,
+    /// Since when only its order holds it back, while every link of its path has room.
+    pub throttled_since: Option<Nanos>,
 }
 
 /// A cable in one direction.
@@ -105,6 +107,29 @@ impl Kernel {
             flow.rate = sending.binary_search(&at).map_or(0.0, |n| rates[n]);
             let stuck = sending.binary_search(&at).is_ok() && flow.rate < 1_000.0;
             flow.stalled_since = if stuck { flow.stalled_since.or(Some(self.now)) } else { None };
+        }
+        self.note_room();
+    }
+
+    /// Notes which flows are held back by nothing but their order: a fifth of every link of their path is neither used
+    /// nor ordered (twice the reserve and a floor or two).
+    fn note_room(&mut self) {
+        let uses = |flow: &Flow| match flow.live_order(self.now) {
+            Some(order) if flow.has_demand() => (order.0 as f64).max(flow.rate),
+            _ => flow.rate,
+        };
+        let used = |link: usize| self.flows.iter().filter(|flow| flow.path.contains(&link)).map(uses).sum();
+        let used: Vec<f64> = (0..self.cables.len()).map(used).collect();
+        let room = |link: &usize| used[*link] <= 0.8 * self.cables[*link].capacity.0 as f64;
+        let held: Vec<bool> = (0..self.flows.len())
+            .map(|at| {
+                let flow = &self.flows[at];
+                let order = flow.live_order(self.now).map_or(f64::INFINITY, |rate| rate.0 as f64);
+                flow.rate > 0.0 && flow.rate >= 0.98 * order && flow.path.iter().all(room)
+            })
+            .collect();
+        for (flow, held) in self.flows.iter_mut().zip(held) {
+            flow.throttled_since = if held { flow.throttled_since.or(Some(self.now)) } else { None };
         }
     }
 

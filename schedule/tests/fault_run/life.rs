@@ -171,7 +171,6 @@ impl World {
                 ("the slot guard refused", counters.guard_rejects),
                 ("a lease ended", counters.expirations),
                 ("a host came back inside its lease", counters.restarts),
-                ("promises were clipped", counters.clipped),
             ] {
                 *self.report.sometimes.entry(what).or_default() += count;
             }

@@ -25,6 +25,8 @@ pub struct Options {
     pub events: bool,
     pub jobs: Vec<JobOptions>,
     pub faults: Faults,
+    /// What stays broken in the calm: a host that one way or both ways cannot talk to any holder but its own.
+    pub lasting: Option<Lasting>,
     /// Slots with faults, then slots without.
     pub fault_slots: u64,
     pub calm_slots: u64,
@@ -36,6 +38,13 @@ pub enum Shape {
     Ring,
     ParameterServer,
     Tree,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Lasting {
+    pub host: usize,
+    /// To the holders, from the holders.
+    pub ways: [bool; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -95,6 +104,10 @@ impl Options {
             1 => (1 << 31) - rng.range(1, fault_slots),
             _ => 28_000_000_000 / rng.range(1, 4),
         };
+        let lasting = (!quiet && hosts > 2 && rng.chance(20)).then(|| Lasting {
+            host: rng.range(0, hosts as u64) as usize,
+            ways: *rng.pick(&[[true, true], [true, false], [false, true]]),
+        });
         Options {
             seed,
             slot_ms: *rng.pick(&[20, 60, 60, 100]),
@@ -108,6 +121,7 @@ impl Options {
             events: rng.chance(80),
             jobs,
             faults,
+            lasting,
             fault_slots,
             // Long enough now and then for windows of several rounds.
             calm_slots: if seed % 10 == 3 { 400 } else { 60 },

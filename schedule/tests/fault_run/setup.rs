@@ -232,6 +232,7 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             after: *after,
             rate: 0.0,
             stalled_since: None,
+            throttled_since: None,
         });
     }
     let pattern = match options.shape {

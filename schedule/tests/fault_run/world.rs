@@ -197,6 +197,7 @@ impl World {
                     self.cuts.insert((host, holder), ways);
                 }
             }
+            Ev::Heal { .. } if self.calm => {}
             Ev::Heal { host, holder } => drop(self.cuts.remove(&(host, holder))),
             Ev::Calm => self.become_calm(),
         }
@@ -223,6 +224,9 @@ impl World {
                 self.cluster.holders[holder].clock.set_right(offset);
             }
             self.holder_up(holder);
+            if let Some(lasting) = self.options.lasting {
+                self.cuts.insert((lasting.host, holder), lasting.ways);
+            }
         }
     }
 

@@ -1,0 +1,202 @@
+//! Invariants of what flows get and cables carry: at every twelfth of a slot, most of them in the calm.
+
+use std::collections::BTreeMap;
+
+use sluice_schedule::host::{PolicyName, ViewState};
+use sluice_schedule::units::{Nanos, Rate};
+
+use super::Report;
+use super::setup::host_id;
+use super::world::{Ev, World};
+
+impl World {
+    /// Every twelfth of a slot: what the kernel does, and what the cables are promised.
+    pub fn kernel_tick(&mut self) {
+        self.note_situations();
+        self.cluster.kernel.share();
+        self.end_rounds();
+        self.check_flows();
+        if self.settled() && self.measures.honest && self.options.events {
+            self.check_cables();
+        }
+        if self.settled() {
+            self.check_views();
+            self.check_room();
+            self.measure_fairness();
+            self.check_rounds();
+        }
+        self.measures.last_kernel = self.now;
+        self.after(Nanos(self.slot.0 / 12), Ev::Kernel);
+    }
+
+    /// Counts the situations a run should come to, so that a simulator which no longer does is noticed.
+    fn note_situations(&mut self) {
+        let brains = || self.cluster.daemons.iter().filter_map(|daemon| daemon.brain.as_ref());
+        let sees =
+            |state: ViewState| brains().flat_map(|brain| brain.views()).filter(|(_, seen)| *seen == state).count();
+        let expired = |at: usize| {
+            let flow = &self.cluster.kernel.flows[at];
+            flow.order.is_some() && flow.live_order(self.now).is_none() && self.cluster.kernel.sending(at)
+        };
+        let base = self.options.first_slot;
+        let wrapped = base < 1 << 32 && base + self.now.0 / self.slot.0 >= 1 << 32;
+        for (what, count) in [
+            (
+                "an order had expired on a sending flow",
+                (0..self.cluster.kernel.flows.len()).filter(|at| expired(*at)).count(),
+            ),
+            ("a round was promoted", brains().flat_map(|brain| brain.jobs()).filter(|job| job.promoted).count()),
+            ("a view was held", sees(ViewState::Holding)),
+            ("a view decayed", sees(ViewState::Decaying)),
+            ("a view was given up", sees(ViewState::Local)),
+            ("slot numbers had wrapped", usize::from(wrapped)),
+            ("a cut lasted into the calm", usize::from(self.calm && self.options.lasting.is_some())),
+        ] {
+            *self.report.sometimes.entry(what).or_default() += count as u64;
+        }
+    }
+
+    /// Invariants 4 (dead man) and 13.
+    fn check_flows(&mut self) {
+        let mut wrong = None;
+        let shares: BTreeMap<usize, f64> = self.cluster.kernel.fair_shares().into_iter().collect();
+        for (at, flow) in self.cluster.kernel.flows.iter().enumerate() {
+            if flow.stalled_since.is_some_and(|since| self.now.minus(since) > self.slot) {
+                wrong =
+                    Some((13, format!("{} has bytes to send and moves none since {:?}", flow.id, flow.stalled_since)));
+            }
+            let daemon = self.cluster.daemons.iter().find(|daemon| daemon.id == flow.from);
+            let dead = daemon.and_then(|daemon| daemon.died.filter(|_| daemon.brain.is_none()));
+            let free = dead.is_some_and(|died| self.now.minus(died) > self.slot.scaled(3.2));
+            // Its share against flows that are held: at least what it would get if none were.
+            if free && shares.get(&at).is_some_and(|share| flow.rate < share * 0.2 && self.alone(at)) {
+                wrong =
+                    Some((4, format!("{} is held to {} long after its daemon died", flow.id, Rate(flow.rate as u64))));
+            }
+        }
+        if let Some((invariant, what)) = wrong {
+            self.blame(invariant, what);
+        }
+    }
+
+    fn alone(&self, at: usize) -> bool {
+        let flows = &self.cluster.kernel.flows;
+        let meets = |other: usize| flows[other].path.iter().any(|link| flows[at].path.contains(link));
+        (0..flows.len()).all(|other| other == at || !meets(other) || !self.cluster.kernel.sending(other))
+    }
+
+    /// Invariant 2.
+    fn check_cables(&mut self) {
+        for link in 0..self.cluster.kernel.cables.len() {
+            let kernel = &self.cluster.kernel;
+            let flows = kernel.flows.iter().filter(|flow| flow.path.contains(&link) && flow.has_demand());
+            let sum: u64 = flows.filter_map(|flow| flow.live_order(self.now)).map(|rate| rate.0).sum();
+            let lasting = self.options.lasting.map(|lasting| host_id(lasting.host));
+            if kernel.flows.iter().any(|flow| Some(flow.from) == lasting && flow.path.contains(&link)) {
+                continue;
+            }
+            let ratio = sum as f64 / kernel.cables[link].capacity.0 as f64;
+            self.report.samples += 1;
+            self.report.over_5 += u64::from(ratio > 1.05);
+            self.report.over_25 += u64::from(ratio > 1.25);
+            self.report.worst = self.report.worst.max(ratio);
+            let since = &mut self.measures.over_since[link];
+            *since = if ratio > 1.05 { since.or(Some(self.now)) } else { None };
+            if since.is_some_and(|since| self.now.minus(since) > self.slot.times(2)) {
+                let cable = kernel.cables[link].link;
+                self.blame(2, format!("{cable} is promised {ratio:.2} of its rate for two slots"));
+            }
+        }
+    }
+
+    fn measure_fairness(&mut self) {
+        let passed = self.now.minus(self.measures.last_kernel).as_secs_f64();
+        let shares: BTreeMap<usize, f64> = self.cluster.kernel.fair_shares().into_iter().collect();
+        for job in &mut self.cluster.jobs {
+            for at in &job.flows {
+                if let Some(share) = shares.get(at) {
+                    job.fair += share * passed;
+                    job.got += self.cluster.kernel.flows[*at].rate * passed;
+                }
+            }
+        }
+    }
+
+    /// In the calm every view of every host that can talk is fresh, whatever stays broken elsewhere.
+    fn check_views(&mut self) {
+        let lasting = self.options.lasting.map(|lasting| lasting.host);
+        let talking = (0..self.cluster.daemons.len()).filter(|host| Some(*host) != lasting);
+        let views = talking.flat_map(|host| {
+            let brain = self.cluster.daemons[host].brain.iter();
+            brain.flat_map(|brain| brain.views()).map(move |(holder, state)| (host, holder, state))
+        });
+        let old: Vec<_> = views.filter(|(.., state)| *state != ViewState::Fresh).collect();
+        if let Some((host, holder, state)) = old.first() {
+            self.blame(7, format!("host {host} sees {holder} as {state:?} in the calm"));
+        }
+    }
+
+    /// Invariant 7: nothing is held at its floor for nothing.
+    fn check_room(&mut self) {
+        if !self.measures.honest || !self.options.events || self.options.lasting.is_some() {
+            return;
+        }
+        let kernel = &self.cluster.kernel;
+        let held = kernel.flows.iter().find(|flow| {
+            let slowest = flow.path.iter().map(|&link| kernel.cables[link].capacity).min().unwrap_or(Rate::ZERO);
+            let long = flow.throttled_since.is_some_and(|since| self.now.minus(since) > self.slot.scaled(4.5));
+            // Above a twentieth it is a share of what others left, or its job's pace: the policy's business.
+            long && flow.rate < slowest.times(0.05).0 as f64
+        });
+        if let Some(flow) = held {
+            self.blame(7, format!("{} is held to {} though its path has room", flow.id, Rate(flow.rate as u64)));
+        }
+    }
+
+    /// Invariant 5 for `srpt-p`: the order of rounds may shift work in time, but promotion bounds by how much. A round
+    /// older than κ(1+D)m goes before all younger ones; D is at most one per job.
+    fn check_rounds(&mut self) {
+        let jobs = self.cluster.jobs.len() as f64;
+        let all = self.cluster.jobs.iter().fold(Nanos::ZERO, |sum, job| sum.plus(job.least));
+        let begin = self.slot.times(self.measures.settled);
+        for n in 0..self.cluster.jobs.len() {
+            let job = &self.cluster.jobs[n];
+            let patience = job.least.scaled(4.0 * (1.0 + jobs)).plus(all.times(3)).plus(self.slot.times(10));
+            let patience = if self.options.lasting.is_some() { patience.times(2) } else { patience };
+            let age = self.now.minus(job.began.max(begin));
+            let honest = self.options.jobs[n].claim_percent == 100;
+            if job.running && honest && self.settled() && age > patience {
+                return self.blame(5, format!("a round of job {n} lasts {age} already, at most {patience} is due"));
+            }
+        }
+    }
+
+    /// Invariant 5 for `fair`, at the end: over the measured part of the calm, every job's part of its max-min share.
+    pub fn check_windows(&mut self) {
+        let window = self.now.minus(self.slot.times(self.measures.settled));
+        for n in 0..self.cluster.jobs.len() {
+            let job = &self.cluster.jobs[n];
+            let present = if job.running { self.now.minus(job.began) } else { Nanos::ZERO };
+            let long = window >= Nanos::from_millis(3000).max(job.longest.max(present).times(2));
+            if job.fair > 0.0 && self.options.jobs[n].claim_percent == 100 && !job.dead && long {
+                let part = job.got / job.fair;
+                self.report.windows += 1;
+                let least = self.report.least_part.entry(format!("{:?}", self.options.policy)).or_insert(f64::INFINITY);
+                *least = least.min(part);
+                // Half, less the reserve of 5 % that is left free.
+                if part < 0.5 * 0.95 && self.options.policy == PolicyName::Fair && self.options.lasting.is_none() {
+                    return self.blame(5, format!("job {n} got {part:.2} of its max-min share"));
+                }
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> Report {
+        for holder in 0..self.cluster.holders.len() {
+            self.count_switch(holder);
+        }
+        let delivered: Vec<u64> = self.cluster.kernel.flows.iter().map(|flow| flow.delivered.to_bits()).collect();
+        self.trace(&delivered);
+        self.report
+    }
+}
