@@ -1,4 +1,4 @@
-//! The network of a scenario as nodes and directed links, whatever kind the file named. Reading is in [`read`].
+//! The network of a scenario as nodes and directed links, whatever kind the file named. Reading is in `read`.
 
 pub(crate) mod import;
 pub(crate) mod read;

@@ -166,7 +166,7 @@ impl Log {
     /// The problems in order of line.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         let mut found = self.found.into_inner();
-        found.sort_by(|a, b| (a.file != self.file, a.line).cmp(&(b.file != self.file, b.line)));
+        found.sort_by_key(|p| (p.file != self.file, p.line));
         found
     }
 }

@@ -91,32 +91,51 @@ pub(super) fn closer(runs: &[&PolicyRun], colours: &[(String, String)]) -> Vec<(
     let window = busiest_window(reference, CLOSER_S);
     let part = (window.1 - window.0) / COLUMNS as f64;
     let x: Vec<f64> = (0..COLUMNS).map(|i| window.0 + (i as f64 + 0.5) * part).collect();
-    let stacks: Vec<_> = runs
-        .iter()
-        .map(|run| {
-            let mut low = vec![0.0; COLUMNS];
-            let mut bands = Vec::new();
-            for (job, rates) in busiest_jobs(run, window) {
-                let values = buckets(rates, window, COLUMNS);
-                let high: Vec<f64> = low.iter().zip(values).map(|(l, v)| l + v).collect();
-                bands.push((format!("{} {}", job.id, job.model), colour_of(colours, &job.model), low, high.clone()));
-                low = high;
-            }
-            (run.policy.clone(), bands, low)
-        })
-        .collect();
-    let peak = stacks.iter().flat_map(|(_, _, top)| top).copied().fold(1.0, f64::max);
-    let draw = |(policy, bands, _): (String, Vec<(String, &str, Vec<f64>, Vec<f64>)>, Vec<f64>)| {
-        let mut chart = Chart::new(&format!("Rates under {policy}"), 190.0, window, peak);
+    let stacks: Vec<Stack<'_>> = runs.iter().map(|run| stack(run, window, colours)).collect();
+    let peak = stacks.iter().flat_map(|s| &s.top).copied().fold(1.0, f64::max);
+    let draw = |stack: Stack<'_>| {
+        let mut chart = Chart::new(&format!("Rates under {}", stack.policy), 190.0, window, peak);
         chart.axes("s", &rate);
-        for (i, (name, colour, low, high)) in bands.iter().enumerate() {
+        for (i, band) in stack.bands.iter().enumerate() {
             // Neighbours of one model stay apart by their strength.
             let opacity = if i % 2 == 0 { 0.9 } else { 0.6 };
-            chart.band(&x, low, high, colour, opacity, name);
+            chart.band(&x, &band.low, &band.high, band.colour, opacity, &band.name);
         }
-        (policy, chart.finish())
+        (stack.policy, chart.finish())
     };
     stacks.into_iter().map(draw).collect()
+}
+
+/// One job's part of a stack.
+struct Band<'a> {
+    name: String,
+    colour: &'a str,
+    low: Vec<f64>,
+    high: Vec<f64>,
+}
+
+/// The jobs of a policy on top of each other.
+struct Stack<'a> {
+    policy: String,
+    bands: Vec<Band<'a>>,
+    top: Vec<f64>,
+}
+
+fn stack<'a>(run: &PolicyRun, window: (f64, f64), colours: &'a [(String, String)]) -> Stack<'a> {
+    let mut top = vec![0.0; COLUMNS];
+    let mut bands = Vec::new();
+    for (job, rates) in busiest_jobs(run, window) {
+        let values = buckets(rates, window, COLUMNS);
+        let high: Vec<f64> = top.iter().zip(values).map(|(l, v)| l + v).collect();
+        let low = std::mem::replace(&mut top, high.clone());
+        bands.push(Band {
+            name: format!("{} {}", job.id, job.model),
+            colour: colour_of(colours, &job.model),
+            low,
+            high,
+        });
+    }
+    Stack { policy: run.policy.clone(), bands, top }
 }
 
 /// Load of the link that is busiest in the first run, under every policy.
