@@ -42,16 +42,7 @@ fn within(field: &'static str, found: usize, most: usize, allowed: &'static str)
 
 /// Writes an announcement for `holder`.
 pub fn from_announcement(holder: HolderId, a: &Announcement) -> pb::Announcement {
-    let mut rounds: Vec<pb::Round> = Vec::new();
-    for promise in &a.flows {
-        let round = round_of(a.host, promise);
-        if rounds.last().is_none_or(|last| !same_round(last, &round)) {
-            rounds.push(round);
-        }
-        if let Some(last) = rounds.last_mut() {
-            last.promises.push(from_promise(holder, promise));
-        }
-    }
+    let rounds = a.flows.chunk_by(|one, next| header(one) == header(next));
     let measured = a.measured.iter();
     pb::Announcement {
         holder: holder.0,
@@ -59,7 +50,7 @@ pub fn from_announcement(holder: HolderId, a: &Announcement) -> pb::Announcement
         boot: a.boot.0,
         seq: a.seq,
         slot: a.slot.0,
-        rounds,
+        rounds: rounds.map(|promises| from_round(holder, a.host, promises.iter())).collect(),
         jobs: a.jobs.iter().map(|s| from_status(a.host, a.boot, s)).collect(),
         watch: a.watch.iter().map(|l| fold_link(holder, *l)).collect(),
         measured: measured.map(|(l, r)| pb::Measured { link: fold_link(holder, *l), rate: r.0 }).collect(),
@@ -90,14 +81,14 @@ pub fn from_feedback(holder: HolderId, f: &Feedback) -> pb::Feedback {
     let mut listed = Listed::default();
     let mut numbers: Vec<Vec<(usize, usize)>> = Vec::with_capacity(f.links.len());
     for view in &f.links {
-        numbers.push(view.flows.iter().map(|p| listed.place(holder, p)).collect());
+        numbers.push(view.flows.iter().map(|p| listed.place(p)).collect());
     }
     let starts = listed.starts();
     let view = |(view, places): (&LinkView, Vec<(usize, usize)>)| pb::LinkView {
         link: fold_link(holder, view.link),
         capacity: view.capacity.0,
         cross: view.cross.0,
-        load: cut_repeats(&view.load),
+        load: from_rates(0, &view.load),
         slots: view.load.len() as u32,
         promises: places.into_iter().map(|(round, at)| starts[round] + at as u32).collect(),
     };
@@ -109,7 +100,7 @@ pub fn from_feedback(holder: HolderId, f: &Feedback) -> pb::Feedback {
         warm: f.warm,
         refused: from_refusal(f.refused).into(),
         links: f.links.iter().zip(numbers).map(view).collect(),
-        rounds: listed.rounds,
+        rounds: listed.rounds.iter().map(|r| from_round(holder, HostId(0), r.iter().copied())).collect(),
         jobs: f.jobs.iter().map(|s| from_status(HostId(0), BootId(0), s)).collect(),
     }
 }
@@ -134,7 +125,7 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
             link: unfold_link(holder, view.link),
             capacity: Rate(view.capacity),
             cross: Rate(view.cross),
-            load: full_length("feedback.links.slots", &view.load, view.slots)?,
+            load: rates("feedback.links.slots", 0, &view.load, view.slots)?,
             flows,
         });
     }
@@ -150,81 +141,72 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
     Ok((holder, feedback))
 }
 
+/// What the promises of one round have in common.
+type Header = (HostId, JobId, bool, Nanos, Nanos, usize);
+
+fn header(promise: &FlowPromise) -> Header {
+    (promise.flow.sender(), promise.job, promise.promoted, promise.key, promise.t0, promise.rates.len())
+}
+
 /// Promises collected over several views, each once.
 #[derive(Default)]
-struct Listed {
-    rounds: Vec<pb::Round>,
-    headers: HashMap<(HostId, JobId, bool, Nanos, Nanos, usize), usize>,
+struct Listed<'a> {
+    rounds: Vec<Vec<&'a FlowPromise>>,
+    headers: HashMap<Header, usize>,
     places: HashMap<FlowId, (usize, usize)>,
 }
 
-impl Listed {
+impl<'a> Listed<'a> {
     /// Round and place in it of this promise.
-    fn place(&mut self, holder: HolderId, promise: &FlowPromise) -> (usize, usize) {
-        let header =
-            (promise.flow.sender(), promise.job, promise.promoted, promise.key, promise.t0, promise.rates.len());
-        let round = *self.headers.entry(header).or_insert_with(|| {
-            self.rounds.push(round_of(HostId(0), promise));
+    fn place(&mut self, promise: &'a FlowPromise) -> (usize, usize) {
+        if let Some(&(round, at)) = self.places.get(&promise.flow)
+            && self.rounds[round][at] == promise
+        {
+            return (round, at);
+        }
+        let round = *self.headers.entry(header(promise)).or_insert_with(|| {
+            self.rounds.push(Vec::new());
             self.rounds.len() - 1
         });
-        let promises = &mut self.rounds[round].promises;
-        let known = self.places.get(&promise.flow).filter(|place| place.0 == round);
-        if let Some(&place) = known
-            && same_promise(holder, &promises[place.1], promise)
-        {
-            return place;
-        }
-        promises.push(from_promise(holder, promise));
-        let place = (round, promises.len() - 1);
+        self.rounds[round].push(promise);
+        let place = (round, self.rounds[round].len() - 1);
         self.places.insert(promise.flow, place);
         place
     }
 
     /// The number of each round's first promise.
     fn starts(&self) -> Vec<u32> {
-        let ends = self.rounds.iter().scan(0, |sum, round| {
+        let starts = self.rounds.iter().scan(0, |sum, round| {
             let start = *sum;
-            *sum += round.promises.len() as u32;
+            *sum += round.len() as u32;
             Some(start)
         });
-        ends.collect()
+        starts.collect()
     }
 }
 
-fn round_of(host: HostId, promise: &FlowPromise) -> pb::Round {
-    pb::Round {
-        job: promise.job.0,
-        promoted: promise.promoted,
-        key: promise.key.0,
-        t0: promise.t0.0,
-        slots: promise.rates.len() as u32,
-        promises: Vec::new(),
-        sender: promise.flow.sender().0 ^ host.0,
+/// Writes promises with one header; none at all is a round of nothing.
+fn from_round<'a>(holder: HolderId, host: HostId, promises: impl Iterator<Item = &'a FlowPromise>) -> pb::Round {
+    let mut round = pb::Round::default();
+    let mut before = (0, 0, 0);
+    for promise in promises {
+        if round.promises.is_empty() {
+            round.sender = promise.flow.sender().0 ^ host.0;
+            (round.job, round.promoted) = (promise.job.0, promise.promoted);
+            (round.key, round.t0, round.slots) = (promise.key.0, promise.t0.0, promise.rates.len() as u32);
+        }
+        let now = (promise.offer.0, promise.demand.0, promise.delivered.0);
+        round.promises.push(pb::Promise {
+            flow: promise.flow.0 as u32,
+            offer: less(now.0, before.0),
+            rates: from_rates(promise.offer.0, &promise.rates),
+            demand: less(now.1, before.1),
+            delivered: less(now.2, before.2),
+            links: promise.links.iter().map(|l| fold_link(holder, *l)).collect(),
+        });
+        before = now;
     }
-}
-
-fn same_round(a: &pb::Round, b: &pb::Round) -> bool {
-    (a.sender, a.job, a.promoted, a.key, a.t0, a.slots) == (b.sender, b.job, b.promoted, b.key, b.t0, b.slots)
-}
-
-fn from_promise(holder: HolderId, promise: &FlowPromise) -> pb::Promise {
-    pb::Promise {
-        flow: promise.flow.0 as u32,
-        offer: promise.offer.0,
-        rates: cut_repeats(&promise.rates),
-        demand: promise.demand.0,
-        delivered: promise.delivered.0,
-        links: promise.links.iter().map(|l| fold_link(holder, *l)).collect(),
-    }
-}
-
-/// Is `wire`, written in feedback for the same round, this promise?
-fn same_promise(holder: HolderId, wire: &pb::Promise, promise: &FlowPromise) -> bool {
-    let links = promise.links.iter().map(|l| fold_link(holder, *l));
-    (wire.flow, wire.offer, wire.demand, wire.delivered)
-        == (promise.flow.0 as u32, promise.offer.0, promise.demand.0, promise.delivered.0)
-        && wire.rates == cut_repeats(&promise.rates)
-        && wire.links.iter().copied().eq(links)
+    round
 }
 
 fn promises(
@@ -238,18 +220,20 @@ fn promises(
     within("rounds.promises", total, most, allowed)?;
     let mut out = Vec::with_capacity(total);
     for round in rounds {
+        let mut now = (0, 0, 0);
         for promise in round.promises {
             within("rounds.promises.links", promise.links.len(), limits::LINKS_PER_FLOW, ALLOWED_LINKS)?;
+            now = (plus(now.0, promise.offer), plus(now.1, promise.demand), plus(now.2, promise.delivered));
             out.push(FlowPromise {
                 flow: FlowId(u64::from(round.sender ^ host.0) << 32 | u64::from(promise.flow)),
                 job: JobId(round.job),
                 promoted: round.promoted,
                 key: Nanos(round.key),
                 t0: Nanos(round.t0),
-                offer: Rate(promise.offer),
-                rates: full_length("rounds.slots", &promise.rates, round.slots)?,
-                demand: Bytes(promise.demand),
-                delivered: Bytes(promise.delivered),
+                offer: Rate(now.0),
+                rates: rates("rounds.slots", now.0, &promise.rates, round.slots)?,
+                demand: Bytes(now.1),
+                delivered: Bytes(now.2),
                 links: promise.links.iter().map(|l| unfold_link(holder, *l)).collect(),
             });
         }
@@ -320,24 +304,37 @@ fn unfold_link(holder: HolderId, link: u64) -> LinkId {
     LinkId(link ^ u64::from(holder.0) << 32)
 }
 
-/// The rates up to the first of the trailing repeats.
-fn cut_repeats(rates: &[Rate]) -> Vec<u64> {
-    let Some(last) = rates.last() else { return Vec::new() };
-    let repeats = rates.iter().rev().take_while(|rate| *rate == last).count();
-    rates[..rates.len() - repeats + 1].iter().map(|rate| rate.0).collect()
+/// The difference modulo 2^64, short if the two are near.
+fn less(value: u64, before: u64) -> i64 {
+    value.wrapping_sub(before) as i64
 }
 
-/// `rates` with the last repeated up to `slots`; both bounded.
-fn full_length(field: &'static str, rates: &[u64], slots: u32) -> Result<Vec<Rate>, Malformed> {
+/// The inverse of [`less`].
+fn plus(before: u64, difference: i64) -> u64 {
+    before.wrapping_add(difference as u64)
+}
+
+/// The rates up to the first of the trailing repeats, each less the one before, the first less `before`.
+fn from_rates(mut before: u64, rates: &[Rate]) -> Vec<i64> {
+    let Some(last) = rates.last() else { return Vec::new() };
+    let repeats = rates.iter().rev().take_while(|rate| *rate == last).count();
+    let told = rates[..rates.len() - repeats + 1].iter();
+    told.map(|rate| less(rate.0, std::mem::replace(&mut before, rate.0))).collect()
+}
+
+/// The inverse of [`from_rates`], with the last rate repeated up to `slots`; both lengths bounded.
+fn rates(field: &'static str, before: u64, told: &[i64], slots: u32) -> Result<Vec<Rate>, Malformed> {
     let slots = slots as usize;
-    if slots > limits::HORIZON || rates.len() > slots || (rates.is_empty() && slots > 0) {
+    if slots > limits::HORIZON || told.len() > slots || (told.is_empty() && slots > 0) {
         return Err(Malformed { field, found: slots as u64, allowed: ALLOWED_SLOTS });
     }
     let mut full = Vec::with_capacity(slots);
-    full.extend(rates.iter().map(|rate| Rate(*rate)));
-    if let Some(&last) = full.last() {
-        full.resize(slots, last);
+    let mut last = before;
+    for difference in told {
+        last = plus(last, *difference);
+        full.push(Rate(last));
     }
+    full.resize(slots, Rate(last));
     Ok(full)
 }
 

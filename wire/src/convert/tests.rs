@@ -158,7 +158,7 @@ fn usual(flows: u64) -> (HolderId, Announcement) {
 fn messages_stay_small() {
     let (holder, announcement) = usual(4);
     let four = from_announcement(holder, &announcement).encoded_len();
-    assert!(four <= 205, "an announcement of 4 flows takes {four} bytes");
+    assert!(four <= 150, "an announcement of 4 flows takes {four} bytes");
     let flows: Vec<_> =
         usual(8).1.flows.into_iter().map(|f| FlowPromise { links: Vec::new(), rates: vec![f.rates[0]], ..f }).collect();
     let view = |port| LinkView {
@@ -170,7 +170,7 @@ fn messages_stay_small() {
     };
     let feedback = Feedback { links: (3..7).map(view).collect(), ..Default::default() };
     let size = from_feedback(holder, &feedback).encoded_len();
-    assert!(size <= 510, "feedback on 4 links with 8 flows takes {size} bytes");
+    assert!(size <= 400, "feedback on 4 links with 8 flows takes {size} bytes");
 }
 
 #[test]
