@@ -55,8 +55,11 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             .run(move || sysctls(is_host))?
             .map_err(FabricError::io(format!("setting the sysctls of {}", node.name)))?;
         let mut links = format!(
-            "link set dev lo up\naddr add {}/16 dev mgmt0\nlink set dev mgmt0 up\naddr add {}/32 dev lo\n",
-            node.management, node.address
+            "link set dev lo up\naddr add {}/16 dev mgmt0\nlink set dev mgmt0 up\naddr add {}/32 dev {}\n",
+            node.management,
+            node.address,
+            // A host's address is its card's, as daemons expect; a switch only routes.
+            if is_host { "eth0" } else { "lo" }
         );
         let mut shape = String::new();
         for link in layout.links.iter().filter(|l| l.from.node == n) {

@@ -249,12 +249,12 @@ mod tests {
         loop {
             let mut moved = false;
             for m in 0..members.len() {
-                for out in 0..members[m].outs().len() {
+                for (out, done) in sent[m].iter_mut().enumerate() {
                     seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     let most = 4 * (1 + (seed >> 40) as usize % 50);
                     let stream = members[m].outs()[out];
-                    let piece: Vec<f32> = bytemuck::pod_collect_to_vec(members[m].bytes(out, sent[m][out], most));
-                    sent[m][out] += piece.len() as u64 * 4;
+                    let piece: Vec<f32> = bytemuck::pod_collect_to_vec(members[m].bytes(out, *done, most));
+                    *done += piece.len() as u64 * 4;
                     moved |= !piece.is_empty();
                     let to = &mut members[stream.peer];
                     let input = to.ins().iter().position(|s| s.peer == m && s.kind == stream.kind).unwrap();

@@ -49,7 +49,6 @@ impl RunPlan {
             .take_while(|f| f.start < scenario.time.end.unwrap_or(CROSS_AHEAD))
             .map(|f| CrossFlow { from: f.src.0, to: f.dst.0, start: f.start, end: f.end, rate: f.rate })
             .collect();
-        let floor = testbed.floor.map(|f| format!("[enforce]\nfloor_mbps = {:.3}\n", f.0 as f64 / 1e6));
         Ok(RunPlan {
             name: scenario.name.clone(),
             fabric,
@@ -60,7 +59,8 @@ impl RunPlan {
             horizon: scenario.time.horizon,
             warmup: u64::from(testbed.warmup_iterations),
             limit: scenario.time.end.unwrap_or(LIMIT),
-            daemon_extra: floor.unwrap_or_default(),
+            floor: testbed.floor,
+            daemon_extra: String::new(),
         })
     }
 }

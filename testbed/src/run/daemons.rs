@@ -357,6 +357,14 @@ fn daemon_toml(
         rule.unwrap_or("srpt-p"),
         host.management,
     );
+    // The fabric has set the system's keys alike for every policy.
+    text.push_str("[enforce]\nsysctls = false\n");
+    if let Some(floor) = plan.floor {
+        _ = writeln!(text, "floor_mbps = {:.3}", floor.0 as f64 / 1e6);
+    }
+    if let Ok(level) = std::env::var("SLUICE_DAEMON_LOG") {
+        _ = writeln!(text, "[log]\nlevel = {level:?}");
+    }
     text.push_str(&plan.daemon_extra);
     for (device, gbps) in devices(fabric, i) {
         _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\n");

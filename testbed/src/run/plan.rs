@@ -1,6 +1,6 @@
 //! What is run, fixed before any policy: fabric, jobs, cross traffic, and the queue that places jobs.
 
-use sluice_schedule::{Bytes, Nanos};
+use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::cross::CrossFlow;
 use crate::fabric::FabricSpec;
@@ -98,7 +98,9 @@ pub struct RunPlan {
     pub warmup: u64,
     /// Unfinished jobs at this time make the run fail.
     pub limit: Nanos,
-    /// Extra keys for every `sluiced.toml`, TOML text.
+    /// The daemons' floor rate, where not their default.
+    pub floor: Option<Rate>,
+    /// Extra tables for every `sluiced.toml`, TOML text.
     pub daemon_extra: String,
 }
 
@@ -114,6 +116,7 @@ impl Default for RunPlan {
             horizon: 10,
             warmup: 1,
             limit: Nanos::from_millis(900_000),
+            floor: None,
             daemon_extra: String::new(),
         }
     }

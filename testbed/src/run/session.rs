@@ -116,7 +116,7 @@ pub fn run_once(
         ended: 0,
         iterations_done: 0,
     };
-    let result = runner.to_the_end(observer, || daemons.as_ref().map_or(Ok(()), |d| d.check()));
+    let result = runner.until_all_ended(observer, || daemons.as_ref().map_or(Ok(()), |d| d.check()));
     let cross_bytes = cross.stop().iter().map(|c| c.written.load(Ordering::Relaxed)).sum();
     result?;
     let cpu_after = cpu(&fabric);
@@ -153,7 +153,7 @@ pub fn run_once(
 }
 
 impl Runner<'_> {
-    fn to_the_end(
+    fn until_all_ended(
         &mut self,
         observer: &mut dyn Observer,
         mut check: impl FnMut() -> Result<(), RunError>,
