@@ -203,6 +203,31 @@ fn a_writer_killed_inside_a_group_leaves_the_last_good_copy() {
 }
 
 #[test]
+fn killing_a_writer_at_any_moment_leaves_a_whole_group_or_none() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut torn = 0;
+    for round in 0..40_u64 {
+        let job = Job::start(dir.path(), |page| {
+            loop {
+                page.enqueue(10, 10);
+                page.iteration();
+            }
+        });
+        let path = only_page(dir.path());
+        let mut reader = Reader::open(&path).expect("a good page");
+        std::thread::sleep(Duration::from_micros(200 + 37 * round));
+        let before = reader.read().expect("readable").iteration;
+        job.kill();
+        let view = reader.read().expect("readable");
+        torn += u32::from(view.iteration_stale);
+        assert_eq!(view.iteration.base_bytes, 10 * view.iteration.count, "round {round}");
+        assert!(view.iteration.count >= before.count);
+        fs::remove_file(path).expect("own file");
+    }
+    println!("{torn} of 40 writers died inside the group");
+}
+
+#[test]
 fn a_forked_child_writes_nothing_and_does_not_keep_the_page_alive() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let job = Job::start(dir.path(), |page| {

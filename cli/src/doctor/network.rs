@@ -133,7 +133,7 @@ pub fn clock() -> Check {
     let mut time: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: `time` is a valid, writable timex.
     let state = unsafe { libc::adjtimex(&mut time) };
-    let error_us = i64::from(time.maxerror);
+    let error_us: i64 = time.maxerror;
     let bound = format!("error bound {:.3} ms, allowed {} ms", error_us as f64 / 1e3, CLOCK_ALLOWED_US / 1000);
     let fix = "install and start chrony, then: sluice clock";
     if state < 0 {

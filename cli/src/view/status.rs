@@ -110,7 +110,10 @@ fn switches(snapshot: &Snapshot) -> String {
     let (peers, switches): (Vec<_>, Vec<_>) = snapshot.switches.iter().partition(|switch| switch.peer);
     let up = |of: &[&sluice_wire::snapshot::SwitchStatus]| of.iter().filter(|s| s.state == SwitchState::Up).count();
     let mut parts = Vec::new();
-    if !switches.is_empty() || peers.is_empty() {
+    if snapshot.switches.is_empty() {
+        parts.push("none configured, no peers met yet".to_owned());
+    }
+    if !switches.is_empty() {
         parts.push(format!("{} of {} up", up(&switches), switches.len()));
     }
     if !peers.is_empty() {
