@@ -192,6 +192,17 @@ fn run(start: u32, horizon: usize, slots: &[Vec<Deed>]) -> Result<(), TestCaseEr
 }
 
 #[test]
+fn planted_faults_of_the_registers_are_noticed() {
+    let periods: Vec<Vec<Packet>> = (0..8_u16)
+        .map(|n| (0..2_u16).map(|flow| ((0..5).map(|i| 100 * n + 10 * flow + i).collect(), 1, 0)).collect())
+        .collect();
+    assert!(run_registers(7, 5, &periods, None).is_ok());
+    for wrong in [Wrong::Rotation, Wrong::WrapLane, Wrong::Previous] {
+        assert!(run_registers(7, 5, &periods, Some(wrong)).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
 fn the_flows_of_this_test_do_not_collide() {
     let mut places: Vec<u32> = (0..HOSTS)
         .flat_map(|host| (0..FLOWS).map(move |local| FlowId((u64::from(host) << 32) | u64::from(local))))
@@ -201,15 +212,35 @@ fn the_flows_of_this_test_do_not_collide() {
     assert!(places.windows(2).all(|pair| pair[0] != pair[1]));
 }
 
+/// Faults of a pipeline that the model must notice.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    /// Lanes are rotated by one too many from some period on.
+    Rotation,
+    /// The farthest slot's lane is treated like all others.
+    WrapLane,
+    /// What was announced before is not taken off.
+    Previous,
+}
+
 /// One flow's packets of one period, straight to the registers: values per lane offset, copies, and late copies.
 type Packet = (Vec<u16>, u8, u8);
 
 /// The registers alone against the newest counted packet of each flow, with the order of copies as given.
-fn run_registers(start: u32, horizon: usize, periods: &[Vec<Packet>]) -> Result<(), TestCaseError> {
+fn run_registers(
+    start: u32,
+    horizon: usize,
+    periods: &[Vec<Packet>],
+    wrong: Option<Wrong>,
+) -> Result<(), TestCaseError> {
     let mut registers = DoubleBuffer::new(1, horizon, 1 << 10);
     registers.prime(Slot(start));
     let base = (1_u64 << 32) | u64::from(start);
     let lane = |slot: u64| (slot % horizon as u64) as usize;
+    let wrap = |period: u64| match wrong {
+        Some(Wrong::WrapLane) => horizon,
+        _ => lane(period + horizon as u64 - 1),
+    };
     let in_lanes = |period: u64, values: &[u16]| {
         let mut lanes = vec![0; horizon];
         values.iter().enumerate().for_each(|(ahead, &value)| lanes[lane(period + ahead as u64)] = value);
@@ -236,9 +267,15 @@ fn run_registers(start: u32, horizon: usize, periods: &[Vec<Packet>]) -> Result<
         for (flow, period) in arrivals {
             let lanes = Lanes {
                 period: Slot(period as u32),
-                wrap: lane(period + horizon as u64 - 1),
-                new: &in_lanes(period, values(flow, period)),
-                previous: &in_lanes(period - 1, values(flow, period - 1)),
+                wrap: wrap(period),
+                new: &match wrong {
+                    Some(Wrong::Rotation) if n > 3 => in_lanes(period + 1, values(flow, period)),
+                    _ => in_lanes(period, values(flow, period)),
+                },
+                previous: &match wrong {
+                    Some(Wrong::Previous) => nothing.clone(),
+                    _ => in_lanes(period - 1, values(flow, period - 1)),
+                },
             };
             let sighting = registers.announce(0, flow as u32, flow as u32 + 1, lanes);
             let news = counted[flow].as_ref().is_none_or(|(last, _)| *last < period);
@@ -251,7 +288,7 @@ fn run_registers(start: u32, horizon: usize, periods: &[Vec<Packet>]) -> Result<
                 let expected: i32 = live
                     .map(|(period, values)| values.get((now + ahead - period) as usize).map_or(0, |&v| i32::from(v)))
                     .sum();
-                let got = registers.read(0, lane(now + ahead), Slot(now as u32), lane(now + horizon as u64 - 1));
+                let got = registers.read(0, lane(now + ahead), Slot(now as u32), wrap(now));
                 prop_assert_eq!(got, expected, "period {} ahead {}", n, ahead);
             }
         }
@@ -286,7 +323,7 @@ proptest! {
             (Just(horizon), prop::collection::vec(prop::collection::vec(packet, 3), 1..24))
         }),
     ) {
-        run_registers(start, horizon, &periods)?;
+        run_registers(start, horizon, &periods, None)?;
     }
 
     #[test]

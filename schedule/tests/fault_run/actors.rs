@@ -6,6 +6,7 @@ use sluice_schedule::clock::SlotClock;
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::message::Announcement;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
+use sluice_schedule::table::TableKind;
 use sluice_schedule::units::{BootId, FlowId, HolderId, HostId, Nanos, Rate, Slot};
 use sluice_schedule::{ClockTrust, Now};
 
@@ -49,8 +50,8 @@ pub struct Daemon {
     pub spoken: BTreeMap<HolderId, (Slot, u64)>,
     /// Orders at the beginning of the slot and of the one before, for the limit on steps.
     pub orders: [BTreeMap<FlowId, Rate>; 2],
-    /// Best delivery rate of each flow in recent slots, newest first.
-    pub best: [BTreeMap<FlowId, f64>; 6],
+    /// Best delivery rates of each flow in its last 64 slots with bytes (a host may remember those before an idle time).
+    pub best: BTreeMap<FlowId, Vec<f64>>,
 }
 
 impl Daemon {
@@ -70,7 +71,7 @@ impl Daemon {
             said: BTreeMap::new(),
             spoken: BTreeMap::new(),
             orders: Default::default(),
-            best: Default::default(),
+            best: BTreeMap::new(),
         }
     }
 
@@ -100,6 +101,7 @@ pub struct Holder {
     pub id: HolderId,
     pub links: Vec<LinkConfig>,
     pub limits: Limits,
+    pub table: TableKind,
     pub switch: Option<Switch>,
     pub clock: Clock,
     pub grid: SlotClock,
@@ -122,7 +124,7 @@ impl Holder {
         self.life += 1;
         self.born = now;
         self.grid = SlotClock::new(self.grid.length());
-        self.switch = Some(Switch::new(self.boot(), self.limits.clone(), &self.links));
+        self.switch = Some(Switch::with_table(self.boot(), self.limits.clone(), &self.links, self.table));
     }
     pub fn kill(&mut self) {
         self.switch = None;

@@ -78,16 +78,19 @@ impl World {
         let daemon = &mut self.cluster.daemons[host];
         daemon.orders.rotate_right(1);
         daemon.orders[0] = orders;
-        daemon.best.rotate_right(1);
-        daemon.best[0].clear();
+        for best in daemon.best.values_mut().filter(|best| best.last() != Some(&0.0)) {
+            best.push(0.0);
+            let surplus = best.len().saturating_sub(64);
+            best.drain(..surplus);
+        }
     }
 
     /// Best rates of the slot, as the daemon reads them.
     pub fn note_rates(&mut self, host: usize) {
         let own = self.cluster.kernel.flows.iter().filter(|flow| flow.open && flow.from == host_id(host));
         for flow in own {
-            let best = self.cluster.daemons[host].best[0].entry(flow.id).or_default();
-            *best = best.max(flow.rate);
+            let best = self.cluster.daemons[host].best.entry(flow.id).or_insert_with(|| vec![0.0]);
+            best.iter_mut().last().into_iter().for_each(|last| *last = last.max(flow.rate));
         }
     }
 
@@ -165,7 +168,7 @@ impl World {
             share = share.min(hop.capacity.0 / (own + others as u64));
         }
         let before = daemon.orders[0].get(&flow.id).copied().unwrap_or(Rate::ZERO);
-        let best = daemon.best.iter().filter_map(|slot| slot.get(&flow.id)).fold(0.0, |a: f64, b| a.max(*b));
+        let best = daemon.best.get(&flow.id).into_iter().flatten().fold(0.0, |a: f64, b| a.max(*b));
         let limit = (before.0 as f64).max(best) * daemon.config.max_step_up;
         if stale && daemon.trust == ClockTrust::Trusted && rate.0 as f64 > limit.max(share as f64) * 1.01 + 1.0 {
             let why = format!("had {before}, delivered {}, share {}", Rate(best as u64), Rate(share));

@@ -4,6 +4,7 @@
 //! seed in eight has no faults at all.
 
 use sluice_schedule::host::PolicyName;
+use sluice_schedule::table::TableKind;
 
 use super::rng::Rng;
 
@@ -22,6 +23,7 @@ pub struct Options {
     /// First slot number of the run.
     pub first_slot: u64,
     pub policy: PolicyName,
+    pub table: TableKind,
     pub events: bool,
     pub jobs: Vec<JobOptions>,
     pub faults: Faults,
@@ -108,6 +110,7 @@ impl Options {
             host: rng.range(0, hosts as u64) as usize,
             ways: *rng.pick(&[[true, true], [true, false], [false, true]]),
         });
+        let table = if rng.chance(20) { TableKind::DoubleBuffer } else { TableKind::Exact };
         Options {
             seed,
             slot_ms: *rng.pick(&[20, 60, 60, 100]),
@@ -118,6 +121,7 @@ impl Options {
             uplink_percent: *rng.pick(&[100, 150, 300]),
             first_slot,
             policy: *rng.pick(&[PolicyName::SrptP, PolicyName::SrptP, PolicyName::SrptP, PolicyName::Fair]),
+            table,
             events: rng.chance(80),
             jobs,
             faults,

@@ -132,6 +132,7 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
             id,
             links,
             limits: limits.clone(),
+            table: options.table,
             switch: None,
             clock,
             grid: SlotClock::new(slot),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_schedule::message::{Announcement, Refusal};
+use sluice_schedule::table::TableKind;
 use sluice_schedule::units::{BootId, LinkId, Slot};
 
 use super::Bug;
@@ -89,7 +90,9 @@ impl World {
         }
         for link in switch.links() {
             let sums = expected.remove(&link.link).unwrap_or_else(|| vec![0; self.options.horizon]);
-            if link.load.iter().zip(&sums).any(|(held, sum)| u128::from(held.0) != *sum) {
+            // A double buffer keeps the first schedule of a slot; `tests/tables.rs` holds it to its own reference.
+            let exact = switch.kind() == TableKind::Exact;
+            if exact && link.load.iter().zip(&sums).any(|(held, sum)| u128::from(held.0) != *sum) {
                 wrong = Some(format!("{}: {:?} instead of {sums:?} on {}", place.id, link.load, link.link));
             }
         }
