@@ -15,8 +15,9 @@ const CLOSER_S: f64 = 12.0;
 /// ANSI colours of jobs: blue, yellow, green, magenta, cyan, red.
 const COLOURS: [u8; 6] = [34, 33, 32, 35, 36, 31];
 
-/// The picture of the first repeat of every policy, `width` columns wide. `full` is the rate of a full cell, bit/s.
-pub fn picture(runs: &[PolicyRun], width: usize, full: f64, colour: bool) -> String {
+/// The picture of the first repeat of every policy, `width` columns wide. `nic` is the rate of a host, bit/s, which the
+/// closer look names beside its scale.
+pub fn picture(runs: &[PolicyRun], width: usize, nic: f64, colour: bool) -> String {
     let first: Vec<&PolicyRun> = runs.iter().filter(|r| r.repeat == 0).collect();
     let Some(reference) = first.first() else { return String::new() };
     let label = first.iter().map(|r| r.policy.chars().count()).max().unwrap_or(6).max(12);
@@ -29,11 +30,14 @@ pub fn picture(runs: &[PolicyRun], width: usize, full: f64, colour: bool) -> Str
         out.push_str(&format!("{:label$} │{strip}\n", run.policy));
     }
     let window = busiest_window(reference, CLOSER_S);
+    let shown = first.iter().flat_map(|r| busiest_jobs(r, window));
+    let full = shown.map(|(_, rates)| top(&buckets(rates, window, columns))).fold(1.0, f64::max);
     out.push_str(&format!(
-        "\nJob by job, {:.0} to {:.0} s: the {JOBS} jobs that send most then (full height: {}, one NIC)\n",
+        "\nJob by job, {:.0} to {:.0} s: the {JOBS} that send most (full height: {}; a NIC has {})\n",
         window.0,
         window.1,
-        rate(full)
+        rate(full),
+        rate(nic)
     ));
     for run in &first {
         out.push_str(&format!("\n{}\n", run.policy));

@@ -87,7 +87,11 @@ pub(crate) fn percent(lower: f64) -> String {
 
 /// A rate with its unit.
 pub(crate) fn rate(bits: f64) -> String {
-    if bits >= 1e9 { format!("{:.3} Gbit/s", bits / 1e9) } else { format!("{:.0} Mbit/s", bits / 1e6) }
+    if bits >= 1e9 {
+        let text = format!("{:.2}", bits / 1e9);
+        return format!("{} Gbit/s", text.trim_end_matches('0').trim_end_matches('.'));
+    }
+    format!("{:.0} Mbit/s", bits / 1e6)
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -190,6 +190,45 @@ fn shipped_scenarios_are_read() {
     assert!(count > 0, "no scenario in {}", folder.display());
 }
 
+const TOPOLOGY: &str = r#"{ "sluice_topology": 1, "name": "t",
+  "nodes": [ {"id": "a", "kind": "host"}, {"id": "b", "kind": "host"}, {"id": "s", "kind": "switch"} ],
+  "links": [ {"from": "a", "to": "s", "capacity": "10Gbit/s", "latency": "2us", "duplex": true},
+             {"from": "b", "to": "s", "capacity": "1.25 GB/s"}, {"from": "s", "to": "b", "capacity": "5Gbit/s"} ] }"#;
+
+/// A scenario whose network is in a file beside it.
+fn with_file(kind: &str, name: &str, content: &[u8], keys: &str) -> Result<Scenario, ScenarioError> {
+    let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    std::fs::write(folder.path().join(name), content).unwrap_or_else(|e| panic!("{e}"));
+    let text = format!(
+        "version = 1\nname = \"f\"\n[network]\nkind = \"{kind}\"\nfile = \"{name}\"\n{keys}\n[[jobs]]\nid = \"a\"\nbytes = 9\ncompute_s = 0\narch = \"ring\"\nworkers = 2\niterations = 1\n"
+    );
+    Scenario::parse(&text, Notation::Toml, "f.toml", folder.path())
+}
+
+#[test]
+fn networks_come_from_topology_files() {
+    let s = with_file("topology", "t.json", TOPOLOGY.as_bytes(), "").unwrap_or_else(|e| panic!("{e}"));
+    let rates: Vec<u64> = s.network.links.iter().map(|l| l.rate.0 / 1_000_000_000).collect();
+    assert_eq!(rates, [10, 10, 10, 5]);
+    assert_eq!(s.network.links.first().map(|l| l.delay.0), Some(2_000));
+    let one_way = TOPOLOGY.replace(", {\"from\": \"s\", \"to\": \"b\", \"capacity\": \"5Gbit/s\"}", "");
+    assert!(with_file("topology", "t.json", one_way.as_bytes(), "").is_err_and(|e| e.has(Code::Net)));
+    let gpu = TOPOLOGY.replace("\"kind\": \"switch\"", "\"kind\": \"gpu\"");
+    let e = with_file("topology", "t.json", gpu.as_bytes(), "").expect_err("a gpu node");
+    assert!(e.to_string().contains("/nodes/2/kind"), "{e}");
+}
+
+#[test]
+fn networks_come_from_lists_of_hosts() {
+    let keys = "gpus = 2\ngbps = [25, 100, 100]\nuplinks = [2, 1]";
+    let csv = "host,asw,psw,dsw\n0,S1,P1,G1\n1,S1,P1,G1\n2,S1,P2,G1\n";
+    let s = with_file("file", "n.csv", csv.as_bytes(), keys).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((s.network.hosts.len(), s.network.switches.len()), (3, 2 + 2 + 1));
+    assert_eq!(s.path("j", "f", NodeIx(0), NodeIx(2)).map(|p| p.len()), Some(6));
+    let e = with_file("file", "n.csv", "host,asw\n".as_bytes(), keys).expect_err("a wrong header");
+    assert!(e.has(Code::Trace) && e.to_string().contains("n.csv:1"), "{e}");
+}
+
 fn never_panics(text: &str) {
     for notation in [Notation::Toml, Notation::Json] {
         match Scenario::parse(text, notation, "fuzz", Path::new("/nonexistent")) {
@@ -230,5 +269,24 @@ proptest! {
     ) {
         let name = key.split(' ').next().unwrap_or_default();
         never_panics(&SMALL.replace(key, &format!("{name} = {value}")));
+    }
+
+    #[test]
+    fn files_beside_a_scenario_may_hold_anything(
+        noise in prop::collection::vec(any::<u8>(), 0..120),
+        at in 0usize..400,
+        which in 0usize..3,
+    ) {
+        let (kind, name, text, keys) = [
+            ("topology", "t.json", TOPOLOGY, ""),
+            ("file", "n.csv", "host,asw,psw,dsw\n0,S1,P1,G1\n1,S1,P1,G1\n", "gbps = [1, 1, 1]"),
+            ("star", "m.csv", "minute,jobs\n0,2\n1,1\n", "hosts = 2\ngbps = 1\n[arrivals]\nkind = \"per-minute\"\nfile = \"m.csv\"\niterations = 1\nmix = [{model = \"vgg16\", arch = \"ring\", workers = 2}]"),
+        ][which];
+        let mut bytes = text.as_bytes().to_vec();
+        let at = at % bytes.len();
+        bytes.splice(at.., noise);
+        if let Err(e) = with_file(kind, name, &bytes, keys) {
+            prop_assert!(!e.0.is_empty());
+        }
     }
 }

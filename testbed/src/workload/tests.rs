@@ -158,3 +158,73 @@ fn arrivals_follow_the_order_of_draws() {
     assert!(e.has(Code::Trace) && e.to_string().contains("t.csv:3"), "{e}");
     assert_eq!(arrival_order(&s).len(), 4);
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(128))]
+
+    /// GPUs in use never exceed GPUs, nobody is forgotten, and without backfill the start order is the arrival order.
+    #[test]
+    fn the_queue_keeps_its_books(
+        shapes in proptest::collection::vec((1u32..6, 0u32..3), 1..12),
+        policy in proptest::sample::select(vec!["packed", "spread", "random"]),
+        one in proptest::bool::ANY,
+        server_gpus in 0u32..2,
+        backfill in proptest::bool::ANY,
+        shuffled in proptest::bool::ANY,
+    ) {
+        let jobs: String = shapes
+            .iter()
+            .enumerate()
+            .map(|(i, &(w, s))| if s == 0 { job(&format!("j{i}"), "ring", w, 0) } else { job(&format!("j{i}"), "ps", w, s) })
+            .collect();
+        let order = if shuffled { "random" } else { "host" };
+        let placement = format!(
+            "policy = \"{policy}\"\none_per_host = {one}\nserver_gpus = {server_gpus}\nbackfill = {backfill}\nring_order = \"{order}\""
+        );
+        let text = format!(
+            "version = 1\nname = \"t\"\n[network]\nkind = \"star\"\nhosts = 4\ngpus = 2\ngbps = 8\n[placement]\n{placement}\n{jobs}"
+        );
+        let s = match Scenario::parse(&text, Notation::Toml, "t", Path::new(".")) {
+            Ok(s) => s,
+            // A job that can never be placed is refused, and for no other reason.
+            Err(e) => {
+                proptest::prop_assert!(e.0.iter().all(|p| p.code == Code::Fit), "{e}");
+                return Ok(());
+            }
+        };
+        let mut queue = Queue::new(&s);
+        let mut started = Vec::new();
+        let mut running = std::collections::VecDeque::new();
+        for i in arrival_order(&s) {
+            for start in queue.arrive(i) {
+                running.push_back(start.job);
+                started.push(start);
+            }
+        }
+        while let Some(done) = running.pop_front() {
+            proptest::prop_assert!(queue.free().iter().all(|&g| g <= 2));
+            for start in queue.finish(done) {
+                running.push_back(start.job);
+                started.push(start);
+            }
+        }
+        proptest::prop_assert!(queue.idle() && queue.free().iter().all(|&g| g == 2));
+        proptest::prop_assert_eq!(started.len(), s.jobs.len());
+        for start in &started {
+            let spec = &s.jobs[start.job];
+            let mut all: Vec<usize> = hosts(&start.seats.workers);
+            all.extend(hosts(&start.seats.servers));
+            proptest::prop_assert_eq!(all.len() as u32, spec.workers + spec.servers);
+            if one {
+                all.sort_unstable();
+                all.dedup();
+                proptest::prop_assert_eq!(all.len() as u32, spec.workers + spec.servers, "one member per host");
+            }
+            let flows = round_flows(spec, &start.seats);
+            proptest::prop_assert!(flows.iter().all(|f| f.preds.iter().all(|p| flows.get(p.flow).is_some_and(|q| !q.local()))));
+        }
+        if !backfill {
+            proptest::prop_assert!(started.windows(2).all(|w| w[0].job < w[1].job));
+        }
+    }
+}
