@@ -7,6 +7,7 @@
 mod args;
 mod client;
 mod commands;
+mod concepts;
 mod doctor;
 mod failure;
 mod format;
@@ -62,7 +63,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Cmd::Testbed(testbed) => testbed::run(&global, &testbed),
         Cmd::Version => commands::version(&global).map(done),
         Cmd::Concepts => {
-            output::print(args::CONCEPTS)?;
+            output::print(concepts::CONCEPTS)?;
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Completions { shell } => {
