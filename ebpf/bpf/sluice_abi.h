@@ -57,7 +57,7 @@ struct sluice_stat {
 #define SLUICE_STAT_LIVE 1
 /* The loss guard caps the pacing at the measured delivery. */
 #define SLUICE_STAT_LOSS_GUARD 2
-/* The path delivers less than ordered and its queue grows: the window is frozen. */
+/* The path delivers far less than ordered and its queue grows: the window is cut. */
 #define SLUICE_STAT_SQUEEZED 4
 /* Every hand-over was refused: pacing is off and the program keeps a Reno window itself. */
 #define SLUICE_STAT_RENO 8

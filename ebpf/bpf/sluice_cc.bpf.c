@@ -16,8 +16,8 @@ struct flow {
 	/* Generation of the row; 0: it has none. */
 	__u32 gen;
 	__u32 flags;
-	/* Acknowledgements in a row that showed a growing queue. */
-	__u32 bad;
+	/* How often the present squeeze has cut the window. */
+	__u32 cuts;
 	/* The last good order. */
 	__u64 rate;
 	__u64 expiry;
@@ -29,16 +29,23 @@ struct flow {
 	__u64 win_ns;
 	__u32 win_lost;
 	__u32 win_delivered;
-	/* When the queue began to grow, in microseconds; in the in-program mode: until when losses are answered. */
-	__u32 bad_us;
-	/* Delivery window: acknowledged bytes at its start, mod 2^32, and its start. */
+	/*
+	 * Microseconds: until when no squeeze begins; in the in-program mode, until when losses are answered. During a
+	 * squeeze: KiB/s delivered when it began.
+	 */
+	__u32 mark_us;
+	/* Delivery window: its start in microseconds, and what had been acknowledged (bytes), delivered and sent then. */
+	__u32 dlv_us;
 	__u32 dlv_acked;
-	__u64 dlv_ns;
-	__u64 last_ns;
-	/* Segments in flight when the window froze. */
+	__u32 dlv_sent;
+	/* KiB/s sent in the window before. */
+	__u32 sent_before;
+	/* Last sign of life, in microseconds. */
+	__u32 last_us;
+	/* Segments that a squeeze allows in flight, 0 without one. */
 	__u32 frozen;
-	/* In-program mode: segments acknowledged towards the next increase. */
-	__u32 reno_count;
+	/* Delivered at the start of the delivery window; in-program mode: acknowledged towards the next increase. */
+	__u32 segments;
 };
 _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_priv");
 
@@ -47,9 +54,15 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define FLOW_PACING_OURS 4
 /* Everything written was acknowledged: silence from here on is the application's, not the pacing's. */
 #define FLOW_EMPTY 8
+/* The loss window has not begun: what was sent before the cap is still under way. */
+#define FLOW_SETTLING 16
+/* The loss window before was a bad one. */
+#define FLOW_LOSING 32
 
 #define MIN_CWND 4U
 #define MILLISECOND 1000000ULL
+/* The loss guard's cap does not rise for this long. */
+#define CAP_HOLD (500 * MILLISECOND)
 
 INLINE struct flow *flow_of(struct tcp_sock *tp)
 {
@@ -140,8 +153,8 @@ INLINE void hand_over(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg 
 
 		/* Nobody takes it: keep it alive here, unpaced, with a window that answers loss. */
 		flow->flags = (flow->flags & ~FLOW_HANDING) | FLOW_RENO;
-		flow->bad_us = now / 1000;
-		flow->reno_count = 0;
+		flow->mark_us = now / 1000;
+		flow->segments = 0;
 		sk->sk_pacing_rate = ~0UL;
 		if (flow->flags & FLOW_PACING_OURS)
 			sk->sk_pacing_status = SK_PACING_NONE;
@@ -158,94 +171,144 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 {
 	__u32 cwnd = tp->snd_cwnd;
 
-	if (losses && (__s32)((__u32)(now / 1000) - flow->bad_us) > 0) {
+	if (losses && (__s32)((__u32)(now / 1000) - flow->mark_us) > 0) {
 		cwnd = cwnd / 2 > MIN_CWND ? cwnd / 2 : MIN_CWND;
 		tp->snd_ssthresh = cwnd;
 		tp->snd_cwnd = cwnd;
-		flow->reno_count = 0;
-		flow->bad_us = now / 1000 + (tp->srtt_us >> 3);
+		flow->segments = 0;
+		flow->mark_us = now / 1000 + (tp->srtt_us >> 3);
 	} else if (cwnd < tp->snd_ssthresh) {
 		tp->snd_cwnd = cwnd + acked;
 	} else {
-		flow->reno_count += acked;
-		if (flow->reno_count >= cwnd) {
-			flow->reno_count -= cwnd;
+		flow->segments += acked;
+		if (flow->segments >= cwnd) {
+			flow->segments -= cwnd;
 			tp->snd_cwnd = cwnd + 1;
 		}
 	}
 	((struct sock *)tp)->sk_pacing_rate = ~0UL;
 }
 
-/* Counts the losses of one window; true if the guard trips for the second time in short order. */
+/*
+ * Counts losses in windows of one round trip; two bad ones in a row trip the guard. (A queue that another flow
+ * overfills loses for one round trip, an order that is too high goes on losing.) True if it trips for the second time
+ * in short order.
+ */
 INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 order)
 {
-	__u64 least = max_u64((__u64)(tp->srtt_us >> 3) * 2000, cfg->loss_window), elapsed;
-	__u32 lost, delivered;
+	__u64 least = max_u64((__u64)(tp->srtt_us >> 3) * 1000, cfg->loss_window / 2), elapsed, rate, kept, pacing;
+	__u32 lost = tp->lost - flow->win_lost, delivered = tp->delivered - flow->win_delivered;
 
-	if ((__s64)(now - flow->win_ns) < (__s64)least)
+	if ((__s64)(now - flow->win_ns) < 0)
 		return 0;
 	elapsed = now - flow->win_ns;
-	lost = tp->lost - flow->win_lost;
-	delivered = tp->delivered - flow->win_delivered;
-	/* A window of few segments says nothing: one random loss in seven is not a full queue. */
-	if (lost + delivered < 64)
-		return 0;
+	if (flow->flags & FLOW_SETTLING) {
+		/* What was sent before the cap has been lost or has arrived by now: count from here. */
+		flow->flags &= ~FLOW_SETTLING;
+	} else {
+		/* A window of few segments says nothing: one random loss in seven is not a full queue. */
+		if (elapsed < least || lost + delivered < 32)
+			return 0;
+		rate = (__u64)delivered * tp->mss_cache * 1000000 / (elapsed / 1000 + 1);
+		if (lost < 4 || (__u64)lost * 1000 <= (__u64)delivered * cfg->loss_permille) {
+			flow->flags &= ~FLOW_LOSING;
+			if (flow->cap && now - flow->cap_ns > CAP_HOLD) {
+				/* Up only as far as the path is seen to carry it, or when all this is long ago. */
+				if (rate * 10 >= flow->cap * 9)
+					flow->cap += flow->cap / 16;
+				if (flow->cap >= order || now - flow->cap_ns > cfg->loss_retrip)
+					flow->cap = 0;
+			}
+		} else if (!(flow->flags & FLOW_LOSING)) {
+			flow->flags |= FLOW_LOSING;
+		} else {
+			if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip)
+				return 1;
+			/* Delivery measured while holes are being filled is too low: what was not lost is the other measure. */
+			pacing = flow->cap ? flow->cap : order;
+			kept = pacing * delivered / (delivered + lost);
+			flow->trip_ns = now;
+			flow->cap_ns = now;
+			flow->cap = max_u64(max_u64(rate, kept), cfg->floor);
+			flow->flags = (flow->flags & ~FLOW_LOSING) | FLOW_SETTLING;
+			flow->win_ns = now + 2 * least;
+			COUNT_UP(loss_trips);
+			return 0;
+		}
+	}
 	flow->win_ns = now;
 	flow->win_lost = tp->lost;
 	flow->win_delivered = tp->delivered;
-	if (lost >= 8 && (__u64)lost * 1000 > (__u64)delivered * cfg->loss_permille) {
-		if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip)
-			return 1;
-		flow->trip_ns = now;
-		flow->cap_ns = now;
-		flow->cap = max_u64((__u64)delivered * tp->mss_cache * 1000000 / (elapsed / 1000 + 1), cfg->floor);
-		/* What was sent before the cap is still being lost: the next window begins after it. */
-		flow->win_ns = now + least;
-		COUNT_UP(loss_trips);
-	} else if (flow->cap && now - flow->cap_ns > 1000 * MILLISECOND) {
-		flow->cap += flow->cap / 16;
-		if (flow->cap >= order)
-			flow->cap = 0;
-	}
 	return 0;
 }
 
 /*
- * Where an order is more than the path carries, the queue grows before anything is lost. Two milliseconds of
- * acknowledgements that all show a longer queue and too little delivery freeze the window at what is in flight; it
- * thaws as soon as one acknowledgement shows that the path keeps up again.
+ * Where an order is more than the path carries, its queue grows before anything is lost. A delivery window with a
+ * longer round trip, in which less than seven eighths of what was sent in the window before arrived, cuts the window to
+ * half of what is in flight, and again with every further one, until the queue is gone. If it goes it was ours, and
+ * the pacing is capped at what arrived. A queue that three cuts do not shorten is somebody else's: then the flow is
+ * left alone for a second, and the loss guard is all there is.
  */
-INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, __u64 now, __u64 rate, __u64 delivery, long rtt_us)
+INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 delivered, long rtt_us)
 {
-	__u32 least = least_rtt(tp);
+	__u32 least = least_rtt(tp), us = now / 1000;
 	bool grows = rtt_us > 0 && (__u64)rtt_us > (__u64)least + (least > 4000 ? least : 4000);
 
-	if (!grows || delivery * 10 >= rate * 9) {
-		flow->bad = 0;
+	if (!grows) {
+		if (!flow->frozen)
+			return;
 		flow->frozen = 0;
+		flow->cap = max_u64((__u64)flow->mark_us * 1024, cfg->floor);
+		flow->cap_ns = now;
+		flow->mark_us = us;
 		return;
 	}
-	if (!flow->bad)
-		flow->bad_us = now / 1000;
-	if (flow->bad < 0xffff)
-		flow->bad++;
-	if (!flow->frozen && flow->bad >= 8 && (__u32)(now / 1000) - flow->bad_us > 2000) {
-		flow->frozen = in_flight(tp) > MIN_CWND ? in_flight(tp) : MIN_CWND;
+	if (!flow->frozen) {
+		if (delivered * 8 >= (__u64)flow->sent_before * 7 || (__s32)(us - flow->mark_us) < 0)
+			return;
+		flow->frozen = in_flight(tp);
+		flow->cuts = 0;
+		/* While the window is cut: the rate to cap at. */
+		flow->mark_us = delivered;
 		COUNT_UP(squeezes);
 	}
+	if (flow->cuts >= 3) {
+		flow->frozen = 0;
+		flow->mark_us = us + 1000000;
+		return;
+	}
+	flow->cuts++;
+	flow->frozen = flow->frozen / 2 > MIN_CWND ? flow->frozen / 2 : MIN_CWND;
 }
 
-/* What was acknowledged over at least a round trip and eight milliseconds; 0 while the window is open. */
-INLINE __u64 measured(struct tcp_sock *tp, struct flow *flow, __u64 now)
+INLINE void open_window(struct tcp_sock *tp, struct flow *flow, __u32 us)
 {
-	__u64 elapsed = now - flow->dlv_ns, rate;
-
-	if (elapsed < 8 * MILLISECOND || elapsed < (__u64)(tp->srtt_us >> 3) * 1000)
-		return 0;
-	rate = (__u64)((__u32)tp->bytes_acked - flow->dlv_acked) * 1000000 / (elapsed / 1000);
-	flow->dlv_ns = now;
+	flow->dlv_us = us;
 	flow->dlv_acked = tp->bytes_acked;
-	return rate;
+	flow->segments = tp->delivered;
+	flow->dlv_sent = tp->data_segs_out;
+}
+
+/*
+ * Ends the delivery window if it has lasted a round trip and eight milliseconds. Returns the bytes/s acknowledged in
+ * it, 0 while it lasts.
+ */
+INLINE __u64 delivery_window(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now,
+			     const struct rate_sample *rs)
+{
+	__u32 us = now / 1000, elapsed = us - flow->dlv_us;
+	__u64 per_segment, acked;
+
+	if (elapsed < 8000 || elapsed < tp->srtt_us >> 3)
+		return 0;
+	acked = (__u64)((__u32)tp->bytes_acked - flow->dlv_acked) * 1000000 / elapsed;
+	per_segment = (__u64)tp->mss_cache * 1000000 / elapsed;
+	/* What arrived out of order has arrived too. */
+	if (!rs->is_app_limited && !rs->is_ack_delayed)
+		squeeze(tp, flow, cfg, now, (tp->delivered - flow->segments) * per_segment / 1024, rs->rtt_us);
+	flow->sent_before = (tp->data_segs_out - flow->dlv_sent) * per_segment / 1024;
+	open_window(tp, flow, us);
+	return acked;
 }
 
 /*
@@ -281,11 +344,8 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	pacing = order;
 	if (flow->cap && flow->cap < pacing)
 		pacing = flow->cap;
-	if (rs->delivered > 0 && rs->interval_us > 0 && !rs->is_app_limited && !rs->is_ack_delayed) {
-		delivery = (__u64)rs->delivered * tp->mss_cache * 1000000 / (__u64)rs->interval_us;
-		squeeze(tp, flow, now, pacing, delivery, rs->rtt_us);
-	}
-	flow->last_ns = now;
+	delivery = delivery_window(tp, flow, cfg, now, rs);
+	flow->last_us = now / 1000;
 	if (tp->write_seq == tp->snd_una)
 		flow->flags |= FLOW_EMPTY;
 	set_pacing(tp, pacing);
@@ -294,7 +354,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->frozen)
 		flags |= SLUICE_STAT_SQUEEZED;
-	write_row(row, tp, measured(tp, flow, now), pacing, now, flags);
+	write_row(row, tp, delivery, pacing, now, flags);
 	return 0;
 }
 
@@ -336,14 +396,15 @@ int init(__u64 *ctx)
 	__u32 index = 0, gen = 0;
 
 	flow->flags = FLOW_EMPTY;
-	flow->bad = 0;
+	flow->cuts = 0;
+	flow->mark_us = now / 1000;
+	flow->sent_before = 0;
 	flow->frozen = 0;
 	flow->cap = 0;
 	flow->cap_ns = 0;
 	flow->trip_ns = 0;
-	flow->last_ns = now;
-	flow->dlv_ns = now;
-	flow->dlv_acked = tp->bytes_acked;
+	flow->last_us = now / 1000;
+	open_window(tp, flow, now / 1000);
 	if (cfg) {
 		rate = clamp_rate(cfg, cfg->default_rate);
 		expiry = now + cfg->order_lifetime;
@@ -451,14 +512,13 @@ int cwnd_event(__u64 *ctx)
 		set_pacing(tp, order);
 	if (flow->cap)
 		flags |= SLUICE_STAT_LOSS_GUARD;
-	if (flow->flags & FLOW_EMPTY && now - flow->last_ns >= cfg->idle_ns) {
+	if (flow->flags & FLOW_EMPTY && (__u64)((__u32)(now / 1000) - flow->last_us) * 1000 >= cfg->idle_ns) {
 		/* The pause is no part of what the path delivers. */
-		flow->dlv_ns = now;
-		flow->dlv_acked = tp->bytes_acked;
+		open_window(tp, flow, now / 1000);
 		tell(tp, SLUICE_EVENT_STARTED, index, gen);
 	}
 	flow->flags &= ~FLOW_EMPTY;
-	flow->last_ns = now;
+	flow->last_us = now / 1000;
 	write_row(row, tp, 0, sk->sk_pacing_rate, now, flags);
 	return 0;
 }
@@ -469,15 +529,35 @@ int set_state(__u64 *ctx)
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
 	__u32 state = ctx[1];
 	struct flow *flow = flow_of(tp);
+	__u32 index = flow->index;
+	struct sluice_stat *row;
 	struct sluice_cfg *cfg;
+	__u64 order;
 
 	if (state != TCP_CA_LOSS || flow->flags & FLOW_RENO || !flow->gen)
 		return 0;
 	cfg = config();
-	if (!cfg)
+	row = bpf_map_lookup_elem(&sluice_stat, &index);
+	if (!cfg || !row)
 		return 0;
-	/* A retransmission time-out: the kernel has cut the window to one segment. The order stands. */
-	tp->snd_cwnd = window(tp, flow, clamp_rate(cfg, flow->rate));
+	/*
+	 * A retransmission time-out: a whole window was lost, and the kernel has cut the window to one segment. Go on with
+	 * half the rate, or what was delivered if that is more: with the old one the same would be lost again.
+	 */
+	order = clamp_rate(cfg, flow->rate);
+	if (!flow->cap || flow->cap > order)
+		flow->cap = order;
+	flow->cap = max_u64(flow->cap / 2, row->delivery_rate);
+	flow->cap = max_u64(flow->cap, cfg->floor);
+	if (flow->cap >= order)
+		flow->cap = 0;
+	flow->cap_ns = bpf_ktime_get_ns();
+	if (flow->frozen)
+		flow->mark_us = flow->cap_ns / 1000;
+	flow->frozen = 0;
+	order = flow->cap ? flow->cap : order;
+	set_pacing(tp, order);
+	tp->snd_cwnd = window(tp, flow, order);
 	return 0;
 }
 

@@ -149,6 +149,7 @@ struct tcp_sock {
 	__u32 total_retrans;
 	__u32 lost;
 	__u32 delivered;
+	__u32 data_segs_out;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
 	__u32 snd_ssthresh;

@@ -172,7 +172,7 @@ pub struct Counters {
     pub refused: u64,
     /// Trips of the loss guard.
     pub loss_trips: u64,
-    /// Windows frozen because the queue grew.
+    /// Flows whose window was cut because their queue grew.
     pub squeezes: u64,
     /// Sockets captured.
     pub captured: u64,

@@ -142,7 +142,7 @@ fn open_tier(
     if let Some(pins) = pins {
         drop_other_registrations(pins, &name);
     }
-    Ok((Kernel::new(tier, loaded, cfg, options.capture_lease, held)?, adopted))
+    Ok((Kernel::new(tier, loaded, cfg, options, held)?, adopted))
 }
 
 /// Pins of tables with another number of rows are of no use: their sockets fall back when their orders expire.

@@ -11,12 +11,10 @@ use crate::clock::monotonic;
 use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::Mapping;
-use crate::options::Error;
+use crate::options::{Error, Options};
 use crate::table::Table;
 
-/// Rows without a sign of life for this long may be taken away when rows run short.
-const RECLAIM_AFTER: Nanos = Nanos::from_millis(60_000);
-/// How often that is looked at.
+/// How often rows of silent flows are looked for when rows run short.
 const RECLAIM_EVERY: Nanos = Nanos::from_millis(1_000);
 /// Records handled in one call, so that a flood of events cannot hold the deciding loop.
 const MAX_EVENTS: usize = 8192;
@@ -42,6 +40,7 @@ pub struct Kernel {
     loaded: Loaded,
     table: Table,
     capture_lease: Nanos,
+    reclaim_after: Nanos,
     events_lost: u64,
     rescan: bool,
     looked: Nanos,
@@ -53,7 +52,7 @@ impl Kernel {
         tier: Tier,
         mut loaded: Loaded,
         cfg: Mapping<crate::abi::Cfg>,
-        capture_lease: Nanos,
+        options: &Options,
         held: Held,
     ) -> Result<Kernel, Error> {
         let rows = |name| -> Result<u32, Error> {
@@ -84,7 +83,8 @@ impl Kernel {
             ring,
             free,
             loaded,
-            capture_lease,
+            capture_lease: options.capture_lease,
+            reclaim_after: options.reclaim_after,
             events_lost,
             rescan: true,
             looked: Nanos::ZERO,
@@ -110,7 +110,7 @@ impl Kernel {
         }
     }
 
-    /// When fewer than a tenth of the rows are free: takes back those of flows that have been silent for a minute.
+    /// When fewer than a tenth of the rows are free: takes back those of flows that have been silent for long.
     fn reclaim(&mut self, out: &mut Vec<SocketEvent>) {
         let now = monotonic();
         if now.minus(self.looked) < RECLAIM_EVERY {
@@ -123,7 +123,7 @@ impl Kernel {
         }
         for index in 0..rows {
             let Some(stat) = self.stat.read(index) else { continue };
-            let silent = now.minus(Nanos(stat.last_ns)) > RECLAIM_AFTER;
+            let silent = now.minus(Nanos(stat.last_ns)) > self.reclaim_after;
             if silent
                 && self.stat.owner(index) == Some((stat.generation, true))
                 && self.stat.reclaim(index, stat.generation)

@@ -78,18 +78,18 @@ fn atomic64<'a>(field: *mut u64) -> &'a AtomicU64 {
 }
 
 impl Mapping<Ctl> {
-    /// Writes an order so that a hook sees all of it or none.
+    /// Writes an order so that a hook sees all of it or none: each store is ordered after the one before.
     pub fn order(&self, index: u32, generation: u32, rate: u64, expiry: u64, release: bool) {
         let Some(row) = self.row(index) else { return };
         // SAFETY: field addresses inside one row of the mapping.
         let (r, e, g, f) = unsafe {
             (&raw mut (*row).rate, &raw mut (*row).expiry, &raw mut (*row).generation, &raw mut (*row).flags)
         };
-        atomic32(g).store(0, Ordering::SeqCst);
-        atomic64(r).store(rate, Ordering::SeqCst);
-        atomic64(e).store(expiry, Ordering::SeqCst);
-        atomic32(f).store(if release { CTL_RELEASE } else { 0 }, Ordering::SeqCst);
-        atomic32(g).store(generation, Ordering::SeqCst);
+        atomic32(g).store(0, Ordering::Release);
+        atomic64(r).store(rate, Ordering::Release);
+        atomic64(e).store(expiry, Ordering::Release);
+        atomic32(f).store(if release { CTL_RELEASE } else { 0 }, Ordering::Release);
+        atomic32(g).store(generation, Ordering::Release);
     }
 }
 

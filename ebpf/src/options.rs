@@ -47,6 +47,8 @@ pub struct Options {
     pub loss_guard: f64,
     /// Silence after which a send is reported as `Started`.
     pub idle: Nanos,
+    /// When fewer than a tenth of the rows are free, those of flows that have been silent for this long are taken back.
+    pub reclaim_after: Nanos,
     /// The tiers to try, in this order.
     pub tiers: Vec<Tier>,
 }
@@ -70,6 +72,7 @@ impl Default for Options {
             peers: Vec::new(),
             loss_guard: 0.05,
             idle: Nanos::from_millis(2),
+            reclaim_after: Nanos::from_millis(60_000),
             tiers: vec![Tier::StructOps, Tier::StructOpsNoLink, Tier::SetSockOpt, Tier::None],
         }
     }

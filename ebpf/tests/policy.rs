@@ -190,22 +190,32 @@ fn a_small_queue_is_kept_from_overflowing_for_long() {
     let port = common::port();
     let Some(options) = common::options(port) else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
+    let run = Duration::from_secs(4);
+    let plain = {
+        let flow = common::Flow::start(&net, port + 1);
+        flow.rate_over(run)
+    };
+    kernel.path().events(&mut Vec::new());
     let flow = common::Flow::start(&net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
     let started = Instant::now();
+    let before = flow.received.load(std::sync::atomic::Ordering::Relaxed);
     let mut gone = None;
-    while started.elapsed() < Duration::from_secs(4) && gone.is_none() {
+    while started.elapsed() < run {
         kernel.path().order(row, Rate::mbps(400), monotonic().plus(Nanos::from_millis(180)));
         let mut out = Vec::new();
         kernel.path().events(&mut out);
-        gone = out.iter().find(|e| e.row == row && e.kind.frees_row()).map(|e| (e.kind, started.elapsed()));
+        let ended = out.iter().find(|e| e.row == row && e.kind.frees_row());
+        gone = gone.or(ended.map(|e| (e.kind, started.elapsed())));
         std::thread::sleep(Duration::from_millis(5));
     }
     let stats = kernel.path().stats(row);
     let counters = kernel.path().counters();
-    eprintln!("{gone:?} {counters:?} {stats:?} {}", flow.control());
+    let goodput = (flow.received.load(std::sync::atomic::Ordering::Relaxed) - before) as f64 * 8e-6 / run.as_secs_f64();
+    eprintln!("{goodput:.1} Mbit/s, plain {plain:.1}; {gone:?} {counters:?} {stats:?} {}", flow.control());
     // Capped at what is delivered, then given back when it trips again.
     assert!(counters.loss_trips >= 1, "the guard never tripped");
+    assert!(goodput > 0.7 * plain, "{goodput} against {plain}");
     assert!(gone.is_none_or(|(kind, _)| kind == SocketEventKind::LossGuard));
     if gone.is_some() {
         assert!(!flow.control().starts_with("sluice"));

@@ -1,0 +1,125 @@
+//! Random loss: an order is kept where ordinary congestion control gives up, and the loss guard stays quiet.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+use sluice_ebpf::clock::monotonic;
+use sluice_ebpf::path::Dropper;
+use sluice_ebpf::relay::{Relay, tun};
+use sluice_ebpf::{Row, SocketEventKind};
+use sluice_schedule::{Nanos, Rate};
+
+const HERE: Ipv4Addr = Ipv4Addr::new(10, 233, 0, 1);
+const THERE: Ipv4Addr = Ipv4Addr::new(10, 233, 0, 2);
+
+fn device(namespace: String, address: Ipv4Addr) -> Option<File> {
+    let made = std::thread::spawn(move || {
+        common::enter(&namespace);
+        let file = tun("tun0").map_err(|e| eprintln!("skipped: /dev/net/tun: {e}")).ok()?;
+        for arguments in [format!("addr add {address}/24 dev tun0"), "link set tun0 up".into()] {
+            Command::new("ip").args(arguments.split(' ')).status().ok().filter(|s| s.success())?;
+        }
+        Some(file)
+    });
+    made.join().ok().flatten()
+}
+
+/// Mbit/s of payload over one connection through the relay; orders 100 Mbit/s where it is managed.
+fn goodput(net: &common::Net, kernel: &mut common::Kernelled, port: u16, control: Option<&str>) -> f64 {
+    kernel.path().events(&mut Vec::new());
+    let listener = net.in_b(|| TcpListener::bind((THERE, port))).expect("bind");
+    let mut out = net.in_a(|| TcpStream::connect((THERE, port))).expect("connect through the relay");
+    let (mut peer, _) = listener.accept().expect("accept");
+    let row: Option<Row> = match control {
+        None => kernel.sender_row(port),
+        Some(name) => {
+            setsockopt(&out, TcpCongestion, &name.into()).expect("a control that is there");
+            None
+        }
+    };
+    let end = Instant::now() + Duration::from_millis(2_500);
+    let reader = std::thread::spawn(move || {
+        let (mut buffer, mut total, from) = (vec![0; 256 * 1024], 0, end - Duration::from_secs(2));
+        while let Ok(n @ 1..) = peer.read(&mut buffer) {
+            total += if (from..end).contains(&Instant::now()) { n } else { 0 };
+        }
+        total
+    });
+    let closer = out.try_clone().expect("dup");
+    let writer = std::thread::spawn(move || while out.write_all(&[0; 65_536]).is_ok() {});
+    while Instant::now() < end {
+        if let Some(row) = row {
+            kernel.path().order(row, Rate::mbps(100), monotonic().plus(Nanos::from_millis(180)));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = closer.shutdown(std::net::Shutdown::Both);
+    let _ = writer.join();
+    reader.join().expect("the reader does not panic") as f64 * 8e-6 / 2.0
+}
+
+#[test]
+fn one_percent_of_random_loss_costs_little_and_trips_nothing() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let mut ours = Vec::new();
+    let mut cubic = 0.0;
+    let canary = common::Canary::start();
+    for loss in [0.0, 0.01] {
+        let (Some(a), Some(b)) = (device(net.a.clone(), HERE), device(net.b.clone(), THERE)) else { return };
+        let relay = Relay::start(a, b, Duration::from_millis(5), loss);
+        ours.push(goodput(&net, &mut kernel, port, None));
+        if loss > 0.0 {
+            cubic = goodput(&net, &mut kernel, port + 1, Some("cubic"));
+            assert!(relay.dropped() > 0);
+        }
+    }
+    let (p99, _) = canary.finish();
+    let counters = kernel.path().counters();
+    eprintln!("without and with loss {ours:?}, cubic with loss {cubic}, timers late by {p99:?}, {counters:?}");
+    assert_eq!(counters.loss_trips, 0);
+    assert!(kernel.seen.iter().all(|e| e.kind != SocketEventKind::LossGuard));
+    if p99 > Duration::from_millis(20) {
+        eprintln!("skipped the figures: this machine is too busy");
+        return;
+    }
+    let slack = p99.as_secs_f64() * 10.0;
+    assert!(ours[1] > (0.96 - slack) * ours[0], "{ours:?}");
+    assert!(ours[1] > 5.0 * cubic, "{} against {cubic}", ours[1]);
+}
+
+#[test]
+fn the_dropper_drops_its_share() {
+    let Some(net) = common::net() else { return };
+    let result = net.in_a(|| {
+        let mut dropper = Dropper::attach("eth0", 0.2)?;
+        let socket = std::net::UdpSocket::bind((common::A, 0)).expect("bind");
+        for _ in 0..2_000 {
+            // A dropped datagram may be an error of the send.
+            let _ = socket.send_to(&[0; 500], (common::B, 9));
+        }
+        let counts = dropper.counts();
+        dropper.set(0.0)?;
+        let _ = socket.send_to(&[0; 500], (common::B, 9));
+        Ok::<_, sluice_ebpf::Error>((counts, dropper.counts()))
+    });
+    match result {
+        Ok(((passed, dropped), after)) => {
+            assert_eq!(passed + dropped, 2_000);
+            assert!((250..550).contains(&dropped), "{dropped}");
+            assert_eq!(after, (1, 0));
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("permitted"), "{error}");
+            eprintln!("skipped: {error}");
+        }
+    }
+}
