@@ -55,6 +55,12 @@ fn main() -> ExitCode {
 
 fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
     start_log(&config);
+    // A process with a dead task would look alive to some hosts and not to others: better none, restarted.
+    std::panic::set_hook(Box::new(|info| {
+        let backtrace = std::backtrace::Backtrace::force_capture();
+        tracing::error!(event = "panic", %backtrace, "{info}");
+        std::process::abort();
+    }));
     let mut builder = match arguments.workers {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),

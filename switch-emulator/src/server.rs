@@ -71,6 +71,14 @@ impl Server {
                 config.tai_offset_s
             );
         }
+        let kernel = time::kernel_clock();
+        if config.require_sync && (!kernel.synchronised || kernel.max_error > config.max_clock_error) {
+            tracing::warn!(
+                event = "clock-unsynchronised",
+                max_error_ms = kernel.max_error.0 / 1_000_000,
+                "no time daemon steers this clock, or not well; hosts whose slots differ by more than one will be refused. Start one, or set clock.require_sync = false in a test set-up"
+            );
+        }
         let boot = time::draw_boot_id().context("cannot draw a boot id from /dev/urandom")?;
         let listen = async |key: &'static str, address: SocketAddr| {
             TcpListener::bind(address).await.with_context(|| format!("E_ENV: {key} = \"{address}\" cannot be bound"))
