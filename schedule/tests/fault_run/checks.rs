@@ -169,7 +169,8 @@ impl World {
         }
         let before = daemon.orders[0].get(&flow.id).copied().unwrap_or(Rate::ZERO);
         let best = daemon.best.get(&flow.id).into_iter().flatten().fold(0.0, |a: f64, b| a.max(*b));
-        let limit = (before.0 as f64).max(best) * daemon.config.max_step_up;
+        // A host measures a slot's bytes from wake-up to wake-up: an eighth of a slot more or less.
+        let limit = (before.0 as f64).max(best * 1.13) * daemon.config.max_step_up;
         if stale && daemon.trust == ClockTrust::Trusted && rate.0 as f64 > limit.max(share as f64) * 1.01 + 1.0 {
             let why = format!("had {before}, delivered {}, share {}", Rate(best as u64), Rate(share));
             self.blame(10, format!("host {host} raises {} to {rate} on an old view: {why}", flow.id));
