@@ -201,13 +201,20 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     let scene = Scene { network: &network, models: &models, defaults: &defaults };
     let mut jobs = Vec::new();
     let mut ids = HashSet::new();
+    let mut fitted = HashSet::new();
     let fits = crate::workload::place::Fits::new(&network, &placement);
     for item in &listed {
         let Some(job) = jobs::read(item, &scene) else { continue };
         if !ids.insert(job.id.clone()) {
             item.fail(Code::Dup, format!("job {:?} stands twice", job.id), "each id once");
         }
-        if known && let Err(why) = fits.ever(&job) {
+        // Jobs of one shape fit alike; those that name their hosts do not.
+        let new_shape = job.pinned.is_some() || fitted.insert((job.arch, job.workers, job.servers));
+        if known
+            && new_shape
+            && let Err(why) = fits.ever(&job)
+        {
+            fitted.remove(&(job.arch, job.workers, job.servers));
             item.fail(
                 Code::Fit,
                 format!("job {:?} can never be placed: {why}", job.id),
