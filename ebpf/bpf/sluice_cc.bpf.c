@@ -62,7 +62,7 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 #define MIN_CWND 4U
 #define MILLISECOND 1000000ULL
 /* The loss guard's cap does not rise for this long. */
-#define CAP_HOLD (500 * MILLISECOND)
+#define CAP_HOLD (200 * MILLISECOND)
 
 INLINE struct flow *flow_of(struct tcp_sock *tp)
 {
@@ -245,8 +245,8 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 /*
  * Where an order is more than the path carries, its queue grows before anything is lost. A delivery window with a
  * longer round trip, in which less than seven eighths of what was sent in the window before arrived, cuts the window to
- * half of what is in flight, and again with every further one, until the queue is gone. If it goes it was ours, and
- * the pacing is capped at what arrived. A queue that three cuts do not shorten is somebody else's: then the flow is
+ * half of what is in flight, and again with every further one, until the queue is gone. If that takes two it was ours,
+ * and the pacing is capped at the most that arrived in one. A queue that three cuts do not empty is somebody else's: then the flow is
  * left alone for a second, and the loss guard is all there is.
  */
 INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 delivered, long rtt_us)
@@ -258,8 +258,11 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		if (!flow->frozen)
 			return;
 		flow->frozen = 0;
-		flow->cap = max_u64((__u64)flow->mark_us * 1024, cfg->floor);
-		flow->cap_ns = now;
+		/* One bad window may be a processor that was busy elsewhere. */
+		if (flow->cuts >= 2) {
+			flow->cap = max_u64((__u64)flow->mark_us * 1024, cfg->floor);
+			flow->cap_ns = now;
+		}
 		flow->mark_us = us;
 		return;
 	}
@@ -269,9 +272,11 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		flow->frozen = in_flight(tp);
 		flow->cuts = 0;
 		/* While the window is cut: the rate to cap at. */
-		flow->mark_us = delivered;
+		flow->mark_us = 0;
 		COUNT_UP(squeezes);
 	}
+	if (delivered > flow->mark_us)
+		flow->mark_us = delivered;
 	if (flow->cuts >= 3) {
 		flow->frozen = 0;
 		flow->mark_us = us + 1000000;
