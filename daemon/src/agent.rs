@@ -185,7 +185,12 @@ impl Agent {
     }
 
     /// Sleeps until there is something to do.
-    async fn wait(&mut self, requests: &mut mpsc::Receiver<Request>, inbox: &mut mpsc::Receiver<Inbound>, news: &mut Vec<Inbound>) {
+    async fn wait(
+        &mut self,
+        requests: &mut mpsc::Receiver<Request>,
+        inbox: &mut mpsc::Receiver<Inbound>,
+        news: &mut Vec<Inbound>,
+    ) {
         let began = tokio::time::Instant::now();
         let sleep = self.core.sleep(self.core.now, self.clock.until_edge(self.core.now));
         let spent = clock::monotonic().minus(self.core.now.mono);
@@ -313,7 +318,12 @@ async fn readable(wake: Option<&AsyncFd<OwnedFd>>) {
 }
 
 fn serve_own_table(
-    core: &mut Core, fabric: &Fabric, boot: BootId, identity: Arc<Identity>, news: &Arc<Notify>, peers: Vec<std::net::TcpListener>,
+    core: &mut Core,
+    fabric: &Fabric,
+    boot: BootId,
+    identity: Arc<Identity>,
+    news: &Arc<Notify>,
+    peers: Vec<std::net::TcpListener>,
 ) {
     let Some(ingress) = fabric.ingress() else { return };
     let limits = Limits { horizon: usize::try_from(core.config.slot.horizon).unwrap_or(10), ..Limits::default() };

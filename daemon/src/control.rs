@@ -70,7 +70,11 @@ impl Handle {
             return Ok(self.outcome(format!("log filter: {before}")));
         };
         if let Err(why) = self.filter.set(filter) {
-            return Err(Refused::new("invalid", format!("log filter: {why}"), "for example: info,sluiced::monitor=debug"));
+            return Err(Refused::new(
+                "invalid",
+                format!("log filter: {why}"),
+                "for example: info,sluiced::monitor=debug",
+            ));
         }
         if let Some(time) = request.for_ns.map(Duration::from_nanos) {
             let (keeper, filter) = (self.filter.clone(), filter.clone());

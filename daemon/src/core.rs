@@ -378,3 +378,6 @@ impl Core {
         links.next().and_then(|(_, _, load, _)| load.first().copied()).unwrap_or(Rate::ZERO)
     }
 }
+
+#[cfg(test)]
+mod tests;

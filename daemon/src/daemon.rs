@@ -61,7 +61,10 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let (told, started) = std::sync::mpsc::sync_channel(1);
     let boot = BootId(random());
     let start = Start { loaded, file, requests: from_others, snapshots, shared: told, peers, boot };
-    let thread = std::thread::Builder::new().name("loop".into()).spawn(move || agent::run(start)).context("the loop's thread")?;
+    let thread = std::thread::Builder::new()
+        .name("loop".into())
+        .spawn(move || agent::run(start))
+        .context("the loop's thread")?;
     let shared: Arc<Shared> = match started.recv_timeout(START) {
         Ok(Ok(shared)) => shared,
         Ok(Err(why)) => {
@@ -71,7 +74,8 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         }
         Err(_) => return Err(anyhow!("the loop's thread did not start within 30 s")),
     };
-    let handle = Handle { shared, snapshots: seen, requests: requests.clone(), filter, runtime: runtime.handle().clone() };
+    let handle =
+        Handle { shared, snapshots: seen, requests: requests.clone(), filter, runtime: runtime.handle().clone() };
     runtime.block_on(serve(&config, tcp, Arc::new(handle), requests.clone()))?;
     // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.
     let waited = std::time::Instant::now();
@@ -82,14 +86,24 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(config: &Config, tcp: Vec<TcpListener>, handle: Arc<Handle>, requests: mpsc::Sender<Request>) -> anyhow::Result<()> {
+async fn serve(
+    config: &Config,
+    tcp: Vec<TcpListener>,
+    handle: Arc<Handle>,
+    requests: mpsc::Sender<Request>,
+) -> anyhow::Result<()> {
     let mut listeners = Listeners::default();
     for listener in tcp {
         listeners.tcp.push(tokio::net::TcpListener::from_std(listener).context("http.listen")?);
     }
     match http::bind_unix(&config.socket()) {
         Ok(listener) => listeners.unix = Some(listener),
-        Err(error) => tracing::warn!(event = "socket", cost = "sluice cannot reach this daemon", "{}: {error}", config.socket().display()),
+        Err(error) => tracing::warn!(
+            event = "socket",
+            cost = "sluice cannot reach this daemon",
+            "{}: {error}",
+            config.socket().display()
+        ),
     }
     let mut hosts = vec![config.node.name.clone()];
     hosts.extend(config.http.listen.iter().filter_map(|a| a.parse::<SocketAddr>().ok()).map(|a| a.ip().to_string()));
@@ -128,7 +142,8 @@ fn bind(addresses: &[String], key: &str, wanted: bool) -> anyhow::Result<Vec<Tcp
     addresses
         .map(|address| {
             let help = "another process has the port, or the address is not this host's";
-            let listener = TcpListener::bind(address).with_context(|| format!("error[E_ENV]: {key}: {address}: {help}"))?;
+            let listener =
+                TcpListener::bind(address).with_context(|| format!("error[E_ENV]: {key}: {address}: {help}"))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         })

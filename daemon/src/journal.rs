@@ -54,7 +54,13 @@ impl Journal {
             tracing::warn!(event = "sysctl-refused", cost = "rates below 100 Mbit/s are off", "{error}");
         }
         for change in new {
-            tracing::info!(event = "sysctl-set", key = change.key, from = change.old, to = change.new, "a sysctl was set");
+            tracing::info!(
+                event = "sysctl-set",
+                key = change.key,
+                from = change.old,
+                to = change.new,
+                "a sysctl was set"
+            );
             changes.retain(|known| known.key != change.key);
             changes.push(change);
         }
@@ -95,7 +101,9 @@ mod tests {
         let change = Change { key: "tcp_tso_rtt_log".into(), old: "9".into(), new: "0".into() };
         journal.write(std::slice::from_ref(&change));
         assert_eq!(journal.read(), [change]);
-        for text in ["", "{", r#"{"schema":2,"sysctls":[]}"#, r#"{"schema":1,"sysctls":[{"key":"../x","old":"1","new":"2"}]}"#] {
+        for text in
+            ["", "{", r#"{"schema":2,"sysctls":[]}"#, r#"{"schema":1,"sysctls":[{"key":"../x","old":"1","new":"2"}]}"#]
+        {
             std::fs::write(dir.path().join("changes.json"), text).expect("written");
             assert_eq!(journal.read(), [], "{text}");
         }

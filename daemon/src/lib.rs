@@ -34,4 +34,6 @@ pub mod probe;
 pub mod rundir;
 pub mod snapshot;
 pub mod sys;
+#[cfg(test)]
+mod testing;
 pub mod topology;

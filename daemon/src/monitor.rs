@@ -9,6 +9,7 @@
 //! | [`sockets`] | sockets with a row, and their measurements |
 //! | [`round`] | when a process's round begins and ends, and how large it is |
 //! | [`roles`] | which connections carry tensors, and what bounds each flow |
+//! | [`jobs`] | a job on this host, and its rounds as the brain hears of them |
 //! | [`processes`] | a process with its page, its connections and its rounds |
 //! | [`environ`] | what a process's environment says |
 //! | [`discovery`] | finding the process behind a socket that no page names, on its own thread |
@@ -16,6 +17,7 @@
 
 pub mod discovery;
 pub mod environ;
+pub mod jobs;
 pub mod processes;
 pub mod roles;
 pub mod round;
@@ -23,7 +25,7 @@ pub mod sockets;
 pub mod traffic;
 pub mod tuple;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -35,9 +37,9 @@ use sluice_schedule::{Bytes, Event, FlowProgress, FlowSpec, JobId, JobSpec, Nano
 use crate::config::Config;
 use crate::fabric::Fabric;
 use discovery::{Discovery, Origin};
+pub use jobs::Job;
 use processes::Process;
-use round::{Sent, Step};
-use sockets::{Noted, Socket, Sockets};
+use sockets::{Noted, Sockets};
 
 /// The directory is listed again after this long even if nothing seems to have changed.
 const RESCAN: Nanos = Nanos::from_millis(1_000);
@@ -46,9 +48,6 @@ const REAP: Nanos = Nanos::from_millis(500);
 /// Jobs on one host at most; further ones run plain.
 const MOST_JOBS: usize = 256;
 
-/// Rounds whose duration is remembered per job.
-const MOST_RECENT: usize = 32;
-
 /// How a process is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcessKey {
@@ -56,50 +55,6 @@ pub enum ProcessKey {
     Page(PageKey),
     /// By its pid; it has no page.
     Pid(u32),
-}
-
-/// A job on this host.
-#[derive(Clone, Debug, Default)]
-pub struct Job {
-    /// Text of its id.
-    pub name: String,
-    /// How its ranks talk.
-    pub pattern: Pattern,
-    /// Its processes here.
-    pub processes: BTreeSet<ProcessKey>,
-    /// Processes that are in the present round.
-    in_round: BTreeSet<ProcessKey>,
-    /// Rounds begun here.
-    pub rounds: u64,
-    /// Rounds finished here.
-    pub finished: u64,
-    /// Their durations together.
-    pub rounds_time: Nanos,
-    /// Payload acknowledged on its flows.
-    pub acked: Bytes,
-    began: Nanos,
-    recent: Vec<Nanos>,
-}
-
-impl Job {
-    /// Median duration of the last rounds.
-    pub fn median_round(&self) -> Option<Nanos> {
-        let mut sorted = self.recent.clone();
-        sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied()
-    }
-
-    fn finish(&mut self, now: Nanos) -> Nanos {
-        let time = now.minus(self.began);
-        self.finished += 1;
-        self.rounds_time = self.rounds_time.plus(time);
-        if self.recent.len() == MOST_RECENT {
-            self.recent.remove(0);
-        }
-        self.recent.push(time);
-        self.in_round.clear();
-        time
-    }
 }
 
 /// See the module.
@@ -174,10 +129,12 @@ impl Monitor {
             Noted::Woke(_) => self.eager = true,
             Noted::Vanished { told, process } => {
                 out.extend(told.map(Event::FlowClosed));
-                if let Some(ProcessKey::Pid(pid)) = process
-                    && self.sockets.of(ProcessKey::Pid(pid)).next().is_none()
+                // A process without a page is known by its sockets only.
+                let page = |key: &ProcessKey| self.processes.get(key).is_none_or(|process| process.view.is_some());
+                if let Some(key) = process.filter(|key| !page(key))
+                    && self.sockets.of(key).next().is_none()
                 {
-                    self.gone(ProcessKey::Pid(pid), out);
+                    self.gone(key, out);
                 }
                 self.rematch = true;
             }
@@ -375,16 +332,24 @@ impl Monitor {
     fn match_sockets(&mut self, out: &mut Vec<Event>) {
         self.uncaptured = 0;
         for (key, process) in &mut self.processes {
-            for connection in process.connections(&self.fabric) {
+            let connections = process.connections(&self.fabric);
+            for connection in connections {
                 if !connection.sends {
                     continue;
                 }
                 let Some(socket) = self.sockets.at_mut(&connection.tuple) else {
+                    tracing::debug!(event = "not-captured", tuple = ?connection.tuple, "a job's connection has no row");
                     self.uncaptured += 1;
                     continue;
                 };
                 // A page speaks only for sockets of its owner.
-                if process.uid.is_some_and(|uid| uid != socket.uid) {
+                if let Some(uid) = process.uid.filter(|uid| *uid != socket.uid) {
+                    tracing::debug!(
+                        event = "foreign-socket",
+                        page = uid,
+                        socket = socket.uid,
+                        "a page names another user's socket"
+                    );
                     continue;
                 }
                 let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
@@ -405,91 +370,11 @@ impl Monitor {
         }
     }
 
-    fn rounds(&mut self, now: Now, out: &mut Vec<Event>) {
-        let keys: Vec<ProcessKey> = self.processes.keys().copied().collect();
-        for key in keys {
-            let Some(process) = self.processes.get_mut(&key) else { continue };
-            let (mut sent, mut acked) = (Sent::default(), Bytes::ZERO);
-            for socket in self.sockets.of_mut(key) {
-                if !process.rounds.active {
-                    socket.idle();
-                }
-                sent.delivered = sent.delivered.plus(socket.delivered());
-                sent.queued = sent.queued.plus(socket.stats.queued);
-                acked = acked.plus(socket.stats.acked);
-            }
-            let step = process.step(now.mono, sent, acked);
-            let resplit = std::mem::take(&mut process.resplit) && process.rounds.active;
-            let demand = process.rounds.demand;
-            match step {
-                Step::Began(demand) => self.began(now.mono, key, demand, out),
-                Step::Grew(demand) => self.split(key, demand, out),
-                Step::Same if resplit => self.split(key, demand, out),
-                Step::Same => {}
-                Step::Ended => self.ended(now.mono, key, out),
-            }
-        }
-    }
-
-    fn began(&mut self, now: Nanos, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
-        let Some(process) = self.processes.get(&key) else { return };
-        let id = process.job;
-        for socket in self.sockets.of_mut(key) {
-            socket.begin(Bytes::ZERO);
-            socket.report_again();
-        }
-        let joins = self.jobs.get(&id).is_some_and(|job| !job.in_round.is_empty() && !job.in_round.contains(&key));
-        if joins {
-            self.split(key, demand, out);
-        } else {
-            shares(&mut self.sockets, key, demand);
-            // A round of the job: flows of its other processes keep what they have.
-            let others =
-                self.sockets.iter_mut().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == id));
-            let flows = others
-                .map(|socket| {
-                    socket.report_again();
-                    (socket.flow, socket.demand)
-                })
-                .collect();
-            out.push(Event::RoundBegan { job: id, flows });
-        }
-        if let Some(job) = self.jobs.get_mut(&id) {
-            if !joins {
-                if !job.in_round.is_empty() {
-                    // The pause between two rounds was too short to be seen.
-                    let took = job.finish(now);
-                    self.ended_rounds.push((id, job.rounds, took));
-                }
-                job.rounds += 1;
-                job.began = now;
-            }
-            job.in_round.insert(key);
-        }
-    }
-
-    fn split(&mut self, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
-        shares(&mut self.sockets, key, demand);
-        let told = self.sockets.of(key).filter(|socket| socket.told.is_some());
-        out.extend(told.map(|socket| Event::DemandChanged { flow: socket.flow, demand: socket.demand }));
-    }
-
-    fn ended(&mut self, now: Nanos, key: ProcessKey, out: &mut Vec<Event>) {
-        for socket in self.sockets.of_mut(key) {
-            socket.end();
-            if socket.told.is_some() {
-                out.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
-            }
-        }
-        let Some(id) = self.processes.get(&key).map(|process| process.job) else { return };
-        let over = |key: &ProcessKey| self.processes.get(key).is_none_or(|process| !process.rounds.active);
-        if let Some(job) = self.jobs.get_mut(&id)
-            && job.in_round.iter().all(over)
-            && !job.in_round.is_empty()
-        {
-            let took = job.finish(now);
-            self.ended_rounds.push((id, job.rounds, took));
-        }
+    /// A process with this page; a test cannot open a page of its own process.
+    #[cfg(test)]
+    pub fn add_for_test(&mut self, pid: u32, view: sluice_progress::PageView) {
+        let process = Process::of_view(view, "env", Some(0));
+        self.appeared(ProcessKey::Pid(pid), process, &mut Vec::new());
     }
 
     /// The directory of pages.
@@ -502,20 +387,5 @@ impl Monitor {
     }
 }
 
-/// Splits a round among the flows of a process: as its last round was, or evenly while some flow has no past.
-fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes) {
-    let told = |socket: &&Socket| socket.told.is_some();
-    let count = sockets.of(key).filter(told).count() as u64;
-    let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(socket.last_round.0));
-    let by_history = total > 0 && sockets.of(key).filter(told).all(|socket| socket.rounds > 0);
-    for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
-        let share = if by_history {
-            u128::from(demand.0) * u128::from(socket.last_round.0) / u128::from(total)
-        } else {
-            u128::from(demand.0 / count.max(1))
-        };
-        socket.demand = Bytes(u64::try_from(share).unwrap_or(u64::MAX)).max(socket.delivered());
-    }
-}
-
-
+#[cfg(test)]
+mod tests;

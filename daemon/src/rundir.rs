@@ -11,7 +11,10 @@ use nix::fcntl::{Flock, FlockArg};
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     /// It belongs to somebody else, or others may write to it.
-    #[error("{path}: owner {owner}, mode {mode:o}: it must belong to uid {own} and not be writable by others; {help}", help = "remove it or change node.run_dir")]
+    #[error(
+        "{path}: owner {owner}, mode {mode:o}: it must belong to uid {own} and not be writable by others; {help}",
+        help = "remove it or change node.run_dir"
+    )]
     Foreign {
         /// The directory.
         path: PathBuf,
@@ -72,14 +75,16 @@ pub fn lock(path: &Path) -> Result<Locked, RunDirError> {
         .map_err(failed)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
-            let written = lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
+            let written =
+                lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| write!(lock, "{}", std::process::id()));
             written.map_err(failed)?;
             Ok(Locked(lock))
         }
         Err((file, nix::errno::Errno::EWOULDBLOCK)) => {
             let mut pid = String::new();
             let _ = file.take(16).read_to_string(&mut pid); // Without it the message is only shorter.
-            let pid = if pid.trim().is_empty() { "unknown".into() } else { crate::config::error::printable(pid.trim(), 16) };
+            let pid =
+                if pid.trim().is_empty() { "unknown".into() } else { crate::config::error::printable(pid.trim(), 16) };
             Err(RunDirError::Taken { path: path.to_owned(), pid })
         }
         Err((_, errno)) => Err(failed(errno.into())),

@@ -50,11 +50,9 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
     let report = core.host.jobs().find(|report| report.job == status.spec.job);
     let on_path = |link: &sluice_schedule::LinkId| status.spec.path.iter().any(|hop| hop.link == *link);
     // The tightest link: where least is left beside what others promised now.
-    let tightest = core
-        .host
-        .links()
-        .filter(|(link, ..)| on_path(link))
-        .min_by_key(|(_, capacity, load, cross)| capacity.minus(*cross).minus(load.first().copied().unwrap_or_default()));
+    let tightest = core.host.links().filter(|(link, ..)| on_path(link)).min_by_key(|(_, capacity, load, cross)| {
+        capacity.minus(*cross).minus(load.first().copied().unwrap_or_default())
+    });
     let (link, slots) = match tightest {
         None => (String::new(), Vec::new()),
         Some((link, capacity, load, cross)) => {
@@ -91,9 +89,7 @@ fn daemon(core: &Core, facts: &Facts) -> Daemon {
         kernel: facts.kernel.clone(),
         pid: std::process::id(),
         mode: mode(core.mode),
-        mode_until_unix_ns: core
-            .mode_returns
-            .map(|(_, at)| core.now.wall.0.saturating_add(at.minus(core.now.mono).0)),
+        mode_until_unix_ns: core.mode_returns.map(|(_, at)| core.now.wall.0.saturating_add(at.minus(core.now.mono).0)),
         uptime_ns: core.now.mono.minus(facts.started).0,
         policy: core.config.schedule.policy.word().into(),
         ready: facts.ready,
@@ -157,7 +153,8 @@ fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
     let mut list: Vec<SwitchStatus> = views
         .map(|(holder, view)| {
             let name = core.holder_name(holder);
-            let configured = facts.addresses.iter().find(|(switch, _)| *switch == name).map(|(_, address)| address.clone());
+            let configured =
+                facts.addresses.iter().find(|(switch, _)| *switch == name).map(|(_, address)| address.clone());
             let peer = configured.is_none();
             let reached = core.monitor.fabric.exchange_address(holder).map(|address| address.to_string());
             let links = core.host.flows().flat_map(|flow| &flow.spec.path).filter(|hop| hop.holder == Some(holder));
@@ -208,10 +205,12 @@ fn links(core: &Core) -> Vec<Link> {
     for (id, capacity, load, cross) in core.host.links() {
         let own = core.monitor.fabric.links.iter().position(|link| link.egress == id);
         let flows: Vec<_> = core.host.flows().filter(|flow| flow.spec.path.iter().any(|hop| hop.link == id)).collect();
-        let holder = flows.iter().flat_map(|flow| &flow.spec.path).find(|hop| hop.link == id).and_then(|hop| hop.holder);
+        let holder =
+            flows.iter().flat_map(|flow| &flow.spec.path).find(|hop| hop.link == id).and_then(|hop| hop.holder);
         let active = || flows.iter().filter(|flow| flow.demand > flow.delivered);
         let planned = |i: usize| {
-            let mine = active().fold(0_u64, |sum, flow| sum.saturating_add(flow.rates.get(i).copied().unwrap_or(flow.order).0));
+            let mine = active()
+                .fold(0_u64, |sum, flow| sum.saturating_add(flow.rates.get(i).copied().unwrap_or(flow.order).0));
             mine.saturating_add(load.get(i).copied().unwrap_or_default().0)
         };
         let measured = own.and_then(|at| core.traffic.loads.get(at)).copied();

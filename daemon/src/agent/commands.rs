@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use sluice_schedule::{JobId, Nanos};
-use sluice_wire::snapshot::{Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA};
+use sluice_wire::snapshot::{
+    Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA,
+};
 
 use super::Agent;
 use crate::conditions::ConditionCode;
@@ -57,7 +59,11 @@ impl Agent {
         }
         if request.persist {
             let file = self.persist(mode).map_err(|error| {
-                Refused::new("E_PERM", format!("the mode changed, but is not kept: {error}"), "run it where the daemon may write its configuration")
+                Refused::new(
+                    "E_PERM",
+                    format!("the mode changed, but is not kept: {error}"),
+                    "run it where the daemon may write its configuration",
+                )
             })?;
             message = format!("{message}, kept in {file}");
         }
@@ -125,7 +131,12 @@ impl Agent {
         let waits = (!waiting.is_empty()).then(|| format!("changed keys wait for a restart: {}", waiting.join(", ")));
         self.core.conditions.hold(unix, ConditionCode::ConfigRejected, "", waits);
         self.facts.reloaded(unix, &self.core);
-        tracing::info!(event = "config-reloaded", changed = changed.join(","), waiting = waiting.join(","), "the configuration was read again");
+        tracing::info!(
+            event = "config-reloaded",
+            changed = changed.join(","),
+            waiting = waiting.join(","),
+            "the configuration was read again"
+        );
         self.publish(true);
         let texts = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         let message = format!("{} keys changed, {} wait for a restart", changed.len(), waiting.len());
@@ -146,9 +157,15 @@ impl Agent {
             let from = origin.map(|origin| format!("{}:{}", origin.file.display(), origin.line));
             document.insert(key.path.into(), serde_json::json!({ "value": (key.get)(config), "from": from }));
         }
-        let entry = |text: Vec<(&str, String)>| serde_json::json!(text.into_iter().collect::<std::collections::BTreeMap<_, _>>());
-        let links = config.links.iter().map(|l| entry(config::keys::LINK_KEYS.iter().map(|k| (k.path, (k.get)(l))).collect()));
-        let switches = config.switches.iter().map(|s| entry(config::keys::SWITCH_KEYS.iter().map(|k| (k.path, (k.get)(s))).collect()));
+        let entry = |text: Vec<(&str, String)>| {
+            serde_json::json!(text.into_iter().collect::<std::collections::BTreeMap<_, _>>())
+        };
+        let links =
+            config.links.iter().map(|l| entry(config::keys::LINK_KEYS.iter().map(|k| (k.path, (k.get)(l))).collect()));
+        let switches = config
+            .switches
+            .iter()
+            .map(|s| entry(config::keys::SWITCH_KEYS.iter().map(|k| (k.path, (k.get)(s))).collect()));
         serde_json::json!({
             "schema": SCHEMA,
             "keys": document,

@@ -45,7 +45,11 @@ impl Core {
         for (job, round, took) in self.monitor.ended_rounds.drain(..) {
             self.counters.round_s.observe(took.as_secs_f64());
             let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
-            timeline.event(EventRecord { slot: now.slot, into_slot: now.into_slot, kind: EventKind::RoundEnded(job, round) });
+            timeline.event(EventRecord {
+                slot: now.slot,
+                into_slot: now.into_slot,
+                kind: EventKind::RoundEnded(job, round),
+            });
         }
     }
 

@@ -63,33 +63,42 @@ impl Process {
             Liveness::Alive { pid } => pid,
             Liveness::Dead | Liveness::Foreign { .. } => return None,
         };
-        let mut job_name = label(view.job_id.as_bytes());
-        if job_name.is_empty() && environ {
-            job_name = pid.and_then(Environ::of).map(|environ| environ.job_id).unwrap_or_default();
+        let unnamed = view.job_id.is_empty() && environ;
+        let named = if unnamed { pid.and_then(Environ::of).map(|environ| environ.job_id) } else { None };
+        let mut process = Process::of_view(view, word, Some(reader.uid()));
+        process.pid = pid;
+        if let Some(name) = named.filter(|name| !name.is_empty()) {
+            (process.job, process.job_name) = (JobId::of(&name), name);
         }
+        Some(process)
+    }
+
+    /// The process that a page describes; `word`: what kind of page it is.
+    pub(super) fn of_view(view: PageView, word: &str, uid: Option<u32>) -> Process {
+        let mut job_name = label(view.job_id.as_bytes());
         if job_name.is_empty() {
             job_name = match view.comm_id {
                 0 => format!("pid-{}", view.pid),
                 comm => format!("comm-{comm:016x}"),
             };
         }
-        let source = if view.producer.is_empty() { word.to_owned() } else { label(view.producer.as_bytes()) };
-        Some(Process {
+        let source = if view.producer.is_empty() { word.to_owned() } else { words(&view.producer) };
+        Process {
             job: JobId::of(&job_name),
             job_name,
             source,
             pattern: roles::pattern(&view),
             rank: view.rank,
             ranks: view.nranks,
-            uid: Some(reader.uid()),
-            pid,
+            uid,
+            pid: None,
             rounds: Rounds::default(),
             resplit: false,
             acked: None,
             lead_round: Bytes::ZERO,
             claims: Vec::new(),
             view: Some(view),
-        })
+        }
     }
 
     /// A process without a page; `None` if its environment names no job that is looked for.
@@ -180,8 +189,13 @@ impl Process {
         let hinted = self.view.as_ref().map_or(0, |view| {
             let ranks = u64::from(view.nranks.max(2));
             // A ring sends 2(n−1)/n of the tensor.
-            view.hint_iter_bytes / ranks * 2 * (ranks - 1)
+            (view.hint_iter_bytes / ranks).saturating_mul(2 * (ranks - 1))
         });
         self.rounds.demand.max(Bytes(hinted))
     }
+}
+
+/// A producer's name and version: labels with spaces between them.
+fn words(text: &str) -> String {
+    text.split(' ').map(|word| label(word.as_bytes())).collect::<Vec<_>>().join(" ")
 }

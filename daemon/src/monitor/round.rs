@@ -323,17 +323,17 @@ mod tests {
     #[test]
     fn a_claim_is_held_against_the_kernel_and_a_liar_is_ignored() {
         let mut rounds = Rounds::default();
+        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0));
         let mut wire = 0;
         for n in 1..=5_u64 {
+            let before = wire;
             wire += if n <= 2 { MB } else { 1000 * MB };
-            let Step::Began(demand) = rounds.page(at(n * 100), &view(State::OnWire, n, wire, wire, wire), sent(0, 0))
-            else {
-                panic!("round {n}")
-            };
+            let step = rounds.page(at(n * 100), &view(State::OnWire, n, before, wire, wire), sent(0, 0));
+            let Step::Began(demand) = step else { panic!("round {n}: {step:?}") };
             if n > 2 {
                 assert!(demand.0 <= 2 * MB + SLACK.0, "{demand} in round {n}");
             }
-            rounds.page(at(n * 100 + 50), &view(State::Compute, n, wire, wire, wire), sent(MB, 0));
+            rounds.page(at(n * 100 + 50), &view(State::Compute, n, before, wire, wire), sent(MB, 0));
         }
         assert!(rounds.ignored(at(600)) && !rounds.ignored(at(61_000)));
     }

@@ -47,6 +47,7 @@ pub struct Socket {
     /// Segments retransmitted in the last slot.
     pub retransmitted_in_slot: u64,
     slot_retransmitted: u64,
+    measured: bool,
     /// CLOCK_MONOTONIC when it was first seen.
     pub since: Nanos,
     reported: Option<FlowProgress>,
@@ -171,6 +172,7 @@ impl Sockets {
             moved_in_slot: Bytes::ZERO,
             retransmitted_in_slot: 0,
             slot_retransmitted: 0,
+            measured: false,
             since: now,
             reported: None,
         };
@@ -207,7 +209,7 @@ impl Sockets {
         for socket in self.rows.values_mut() {
             match datapath.stats(socket.row) {
                 Some(stats) => {
-                    if socket.stats.updated == Nanos::ZERO && socket.base == Bytes::ZERO {
+                    if !std::mem::replace(&mut socket.measured, true) {
                         // Adopted in mid-life: what was sent before is none of ours.
                         (socket.base, socket.next_base, socket.slot_acked) = (stats.acked, stats.acked, stats.acked);
                         socket.slot_retransmitted = stats.retransmitted;

@@ -16,40 +16,45 @@ use crate::monitor::processes::Process;
 /// Every job with a process here.
 pub fn jobs(core: &Core) -> Vec<Job> {
     let reports: Vec<JobReport> = core.host.jobs().collect();
-    core.monitor.jobs.iter().map(|(id, job)| {
-        let report = reports.iter().find(|report| report.job == *id);
-        let processes: Vec<&Process> = job.processes.iter().filter_map(|key| core.monitor.processes.get(key)).collect();
-        let first = processes.first();
-        let flows: Vec<FlowStatus<'_>> = core.host.flows().filter(|flow| flow.spec.job == *id).collect();
-        let sum = |value: fn(&FlowStatus<'_>) -> u64| flows.iter().map(value).fold(0_u64, u64::saturating_add);
-        let demand = Bytes(sum(|flow| flow.demand.0));
-        let delivered = Bytes(sum(|flow| flow.delivered.min(flow.demand).0));
-        let enforced = core.enforces() && !core.spared.contains(id);
-        Job {
-            id: Label::new(&job.name),
-            pattern: job.pattern.into(),
-            role: first.map_or("".into(), |process| role(process)),
-            rank: first.and_then(|process| process.rank),
-            nranks: first.map(|process| process.ranks).filter(|ranks| *ranks > 0),
-            flows: flows.len() as u64,
-            round: job.rounds,
-            progress_ratio: ratio(delivered, demand),
-            remaining_bytes: (demand > Bytes::ZERO).then(|| demand.minus(delivered).0),
-            demand_bytes: (demand > Bytes::ZERO).then_some(demand.0),
-            ordered_bps: enforced.then(|| sum(|flow| flow.order.0)),
-            delivered_bps: Some(delivered_rate(core, *id).0),
-            round_p50_ns: job.median_round().map(|round| round.0),
-            period_ns: report.map(|report| report.period.0).filter(|period| *period > 0),
-            promoted: report.is_some_and(|report| report.promoted),
-            stalled_on: stalled_on(&flows),
-            source: first.map(|process| process.source.clone()).unwrap_or_default(),
-            ended_unix_ns: None,
-            acked_bytes: job.acked.0,
-            rounds_finished: job.finished,
-            rounds_ns: job.rounds_time.0,
-            stalls: report.map(stalls).unwrap_or_default(),
-        }
-    }).collect()
+    core.monitor
+        .jobs
+        .iter()
+        .map(|(id, job)| {
+            let report = reports.iter().find(|report| report.job == *id);
+            let processes: Vec<&Process> =
+                job.processes.iter().filter_map(|key| core.monitor.processes.get(key)).collect();
+            let first = processes.first();
+            let flows: Vec<FlowStatus<'_>> = core.host.flows().filter(|flow| flow.spec.job == *id).collect();
+            let sum = |value: fn(&FlowStatus<'_>) -> u64| flows.iter().map(value).fold(0_u64, u64::saturating_add);
+            let demand = Bytes(sum(|flow| flow.demand.0));
+            let delivered = Bytes(sum(|flow| flow.delivered.min(flow.demand).0));
+            let enforced = core.enforces() && !core.spared.contains(id);
+            Job {
+                id: Label::new(&job.name),
+                pattern: job.pattern.into(),
+                role: first.map_or("".into(), |process| role(process)),
+                rank: first.and_then(|process| process.rank),
+                nranks: first.map(|process| process.ranks).filter(|ranks| *ranks > 0),
+                flows: flows.len() as u64,
+                round: job.rounds,
+                progress_ratio: ratio(delivered, demand),
+                remaining_bytes: (demand > Bytes::ZERO).then(|| demand.minus(delivered).0),
+                demand_bytes: (demand > Bytes::ZERO).then_some(demand.0),
+                ordered_bps: enforced.then(|| sum(|flow| flow.order.0)),
+                delivered_bps: Some(delivered_rate(core, *id).0),
+                round_p50_ns: job.median_round().map(|round| round.0),
+                period_ns: report.map(|report| report.period.0).filter(|period| *period > 0),
+                promoted: report.is_some_and(|report| report.promoted),
+                stalled_on: stalled_on(&flows),
+                source: first.map(|process| process.source.clone()).unwrap_or_default(),
+                ended_unix_ns: None,
+                acked_bytes: job.acked.0,
+                rounds_finished: job.finished,
+                rounds_ns: job.rounds_time.0,
+                stalls: report.map(stalls).unwrap_or_default(),
+            }
+        })
+        .collect()
 }
 
 /// Every flow the brain knows.

@@ -1,0 +1,242 @@
+//! Rounds, roles and sockets over a fake kernel and made-up pages.
+
+use sluice_ebpf::SocketEventKind;
+use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole, State};
+use sluice_schedule::{HostId, Rate, Role};
+
+use super::*;
+use crate::testing::{Fake, at, config, fabric, now};
+
+struct Bench {
+    kernel: Fake,
+    monitor: Monitor,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let config = config(0, true);
+        Bench { kernel: Fake::default(), monitor: Monitor::new(&config, fabric(0, &config)) }
+    }
+    /// A process with this page; pages of the own process cannot be opened (their locks do not show).
+    fn process(&mut self, pid: u32, view: PageView) {
+        self.monitor.add_for_test(pid, view);
+    }
+    fn update(&mut self, ms: u64, pid: u32, change: impl FnOnce(&mut PageView)) {
+        let process = self.monitor.processes.get_mut(&ProcessKey::Pid(pid)).expect("known");
+        let mut view = process.view.clone().expect("has a page");
+        change(&mut view);
+        if process.update(now(ms), view) {
+            self.monitor.rematch = true;
+        }
+    }
+    fn poll(&mut self, ms: u64) -> Vec<Event> {
+        let mut out = Vec::new();
+        let mut events = Vec::new();
+        self.kernel.events(&mut events);
+        for event in &events {
+            self.monitor.socket_event(now(ms), event, &mut out);
+        }
+        self.monitor.poll(now(ms), false, &self.kernel.clone(), &mut out);
+        out
+    }
+}
+
+fn peer(rank: u32, kind: PeerKind, local: u16, to: usize, remote: u16) -> Peer {
+    Peer { rank: Some(rank), kind, local: at(0, local), remote: at(to, remote), cookie: 0, tx_bytes: 0 }
+}
+
+/// Rank 0 of a ring over h0, h1, h2: sends to h1, receives from h2.
+fn ring() -> PageView {
+    PageView {
+        job_id: "vgg".into(),
+        rank: Some(0),
+        nranks: 3,
+        nnodes: 3,
+        pattern: PagePattern::Ring,
+        hint_iter_bytes: 3_000_000,
+        ring_prev: Some(2),
+        ring_next: Some(1),
+        peers: vec![peer(1, PeerKind::Connected, 4000, 1, 5000), peer(2, PeerKind::Accepted, 4001, 2, 5001)],
+        state: State::Compute,
+        ..PageView::default()
+    }
+}
+
+fn opened(events: &[Event]) -> Vec<&FlowSpec> {
+    events.iter().filter_map(|event| if let Event::FlowOpened(spec) = event { Some(spec) } else { None }).collect()
+}
+
+fn began(events: &[Event]) -> Option<Vec<Bytes>> {
+    events.iter().find_map(|event| match event {
+        Event::RoundBegan { flows, .. } => Some(flows.iter().map(|(_, bytes)| *bytes).collect()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_ring_rank_sends_to_the_next_bound_by_what_the_previous_sends() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    bench.kernel.open(at(0, 4001), at(2, 5001));
+    let events = bench.poll(5);
+    let specs = opened(&events);
+    assert_eq!(specs.len(), 1, "{events:?}");
+    let spec = specs[0];
+    assert_eq!((spec.to, spec.role, spec.job), (HostId::of("h1"), Role::RingNext, JobId::of("vgg")));
+    assert_eq!(spec.path.len(), 2);
+    // h2 names the same flow by its own end of the connection.
+    let theirs = tuple::Tuple::of(at(2, 5001), at(0, 4001)).outgoing(HostId::of("h2"));
+    assert_eq!(spec.preds.iter().map(|pred| pred.flow).collect::<Vec<_>>(), [theirs]);
+    assert_eq!(spec.preds[0].lead, Bytes(1_000_000), "one chunk of three");
+}
+
+#[test]
+fn a_round_is_told_with_its_bytes_and_ends_with_what_was_delivered() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    let row = bench.kernel.open(at(0, 4000), at(1, 5000));
+    bench.poll(5);
+    bench.update(10, 7, |view| {
+        view.iteration.count = 1;
+        (view.enq_bytes, view.enq_wire_bytes, view.state) = (3_000_000, 4_000_000, State::OnWire);
+    });
+    let events = bench.poll(10);
+    assert_eq!(began(&events), Some(vec![Bytes(4_000_000)]));
+    bench.kernel.write(row, Bytes(4_000_100));
+    bench.kernel.rows().orders.insert(row, (Rate::mbps(100), Nanos::MAX));
+    bench.kernel.run(Nanos::from_millis(15), Nanos::from_millis(160));
+    let events = bench.poll(170);
+    let delivered =
+        events.iter().find_map(|event| if let Event::Progress(p) = event { Some(p[0].delivered) } else { None });
+    assert_eq!(delivered, Some(Bytes(2_000_000)));
+    bench.kernel.run(Nanos::from_millis(175), Nanos::from_millis(400));
+    bench.update(580, 7, |view| view.state = State::Compute);
+    let events = bench.poll(580);
+    assert!(
+        events.iter().any(|event| matches!(event, Event::DemandChanged { demand: Bytes(4_000_100), .. })),
+        "{events:?}"
+    );
+    assert!(!bench.monitor.busy());
+    assert_eq!(bench.monitor.ended_rounds.len(), 1);
+}
+
+#[test]
+fn a_server_sends_to_every_worker_bound_by_all_of_them() {
+    let mut bench = Bench::new();
+    let peers = (1..4).flat_map(|i| {
+        let rank = i as u32 - 1;
+        [peer(rank, PeerKind::Connected, 4000 + i as u16, i, 5000), peer(rank, PeerKind::Accepted, 6000, i, 7000)]
+    });
+    let view = PageView {
+        job_id: "ps".into(),
+        rank: Some(3),
+        nranks: 4,
+        pattern: PagePattern::ParameterServer,
+        role: PageRole::Server,
+        peers: peers.collect(),
+        ..PageView::default()
+    };
+    bench.process(9, view);
+    for i in 1..4 {
+        bench.kernel.open(at(0, 4000 + i as u16), at(i, 5000));
+        bench.kernel.open(at(0, 6000), at(i, 7000));
+    }
+    let events = bench.poll(5);
+    let specs = opened(&events);
+    assert_eq!(specs.len(), 3);
+    assert!(specs.iter().all(|spec| spec.role == Role::Broadcast && spec.preds.len() == 3), "{specs:?}");
+}
+
+#[test]
+fn a_page_does_not_speak_for_another_users_socket() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    bench.monitor.processes.get_mut(&ProcessKey::Pid(7)).expect("known").uid = Some(1000);
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    assert_eq!(opened(&bench.poll(5)).len(), 0);
+}
+
+#[test]
+fn a_socket_that_goes_is_told_and_one_that_comes_again_too() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    let row = bench.kernel.open(at(0, 4000), at(1, 5000));
+    let flow = opened(&bench.poll(5))[0].flow;
+    bench.kernel.close(row, SocketEventKind::Expired);
+    assert!(bench.poll(10).contains(&Event::FlowClosed(flow)));
+    assert_eq!(bench.monitor.uncaptured, 1);
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    assert_eq!(opened(&bench.poll(15))[0].flow, flow);
+    assert_eq!(bench.monitor.uncaptured, 0);
+}
+
+#[test]
+fn two_processes_of_a_job_share_one_round() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    let mut second = ring();
+    second.peers = vec![peer(1, PeerKind::Connected, 4100, 1, 5100)];
+    bench.process(8, second);
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    bench.kernel.open(at(0, 4100), at(1, 5100));
+    bench.poll(5);
+    let start = |view: &mut PageView| {
+        view.iteration.count += 1;
+        view.iteration.base_bytes = view.enq_bytes;
+        view.enq_bytes += 1_000_000;
+        view.enq_wire_bytes += 1_000_000;
+        view.state = State::OnWire;
+    };
+    bench.update(10, 7, start);
+    assert!(began(&bench.poll(10)).is_some());
+    bench.update(20, 8, start);
+    let events = bench.poll(20);
+    assert!(began(&events).is_none(), "it joins: {events:?}");
+    assert!(events.iter().any(|event| matches!(event, Event::DemandChanged { .. })));
+    assert_eq!(bench.monitor.jobs[&JobId::of("vgg")].rounds, 1);
+}
+
+#[test]
+fn without_a_page_bursts_are_rounds() {
+    let mut bench = Bench::new();
+    let environ = environ::Environ { job_id: "x".into(), source: "env", ..environ::Environ::default() };
+    let allowed = vec!["env".to_owned()];
+    let mut process = Process::of_pid(now(0), 5, &environ, &allowed).expect("a job");
+    process.claim(tuple::Tuple::of(at(0, 4000), at(1, 5000)));
+    bench.monitor.appeared(ProcessKey::Pid(5), process, &mut Vec::new());
+    let row = bench.kernel.open(at(0, 4000), at(1, 5000));
+    assert_eq!(opened(&bench.poll(5)).len(), 1);
+    bench.kernel.write(row, Bytes(500_000));
+    let events = bench.poll(10);
+    assert_eq!(began(&events), Some(vec![Bytes(500_000)]));
+    // The process ends with its last socket.
+    bench.kernel.close(row, SocketEventKind::Closed);
+    assert!(bench.poll(20).contains(&Event::JobGone(JobId::of("x"))));
+}
+
+#[test]
+fn hostile_pages_are_survived() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    let mut x = 1_u64;
+    let mut random = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x
+    };
+    for ms in 0..3000 {
+        let mut big = || if random() & 1 == 0 { u64::MAX - random() % 3 } else { random() % 1000 };
+        let (a, b, c, d, e) = (big(), big(), big(), big(), big());
+        bench.update(ms, 7, |view| {
+            (view.enq_bytes, view.enq_wire_bytes, view.hint_iter_bytes) = (a, b, c);
+            (view.iteration.count, view.iteration.base_bytes) = (d, e);
+            view.nranks = a as u32;
+            view.nnodes = b as u32;
+            view.state = State::from_raw(c % 6);
+        });
+        bench.poll(ms);
+    }
+}

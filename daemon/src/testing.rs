@@ -1,0 +1,164 @@
+//! A data path made of plain memory, and a host of a small star, for tests.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
+use sluice_schedule::{Bytes, Nanos, Now, Rate, Slot};
+
+use crate::config::{Config, SwitchEntry};
+use crate::fabric::Fabric;
+use crate::interfaces::Interface;
+use crate::topology::Topology;
+
+/// What a fake kernel holds.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// Events not yet fetched.
+    pub events: Vec<SocketEvent>,
+    /// Measurements by row.
+    pub stats: BTreeMap<Row, FlowStats>,
+    /// Orders by row: rate and expiry.
+    pub orders: BTreeMap<Row, (Rate, Nanos)>,
+    /// Rows asked to be given back.
+    pub released: Vec<Row>,
+    next: u32,
+}
+
+/// The data path over [`Rows`]; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Fake(pub Arc<Mutex<Rows>>);
+
+impl Fake {
+    /// The rows.
+    pub fn rows(&self) -> std::sync::MutexGuard<'_, Rows> {
+        self.0.lock().expect("no test panics while it holds this")
+    }
+    /// A socket appears.
+    pub fn open(&self, local: SocketAddr, remote: SocketAddr) -> Row {
+        let mut rows = self.rows();
+        rows.next += 1;
+        let row = Row { index: rows.next, generation: 1 };
+        rows.stats.insert(row, FlowStats::default());
+        rows.events.push(event(SocketEventKind::Opened, row, local, remote));
+        row
+    }
+    /// It is gone.
+    pub fn close(&self, row: Row, kind: SocketEventKind) {
+        let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let mut rows = self.rows();
+        rows.stats.remove(&row);
+        rows.events.push(event(kind, row, unspecified, unspecified));
+    }
+    /// The application wrote this much.
+    pub fn write(&self, row: Row, bytes: Bytes) {
+        if let Some(stats) = self.rows().stats.get_mut(&row) {
+            stats.queued = stats.queued.plus(bytes);
+        }
+    }
+    /// What is queued leaves at the ordered rate for this long.
+    pub fn run(&self, now: Nanos, time: Nanos) {
+        let mut rows = self.rows();
+        let orders = rows.orders.clone();
+        for (row, stats) in &mut rows.stats {
+            let rate = orders.get(row).filter(|(_, expires)| *expires > now).map_or(Rate::ZERO, |(rate, _)| *rate);
+            let moved = rate.over(time).min(stats.queued);
+            stats.queued = stats.queued.minus(moved);
+            stats.acked = stats.acked.plus(moved);
+            stats.delivery_rate = rate;
+            stats.updated = now;
+        }
+    }
+}
+
+fn event(kind: SocketEventKind, row: Row, local: SocketAddr, remote: SocketAddr) -> SocketEvent {
+    SocketEvent { kind, row, cookie: u64::from(row.index), local: v6(local), remote: v6(remote), uid: 0 }
+}
+
+fn v6(address: SocketAddr) -> SocketAddrV6 {
+    match address {
+        SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0),
+        SocketAddr::V6(v6) => v6,
+    }
+}
+
+impl Datapath for Fake {
+    fn tier(&self) -> Tier {
+        Tier::StructOps
+    }
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    fn events(&mut self, out: &mut Vec<SocketEvent>) {
+        out.append(&mut self.rows().events);
+    }
+    fn stats(&self, row: Row) -> Option<FlowStats> {
+        self.rows().stats.get(&row).copied()
+    }
+    fn order(&mut self, row: Row, rate: Rate, expires: Nanos) {
+        self.rows().orders.insert(row, (rate, expires));
+    }
+    fn release(&mut self, row: Row) {
+        self.rows().released.push(row);
+    }
+}
+
+/// A star of four hosts `h0` to `h3` at 100 Mbit/s around the switch `s`; host i has the address 10.0.0.(i+1).
+pub fn star() -> Topology {
+    let host = |i: usize| format!(r#"{{"id":"h{i}","kind":"host","addresses":["10.0.0.{}"]}}"#, i + 1);
+    let link = |i: usize| format!(r#"{{"from":"h{i}","to":"s","capacity":"100Mbit/s","duplex":true}}"#);
+    let list = |f: &dyn Fn(usize) -> String| (0..4).map(f).collect::<Vec<_>>().join(",");
+    let text = format!(
+        r#"{{"sluice_topology":1,"nodes":[{},{{"id":"s","kind":"switch"}}],"links":[{}]}}"#,
+        list(&host),
+        list(&link)
+    );
+    Topology::parse(Path::new("star"), &text).expect("valid")
+}
+
+/// The configuration of host `h<i>` of the star.
+pub fn config(i: usize, with_switch: bool) -> Config {
+    let mut config = Config::default();
+    config.node.name = format!("h{i}");
+    config.node.run_dir = std::env::temp_dir().join(format!("sluiced-test-{}-none", std::process::id()));
+    config.mode = crate::config::Mode::Active;
+    config.clock.require_sync = false;
+    config.cross_traffic.source = crate::config::CrossSource::None;
+    if with_switch {
+        config.switches.push(SwitchEntry { name: "s".into(), address: "127.0.0.1:1".into(), ..SwitchEntry::default() });
+    }
+    config
+}
+
+/// Where host `h<i>` stands.
+pub fn fabric(i: usize, config: &Config) -> Rc<Fabric> {
+    let address = Ipv4Addr::new(10, 0, 0, i as u8 + 1);
+    let interface = Interface { name: "eth0".into(), addresses: vec![address.into()], speed: None, up: true };
+    Rc::new(Fabric::new(config, Some(Arc::new(star())), &[interface]))
+}
+
+/// Host i's address with a port.
+pub fn at(i: usize, port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 0, 0, i as u8 + 1), port))
+}
+
+/// A moment of virtual time, both clocks alike, slots of 60 ms.
+pub fn now(ms: u64) -> Now {
+    let time = Nanos::from_millis(ms);
+    Now { mono: time, wall: time, slot: Slot((ms / 60) as u32), into_slot: Nanos::from_millis(ms % 60) }
+}
+
+/// Keeps what was announced.
+#[derive(Clone, Debug, Default)]
+pub struct Said(pub Rc<RefCell<Vec<(sluice_schedule::HolderId, sluice_schedule::Announcement)>>>);
+
+impl crate::core::Outlet for Said {
+    fn announce(&mut self, holder: sluice_schedule::HolderId, announcement: sluice_schedule::Announcement) {
+        self.0.borrow_mut().push((holder, announcement));
+    }
+}
