@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/*
- * For test networks inside one machine: random loss, since the machine may have no netem, and cutting the tie between a
- * packet and the socket that sent it.
- */
+/* Drops packets at random, for tests: the machine they run on may have no netem. */
 #include "sluice_kernel.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -26,21 +23,12 @@ struct {
 	VALUE(struct sluice_loss, value);
 } sluice_loss SEC(".maps");
 
-/* Fixed by the user-space ABI of the kernel; only the part up to the interface. */
+/* Fixed by the user-space ABI of the kernel; only its beginning. */
 struct __sk_buff {
 	__u32 len;
-	__u32 pkt_type;
-	__u32 mark;
-	__u32 unused[7];
-	__u32 ifindex;
 };
 
 static __u32 (*bpf_get_prandom_u32)(void) = (void *)7;
-static long (*bpf_clone_redirect)(struct __sk_buff *skb, __u32 ifindex, __u64 flags) = (void *)13;
-
-#define BPF_F_INGRESS 1
-/* Tells a clone from what has just arrived. */
-#define CLONED 0x51c1ce
 
 SEC("classifier/drop")
 int sluice_drop(struct __sk_buff *skb)
@@ -55,24 +43,5 @@ int sluice_drop(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	__sync_fetch_and_add(&loss->passed, 1);
-	return TC_ACT_OK;
-}
-
-/*
- * Replaces each arriving packet by a clone, which belongs to no socket. Packets keep their sender's socket from one
- * namespace to the next, and TCP lets a socket have only some two bursts in all the queues below it; that is meant for
- * the sender's own interface, but in a network inside one machine it holds for the queues of the switches too.
- */
-SEC("classifier/orphan")
-int sluice_orphan(struct __sk_buff *skb)
-{
-	if (skb->mark == CLONED) {
-		skb->mark = 0;
-		return TC_ACT_OK;
-	}
-	skb->mark = CLONED;
-	if (!bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
-		return TC_ACT_SHOT;
-	skb->mark = 0;
 	return TC_ACT_OK;
 }

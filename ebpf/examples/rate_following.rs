@@ -1,7 +1,7 @@
 //! Measures how exactly the congestion control follows its orders, and what random loss costs it; prints one JSON
 //! document. Needs root. Namespaces, pins and attachments of its own are removed at the end.
 //!
-//! `cargo run --release -p sluice-ebpf --example rate_following -- [seconds per rate]`
+//! `cargo run -p sluice-ebpf --example rate_following -- [seconds per rate]`
 //!
 //! Method: two namespaces joined by veth pairs (MTU 1500) and a third that routes, 64 KiB writes,
 //! `tcp_tso_rtt_log = 0`; the order changes every 50 ms around the named rate (x0.5, x2, x1, x1.5); error of a step = bytes received in its last 40 ms against

@@ -22,6 +22,7 @@ use crate::mapping::Mapping;
 use crate::observe::Observe;
 use crate::options::{Error, Options};
 use crate::pins::Pins;
+use crate::probe::Failure;
 
 /// Least length of a loss window.
 const LOSS_WINDOW: Nanos = Nanos::from_millis(8);
@@ -142,7 +143,18 @@ fn open_tier(
     if let Some(pins) = pins {
         drop_other_registrations(pins, &name);
     }
-    Ok((Kernel::new(tier, loaded, cfg, options, held)?, adopted))
+    let mut kernel = Kernel::new(tier, loaded, cfg, options, held)?;
+    if !setsockopt_tier {
+        match kernel.prove_hand_over(&name) {
+            Ok(target) => tracing::debug!(name, target, "a released socket is given back"),
+            Err(Failure::NotTried(why)) => reasons.push(format!("giving sockets back was not proven: {why}")),
+            // The program's own loss-based mode is the second choice then.
+            Err(Failure::Refused(why)) => reasons.push(format!(
+                "sockets cannot be given back ({why}); expired ones stay under {name}, unpaced, with a Reno window"
+            )),
+        }
+    }
+    Ok((kernel, adopted))
 }
 
 /// Pins of tables with another number of rows are of no use: their sockets fall back when their orders expire.

@@ -12,6 +12,7 @@ use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Ti
 use crate::loader::{Loaded, Pass};
 use crate::mapping::Mapping;
 use crate::options::{Error, Options};
+use crate::probe;
 use crate::table::Table;
 
 /// How often rows of silent flows are looked for when rows run short.
@@ -90,6 +91,14 @@ impl Kernel {
             looked: Nanos::ZERO,
             _held: held,
         })
+    }
+
+    /// Tries whether a socket can be given back, and forgets what the probe left in the ring buffer: the first call of
+    /// `events` reports from the tables anyway.
+    pub(crate) fn prove_hand_over(&mut self, name: &str) -> Result<String, probe::Failure> {
+        let result = probe::hand_over(name, &self.ctl, &self.stat);
+        while self.ring.next().is_some() {}
+        result
     }
 
     /// Runs an iterator over the sockets of the caller's network namespace; returns how many it changed.

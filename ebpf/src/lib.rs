@@ -18,6 +18,7 @@ mod observe;
 pub mod options;
 pub mod path;
 mod pins;
+mod probe;
 pub mod relay;
 pub mod sysctl;
 mod table;

@@ -1,5 +1,4 @@
-//! For test networks inside one machine: random loss on an interface, since the machine may have no netem, and
-//! switches whose queues do not push back on the sender's socket.
+//! Random loss on an interface, for tests: a tc program, since the machine may have no netem.
 
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TcAttachType, tc};
@@ -37,7 +36,7 @@ impl Dropper {
     /// [`Error::Bpf`] with the kernel's words (needs CAP_BPF and CAP_NET_ADMIN).
     pub fn attach(interface: &str, probability: f64) -> Result<Dropper, Error> {
         let what = "attach the dropper";
-        let mut ebpf = attach(interface, "sluice_drop", TcAttachType::Egress)?;
+        let mut ebpf = attach(interface)?;
         let map = ebpf.take_map("sluice_loss").ok_or_else(|| Error::Btf("no map sluice_loss".into()))?;
         let loss = Array::try_from(map).map_err(|e| Error::bpf(what, &e))?;
         let mut dropper = Dropper { _ebpf: ebpf, loss };
@@ -61,33 +60,14 @@ impl Dropper {
     }
 }
 
-/// Cuts the tie between arriving packets and the sockets that sent them, until it is dropped itself.
-///
-/// A packet keeps its sender's socket from one namespace to the next, and TCP allows a socket some two bursts in all
-/// queues below it ("small queues"). On real hosts that ends at the network card; inside one machine it would reach the
-/// switches' queues, where it holds paced flows far below their rate as soon as another flow fills the queue. Attach it
-/// to every port of an emulated switch.
-pub struct Orphan {
-    _ebpf: Ebpf,
-}
-
-impl Orphan {
-    /// Attaches to the ingress of `interface` in the caller's network namespace.
-    ///
-    /// # Errors
-    /// [`Error::Bpf`] with the kernel's words (needs CAP_BPF and CAP_NET_ADMIN).
-    pub fn attach(interface: &str) -> Result<Orphan, Error> {
-        Ok(Orphan { _ebpf: attach(interface, "sluice_orphan", TcAttachType::Ingress)? })
-    }
-}
-
-fn attach(interface: &str, name: &'static str, at: TcAttachType) -> Result<Ebpf, Error> {
+fn attach(interface: &str) -> Result<Ebpf, Error> {
+    let name = "sluice_drop";
     let mut ebpf = Ebpf::load(PATH_OBJECT).map_err(|e| Error::bpf("load the path programs", &e))?;
     // Exists already on a second attachment; where the kernel takes links it is not needed at all.
     let _ = tc::qdisc_add_clsact(interface);
     let found = ebpf.program_mut(name).ok_or_else(|| Error::Btf(format!("the object has no program {name}")))?;
     let program: &mut SchedClassifier = found.try_into().map_err(|e| Error::bpf(name, &e))?;
     program.load().map_err(|e| Error::bpf(name, &e))?;
-    program.attach(interface, at).map_err(|e| Error::bpf(name, &e))?;
+    program.attach(interface, TcAttachType::Egress).map_err(|e| Error::bpf(name, &e))?;
     Ok(ebpf)
 }

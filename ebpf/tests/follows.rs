@@ -15,6 +15,8 @@ fn a_flow_follows_its_orders() {
     let Some(options) = common::options(port) else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
     assert_eq!(kernel.path().tier(), Tier::StructOps);
+    let reasons = &kernel.opened.as_ref().expect("open").reasons;
+    assert!(reasons.is_empty(), "{reasons:?}");
     let flow = common::Flow::start(&net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
     assert!(flow.control().starts_with("sluice"), "{}", flow.control());

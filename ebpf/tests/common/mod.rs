@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{getsockopt, sockopt::TcpCongestion};
-use sluice_ebpf::path::Orphan;
 use sluice_ebpf::{Datapath, Kernel, Opened, Options, Row, SocketEvent, SocketEventKind, Tier};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -45,7 +44,6 @@ pub struct Net {
     pub a: String,
     pub b: String,
     router: String,
-    orphans: Vec<Orphan>,
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
@@ -59,7 +57,7 @@ fn ip(arguments: &str) -> Result<(), String> {
 impl Net {
     fn new() -> Result<Net, String> {
         let id = format!("sle{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let mut net = Net { a: format!("{id}a"), b: format!("{id}b"), router: format!("{id}r"), orphans: Vec::new() };
+        let net = Net { a: format!("{id}a"), b: format!("{id}b"), router: format!("{id}r") };
         for name in [&net.a, &net.b, &net.router] {
             ip(&format!("netns add {name}"))?;
             ip(&format!("-n {name} link set lo up"))?;
@@ -75,10 +73,6 @@ impl Net {
         in_namespace(&net.router, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))
             .map_err(|e| format!("ip_forward: {e}"))?;
         net.in_a(sluice_ebpf::sysctl::apply);
-        // Without it the router's queue would push back on the sender's socket, which no real network does.
-        net.orphans =
-            in_namespace(&net.router, || ["eth0", "eth1"].into_iter().map(Orphan::attach).collect::<Result<_, _>>())
-                .map_err(|e: sluice_ebpf::Error| e.to_string())?;
         Ok(net)
     }
 
