@@ -24,7 +24,7 @@ mod speak;
 use std::collections::BTreeMap;
 
 use crate::event::{Action, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
-use crate::message::Feedback;
+use crate::message::{Feedback, Refusal};
 use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
 
@@ -269,7 +269,10 @@ impl Host {
                 job.heard(now, status);
             }
         }
-        self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+        // A holder in another slot talks of other slots: its view does not count, and the old one ages.
+        if feedback.refused != Some(Refusal::SlotGuard) {
+            self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+        }
     }
 
     /// Remembers what the policy said, within the guards.

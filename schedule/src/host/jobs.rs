@@ -222,7 +222,8 @@ impl Job {
         let own = scene.flows.iter().zip(ids).filter(|(f, _)| Some(f.job) == place);
         for flow in own.filter_map(|(_, id)| flows.get(id)) {
             any = true;
-            all_held &= flow.order <= flow.floor;
+            // What the fill adds comes and goes; only what the rank gives counts as service.
+            all_held &= flow.rates.first().is_none_or(|rate| *rate <= flow.floor);
             if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == flow.why) {
                 *time = time.plus(passed);
             }
