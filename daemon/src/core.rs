@@ -192,15 +192,16 @@ impl Core {
         self.take_socket_events(now);
         self.take_inbox(now, inbox);
         let edge = self.slot != Some(now.slot);
+        self.traffic.promise(self.promised_here());
         if edge {
             trigger = Trigger::Slot;
             self.slot_edge(now);
         }
         self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
         if edge {
-            let promised = self.promised_here();
+            let received = self.monitor.received();
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
-            self.traffic.measure(now, fabric, sockets, promised, &mut self.events);
+            self.traffic.measure(now, fabric, sockets, received, &mut self.events);
         }
         self.note_rounds(now, &mut trigger);
         self.note_ended_rounds(now);

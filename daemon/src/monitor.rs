@@ -86,6 +86,8 @@ pub struct Monitor {
     /// Rounds that ended since the last look: the job, its number, how long it took.
     pub ended_rounds: Vec<(JobId, u64, Nanos)>,
     progress: Vec<FlowProgress>,
+    /// Received by processes that are gone, so that the sum never falls.
+    received_before: Bytes,
 }
 
 impl Monitor {
@@ -110,6 +112,7 @@ impl Monitor {
             uncaptured: 0,
             ended_rounds: Vec::new(),
             progress: Vec::new(),
+            received_before: Bytes::ZERO,
         }
     }
 
@@ -203,6 +206,12 @@ impl Monitor {
         self.processes.values().any(|process| process.rounds.active)
     }
 
+    /// What the processes with a page counted as received so far, ended ones included.
+    pub fn received(&self) -> Bytes {
+        let living = self.processes.values().filter_map(Process::received);
+        living.fold(self.received_before, Bytes::plus)
+    }
+
     /// The name of a job.
     pub fn job_name(&self, job: JobId) -> Option<&str> {
         self.jobs.get(&job).map(|job| job.name.as_str())
@@ -266,6 +275,7 @@ impl Monitor {
 
     fn gone(&mut self, key: ProcessKey, out: &mut Vec<Event>) {
         let Some(process) = self.processes.remove(&key) else { return };
+        self.received_before = self.received_before.plus(process.received().unwrap_or_default());
         for socket in self.sockets.of_mut(key) {
             out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
             socket.process = None;

@@ -223,7 +223,7 @@ fn links(core: &Core) -> Vec<Link> {
             own: own.is_some(),
             capacity_bps: capacity.0,
             managed_bps: Some(measured.map_or(mine, |load| load.managed.0)),
-            other_bps: Some(measured.map_or(cross.0, |load| load.sent.minus(load.managed).0)),
+            other_bps: Some(measured.map_or(cross.0, |load| load.other.0)),
             next_bps: (0..horizon).map(planned).collect(),
             managed_bytes: measured.map_or(0, |load| load.managed_bytes.0),
             other_bytes: measured.map_or(0, |load| load.other_bytes.0),

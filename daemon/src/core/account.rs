@@ -152,7 +152,7 @@ impl Core {
                 link: link.egress,
                 scheduled,
                 managed: load.managed,
-                other: load.sent.minus(load.managed),
+                other: load.other,
                 capacity: known.map_or(link.capacity.unwrap_or(Rate::ZERO), |(_, capacity, ..)| capacity),
                 slot: now.slot,
             });

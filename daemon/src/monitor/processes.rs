@@ -177,6 +177,11 @@ impl Process {
         }
     }
 
+    /// Bytes the process says it took from its sockets; `None` without a page.
+    pub fn received(&self) -> Option<Bytes> {
+        self.view.as_ref().map(|view| Bytes(view.rx_bytes))
+    }
+
     /// Do the leads of its ring flows still fit its rounds?
     pub fn lead_moved(&self) -> bool {
         let ring = self.view.as_ref().is_some_and(|view| view.pattern == PagePattern::Ring);

@@ -1,7 +1,10 @@
 //! What all traffic takes of the own links, and how much of it is managed: the difference is the cross traffic.
 //!
-//! Sent bytes are known per managed flow. Received ones are not (they are acknowledged at the other end), so what other
-//! hosts promised to send here stands for them: unmanaged traffic is then under-estimated while they send less.
+//! Sent bytes are known per managed flow. Received ones are acknowledged at the other end, so the jobs' own counts of
+//! what they took from their sockets stand for them; where no job counts, what other hosts promised to send here does,
+//! and unmanaged traffic is under-estimated while they send less. Bytes in flight at a slot's edge belong to one slot
+//! here and to the next there, so only what shows in two slots running counts: taking a managed flow's own burst for a
+//! stranger's would slow it down for nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +26,8 @@ pub struct Load {
     pub sent: Rate,
     /// Payload of managed flows sent.
     pub managed: Rate,
+    /// Payload of others, sent in this slot and the one before.
+    pub other: Rate,
     /// All payload received.
     pub received: Rate,
     /// Bytes of managed flows since the start.
@@ -37,7 +42,13 @@ pub struct Traffic {
     source: CrossSource,
     file: Option<std::path::PathBuf>,
     last: BTreeMap<String, Counters>,
+    /// What jobs had received at the last slot edge.
+    jobs_received: Bytes,
     at: Nanos,
+    /// The most that was promised to come here, in the running slot and in the last one.
+    promised: (Rate, Rate),
+    /// Unmanaged rates of the last slot: sent per link, received on the first.
+    before: (Vec<Rate>, Rate),
     /// By place in [`Fabric::links`].
     pub loads: Vec<Load>,
 }
@@ -49,7 +60,10 @@ impl Traffic {
             source: config.cross_traffic.source,
             file: config.cross_traffic.file.clone(),
             last: BTreeMap::new(),
+            jobs_received: Bytes::ZERO,
             at: Nanos::ZERO,
+            promised: (Rate::ZERO, Rate::ZERO),
+            before: (Vec::new(), Rate::ZERO),
             loads: Vec::new(),
         }
     }
@@ -60,12 +74,21 @@ impl Traffic {
         self.file.clone_from(&config.cross_traffic.file);
     }
 
-    /// Call it once per slot. `promised`: what other hosts promised to send to this one now.
-    pub fn measure(&mut self, now: Now, fabric: &Fabric, sockets: &mut Sockets, promised: Rate, out: &mut Vec<Event>) {
+    /// What other hosts promise to send to this one at the moment; call it in every turn.
+    pub fn promise(&mut self, rate: Rate) {
+        self.promised.0 = self.promised.0.max(rate);
+    }
+
+    /// Call it once per slot. `received`: what jobs counted so far.
+    pub fn measure(&mut self, now: Now, fabric: &Fabric, sockets: &mut Sockets, received: Bytes, out: &mut Vec<Event>) {
+        let newly = received.minus(std::mem::replace(&mut self.jobs_received, received));
+        let promised = self.promised.0.max(self.promised.1);
+        self.promised = (Rate::ZERO, self.promised.0);
         let elapsed = now.mono.minus(self.at);
         let first = self.at.0 == 0;
         self.at = now.mono;
         self.loads.resize(fabric.links.len(), Load::default());
+        self.before.0.resize(fabric.links.len(), Rate::ZERO);
         let mut managed = vec![Bytes::ZERO; fabric.links.len()];
         for socket in sockets.iter_mut() {
             socket.slot_edge();
@@ -97,15 +120,21 @@ impl Traffic {
                 }
                 _ => {
                     let cross = file.get(&link.name).copied().unwrap_or(Rate::ZERO);
-                    (load.sent, load.received) = (managed_rate.plus(cross), promised);
+                    (load.sent, load.received) = (managed_rate.plus(cross), Rate::ZERO);
                 }
             }
-            out.push(Event::Measured { link: link.egress, total: load.sent, managed: managed_rate });
+            let cross = load.sent.minus(managed_rate);
+            let lasting = cross.min(std::mem::replace(&mut self.before.0[index], cross));
+            load.other = lasting;
+            out.push(Event::Measured { link: link.egress, total: managed_rate.plus(lasting), managed: managed_rate });
             if index == 0
                 && let Some(ingress) = fabric.ingress()
             {
-                let managed = promised.min(load.received);
-                out.push(Event::Measured { link: ingress.link, total: load.received, managed });
+                let ours = if received > Bytes::ZERO { rate(newly) } else { promised };
+                let cross = load.received.minus(ours);
+                let lasting = cross.min(std::mem::replace(&mut self.before.1, cross));
+                let managed = load.received.minus(cross);
+                out.push(Event::Measured { link: ingress.link, total: managed.plus(lasting), managed });
             }
         }
         self.last = counters;
