@@ -60,6 +60,7 @@ impl RunPlan {
             warmup: u64::from(testbed.warmup_iterations),
             limit: scenario.time.end.unwrap_or(LIMIT),
             floor: testbed.floor,
+            reserve: scenario.schedulers.options.sluice.reserve,
             daemon_extra: String::new(),
         })
     }

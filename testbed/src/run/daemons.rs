@@ -367,7 +367,7 @@ fn daemon_toml(
     }
     text.push_str(&plan.daemon_extra);
     for (device, gbps) in devices(fabric, i) {
-        _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\n");
+        _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\nreserve = {}\n", plan.reserve);
     }
     for switch in fabric.switches.iter().filter(|_| !nic) {
         let address = fabric.management_address;

@@ -100,6 +100,8 @@ pub struct RunPlan {
     pub limit: Nanos,
     /// The daemons' floor rate, where not their default.
     pub floor: Option<Rate>,
+    /// Part of every link that the daemons leave free.
+    pub reserve: f64,
     /// Extra tables for every `sluiced.toml`, TOML text.
     pub daemon_extra: String,
 }
@@ -117,6 +119,7 @@ impl Default for RunPlan {
             warmup: 1,
             limit: Nanos::from_millis(900_000),
             floor: None,
+            reserve: 0.05,
             daemon_extra: String::new(),
         }
     }
