@@ -50,7 +50,6 @@ fn main() {
             }
         }
     }
-    println!("cargo:rustc-env=SLUICE_BPF_BUILT={}", if usable { "clang" } else { "prebuilt" });
 }
 
 fn version(clang: &str) -> Option<u32> {

@@ -1,6 +1,7 @@
 //! Undoes everything: gives sockets back, detaches, unregisters, unpins. Works without a daemon and more than once.
 
 use std::net::{Ipv6Addr, SocketAddrV6};
+use std::path::Path;
 
 use sluice_struct_ops as struct_ops;
 
@@ -8,7 +9,7 @@ use crate::abi::{Cfg, Seen};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::Mapping;
 use crate::options::{Error, Options};
-use crate::pins::Pins;
+use crate::pins::{self, Pins};
 
 /// What a clean-up did and could not do, in sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,16 @@ pub struct Report {
 /// None as such: what could not be undone is in the report.
 pub fn cleanup(options: &Options) -> Report {
     let mut report = Report::default();
+    // Pins of other versions hold nothing that an iterator of this one could give back: their orders expire.
+    for dir in Pins::other_versions(options) {
+        report.left.extend(pins::remove_tree(&dir));
+        report.done.push(format!("removed the pins of another version in {}", dir.display()));
+    }
     let Some(pins) = Pins::existing(options) else {
-        report.done.push("nothing was pinned".into());
+        if report.done.is_empty() {
+            report.done.push("nothing was pinned".into());
+        }
+        let _ = std::fs::remove_dir(options.pin_dir());
         return report;
     };
     let names = pins.names();
@@ -42,6 +51,13 @@ pub fn cleanup(options: &Options) -> Report {
     report.done.push(format!("detached from {cgroups} cgroups, unregistered {registrations} congestion controls"));
     report.done.push(format!("removed {} pins", names.len()));
     report
+}
+
+/// The instances that have left pins under `pin_root`, as values for [`Options::instance`], sorted.
+pub fn instances(pin_root: &Path) -> Vec<String> {
+    let with_pins = |name: &String| pins::names(&pin_root.join(name)).iter().any(|n| n.starts_with("abi"));
+    let names = pins::names(pin_root).into_iter().filter(with_pins);
+    names.filter_map(|name| name.strip_prefix("sluice").map(str::to_owned)).collect()
 }
 
 /// Gives back the sockets of the caller's network namespace whose order has expired and that have no traffic which

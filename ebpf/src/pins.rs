@@ -32,13 +32,10 @@ impl Pins {
         ensure_bpffs(&options.pin_root)?;
         let parent = options.pin_dir();
         make_dir(&parent)?;
-        let wanted = format!("abi{ABI}");
-        for name in names(&parent) {
-            if name != wanted && name.starts_with("abi") {
-                remove_tree(&parent.join(&name));
-            }
+        for dir in Pins::other_versions(options) {
+            remove_tree(&dir);
         }
-        let dir = parent.join(wanted);
+        let dir = parent.join(format!("abi{ABI}"));
         make_dir(&dir)?;
         Ok(Pins { dir })
     }
@@ -47,6 +44,13 @@ impl Pins {
     pub fn existing(options: &Options) -> Option<Pins> {
         let dir = options.pin_dir().join(format!("abi{ABI}"));
         dir.is_dir().then_some(Pins { dir })
+    }
+
+    /// Directories of other ABIs of the same instance.
+    pub fn other_versions(options: &Options) -> Vec<PathBuf> {
+        let (parent, own) = (options.pin_dir(), format!("abi{ABI}"));
+        let others = names(&parent).into_iter().filter(|name| *name != own && name.starts_with("abi"));
+        others.map(|name| parent.join(name)).collect()
     }
 
     /// The path of a pin.
@@ -82,7 +86,7 @@ impl Pins {
     }
 }
 
-fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
     names.sort();

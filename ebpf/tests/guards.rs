@@ -274,6 +274,8 @@ fn cleaning_up_leaves_nothing() {
     let flow = common::Flow::start(&net, port);
     kernel.sender_row(port).expect("an Opened event");
     assert!(listed(&options) && options.pin_dir().exists());
+    assert!(sluice_ebpf::cleanup::instances(&options.pin_root).contains(&options.instance));
+    std::fs::create_dir(options.pin_dir().join("abi999")).expect("as a newer version would");
     // A daemon that still runs does not hinder it.
     let report = net.in_a(|| sluice_ebpf::cleanup::cleanup(&options));
     eprintln!("{report:?}");

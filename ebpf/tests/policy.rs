@@ -224,3 +224,26 @@ fn a_small_queue_is_kept_from_overflowing_for_long() {
     }
     assert_eq!(kernel.path().tier(), Tier::StructOps);
 }
+
+#[test]
+fn native_ipv6_is_captured_with_its_addresses() {
+    use std::net::{Ipv6Addr, TcpListener, TcpStream};
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let connected = net.in_a(|| {
+        let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, port))?;
+        let stream = TcpStream::connect((Ipv6Addr::LOCALHOST, port))?;
+        Ok::<_, std::io::Error>((listener, stream))
+    });
+    let Ok((_listener, stream)) = connected else {
+        eprintln!("skipped: no IPv6 on loopback");
+        return;
+    };
+    let event = kernel.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == port).expect("captured");
+    assert_eq!((event.local.ip(), event.remote.ip()), (&Ipv6Addr::LOCALHOST, &Ipv6Addr::LOCALHOST));
+    assert_eq!(event.local.port(), stream.local_addr().expect("bound").port());
+    assert_ne!(event.cookie, 0);
+    assert_eq!(event.uid, 0);
+}
