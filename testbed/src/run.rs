@@ -10,6 +10,7 @@ pub mod convert;
 pub mod daemons;
 pub mod launch;
 pub mod measure;
+mod pins;
 pub mod plan;
 pub mod policy;
 pub mod result;

@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
+use super::pins::{self, instance};
 use super::session::Session;
 use super::{Policy, RunError, RunPlan};
 use crate::fabric::{Cgroup, Fabric, NetNs};
@@ -58,6 +59,7 @@ impl Daemons {
         let Policy::Sluice { policy: rule, nic } = policy else {
             return Err(RunError::Plan(format!("{policy} needs no daemons")));
         };
+        pins::remove_leftovers();
         let dir = &session.dir;
         let topology = dir.join("topology.json");
         write(&topology, &topology_json(fabric, *nic))?;
@@ -169,6 +171,7 @@ impl Daemons {
     /// Ends them as a service manager does: SIGTERM, some patience, then SIGKILL. Returns what was unusual.
     pub fn stop(mut self) -> Vec<String> {
         let mut notes = Vec::new();
+        let hosts = self.hosts.len();
         let mut all: Vec<Process> = self.hosts.drain(..).map(|d| d.process).chain(self.switch.take()).collect();
         for process in &all {
             send(&process.child, Signal::SIGTERM);
@@ -192,6 +195,7 @@ impl Daemons {
                 }
             }
         }
+        pins::remove_own(hosts);
         notes
     }
 }
@@ -202,6 +206,7 @@ impl Drop for Daemons {
             drop(process.child.kill());
             drop(process.child.wait());
         }
+        pins::remove_own(self.hosts.len());
     }
 }
 
@@ -386,20 +391,4 @@ fn devices(fabric: &Fabric, host: usize) -> Vec<(String, f64)> {
             (l.from.device.clone(), rate.0 as f64 / 1e9)
         })
         .collect()
-}
-
-/// The suffix of one daemon's congestion control and pins: this process and the host, at most 8 letters and digits.
-pub fn instance(host: usize) -> String {
-    let base36 = |mut n: u32| {
-        let mut text = Vec::new();
-        loop {
-            text.push(char::from_digit(n % 36, 36).unwrap_or('0'));
-            n /= 36;
-            if n == 0 {
-                break;
-            }
-        }
-        text.into_iter().rev().collect::<String>()
-    };
-    format!("t{}{:0>2}", base36(std::process::id()), base36(host as u32))
 }
