@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sluice_ebpf::Tier;
 use sluice_schedule::host::Host;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
 use sluice_schedule::{BootId, ClockTrust, Nanos, Now, Rate};
@@ -125,7 +126,7 @@ impl Agent {
         }
         let Enforcement { datapath, reasons, adopted } = enforce::open(&loaded, &fabric, config.mode)?;
         let journal = Journal::new(&config.node.run_dir);
-        if config.mode == Mode::Active && config.enforce.sysctls {
+        if datapath.tier() != Tier::None && config.enforce.sysctls {
             journal.apply();
         }
         let host = Host::new(settings::brain(&config, &fabric, boot));
@@ -254,11 +255,11 @@ impl Agent {
                 drop(self.core.replace_datapath(now, datapath));
                 self.core.note_tier(now.wall.0, tier, &reasons);
                 self.listen_to_kernel();
-                if wanted && self.core.config.enforce.sysctls {
+                if tier != Tier::None && self.core.config.enforce.sysctls {
                     self.journal.apply();
                 }
             }
-            Err(why) => self.core.note_tier(now.wall.0, sluice_ebpf::Tier::None, &[why]),
+            Err(why) => self.core.note_tier(now.wall.0, Tier::None, &[why]),
         }
     }
 

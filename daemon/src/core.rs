@@ -43,8 +43,13 @@ use holders::Holders;
 
 /// While some flow has demand, the loop looks this often.
 pub const TICK: Nanos = Nanos::from_millis(5);
-/// Captured again at most this often, when a known connection runs plain.
+/// Captured again at most this often, when a known connection runs plain; twice as long after each try in vain, since
+/// a try also takes sockets that nobody asked for until their first order fails to come.
 const ADOPT_EVERY: Nanos = Nanos::from_millis(2_000);
+/// The longest pause between two tries.
+const ADOPT_RARELY: Nanos = Nanos::from_millis(64_000);
+/// Progress alone is reason for a decision this often; everything else at once.
+const DECIDE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// What comes in from the exchange.
 #[derive(Clone, Debug)]
@@ -134,6 +139,12 @@ pub struct Core {
     datapath: Box<dyn Datapath>,
     slot: Option<Slot>,
     adopted: Nanos,
+    adopt_pause: Nanos,
+    /// Known connections without a row at the last try.
+    missed: usize,
+    decided: Nanos,
+    /// Flows with something to send at the last decision.
+    active: usize,
     released: BTreeSet<FlowId>,
     ended_slots: u64,
     events: Vec<Event>,
@@ -168,6 +179,10 @@ impl Core {
             datapath,
             slot: None,
             adopted: Nanos::ZERO,
+            adopt_pause: ADOPT_EVERY,
+            missed: usize::MAX,
+            decided: Nanos::ZERO,
+            active: 0,
             released: BTreeSet::new(),
             ended_slots: 0,
             events: Vec::new(),
@@ -205,10 +220,15 @@ impl Core {
         }
         self.note_rounds(now, &mut trigger);
         self.note_ended_rounds(now);
+        let only_progress = self.events.iter().all(|event| matches!(event, Event::Progress(_)));
         for event in self.events.drain(..) {
             self.host.handle(now, event);
         }
-        if self.mode != Mode::Bypass {
+        let active = self.host.flows().filter(|flow| flow.demand > flow.delivered).count();
+        let news = !only_progress || active != self.active || now.mono.minus(self.decided) >= DECIDE_EVERY;
+        if self.mode != Mode::Bypass && news {
+            (self.decided, self.active) = (now.mono, active);
+            self.count_decision(trigger);
             let began = crate::clock::monotonic();
             self.host.decide(now, &mut self.actions);
             let took = crate::clock::monotonic().minus(began);
@@ -220,7 +240,6 @@ impl Core {
             self.act(now, action, outlet);
         }
         self.actions = actions;
-        self.count_decision(trigger);
         if edge {
             self.account(now, trigger);
             self.judge(now);
@@ -231,7 +250,7 @@ impl Core {
     pub fn sleep(&self, now: Now, until_edge: Nanos) -> Nanos {
         let mut sleep = until_edge;
         let phase = self.host.config().phase;
-        if now.into_slot < phase {
+        if now.into_slot < phase && self.host.flows().next().is_some() {
             sleep = sleep.min(phase.minus(now.into_slot));
         }
         if self.host.busy() || self.monitor.busy() {
@@ -317,8 +336,12 @@ impl Core {
             self.monitor.socket_event(now, event, &mut self.events);
         }
         self.socket_events = events;
-        let again = now.mono.minus(self.adopted) >= ADOPT_EVERY;
-        if self.enforces() && self.monitor.uncaptured > 0 && again {
+        if self.monitor.uncaptured == 0 {
+            self.adopt_pause = ADOPT_EVERY;
+        } else if self.enforces() && now.mono.minus(self.adopted) >= self.adopt_pause {
+            let pause = if self.monitor.uncaptured < self.missed { ADOPT_EVERY } else { self.adopt_pause.times(2) };
+            self.adopt_pause = pause.min(ADOPT_RARELY);
+            self.missed = self.monitor.uncaptured;
             self.adopted = now.mono;
             let taken = self.datapath.adopt();
             if taken > 0 {

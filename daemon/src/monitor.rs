@@ -181,7 +181,9 @@ impl Monitor {
             };
             self.socket_event(now, &gone, out);
         }
-        self.find_pages(now, out);
+        if edge || self.eager {
+            self.find_pages(now, out);
+        }
         self.read_pages(now, edge || self.eager, out);
         self.eager = false;
         self.find_processes(now, out);
@@ -319,7 +321,9 @@ impl Monitor {
         let mut known = Vec::new();
         self.discovery.answers(&mut known);
         for Origin { tuple, pid, environ } in known {
-            let key = ProcessKey::Pid(pid);
+            // A page lists 56 connections at most; further ones of its process are found this way.
+            let page = self.processes.iter().find(|(_, process)| process.view.is_some() && process.pid == Some(pid));
+            let key = page.map_or(ProcessKey::Pid(pid), |(key, _)| *key);
             if !self.processes.contains_key(&key) {
                 let Some(process) = Process::of_pid(now, pid, &environ, &self.allowed) else { continue };
                 self.appeared(key, process, out);

@@ -19,8 +19,8 @@ const MOST_WAITING: usize = 256;
 const AGAIN: Nanos = Nanos::from_millis(10_000);
 /// Sockets remembered as asked about.
 const MOST_ASKED: usize = 16_384;
-/// Pause after each answer, so that a storm of sockets costs little.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Pause after each walk, so that a storm of sockets costs little; what is asked meanwhile is answered by the next one.
+const PAUSE: Duration = Duration::from_millis(1_000);
 
 /// Whose a socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,26 +79,31 @@ impl Discovery {
 }
 
 fn answer_all(questions: &Receiver<(Tuple, u32)>, answers: &SyncSender<Origin>) {
-    while let Ok((tuple, uid)) = questions.recv() {
-        let origin = inode_of(&tuple).and_then(|inode| holder_of(inode, uid)).and_then(|pid| {
-            let environ = Environ::of(pid)?;
-            Some(Origin { tuple, pid, environ })
-        });
-        if let Some(origin) = origin
-            && answers.send(origin).is_err()
-        {
-            return;
+    while let Ok(first) = questions.recv() {
+        let asked: HashMap<Tuple, u32> = std::iter::once(first).chain(questions.try_iter()).collect();
+        let mut wanted = inodes_of(&asked);
+        for (tuple, pid) in holders_of(&mut wanted) {
+            let Some(environ) = Environ::of(pid) else { continue };
+            if answers.send(Origin { tuple, pid, environ }).is_err() {
+                return;
+            }
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// The inode of a socket, from the tables of this network namespace.
-fn inode_of(tuple: &Tuple) -> Option<u64> {
-    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].into_iter().find_map(|file| {
-        let text = std::fs::read_to_string(file).ok()?;
-        text.lines().skip(1).find_map(|line| parse_line(line).filter(|(seen, _)| seen == tuple).map(|(_, inode)| inode))
-    })
+/// The sockets by inode, with their owner, from the tables of this network namespace.
+fn inodes_of(asked: &HashMap<Tuple, u32>) -> HashMap<u64, (Tuple, u32)> {
+    let mut found = HashMap::new();
+    for file in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        for (tuple, inode) in text.lines().skip(1).filter_map(parse_line) {
+            if let Some(uid) = asked.get(&tuple) {
+                found.insert(inode, (tuple, *uid));
+            }
+        }
+    }
+    found
 }
 
 fn parse_line(line: &str) -> Option<(Tuple, u64)> {
@@ -129,22 +134,30 @@ fn end(text: &str) -> Option<([u8; 16], u16)> {
     Some((bytes, port))
 }
 
-/// A process of this user that has the socket open.
-fn holder_of(inode: u64, uid: u32) -> Option<u32> {
-    let wanted = format!("socket:[{inode}]");
-    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+/// Which processes have these sockets open; each must belong to the socket's owner. One walk answers all.
+fn holders_of(wanted: &mut HashMap<u64, (Tuple, u32)>) -> Vec<(Tuple, u32)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if wanted.is_empty() {
+            break;
+        }
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if entry.metadata().is_ok_and(|meta| meta.uid() != uid) {
+        let Ok(owner) = entry.metadata().map(|meta| meta.uid()) else { continue };
+        if !wanted.values().any(|(_, uid)| *uid == owner) {
             continue;
         }
-        let Ok(fds) = std::fs::read_dir(entry.path().join("fd")) else { continue };
-        let has =
-            fds.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()));
-        if has {
-            return Some(pid);
+        for fd in std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten() {
+            let Ok(target) = std::fs::read_link(fd.path()) else { continue };
+            let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            if let Some(inode) = inode
+                && wanted.get(&inode).is_some_and(|(_, uid)| *uid == owner)
+                && let Some((tuple, _)) = wanted.remove(&inode)
+            {
+                found.push((tuple, pid));
+            }
         }
     }
-    None
+    found
 }
 
 #[cfg(test)]
@@ -158,13 +171,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let tuple = Tuple::of(stream.local_addr().expect("bound"), stream.peer_addr().expect("connected"));
-        let Some(inode) = inode_of(&tuple) else {
+        let uid = nix::unistd::getuid().as_raw();
+        let mut wanted = inodes_of(&HashMap::from([(tuple, uid)]));
+        if wanted.is_empty() {
             println!("skipped: /proc/self/net/tcp cannot be read here");
             return;
-        };
-        let uid = nix::unistd::getuid().as_raw();
-        assert_eq!(holder_of(inode, uid), Some(std::process::id()));
-        assert_eq!(holder_of(u64::MAX, uid), None);
+        }
+        assert_eq!(holders_of(&mut wanted), [(tuple, std::process::id())]);
+        let nobodys = (tuple, u32::MAX);
+        assert_eq!(holders_of(&mut HashMap::from([(1, nobodys)])), []);
     }
 
     #[test]

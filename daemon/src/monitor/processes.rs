@@ -1,6 +1,8 @@
 //! A process of a job: what its page or its environment says, its connections and its rounds.
 
-use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Reader, Source};
+use std::borrow::Cow;
+
+use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Peer, PeerKind, Reader, Source};
 use sluice_schedule::{Bytes, JobId, Nanos, Now, Pattern};
 
 use super::environ::{Environ, label};
@@ -153,7 +155,7 @@ impl Process {
             Some(view) => {
                 let lead = self.lead_base();
                 self.lead_round = lead;
-                roles::connections(view, fabric, lead)
+                roles::connections(&with_claims(view, &self.claims), fabric, lead)
             }
             None => {
                 let plain = |tuple: &Tuple| Connection {
@@ -198,6 +200,23 @@ impl Process {
         });
         self.rounds.demand.max(Bytes(hinted))
     }
+}
+
+/// The page's view with connections that it had no room for. They send much, so they are taken for ones that send.
+fn with_claims<'a>(view: &'a PageView, claims: &[Tuple]) -> Cow<'a, PageView> {
+    let listed = |claim: &Tuple| view.peers.iter().any(|peer| Tuple::of(peer.local, peer.remote) == *claim);
+    let missing: Vec<&Tuple> = claims.iter().filter(|claim| !listed(claim)).collect();
+    if missing.is_empty() {
+        return Cow::Borrowed(view);
+    }
+    let mut all = view.clone();
+    for claim in missing {
+        let remote = claim.remote_address();
+        let rank = view.peers.iter().find(|peer| peer.remote.ip() == remote.ip()).and_then(|peer| peer.rank);
+        let local = std::net::SocketAddr::new(claim.local_ip(), claim.local.1);
+        all.peers.push(Peer { rank, kind: PeerKind::Connected, local, remote, cookie: 0, tx_bytes: 0 });
+    }
+    Cow::Owned(all)
 }
 
 /// A producer's name and version: labels with spaces between them.
