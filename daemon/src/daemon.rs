@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use sluice_schedule::BootId;
 use sluice_wire::snapshot::Snapshot;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{self, Start};
@@ -36,6 +36,12 @@ const EXIT_NO: u8 = 3;
 /// Exit status when another daemon runs here, or the run directory may not be used.
 const EXIT_TAKEN: u8 = 4;
 
+struct Signals {
+    reload: Signal,
+    end: Signal,
+    interrupt: Signal,
+}
+
 /// Runs the daemon until it is told to end.
 ///
 /// # Errors
@@ -56,6 +62,15 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let peers = bind(&config.peer.listen, "peer.listen", peer_service_wanted(&config))?;
     let tcp = bind(&config.http.listen, "http.listen", true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime")?;
+    // Signals are listened for before anybody is told that the daemon is ready.
+    let signals = {
+        let _context = runtime.enter();
+        Signals {
+            reload: signal(SignalKind::hangup()).context("SIGHUP")?,
+            end: signal(SignalKind::terminate()).context("SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("SIGINT")?,
+        }
+    };
     let (requests, from_others) = mpsc::channel(MOST_REQUESTS);
     let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
     let (told, started) = std::sync::mpsc::sync_channel(1);
@@ -76,7 +91,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     };
     let handle =
         Handle { shared, snapshots: seen, requests: requests.clone(), filter, runtime: runtime.handle().clone() };
-    runtime.block_on(serve(&config, tcp, Arc::new(handle), requests.clone()))?;
+    runtime.block_on(serve(&config, tcp, Arc::new(handle), requests.clone(), signals))?;
     // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.
     let waited = std::time::Instant::now();
     while !thread.is_finished() && waited.elapsed() < END {
@@ -91,6 +106,7 @@ async fn serve(
     tcp: Vec<TcpListener>,
     handle: Arc<Handle>,
     requests: mpsc::Sender<Request>,
+    signals: Signals,
 ) -> anyhow::Result<()> {
     let mut listeners = Listeners::default();
     for listener in tcp {
@@ -113,9 +129,7 @@ async fn serve(
         control_group: Some(config.control.group.clone()).filter(|group| !group.is_empty()),
         own_uid: nix::unistd::geteuid().as_raw(),
     };
-    let mut reload = signal(SignalKind::hangup()).context("SIGHUP")?;
-    let mut end = signal(SignalKind::terminate()).context("SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+    let Signals { mut reload, mut end, mut interrupt } = signals;
     let shutdown = async move {
         loop {
             tokio::select! {

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use sluice_ebpf::{Datapath, Kernel, Observe, Options, Tier};
+use sluice_ebpf::{Datapath, Kernel, Options, Tier};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::config::check::excluded_ports;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
+use crate::watch::Watch;
 
 /// Where cgroup v2 is mounted, alone or beside v1.
 const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -67,16 +68,18 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
     }
 }
 
-/// Opens what the mode needs: in `active` the best way that works, else nothing.
+/// Opens what the mode needs: in `active` the best way that works; otherwise, and where none does, sockets are only
+/// looked at.
 ///
 /// # Errors
 /// A sentence, if `enforce.require` asks for more than works here.
 pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement, String> {
     if mode != Mode::Active {
-        return Ok(Enforcement { datapath: Box::new(Observe), reasons: Vec::new(), adopted: 0 });
+        return Ok(Enforcement { datapath: Box::new(Watch::open()), reasons: Vec::new(), adopted: 0 });
     }
-    let none = |reasons| Enforcement { datapath: Box::new(Observe), reasons, adopted: 0 };
+    let none = |reasons| Enforcement { datapath: Box::new(Watch::open()), reasons, adopted: 0 };
     let opened = match Kernel::open(&options(loaded, Some(fabric))) {
+        Ok(opened) if opened.tier == Tier::None => none(opened.reasons),
         Ok(opened) => Enforcement { datapath: opened.datapath, reasons: opened.reasons, adopted: opened.adopted },
         Err(error) => none(vec![error.to_string()]),
     };

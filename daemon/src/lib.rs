@@ -8,7 +8,7 @@
 //! | [`core`] | the deciding loop, one turn at a time |
 //! | [`agent`] | the thread that turns it |
 //! | [`exchange`], [`own_table`] | talking to holders of tables, and being one |
-//! | [`enforce`], [`journal`], [`rundir`] | the kernel side, outside changes, the run directory |
+//! | [`enforce`], [`watch`], [`journal`], [`rundir`] | the kernel side, looking without it, outside changes, the run directory |
 //! | [`conditions`], [`snapshot`], [`metrics`], [`http`], [`control`], [`logging`] | what is shown and asked |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 
@@ -37,3 +37,4 @@ pub mod sys;
 #[cfg(test)]
 mod testing;
 pub mod topology;
+pub mod watch;

@@ -2,7 +2,7 @@
 
 use super::error::{Code, Problem};
 use super::read::Loaded;
-use super::settings::{Backend, ClockSource, CrossSource, Require};
+use super::settings::{Backend, ClockSource, CrossSource, Require, Transport};
 use super::value::ports;
 
 /// Problems between keys.
@@ -82,6 +82,11 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
         if !crate::interfaces::exists(&link.name) {
             absent("links", &link.name, format!("no interface {} on this host", link.name), "see `ip link`");
         }
+    }
+    for switch in config.switches.iter().filter(|switch| switch.transport != Transport::Session) {
+        let message =
+            format!("{}: transport \"{}\" is not built into this daemon yet", switch.name, switch.transport.word());
+        absent("switches", switch.transport.word(), message, "write transport = \"session\" (default)");
     }
     for cgroup in config.capture.cgroups.iter().filter(|path| *path != "auto") {
         if !std::path::Path::new(cgroup).is_dir() {

@@ -49,7 +49,7 @@ impl Reader {
     pub fn file(&mut self, path: &Path) {
         match read_text(path) {
             Ok(text) => self.text(path, &text),
-            Err(problem) => self.problems.push(problem),
+            Err(problem) => self.problems.push(*problem),
         }
     }
     /// Reads every `*.toml` of a directory in byte order; an absent directory has none.
@@ -271,22 +271,22 @@ fn snippet(source: &Source<'_>, span: Range<usize>) -> String {
     printable(source.text.get(span).unwrap_or(""), 60)
 }
 
-fn read_text(path: &Path) -> Result<String, Problem> {
+fn read_text(path: &Path) -> Result<String, Box<Problem>> {
     let refuse = |error: &std::io::Error| {
         let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::E_PERM } else { Code::E_MISSING };
         Problem::new(code, "", format!("cannot read the file: {error}"))
             .in_file(path)
             .help("check the path and its owner")
     };
-    let meta = std::fs::metadata(path).map_err(|error| refuse(&error))?;
+    let meta = std::fs::metadata(path).map_err(|error| Box::new(refuse(&error)))?;
     if !meta.is_file() || meta.len() > MOST_BYTES {
         let problem =
             Problem::new(Code::E_PARSE, "", "not a configuration file").found(format!("{} bytes", meta.len()));
-        return Err(problem.allowed(format!("a regular file of at most {MOST_BYTES} bytes")).in_file(path));
+        return Err(Box::new(problem.allowed(format!("a regular file of at most {MOST_BYTES} bytes")).in_file(path)));
     }
-    let bytes = std::fs::read(path).map_err(|error| refuse(&error))?;
+    let bytes = std::fs::read(path).map_err(|error| Box::new(refuse(&error)))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Problem::new(Code::E_PARSE, "", format!("not UTF-8 at byte {at}")).in_file(path)
+        Box::new(Problem::new(Code::E_PARSE, "", format!("not UTF-8 at byte {at}")).in_file(path))
     })
 }

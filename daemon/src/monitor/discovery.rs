@@ -33,13 +33,16 @@ pub struct Origin {
     pub environ: Environ,
 }
 
+/// A socket and its owner.
+type Question = (Tuple, u32);
+
 /// The asking end.
 #[derive(Debug)]
 pub struct Discovery {
     /// May `/proc/PID/environ` be read?
     pub enabled: bool,
     asked: HashMap<Tuple, Nanos>,
-    thread: Option<(SyncSender<(Tuple, u32)>, Receiver<Origin>)>,
+    thread: Option<(SyncSender<Question>, Receiver<Origin>)>,
 }
 
 impl Discovery {
@@ -78,7 +81,7 @@ impl Discovery {
     }
 }
 
-fn answer_all(questions: &Receiver<(Tuple, u32)>, answers: &SyncSender<Origin>) {
+fn answer_all(questions: &Receiver<Question>, answers: &SyncSender<Origin>) {
     while let Ok(first) = questions.recv() {
         let asked: HashMap<Tuple, u32> = std::iter::once(first).chain(questions.try_iter()).collect();
         let mut wanted = inodes_of(&asked);
