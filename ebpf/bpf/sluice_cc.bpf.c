@@ -33,6 +33,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	expiry = flow->expiry;
 	if (read_order(cfg, index, flow->gen, now, &order, &expiry) == ORDER_RELEASE)
 		return SLUICE_EVENT_RELEASED;
+	new_order(tp, flow, now, flow->rate, order);
 	flow->rate = order;
 	flow->expiry = expiry;
 	if (now > expiry)

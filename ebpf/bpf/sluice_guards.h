@@ -193,6 +193,25 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 }
 
 /*
+ * A new order starts with a clean slate: the one who gave it knows more than what the guards saw of the one before. What
+ * they are for is an order that is wrong and stays.
+ */
+INLINE void new_order(struct tcp_sock *tp, struct flow *flow, __u64 now, __u64 before, __u64 order)
+{
+	__u64 apart = order > before ? order - before : before - order;
+
+	if (apart * 16 <= before)
+		return;
+	flow->cap = 0;
+	flow->trip_ns = 0;
+	flow->frozen = 0;
+	flow->flags &= ~(FLOW_LOSING | FLOW_SETTLING);
+	flow->win_ns = now;
+	flow->win_lost = tp->lost;
+	flow->win_delivered = tp->delivered;
+}
+
+/*
  * Counts losses in windows of one round trip; two bad ones in a row trip the guard. (A queue that another flow
  * overfills loses for one round trip, an order that is too high goes on losing.) True if it trips for the second time
  * in short order.
@@ -247,7 +266,7 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 
 /*
  * Where an order is more than the path carries, its queue grows before anything is lost. A delivery window with a
- * longer round trip, in which less than seven eighths of what was sent in the window before arrived, cuts the window to
+ * longer round trip, in which less than five eighths of what was sent in the window before arrived, cuts the window to
  * half of what is in flight, and again with every further one, until the queue is gone. If that takes two, and none
  * brought seven eighths of the rate, the queue was ours: pacing is capped at the most that arrived, though at no less
  * than three quarters of what it was, for a processor that was busy elsewhere looks alike. A queue that three cuts do
@@ -275,7 +294,7 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		return;
 	}
 	if (!flow->frozen) {
-		if (delivered * 8 >= (__u64)flow->sent_before * 7 || (__s32)(us - flow->mark_us) < 0)
+		if (delivered * 8 >= (__u64)flow->sent_before * 5 || (__s32)(us - flow->mark_us) < 0)
 			return;
 		flow->frozen = in_flight(tp);
 		flow->cuts = 0;

@@ -184,7 +184,8 @@ fn an_order_of_twice_the_bottleneck_does_not_flood_it() {
     let counters = kernel.path().counters();
     eprintln!("cubic {cubic:?}, ordered twice the bottleneck {ours:?}, {counters:?}, {}", flow.control());
     // Without the guard it is some 9000 a second; see the measurement of 44 325 in 5 s in the data path's notes.
-    assert!(ours.1 <= 5 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
+    // Unguarded it is thousands; a few hundred before the cap is what patience beside ordinary flows costs.
+    assert!(ours.1 <= 15 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
     assert!(ours.0 > 0.85 * cubic.0, "{} against {}", ours.0, cubic.0);
 }
 
