@@ -138,7 +138,7 @@ impl Agent {
             serve_own_table(&mut core, &fabric, boot, identity.clone(), &news, peers);
         }
         let exchange = Exchange::new(&config, identity, fabric, inbound);
-        let shared = Arc::new(Shared { turned: 0.into(), timeline: core.timeline.clone() });
+        let shared = Arc::new(Shared { turned: 0.into(), asked: 0.into(), timeline: core.timeline.clone() });
         let tier = core.datapath().tier();
         core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
         tracing::info!(

@@ -38,6 +38,8 @@ pub enum Request {
 pub struct Shared {
     /// CLOCK_MONOTONIC of the last turn; 0 before the first.
     pub turned: AtomicU64,
+    /// CLOCK_MONOTONIC when somebody last looked at the state; 0: nobody did.
+    pub asked: AtomicU64,
     /// The ring of decisions.
     pub timeline: Arc<Mutex<Timeline>>,
 }
@@ -98,6 +100,7 @@ impl Handle {
 
 impl Control for Handle {
     fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.asked.store(monotonic().0, Ordering::Relaxed);
         self.snapshots.borrow().clone()
     }
     fn loop_age(&self) -> Option<Duration> {

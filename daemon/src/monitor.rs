@@ -333,10 +333,15 @@ impl Monitor {
                 self.rematch = true;
             }
         }
+        // A page with more connections than it lists has sockets that only /proc can tell; they are asked for at once,
+        // since a socket nobody claims is given back when its first order fails to come.
+        let full = |uid: u32| {
+            let more = |process: &Process| process.view.as_ref().is_some_and(|view| view.more_peers);
+            self.processes.values().any(|process| process.uid == Some(uid) && more(process))
+        };
         for socket in self.sockets.iter().filter(|socket| socket.process.is_none()) {
-            if socket.stats.acked.plus(socket.stats.queued) >= self.threshold
-                && self.fabric.covers(socket.tuple.local_ip(), socket.tuple.remote_ip())
-            {
+            let much = socket.stats.acked.plus(socket.stats.queued) >= self.threshold;
+            if (much || full(socket.uid)) && self.fabric.covers(socket.tuple.local_ip(), socket.tuple.remote_ip()) {
                 self.discovery.ask(now.mono, socket.tuple, socket.uid);
             }
         }

@@ -1,6 +1,7 @@
 //! Shows the state a few times per second: the snapshot behind HTTP, and the service manager's status line.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use sluice_schedule::Nanos;
 
@@ -9,8 +10,12 @@ use crate::clock;
 use crate::config::{Config, Mode, keys};
 use crate::core::Core;
 
-/// A snapshot is made this often; several views per second look alive to a person.
+/// A snapshot is made this often while somebody looks; several per second look alive to a person.
 const EVERY: Nanos = Nanos::from_millis(250);
+/// And this often while nobody does.
+const RARELY: Nanos = Nanos::from_millis(1_000);
+/// Somebody looks if he asked within this time.
+const LOOKS: Nanos = Nanos::from_millis(5_000);
 
 /// What the loop itself does not know of the process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,7 +80,9 @@ impl Agent {
     /// Publishes if it is time, or at once.
     pub(super) fn publish(&mut self, at_once: bool) {
         let now = self.core.now;
-        if !at_once && now.mono.minus(self.published) < EVERY {
+        let asked = Nanos(self.shared.asked.load(Ordering::Relaxed));
+        let pause = if now.mono.minus(asked) < LOOKS { EVERY } else { RARELY };
+        if !at_once && now.mono.minus(self.published) < pause {
             return;
         }
         let first = self.published.0 == 0;
