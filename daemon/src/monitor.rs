@@ -5,7 +5,7 @@
 //!
 //! | module | is |
 //! | --- | --- |
-//! | [`tuple`] | a connection's addresses, and the flows on it |
+//! | [`mod@tuple`] | a connection's addresses, and the flows on it |
 //! | [`sockets`] | sockets with a row, and their measurements |
 //! | [`round`] | when a process's round begins and ends, and how large it is |
 //! | [`roles`] | which connections carry tensors, and what bounds each flow |

@@ -1,7 +1,7 @@
 //! Looking without touching: the sockets of this network namespace and their byte counts, asked of the kernel by
 //! `sock_diag`. It stands in for the data path where nothing is enforced, so that `observe` still finds jobs and rounds.
 //!
-//! One dump per call of [`Datapath::events`] and at most one in [`EVERY`]; nothing needs a privilege.
+//! One dump per call of [`Datapath::events`] and at most one in 20 ms; nothing needs a privilege.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
