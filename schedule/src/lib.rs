@@ -31,6 +31,8 @@ pub mod switch;
 pub mod table;
 pub mod units;
 
-pub use event::{Action, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor, Role};
+pub use event::{
+    Action, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor, Role,
+};
 pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Refusal};
 pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot};
