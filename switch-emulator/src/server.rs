@@ -5,10 +5,10 @@
 //! | gRPC | serves sessions and calls | with the process |
 //! | acceptor | lets connections in | with gRPC |
 //! | slots | ends leases at every slot edge, reads the background file | with the process |
-//! | pusher | tells hosts of changes, never more often than [`push_gap`] | with the process |
+//! | pusher | tells hosts of changes, never more often than `push_gap` | with the process |
 //! | HTTP, UDP | if configured | with the process |
 //!
-//! At a signal every session is told, connections get [`FAREWELL`] to read it, then the process is done: tables are soft
+//! At a signal every session is told, connections get `FAREWELL` to read it, then the process is done: tables are soft
 //! state, nothing has to be saved.
 
 use std::net::SocketAddr;

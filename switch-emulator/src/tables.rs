@@ -73,7 +73,7 @@ pub enum Transport {
 /// Announcements by result: applied, then one per refusal.
 pub(crate) type Results = [u64; 6];
 
-/// The names of [`Results`], as in metrics.
+/// The names of `Results`, as in metrics.
 pub const RESULTS: [&str; 6] = ["applied", "slot-guard", "old", "quota", "unknown-link", "foreign-flow"];
 
 /// Work of the process as a whole.
