@@ -232,7 +232,7 @@ int set_state(__u64 *ctx)
 	__u32 index = flow->index;
 	struct sluice_stat *row;
 	struct sluice_cfg *cfg;
-	__u64 order;
+	__u64 order, now;
 
 	if (state != TCP_CA_LOSS || flow->flags & FLOW_RENO || !flow->gen)
 		return 0;
@@ -241,17 +241,25 @@ int set_state(__u64 *ctx)
 	if (!cfg || !row)
 		return 0;
 	/*
-	 * A retransmission time-out: a whole window was lost, and the kernel has cut the window to one segment. Go on with
-	 * half the rate, or what was delivered if that is more: with the old one the same would be lost again.
+	 * A retransmission time-out: a whole window was lost, or the last segments of a round, which nothing followed that
+	 * would have told of their loss. The second within a second means the former: go on with half the rate, or what was
+	 * delivered if that is more, for with the old one the same would be lost again.
 	 */
 	order = clamp_rate(cfg, flow->rate);
+	now = bpf_ktime_get_ns();
+	if (now - flow->cap_ns > 1000 * MILLISECOND) {
+		flow->cap_ns = now;
+		set_pacing(tp, flow->cap ? flow->cap : order);
+		tp->snd_cwnd = window(tp, flow, flow->cap ? flow->cap : order);
+		return 0;
+	}
 	if (!flow->cap || flow->cap > order)
 		flow->cap = order;
 	flow->cap = max_u64(flow->cap / 2, row->delivery_rate);
 	flow->cap = max_u64(flow->cap, cfg->floor);
 	if (flow->cap >= order)
 		flow->cap = 0;
-	flow->cap_ns = bpf_ktime_get_ns();
+	flow->cap_ns = now;
 	if (flow->frozen)
 		flow->mark_us = flow->cap_ns / 1000;
 	flow->frozen = 0;
@@ -280,9 +288,8 @@ int undo_cwnd(__u64 *ctx)
 	return tp->snd_cwnd;
 }
 
-/* One segment per burst for slow flows: a new rate cannot shorten the wait that the last burst was charged. */
-SEC("fentry/min_tso_segs")
-int min_tso_segs(__u64 *ctx __attribute__((unused)))
-{
-	return 1;
-}
+/*
+ * There is no min_tso_segs. The kernel skips a BPF program that is already running on the same processor and takes 0 for
+ * its answer; for a flow slower than a segment per millisecond that makes bursts of no segments, an empty segment at the
+ * head of the send queue, and a flow that stands still for ever.
+ */

@@ -237,7 +237,7 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 			if (flow->cap && now - flow->cap_ns > CAP_HOLD) {
 				/* Up only as far as the path is seen to carry it, or when all this is long ago. */
 				if (rate * 10 >= flow->cap * 9)
-					flow->cap += flow->cap / 16;
+					flow->cap += flow->cap / 4;
 				if (flow->cap >= order || now - flow->cap_ns > cfg->loss_retrip)
 					flow->cap = 0;
 			}
@@ -268,7 +268,7 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
  * Where an order is more than the path carries, its queue grows before anything is lost. A delivery window with a
  * longer round trip, in which less than five eighths of what was sent in the window before arrived, cuts the window to
  * half of what is in flight, and again with every further one, until the queue is gone. If that takes two, and none
- * brought seven eighths of the rate, the queue was ours: pacing is capped at the most that arrived, though at no less
+ * brought five eighths of the rate, the queue was ours: pacing is capped at the most that arrived, though at no less
  * than three quarters of what it was, for a processor that was busy elsewhere looks alike. A queue that three cuts do
  * not empty is somebody else's: then the flow is left alone for a second, and the loss guard is all there is.
  */
@@ -286,7 +286,7 @@ INLINE void squeeze(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		if (!flow->frozen)
 			return;
 		flow->frozen = 0;
-		if (flow->cuts >= 2 && (__u64)flow->mark_us * 1024 * 8 < pacing * 7) {
+		if (flow->cuts >= 2 && (__u64)flow->mark_us * 1024 * 8 < pacing * 5) {
 			flow->cap = max_u64(max_u64((__u64)flow->mark_us * 1024, pacing / 4 * 3), cfg->floor);
 			flow->cap_ns = now;
 		}

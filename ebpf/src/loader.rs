@@ -159,7 +159,7 @@ impl Loaded {
         let control = control_program(parameters).ok_or_else(|| {
             Error::Btf(format!("cong_control has {parameters} parameters, 2 or 4 are known: a newer Sluice is needed"))
         })?;
-        let members = ["init", "release", "cwnd_event", "set_state", "ssthresh", "undo_cwnd", "min_tso_segs"];
+        let members = ["init", "release", "cwnd_event", "set_state", "ssthresh", "undo_cwnd"];
         let chosen = members.into_iter().map(|m| (m, m)).chain([("cong_control", control)]);
         let members = chosen
             .map(|(member, program)| {
