@@ -36,7 +36,6 @@ use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::fabric::Fabric;
 use crate::monitor::Monitor;
-use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
 use crate::own_table::OwnTable;
 use account::LinkUse;
@@ -51,9 +50,6 @@ const ADOPT_EVERY: Nanos = Nanos::from_millis(2_000);
 const ADOPT_RARELY: Nanos = Nanos::from_millis(64_000);
 /// Progress alone is reason for a decision this often; everything else at once.
 const DECIDE_EVERY: Nanos = Nanos::from_millis(10);
-
-/// A flow that stood still for so many slots is pushed, and again after as many.
-const STANDING_SLOTS: u32 = 4;
 
 /// What comes in from the exchange.
 #[derive(Clone, Debug)]
@@ -245,7 +241,6 @@ impl Core {
         }
         self.actions = actions;
         if edge {
-            self.push_standing();
             self.account(now, trigger);
             self.judge(now);
         }
@@ -267,17 +262,6 @@ impl Core {
     /// Does an order of this mode reach the kernel?
     pub fn enforces(&self) -> bool {
         self.mode == Mode::Active && self.datapath.tier() != Tier::None
-    }
-
-    /// Every few slots in which a flow has bytes to send and none arrives: the kernel is asked to send.
-    fn push_standing(&mut self) {
-        let standing = |socket: &Socket| socket.told.is_some() && socket.still_slots % STANDING_SLOTS == STANDING_SLOTS - 1;
-        if self.enforces() && self.monitor.sockets.iter().any(standing) {
-            let pushed = self.datapath.push();
-            if pushed > 0 {
-                tracing::info!(event = "sockets-pushed", count = pushed, "standing sockets were pushed");
-            }
-        }
     }
 
     /// The row of a flow, if it may be ordered.

@@ -358,27 +358,3 @@ int sluice_sweep(struct bpf_iter__tcp *ctx)
 		report(ctx, tp, result);
 	return 0;
 }
-
-/*
- * Pushes sockets of ours that have bytes to send and nothing under way. A persist timer that fires between two paced
- * segments can leave an empty segment in flight; nobody acknowledges that, every time-out sends it again, and with a
- * full send buffer no write of the application comes to push what waits behind it. Asking for no delay pushes.
- */
-SEC("iter/push")
-int sluice_push(struct bpf_iter__tcp *ctx)
-{
-	struct tcp_sock *tp = live(ctx);
-	struct sluice_cfg *cfg = config();
-	char present[16] = {}, name[16] = {};
-	int on = 1;
-
-	if (!tp || !cfg || tp->snd_nxt != tp->snd_una || tp->write_seq == tp->snd_nxt)
-		return 0;
-	if (bpf_getsockopt(tp, SOL_TCP, TCP_CONGESTION, present, sizeof(present)))
-		return 0;
-	__builtin_memcpy(name, cfg->cc_name, sizeof(name));
-	if (!same_name(present, name))
-		return 0;
-	report(ctx, tp, bpf_setsockopt(tp, SOL_TCP, TCP_NODELAY, &on, sizeof(on)));
-	return 0;
-}

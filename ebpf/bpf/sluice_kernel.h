@@ -56,7 +56,6 @@ typedef _Bool bool;
 #define SOL_SOCKET 1
 #define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
-#define TCP_NODELAY 1
 #define TCP_CONGESTION 13
 
 #define SK_PACING_NONE 0
@@ -144,7 +143,6 @@ struct tcp_sock {
 	__u32 srtt_us;
 	struct minmax rtt_min;
 	__u32 packets_out;
-	__u32 snd_nxt;
 	__u32 retrans_out;
 	__u32 sacked_out;
 	__u32 lost_out;

@@ -114,11 +114,6 @@ pub trait Datapath: Send {
     fn adopt(&mut self) -> usize {
         0
     }
-    /// Pushes sockets that have bytes to send and nothing under way, and returns how many. Walks all TCP sockets, about
-    /// 1 ms: only for a flow that has stood still for several slots.
-    fn push(&mut self) -> usize {
-        0
-    }
     /// Changes the rate of new flows, the floor and the ceiling that the kernel program enforces by itself.
     fn limits(&mut self, default_rate: Rate, floor: Rate, ceiling: Rate) {
         let _ = (default_rate, floor, ceiling);

@@ -216,13 +216,6 @@ impl Datapath for Kernel {
         })
     }
 
-    fn push(&mut self) -> usize {
-        self.pass(Pass::Push).unwrap_or_else(|error| {
-            tracing::warn!(%error, "standing sockets could not be pushed");
-            0
-        })
-    }
-
     fn limits(&mut self, default_rate: Rate, floor: Rate, ceiling: Rate) {
         let mut cfg = self.cfg.get();
         cfg.default_rate = default_rate.bytes_per_second();

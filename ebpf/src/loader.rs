@@ -48,8 +48,6 @@ pub(crate) enum Pass {
     Drain,
     /// Give back those whose order has expired.
     Sweep,
-    /// Push those that have bytes to send and nothing under way.
-    Push,
 }
 
 impl Pass {
@@ -58,7 +56,6 @@ impl Pass {
             Pass::Adopt => "sluice_adopt",
             Pass::Drain => "sluice_drain",
             Pass::Sweep => "sluice_sweep",
-            Pass::Push => "sluice_push",
         }
     }
 }
@@ -94,7 +91,7 @@ impl Loaded {
         let mut loaded = Loaded { ebpf, btf };
         let capture: &mut SockOps = program(&mut loaded.ebpf, "sluice_capture")?;
         capture.load().map_err(|e| Error::bpf("load the cgroup program", &e))?;
-        for pass in [Pass::Adopt, Pass::Drain, Pass::Sweep, Pass::Push] {
+        for pass in [Pass::Adopt, Pass::Drain, Pass::Sweep] {
             let iter: &mut Iter = program(&mut loaded.ebpf, pass.program())?;
             iter.load("tcp", &loaded.btf).map_err(|e| Error::bpf("load a TCP iterator", &e))?;
         }

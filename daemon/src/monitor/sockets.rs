@@ -47,8 +47,6 @@ pub struct Socket {
     /// Segments retransmitted in the last slot.
     pub retransmitted_in_slot: u64,
     slot_retransmitted: u64,
-    /// Slots in a row in which it had bytes to send and none was acknowledged.
-    pub still_slots: u32,
     measured: bool,
     /// CLOCK_MONOTONIC when it was first seen.
     pub since: Nanos,
@@ -109,8 +107,6 @@ impl Socket {
     /// A slot is over.
     pub fn slot_edge(&mut self) {
         self.moved_in_slot = self.stats.acked.minus(self.slot_acked);
-        let still = self.moved_in_slot == Bytes::ZERO && self.stats.queued > Bytes::ZERO;
-        self.still_slots = if still { self.still_slots.saturating_add(1) } else { 0 };
         self.slot_acked = self.stats.acked;
         self.retransmitted_in_slot = self.stats.retransmitted.saturating_sub(self.slot_retransmitted);
         self.slot_retransmitted = self.stats.retransmitted;
@@ -176,7 +172,6 @@ impl Sockets {
             moved_in_slot: Bytes::ZERO,
             retransmitted_in_slot: 0,
             slot_retransmitted: 0,
-            still_slots: 0,
             measured: false,
             since: now,
             reported: None,
