@@ -88,14 +88,15 @@ impl Socket {
     pub fn rate(&self, now: Nanos) -> Rate {
         if now.minus(self.stats.updated) > STALE_SAMPLE { Rate::ZERO } else { self.stats.delivery_rate }
     }
-    /// A round begins: what is acknowledged from here on belongs to it.
+    /// A round begins. What the last one left in the send buffer is none of it, even if that is still on its way: else
+    /// so many bytes of this round would count as delivered before they are, and the flow be thought done too early.
     pub fn begin(&mut self, demand: Bytes) {
-        self.base = self.next_base.min(self.stats.acked);
+        self.base = self.next_base;
         self.demand = demand;
     }
     /// The round is over; what is still queued belongs to it.
     pub fn end(&mut self) {
-        self.last_round = self.delivered().plus(self.stats.queued);
+        self.last_round = self.stats.acked.plus(self.stats.queued).minus(self.base);
         self.rounds += 1;
         self.demand = self.last_round;
         self.next_base = self.stats.acked.plus(self.stats.queued);
