@@ -6,6 +6,9 @@ use crate::path::{Ceiling, Sample};
 use crate::policy::Why;
 use crate::units::{Bytes, Nanos, Rate};
 
+/// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
+const STRAY: Bytes = Bytes(64 << 10);
+
 /// One flow this host sends.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -78,8 +81,11 @@ impl Flow {
         self.arrival = arrival;
     }
 
+    /// What is left of the round, and never less than what waits in the send buffer: the kernel knows of a round that
+    /// began unseen, and a flow that has something to send must not wait at the floor for what the job says of it.
     pub fn remaining(&self) -> Bytes {
-        self.demand.minus(self.delivered)
+        let left = self.demand.minus(self.delivered);
+        if self.queued > STRAY { left.max(self.queued) } else { left }
     }
 
     pub fn slot_edge(&mut self, now: Now) {
