@@ -26,7 +26,7 @@ use crate::probe::Failure;
 
 /// Least length of a loss window: two round trips of a full switch queue and more, for an ordinary flow that overfills
 /// the queue makes everybody lose for some milliseconds, and that is no wrong order.
-const LOSS_WINDOW: Nanos = Nanos::from_millis(80);
+const LOSS_WINDOW: Nanos = Nanos::from_millis(160);
 /// A second trip of the loss guard within this gives the socket back ...
 const LOSS_RETRIP: Nanos = Nanos::from_millis(10_000);
 /// ... and keeps it plain for this long.
