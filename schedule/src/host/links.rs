@@ -79,7 +79,6 @@ pub(super) struct Links {
     holders: BTreeMap<HolderId, HolderView>,
     ingress: Option<Hop>,
     ingress_cross: CrossTraffic,
-    history_slots: usize,
 }
 
 impl Link {
@@ -91,9 +90,9 @@ impl Link {
             (told, configured) => told.min(configured),
         }
     }
-    /// What unmanaged traffic wants: as measured here, or the holder's word.
+    /// What is left to unmanaged traffic: as measured here, or the holder's word.
     pub fn cross(&self) -> Rate {
-        self.cross.wanted(self.capacity()).max(self.view.cross)
+        self.cross.reserved(self.capacity()).max(self.view.cross)
     }
     pub fn load(&self) -> &[Rate] {
         &self.view.load
@@ -109,11 +108,10 @@ impl Link {
         let known = self.foreign.iter().find(|(id, ..)| *id == job);
         known.map_or((Bytes::ZERO, Bytes::ZERO), |(_, left, whole)| (*left, *whole))
     }
-    /// What managed flows may use beside unmanaged traffic, which is left what it wants, at most the equal share it
-    /// would have among `active` managed flows: it may have filled the link while they paused.
-    pub fn usable(&self, active: u64, reserve: f64) -> Rate {
+    /// What managed flows may use beside unmanaged traffic.
+    pub fn usable(&self, reserve: f64) -> Rate {
         let capacity = self.capacity();
-        capacity.times(1.0 - reserve).min(capacity.minus(self.cross().min(capacity.share(active + 1))))
+        capacity.times(1.0 - reserve).min(capacity.minus(self.cross()))
     }
 }
 
@@ -124,8 +122,7 @@ impl Links {
             index: BTreeMap::new(),
             holders: BTreeMap::new(),
             ingress: config.ingress,
-            ingress_cross: CrossTraffic::new(config.history_slots),
-            history_slots: config.history_slots,
+            ingress_cross: CrossTraffic::default(),
         };
         if let Some(hop) = &config.ingress {
             links.adopt(hop);
@@ -154,7 +151,7 @@ impl Links {
             shift: 0,
             others: Vec::new(),
             foreign: Vec::new(),
-            cross: CrossTraffic::new(self.history_slots),
+            cross: CrossTraffic::default(),
             seen: BTreeMap::new(),
         });
         self.index.insert(hop.link, self.all.len() - 1);
@@ -190,7 +187,7 @@ impl Links {
     /// Links only this host sends on, with what managed flows may use.
     pub fn own_usable(&self, reserve: f64) -> Vec<(usize, Rate)> {
         let own = self.all.iter().enumerate().filter(|(_, link)| link.holder.is_none());
-        own.map(|(index, link)| (index, link.usable(1, reserve))).collect()
+        own.map(|(index, link)| (index, link.usable(reserve))).collect()
     }
 
     pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) {
@@ -231,7 +228,7 @@ impl Links {
     pub fn measured_ingress(&self) -> Option<(LinkId, HolderId, Rate)> {
         let capacity = self.ingress()?.capacity();
         let hop = self.ingress?;
-        Some((hop.link, hop.holder?, self.ingress_cross.wanted(capacity)))
+        Some((hop.link, hop.holder?, self.ingress_cross.reserved(capacity)))
     }
 
     pub fn ingress(&self) -> Option<&Link> {

@@ -114,7 +114,7 @@ impl Host {
             }
             drawn.load.resize(scene.horizon, Rate::ZERO);
             drawn.active = own + drawn.others.len() as u64;
-            drawn.usable = link.usable(drawn.active, self.config.reserve);
+            drawn.usable = link.usable(self.config.reserve);
             drawn.own = link.holder.is_none();
             drawn.trust = trust;
             drawn.fresh = fresh;
