@@ -291,7 +291,7 @@ settings! {
         /// κ.
         promote_kappa: f64 = 4.0,
         /// φ.
-        fair_floor: f64 = 0.0,
+        fair_floor: f64 = 0.5,
         /// w in slots.
         delay_weight: f64 = 1.0,
         /// μ.
