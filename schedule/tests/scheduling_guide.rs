@@ -3,7 +3,7 @@
 use sluice_schedule::graph::{Fed, Progress, Step, adjust, bound, excess, ring_lead};
 use sluice_schedule::greedy::{Request, schedule};
 use sluice_schedule::host::{Host, HostConfig};
-use sluice_schedule::path::{Ceiling, Sample, floor};
+use sluice_schedule::path::{Ceiling, CrossTraffic, Sample, floor};
 use sluice_schedule::price::{Curve, Price, Weight};
 use sluice_schedule::*;
 
@@ -20,7 +20,11 @@ fn me() -> HostId {
 }
 
 fn host() -> Host {
-    Host::new(HostConfig { reserve: 0.0, work_conserving: false, ..HostConfig::new(me(), BootId(1)) })
+    host_with_floor(0.0)
+}
+
+fn host_with_floor(fair_floor: f64) -> Host {
+    Host::new(HostConfig { reserve: 0.0, work_conserving: false, fair_floor, ..HostConfig::new(me(), BootId(1)) })
 }
 
 fn open(host: &mut Host, name: u64, job: JobId, to: Option<HostId>) -> FlowId {
@@ -50,14 +54,17 @@ fn sharing_against_turns() {
     let first = small.at(LINK);
     assert_eq!((first, first.plus(large.at(LINK))), (Nanos::from_millis(100), Nanos::from_millis(300)));
 
-    let mut host = host();
-    let (a, b) = (JobId::of("small"), JobId::of("large"));
-    let (of_a, of_b) = (open(&mut host, 1, a, None), open(&mut host, 2, b, None));
-    host.handle(at(1), Event::RoundBegan { job: b, flows: vec![(of_b, large)] });
-    host.handle(at(1), Event::RoundBegan { job: a, flows: vec![(of_a, small)] });
-    let mut actions = Vec::new();
-    host.decide(at(1), &mut actions);
-    assert_eq!((order(&actions, of_a), order(&actions, of_b)), (Rate::mbps(990), Rate::mbps(10)));
+    for (fair_floor, expected) in [(0.0, (990, 10)), (0.5, (750, 250))] {
+        let mut host = host_with_floor(fair_floor);
+        let (a, b) = (JobId::of("small"), JobId::of("large"));
+        let (of_a, of_b) = (open(&mut host, 1, a, None), open(&mut host, 2, b, None));
+        host.handle(at(1), Event::RoundBegan { job: b, flows: vec![(of_b, large)] });
+        host.handle(at(1), Event::RoundBegan { job: a, flows: vec![(of_a, small)] });
+        let mut actions = Vec::new();
+        host.decide(at(1), &mut actions);
+        let (small, large) = expected;
+        assert_eq!((order(&actions, of_a), order(&actions, of_b)), (Rate::mbps(small), Rate::mbps(large)));
+    }
 }
 
 #[test]
@@ -174,4 +181,19 @@ fn a_ceiling_that_opens_again() {
 fn the_floor_of_three_links() {
     let of = |mbps| floor(Rate::mbps(mbps), Rate::mbps(10), 0.01);
     assert_eq!([of(25_000), of(500), of(50)], [Rate::mbps(250), Rate::mbps(10), Rate::mbps(5)]);
+}
+
+#[test]
+fn a_newcomer_grows_into_its_share() {
+    let mut cross = CrossTraffic::default();
+    let mut left = Vec::new();
+    for _ in 0..125 {
+        let elastic = cross.reserved(LINK).max(LINK.times(0.08));
+        cross.record(LINK, LINK.minus(elastic), LINK);
+        left.push(cross.reserved(LINK).ratio_of(LINK));
+    }
+    let after = |ms: u64| left[usize::try_from(ms / 60).unwrap()];
+    for (ms, part) in [(0, 0.08), (1_620, 0.12), (4_560, 0.25), (7_440, 0.50)] {
+        assert!((after(ms) - part).abs() < 0.005, "after {ms} ms: {}", after(ms));
+    }
 }
