@@ -1,4 +1,8 @@
 //! One decision of a host: 64 flows of 8 jobs over 3-hop paths, K = 10, eight foreign promises on every shared link.
+//!
+//! Criterion's figures are means of samples; the percentiles of single decisions are printed besides.
+
+use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use sluice_schedule::host::{Host, HostConfig, PolicyName};
@@ -57,25 +61,54 @@ fn host(policy: PolicyName) -> Host {
     host
 }
 
+const POLICIES: [PolicyName; 3] = [PolicyName::SrptP, PolicyName::PrimalDual, PolicyName::Fair];
+const SINGLE: usize = 20_000;
+
+/// Progress of one flow arrives, as in every wake-up of the daemon, and all is decided anew; time stays in the lease.
+fn step(host: &mut Host, tick: u64, actions: &mut Vec<Action>) -> usize {
+    actions.clear();
+    let flow = FlowId((u64::from(HostId::of("h0").0) << 32) | (tick % FLOWS));
+    let progress = FlowProgress { flow, delivered: Bytes(tick % 1_000_000), ..FlowProgress::default() };
+    host.handle(now(2), Event::Progress(vec![progress]));
+    host.decide(now(2 + tick % 58), actions);
+    actions.len()
+}
+
 fn decision(c: &mut Criterion) {
-    for policy in [PolicyName::SrptP, PolicyName::PrimalDual, PolicyName::Fair] {
+    for policy in POLICIES {
         let mut host = host(policy);
         let mut actions = Vec::with_capacity(256);
         let mut tick = 2_u64;
         c.bench_function(&format!("decision/{policy:?}/64 flows, 3 hops, K=10"), |b| {
             b.iter(|| {
                 tick += 1;
-                actions.clear();
-                // Progress of one flow arrives, as in every wake-up of the daemon; time stays inside the lease.
-                let flow = FlowId((u64::from(HostId::of("h0").0) << 32) | (tick % FLOWS));
-                let progress = FlowProgress { flow, delivered: Bytes(tick % 1_000_000), ..FlowProgress::default() };
-                host.handle(now(2), Event::Progress(vec![progress]));
-                host.decide(now(2 + tick % 58), &mut actions);
-                actions.len()
+                step(&mut host, tick, &mut actions)
             });
         });
     }
 }
 
-criterion_group!(benches, decision);
+fn percentiles(_: &mut Criterion) {
+    for policy in POLICIES {
+        let mut host = host(policy);
+        let mut actions = Vec::with_capacity(256);
+        let mut took: Vec<f64> = (0..SINGLE as u64)
+            .map(|tick| {
+                let begin = Instant::now();
+                std::hint::black_box(step(&mut host, tick, &mut actions));
+                begin.elapsed().as_secs_f64() * 1e6
+            })
+            .collect();
+        took.sort_by(f64::total_cmp);
+        let at = |part: f64| took[((SINGLE as f64 * part) as usize).min(SINGLE - 1)];
+        println!(
+            "single decisions, {policy:?}: p50 {:.1} µs, p99 {:.1} µs, p99.9 {:.1} µs",
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        );
+    }
+}
+
+criterion_group!(benches, decision, percentiles);
 criterion_main!(benches);
