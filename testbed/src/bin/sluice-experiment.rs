@@ -59,8 +59,8 @@ enum What {
         /// Link rate in Mbit/s.
         #[arg(long, default_value_t = 500)]
         mbps: u64,
-        /// How long the flow lasts.
-        #[arg(long, default_value_t = 15)]
+        /// How long the flow lasts; the first ten seconds are not counted.
+        #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u64).range(12..))]
         seconds: u64,
         /// Policy of the jobs.
         #[arg(long, default_value = "sluice")]

@@ -12,6 +12,8 @@ use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
 /// Runs beside one CUBIC flow.
 const BASELINES: usize = 3;
+/// Not counted at the start, seconds: what is compared is where both sides settle.
+const SETTLING: f64 = 10.0;
 
 /// One policy's outcome.
 #[derive(Clone, Debug, Serialize)]
@@ -20,7 +22,7 @@ pub struct BesideResult {
     pub policy: String,
     /// Job flows into the shared link.
     pub flows: usize,
-    /// What the unmanaged flow got, payload Mbit/s.
+    /// What the unmanaged flow got once settled, payload Mbit/s.
     pub unmanaged_mbps: f64,
     /// What the job flows got together on that link.
     pub jobs_mbps: f64,
@@ -72,14 +74,16 @@ pub fn beside(
         let places = vec![Placement { workers: vec![2, 0], servers: Vec::new() }; flows];
         let name = format!("beside-{flows}-{}", policy.to_string().replace([':', '@'], "-"));
         let run = bench.run(&plan, &mut FixedQueue::new(places), policy, &name)?;
-        let unmanaged_mbps = run.cross_bytes as f64 * 8e-6 / time.as_secs_f64();
-        // Ring flows run both ways with the same bytes; half of them enter host 0.
         let during = |points: &Vec<crate::run::result::RatePoint>| {
-            let inside: Vec<f64> =
-                points.iter().filter(|p| p.t_s > 1.0 && p.t_s < 0.5 + seconds as f64).map(|p| p.rate).collect();
-            crate::run::result::mean(&inside) / 2e6
+            let settled = |p: &&crate::run::result::RatePoint| p.t_s > SETTLING && p.t_s < 0.5 + seconds as f64;
+            let inside: Vec<f64> = points.iter().filter(settled).map(|p| p.rate).collect();
+            crate::run::result::mean(&inside) / 1e6
         };
-        let jobs_mbps = run.rates.iter().map(during).sum();
+        // Nothing else leaves host 1, and its acknowledgements go the other way.
+        let sender = run.links.iter().position(|link| link.link == "h1->s0");
+        let unmanaged_mbps = sender.and_then(|at| run.link_rates.get(at)).map_or(0.0, during);
+        // Ring flows run both ways with the same bytes; half of them enter host 0.
+        let jobs_mbps = run.rates.iter().map(|points| during(points) / 2.0).sum();
         results.push(BesideResult { policy: policy.to_string(), flows, unmanaged_mbps, jobs_mbps, ratio: 1.0 });
     }
     let base: Vec<f64> = results.iter().take(BASELINES).map(|r| r.unmanaged_mbps).collect();
