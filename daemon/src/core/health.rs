@@ -40,7 +40,18 @@ impl Core {
         let code = if tai { ConditionCode::ClockTaiUnset } else { ConditionCode::ClockUnsafe };
         let other = if tai { ConditionCode::ClockUnsafe } else { ConditionCode::ClockTaiUnset };
         self.conditions.clear(other, "");
-        self.conditions.hold(unix, code, "", self.clock.why.clone());
+        match self.clock.why.clone() {
+            Some(why) if self.clock.trusted => {
+                let mut condition = Condition::new(code, "", why);
+                condition.severity = Severity::Info;
+                condition.cost =
+                    "nothing so far: clock.require_sync = false trusts it all the same; hosts whose clocks \
+                                  drift apart by half a slot stop hearing each other"
+                        .into();
+                self.conditions.put(unix, condition);
+            }
+            why => self.conditions.hold(unix, code, "", why),
+        }
     }
 
     fn judge_holders(&mut self, now: Now) {
@@ -56,7 +67,10 @@ impl Core {
             local += usize::from(view == ViewState::Local);
             let silence = state.and_then(|state| state.heard).map(|heard| now.mono.minus(heard));
             let connected = state.is_some_and(|state| state.connected);
-            let silent = asked && (!connected || silence.is_some_and(|age| age > slot.times(SILENT_SLOTS)));
+            // At the start nobody has answered yet; that is no silence.
+            let silent = asked
+                && self.ended_slots > SILENT_SLOTS
+                && (!connected || silence.is_some_and(|age| age > slot.times(SILENT_SLOTS)));
             let error = state.map(|state| state.error.as_str()).filter(|error| !error.is_empty());
             let text = silent.then(|| {
                 let why = error.map(|error| format!(": {error}")).unwrap_or_default();
