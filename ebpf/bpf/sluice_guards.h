@@ -63,9 +63,6 @@ _Static_assert(sizeof(struct flow) <= 104, "struct flow must fit into icsk_ca_pr
 /* The loss guard's cap does not rise for this long. */
 #define CAP_HOLD (100 * MILLISECOND)
 
-/* A flow that loses although it was capped this long ago is given back. */
-#define PATIENCE (1000 * MILLISECOND)
-
 INLINE struct flow *flow_of(struct tcp_sock *tp)
 {
 	return (struct flow *)tp->inet_conn.icsk_ca_priv;
@@ -219,8 +216,8 @@ INLINE void new_order(struct tcp_sock *tp, struct flow *flow, __u64 now, __u64 b
 
 /*
  * Counts losses in windows of one round trip; two bad ones in a row trip the guard. (A queue that another flow
- * overfills loses for one round trip, an order that is too high goes on losing.) True if it trips again while the
- * flow is still capped.
+ * overfills loses for one round trip, an order that is too high goes on losing.) True if it trips for the second time
+ * in short order.
  */
 INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 order)
 {
@@ -250,14 +247,12 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 		} else if (!(flow->flags & FLOW_LOSING)) {
 			flow->flags |= FLOW_LOSING;
 		} else {
-			/* Capped for a while and still losing: this path cannot be paced. A cap that was lifted had helped. */
-			if (!flow->cap)
-				flow->trip_ns = now;
-			else if (flow->trip_ns && now - flow->trip_ns > PATIENCE && now - flow->trip_ns < cfg->loss_retrip)
+			if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip)
 				return 1;
 			/* Delivery measured while holes are being filled is too low: what was not lost is the other measure. */
 			pacing = flow->cap ? flow->cap : order;
 			kept = pacing * delivered / (delivered + lost);
+			flow->trip_ns = now;
 			flow->cap_ns = now;
 			flow->cap = max_u64(max_u64(rate, kept), cfg->floor);
 			flow->flags = (flow->flags & ~FLOW_LOSING) | FLOW_SETTLING;

@@ -26,11 +26,12 @@ use crate::probe::Failure;
 
 /// Least length of a loss window: two round trips of a full switch queue and more, for an ordinary flow that overfills
 /// the queue makes everybody lose for some milliseconds, and that is no wrong order.
-const LOSS_WINDOW: Nanos = Nanos::from_millis(160);
+const LOSS_WINDOW: Nanos = Nanos::from_millis(80);
 /// A second trip of the loss guard within this gives the socket back ...
 const LOSS_RETRIP: Nanos = Nanos::from_millis(10_000);
-/// ... and keeps it plain for this long.
-const LOSS_BAN: Nanos = Nanos::from_millis(30_000);
+/// ... and keeps it plain for this long: a flow that ordinary traffic made lose, not a wrong order, is not to slow its
+/// whole ring for longer.
+const LOSS_BAN: Nanos = Nanos::from_millis(5_000);
 
 /// A datapath that works here.
 pub struct Opened {
