@@ -24,8 +24,8 @@ pub struct Announcement {
     pub jobs: Vec<JobStatus>,
     /// The links whose view the host wants back.
     pub watch: Vec<LinkId>,
-    /// Unmanaged traffic the host measured on links it is attached to (its own ingress); the holder's `cross` of the
-    /// link is the larger of this and its own configured background.
+    /// What is to be left to the unmanaged traffic that the host measured on links it is attached to (its own ingress);
+    /// the holder's `cross` of the link is the larger of this and its own configured background.
     pub measured: Vec<(LinkId, Rate)>,
 }
 
@@ -105,7 +105,7 @@ pub struct LinkView {
     pub link: LinkId,
     /// Its payload rate.
     pub capacity: Rate,
-    /// What unmanaged traffic takes of it.
+    /// What is left of it to unmanaged traffic.
     pub cross: Rate,
     /// K sums of the rates other hosts promised there, from the feedback's slot on.
     pub load: Vec<Rate>,

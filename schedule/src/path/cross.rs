@@ -16,8 +16,7 @@ use crate::units::Rate;
 /// The estimate for one own link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CrossTraffic {
-    /// What it took, and seemed to want, in the last slot and in the one before.
-    seen: [Rate; 2],
+    /// What it seemed to want in the last slot and in the one before.
     wanted: [Rate; 2],
     granted: Rate,
 }
@@ -42,7 +41,6 @@ impl CrossTraffic {
         let seen = total.minus(managed).min(capacity);
         let full = total >= capacity.times(CrossTraffic::FULL);
         let growing = full && seen > capacity.times(CrossTraffic::NOISE);
-        self.seen = [seen, self.seen[0]];
         self.wanted = [if growing { seen.times(CrossTraffic::GROWTH) } else { seen }, self.wanted[0]];
         let at_once = capacity.times(CrossTraffic::FIRST);
         // A link without managed traffic is all its own; only where both compete does its share grow.
@@ -51,11 +49,6 @@ impl CrossTraffic {
         let allowed = self.granted.times(more).max(at_once);
         let most = capacity.times(CrossTraffic::MOST_SHARE);
         self.granted = self.wanted[0].max(self.wanted[1]).min(allowed).min(most);
-    }
-
-    /// The largest rate of unmanaged traffic in the last two slots.
-    pub fn seen(&self) -> Rate {
-        self.seen[0].max(self.seen[1])
     }
 
     /// What managed flows should leave free of a link of this rate.
@@ -78,7 +71,7 @@ mod tests {
     fn a_quiet_link_needs_nothing() {
         let mut cross = CrossTraffic::default();
         cross.record(LINK, LINK, LINK);
-        assert_eq!((cross.seen(), cross.reserved(LINK)), (Rate::ZERO, Rate::ZERO));
+        assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
     #[test]
@@ -89,16 +82,16 @@ mod tests {
         }
         assert_eq!(cross.reserved(LINK), Rate::mbps(300));
         cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
-        assert_eq!((cross.seen(), cross.reserved(LINK)), (Rate::mbps(200), Rate::mbps(200)));
+        assert_eq!(cross.reserved(LINK), Rate::mbps(200));
         cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
-        assert_eq!((cross.seen(), cross.reserved(LINK)), (Rate::ZERO, Rate::ZERO));
+        assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
     #[test]
     fn more_managed_than_total_is_a_measuring_error_not_a_debt() {
         let mut cross = CrossTraffic::default();
         cross.record(Rate(10), Rate(20), LINK);
-        assert_eq!(cross.seen(), Rate::ZERO);
+        assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
     /// Managed flows take all but what is left to the elastic flow, which takes all it is left and `won` at least.
