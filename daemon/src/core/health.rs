@@ -8,6 +8,10 @@ use super::Core;
 use crate::conditions::{Condition, ConditionCode, Severity};
 use crate::config::{Backend, ClockSource, Mode};
 
+/// What an unsynchronised clock costs where the configuration trusts it.
+const TRUSTED_ALL_THE_SAME: &str = "nothing so far: clock.require_sync = false trusts it; hosts whose clocks drift apart by \
+                                    half a slot stop hearing each other";
+
 /// Slots of silence after which a holder counts as unreachable.
 pub const SILENT_SLOTS: u64 = 3;
 
@@ -44,10 +48,7 @@ impl Core {
             Some(why) if self.clock.trusted => {
                 let mut condition = Condition::new(code, "", why);
                 condition.severity = Severity::Info;
-                condition.cost =
-                    "nothing so far: clock.require_sync = false trusts it all the same; hosts whose clocks \
-                                  drift apart by half a slot stop hearing each other"
-                        .into();
+                condition.cost = TRUSTED_ALL_THE_SAME.into();
                 self.conditions.put(unix, condition);
             }
             why => self.conditions.hold(unix, code, "", why),

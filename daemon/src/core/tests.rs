@@ -256,3 +256,16 @@ fn a_reload_keeps_flows_and_tells_the_new_brain_everything() {
     assert_eq!(star.sites[0].core.host.flows().count(), 1);
     assert_eq!(star.sites[0].core.counters.acked_managed_bytes, 6_000_000);
 }
+
+#[test]
+fn a_clock_that_is_trusted_unsynchronised_is_news_and_one_that_is_not_costs_coordination() {
+    use crate::conditions::{ConditionCode, Severity};
+    for (trusted, expected) in [(true, Severity::Info), (false, Severity::Degraded)] {
+        let mut site = Site::new(0, 1, "a");
+        (site.core.clock.why, site.core.clock.trusted) = (Some("no time service".into()), trusted);
+        site.core.step(now(60), &mut site.inbox, &mut site.said);
+        let condition = site.core.conditions.iter().find(|c| c.code == ConditionCode::ClockUnsafe).expect("it holds");
+        assert_eq!(condition.severity, expected);
+        assert_eq!(condition.cost.contains("require_sync = false"), trusted, "{}", condition.cost);
+    }
+}

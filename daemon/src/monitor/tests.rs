@@ -122,6 +122,39 @@ fn a_round_is_told_with_its_bytes_and_ends_with_what_was_delivered() {
 }
 
 #[test]
+fn what_a_round_left_in_the_send_buffer_does_not_count_in_the_next() {
+    let mut bench = Bench::new();
+    bench.process(7, ring());
+    let row = bench.kernel.open(at(0, 4000), at(1, 5000));
+    bench.poll(5);
+    let round = |count: u64| {
+        move |view: &mut PageView| {
+            (view.iteration.count, view.iteration.base_bytes) = (count, 3_000_000 * (count - 1));
+            (view.enq_bytes, view.enq_wire_bytes, view.state) = (3_000_000 * count, 4_000_000 * count, State::OnWire);
+        }
+    };
+    let delivered = |events: &[Event]| {
+        events.iter().rev().find_map(|event| if let Event::Progress(p) = event { Some(p[0].delivered) } else { None })
+    };
+    bench.update(10, 7, round(1));
+    bench.poll(10);
+    bench.kernel.write(row, Bytes(4_000_000));
+    bench.kernel.rows().orders.insert(row, (Rate::mbps(100), Nanos::MAX));
+    bench.kernel.run(Nanos::from_millis(15), Nanos::from_millis(160));
+    let sent = delivered(&bench.poll(170)).expect("progress");
+    assert!(sent < Bytes(4_000_000), "some of the round has to be left");
+    bench.update(180, 7, |view| view.state = State::Compute);
+    bench.poll(180);
+    bench.update(190, 7, round(2));
+    assert_eq!(began(&bench.poll(190)), Some(vec![Bytes(4_000_000)]));
+    bench.kernel.write(row, Bytes(4_000_000));
+    bench.kernel.run(Nanos::from_millis(200), Nanos::from_millis(60));
+    assert_eq!(delivered(&bench.poll(265)), Some(Bytes::ZERO), "only the last round's bytes have moved");
+    bench.kernel.run(Nanos::from_millis(270), Nanos::from_millis(1_000));
+    assert_eq!(delivered(&bench.poll(1_005)), Some(Bytes(4_000_000)), "the whole round, and nothing of the one before");
+}
+
+#[test]
 fn a_server_sends_to_every_worker_bound_by_all_of_them() {
     let mut bench = Bench::new();
     let peers = (1..4).flat_map(|i| {

@@ -48,6 +48,19 @@ fn the_shorter_round_goes_first_and_the_longer_keeps_the_floor() {
 }
 
 #[test]
+fn a_full_send_buffer_is_demand_and_a_few_stray_bytes_are_not() {
+    for (queued, expected) in [(Bytes(1_000_000), Rate::mbps(990)), (Bytes(10_000), Rate::mbps(10))] {
+        let mut host = lone_host();
+        let (told, unseen) = (flow(&mut host, 1, "told", 1000), flow(&mut host, 2, "unseen", 1000));
+        host.handle(at(1), Event::RoundBegan { job: JobId::of("told"), flows: vec![(told, Bytes(90_000_000))] });
+        let progress = FlowProgress { flow: unseen, queued, ..FlowProgress::default() };
+        host.handle(at(1), Event::Progress(vec![progress]));
+        let now = orders(&mut host, at(1));
+        assert_eq!(now.iter().find(|o| o.0 == unseen).map(|o| o.1), Some(expected), "{queued} queued: {now:?}");
+    }
+}
+
+#[test]
 fn an_old_round_is_promoted() {
     let mut host = lone_host();
     let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
