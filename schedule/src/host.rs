@@ -183,6 +183,11 @@ impl Host {
         self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
     }
 
+    /// How many flows take part in the plan.
+    pub fn sending(&self) -> usize {
+        self.flows.values().filter(|f| f.sends()).count()
+    }
+
     /// Every flow, by id.
     pub fn flows(&self) -> impl Iterator<Item = FlowStatus<'_>> {
         self.flows.values().map(Flow::status)
