@@ -86,10 +86,14 @@ impl Host {
         for holder in holders {
             let changed = self.speaker.holders.get(&holder).is_none_or(|said| self.changed(said, &marks));
             let said = self.speaker.holders.entry(holder).or_default();
+            let since = now.mono.minus(said.at);
+            let gap_over = since >= self.config.announce_gap;
+            if !gap_over && since <= now.into_slot && said.repeated.is_some() {
+                said.repeated = Some(now.slot); // What was said a moment ago, in this slot, renews the lease as well.
+            }
             let due = said.repeated != Some(now.slot) && now.into_slot >= self.config.phase
                 || said.repeated.is_some_and(|slot| now.slot.since(slot) > 1);
             said.pending |= changed;
-            let gap_over = now.mono.minus(said.at) >= self.config.announce_gap;
             if said.lost || !(due || said.pending && gap_over && self.config.events) {
                 continue;
             }
