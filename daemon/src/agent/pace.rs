@@ -16,7 +16,7 @@ pub struct Pace {
 
 impl Pace {
     /// Turns by the clock may take this part of a core: one in so many.
-    pub const PART: u64 = 100;
+    pub const PART: u64 = 40;
     /// The least time between two looks: decisions that came 10 ms late made no job slower.
     pub const LEAST: Nanos = Nanos::from_millis(5);
     /// The most: four looks per slot of 60 ms.
@@ -52,7 +52,7 @@ mod tests {
     fn cheap_turns_are_often_and_dear_ones_rare() {
         let mut pace = Pace::default();
         assert_eq!(pace.tick(), Pace::LEAST);
-        for (took, tick) in [(20, Pace::LEAST), (100, Nanos::from_millis(10)), (5_000, Pace::MOST), (1, Pace::LEAST)] {
+        for (took, tick) in [(20, Pace::LEAST), (250, Nanos::from_millis(10)), (5_000, Pace::MOST), (1, Pace::LEAST)] {
             (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
             assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
             assert_eq!(pace.gather().0, pace.tick().0 / 2);
