@@ -196,7 +196,7 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn every_planted_bug_is_noticed() {
-    let seeds = 60;
+    let seeds = 120;
     for bug in BUGS {
         let found = (0..seeds).find_map(|seed| Some((seed, run(seed, Some(bug)).err()?)));
         match found {

@@ -25,6 +25,8 @@ pub struct Options {
     pub policy: PolicyName,
     pub table: TableKind,
     pub events: bool,
+    /// φ in per cent: the brain's default and the daemon's.
+    pub fair_floor: u64,
     pub jobs: Vec<JobOptions>,
     pub faults: Faults,
     /// What stays broken in the calm: a host that one way or both ways cannot talk to any holder but its own.
@@ -123,6 +125,7 @@ impl Options {
             policy: *rng.pick(&[PolicyName::SrptP, PolicyName::SrptP, PolicyName::SrptP, PolicyName::Fair]),
             table,
             events: rng.chance(80),
+            fair_floor: if seed % 2 == 0 { 0 } else { 50 },
             jobs,
             faults,
             lasting,
