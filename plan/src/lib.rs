@@ -3,6 +3,7 @@
 //! Without the feature `solvers` this is the formats and the checker alone, with no solver behind them.
 
 pub mod check;
+pub mod error;
 #[cfg(feature = "solvers")]
 pub mod forestcoll;
 pub mod plan;
