@@ -8,6 +8,8 @@
 mod build;
 mod digest;
 mod file;
+pub mod r#gen;
+pub mod import;
 
 pub use crate::json::Text;
 pub use digest::sha256_hex;
