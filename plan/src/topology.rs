@@ -7,6 +7,7 @@
 
 mod build;
 mod digest;
+pub mod draw;
 mod file;
 pub mod r#gen;
 pub mod import;
