@@ -10,7 +10,7 @@ mod value;
 mod writer;
 
 pub use reader::{Kind, Limits, Read, Reader, escaped};
-pub use value::{Decimal, Json, Names, NodeId, Nullable, Text};
+pub use value::{Decimal, Duration, Json, Names, NodeId, Nullable, RateText, Size, Text};
 pub use writer::Writer;
 
 /// Declares a struct and how it stands in JSON: `field: Type = "key"`, keys in alphabetical order.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Kind, Read, Reader, Writer};
 use crate::error::{E_KEY, E_PARSE, E_RANGE, Error};
-use crate::quantity::Rational;
+use crate::quantity::{self, Capacity, Misread, Rational};
 
 /// A text that may be shared: node ids occur millions of times in a plan.
 pub type Text = Arc<str>;
@@ -275,32 +275,96 @@ impl<T: Json> Json for BTreeMap<Text, T> {
     }
 }
 
-/// A pair as a list of two.
-impl<A: Json, B: Json> Json for (A, B) {
-    fn read(reader: &mut Reader<'_>) -> Read<Option<(A, B)>> {
-        let (mut first, mut second, mut length) = (None, None, 0_u64);
-        let ours = reader.list(&mut |reader| {
-            length += 1;
-            match length {
-                1 => first = A::read(reader)?,
-                2 => second = B::read(reader)?,
-                _ => reader.skip()?,
+/// Lists of a fixed number of parts.
+macro_rules! tuple {
+    ($length:literal, $allowed:literal: $($part:ident $type:ident $place:tt),*) => {
+        impl<$($type: Json),*> Json for ($($type,)*) {
+            fn read(reader: &mut Reader<'_>) -> Read<Option<Self>> {
+                $(let mut $part: Option<$type> = None;)*
+                let mut length = 0_usize;
+                let ours = reader.list(&mut |reader| {
+                    length += 1;
+                    match length - 1 {
+                        $($place => $part = $type::read(reader)?,)*
+                        _ => reader.skip()?,
+                    }
+                    Ok(())
+                })?;
+                if ours && length != $length {
+                    let error = Error::new(E_PARSE, "", "a list of another length").found(format!("{length} parts"));
+                    reader.refuse(error.allowed($allowed));
+                    return Ok(None);
+                }
+                Ok((|| Some(($($part?,)*)))())
             }
-            Ok(())
-        })?;
-        if ours && length != 2 {
-            let error = Error::new(E_PARSE, "", "a pair has two parts").found(format!("{length} parts"));
-            reader.refuse(error.allowed("a list of two"));
-            return Ok(None);
+            fn write(&self, writer: &mut Writer<'_>) {
+                writer.begin('[');
+                $(
+                    writer.item();
+                    self.$place.write(writer);
+                )*
+                writer.end(']');
+            }
         }
-        Ok(first.zip(second))
-    }
-    fn write(&self, writer: &mut Writer<'_>) {
-        writer.begin('[');
-        writer.item();
-        self.0.write(writer);
-        writer.item();
-        self.1.write(writer);
-        writer.end(']');
-    }
+    };
 }
+tuple!(2, "a list of two": a A 0, b B 1);
+tuple!(3, "a list of three": a A 0, b B 1, c C 2);
+tuple!(4, "a list of four": a A 0, b B 1, c C 2, d D 3);
+
+/// A text that is a quantity; written as it was read.
+macro_rules! quantity_text {
+    ($(#[$meta:meta])* $name:ident, $value:ty, $parse:expr) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name(Text, $value);
+
+        impl $name {
+            /// Reads the quantity.
+            ///
+            /// # Errors
+            /// What may stand there instead.
+            pub fn parse(text: &str) -> Result<$name, Misread> {
+                let parse: fn(&str) -> Result<$value, Misread> = $parse;
+                Ok($name(text.into(), parse(text)?))
+            }
+            /// What it is in base units.
+            pub fn value(&self) -> &$value {
+                &self.1
+            }
+            /// As it was written.
+            pub fn text(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Json for $name {
+            fn read(reader: &mut Reader<'_>) -> Read<Option<$name>> {
+                let Some(text) = reader.string("a quantity with unit")? else { return Ok(None) };
+                match $name::parse(&text) {
+                    Ok(value) => Ok(Some(value)),
+                    Err(misread) => {
+                        let error = Error::new(E_RANGE, "", format!("not {}", misread.what)).found(text);
+                        reader.refuse(error.allowed(misread.allowed).help(misread.help));
+                        Ok(None)
+                    }
+                }
+            }
+            fn write(&self, writer: &mut Writer<'_>) {
+                writer.text(&self.0);
+            }
+        }
+    };
+}
+quantity_text!(
+    /// A size with unit, in bytes.
+    Size, Rational, |text| quantity::size(text)
+);
+quantity_text!(
+    /// A rate with unit, in bytes per second, or none for unlimited.
+    RateText, Capacity, |text| Ok(Capacity::parse(text)?.0)
+);
+quantity_text!(
+    /// A time with unit, in seconds.
+    Duration, Rational, |text| Ok(quantity::latency(text)?.0)
+);

@@ -224,7 +224,10 @@ impl Add for &Rational {
     type Output = Rational;
     fn add(self, other: &Rational) -> Rational {
         match (&self.0, &other.0) {
-            (Form::Small(a, 1), Form::Small(b, 1)) => Rational::reduce(i128::from(*a) + i128::from(*b), 1),
+            (Form::Small(a, 1), Form::Small(b, 1)) => match a.checked_add(*b) {
+                Some(sum) if sum != i64::MIN => Rational(Form::Small(sum, 1)),
+                _ => Rational::reduce(i128::from(*a) + i128::from(*b), 1),
+            },
             (Form::Small(a, b), Form::Small(c, d)) if b == d => {
                 Rational::reduce(i128::from(*a) + i128::from(*c), i128::from(*b))
             }
