@@ -135,10 +135,14 @@ impl Errors {
     pub fn collect(mut errors: Vec<Error>, file: &str) -> Option<Errors> {
         let rank = |error: &Error| ORDER.iter().position(|code| *code == error.code).unwrap_or(ORDER.len());
         errors.sort_by_key(rank);
-        for error in &mut errors {
+        if errors.is_empty() { None } else { Some(Errors(errors).in_file(file)) }
+    }
+    /// The same mistakes, in this file.
+    pub fn in_file(mut self, file: &str) -> Errors {
+        for error in &mut self.0 {
             file.clone_into(&mut error.file);
         }
-        if errors.is_empty() { None } else { Some(Errors(errors)) }
+        self
     }
     /// The mistakes.
     pub fn all(&self) -> &[Error] {

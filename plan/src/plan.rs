@@ -11,7 +11,7 @@ mod schedule;
 mod trees;
 
 pub use crate::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
-pub use claim::{Certificate, CertificateKind, Claim, PerByte, Status};
+pub use claim::{Certificate, CertificateKind, Claim, Exact, PerByte, Status};
 pub use content::Content;
 pub use flows::{Demands, Execution, Flow, Flows, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights};
 pub use schedule::{Model, Op, Pair, Paths, Send, Sends, Shard, Step, StepSend, Steps, Straggler};
@@ -163,11 +163,7 @@ impl Plan {
     /// As [`Plan::read`].
     pub fn read_at_most(bytes: &[u8], file: &str, most: usize) -> Result<Plan, Errors> {
         let limits = Limits { bytes: most, elements: 400_000_000, charged: (MOST_EDGES, "tree edges or sends") };
-        let reader = Reader::new(bytes, limits).map_err(|mut error| {
-            file.clone_into(&mut error.file);
-            Errors::from(error)
-        })?;
-        let (body, names) = reader.document(file, Body::read)?;
+        let (body, names) = Reader::new(bytes, limits, file)?.document(Body::read)?;
         Ok(Plan { names, body })
     }
     /// The plan as a file: keys sorted, the same bytes for the same plan.

@@ -177,12 +177,7 @@ impl File {
     /// # Errors
     /// All mistakes of form with their JSON pointers, in the order of the codes.
     pub fn read(bytes: &[u8], file: &str) -> Result<File, Errors> {
-        let name = |mut error: crate::error::Error| {
-            file.clone_into(&mut error.file);
-            Errors::from(error)
-        };
-        let reader = Reader::new(bytes, LIMITS).map_err(name)?;
-        reader.document(file, File::read_json).map(|(file, _)| file)
+        Reader::new(bytes, LIMITS, file)?.document(File::read_json).map(|(file, _)| file)
     }
 }
 

@@ -67,6 +67,7 @@ enum Step {
 /// Reads one document.
 pub struct Reader<'a> {
     text: &'a str,
+    file: String,
     at: usize,
     path: Vec<Step>,
     errors: Vec<Error>,
@@ -80,17 +81,19 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Begins to read. Too long a text, and bytes that are no UTF-8, are refused here.
-    pub fn new(bytes: &'a [u8], limits: Limits) -> Result<Reader<'a>, Error> {
+    pub fn new(bytes: &'a [u8], limits: Limits, file: &str) -> Result<Reader<'a>, Errors> {
         if bytes.len() > limits.bytes {
             let (found, allowed) = (format!("{} bytes", bytes.len()), format!("at most {} bytes", limits.bytes));
-            return Err(Error::new(E_LIMIT, "", "the file is too large").found(found).allowed(allowed));
+            let error = Error::new(E_LIMIT, "", "the file is too large").found(found).allowed(allowed);
+            return Err(Errors::from(error).in_file(file));
         }
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let message = format!("not UTF-8 at byte {}", error.valid_up_to());
-            Error::new(E_PARSE, "", message).allowed("JSON in UTF-8")
+            Errors::from(Error::new(E_PARSE, "", message).allowed("JSON in UTF-8")).in_file(file)
         })?;
         Ok(Reader {
             text,
+            file: file.to_owned(),
             at: 0,
             path: Vec::new(),
             errors: Vec::new(),
@@ -103,11 +106,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the one value of the document with `read` and gives it back if nothing was wrong.
-    pub fn document<T>(
-        mut self,
-        file: &str,
-        read: impl FnOnce(&mut Reader<'a>) -> Read<Option<T>>,
-    ) -> Result<(T, Names), Errors> {
+    pub fn document<T>(mut self, read: impl FnOnce(&mut Reader<'a>) -> Read<Option<T>>) -> Result<(T, Names), Errors> {
         let value = read(&mut self).ok().flatten();
         if self.errors.is_empty() {
             self.blank();
@@ -115,7 +114,7 @@ impl<'a> Reader<'a> {
                 let _: Read<()> = self.broken("something follows the document", "nothing but blanks");
             }
         }
-        match (Errors::collect(self.errors, file), value) {
+        match (Errors::collect(self.errors, &self.file), value) {
             (Some(errors), _) => Err(errors),
             (None, Some(value)) => Ok((value, self.names)),
             (None, None) => Err(Error::new(E_PARSE, "", "nothing to read").into()),

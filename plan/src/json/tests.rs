@@ -39,7 +39,7 @@ fn read(text: &str) -> Result<Outer, Errors> {
 }
 
 fn read_bytes(bytes: &[u8]) -> Result<Outer, Errors> {
-    Reader::new(bytes, LIMITS)?.document("t.json", Outer::read).map(|(outer, _)| outer)
+    Reader::new(bytes, LIMITS, "t.json")?.document(Outer::read).map(|(outer, _)| outer)
 }
 
 fn refused(text: &str) -> (crate::error::Code, String) {

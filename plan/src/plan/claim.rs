@@ -1,6 +1,6 @@
 //! What a plan claims: times, bandwidth, bounds, and the certificate that is to prove the bound.
 
-use super::{Decimal, NodeId, Nullable, Text};
+use super::{Decimal, NodeId, Nullable};
 use crate::error::{E_RANGE, Error};
 use crate::json::{Json, Kind, Read, Reader, Writer, form, words};
 use crate::quantity::Rational;
@@ -128,8 +128,8 @@ form! {
         pub optimal: Option<bool> = "optimal",
         /// How planning ended.
         pub status: Option<Status> = "status",
-        /// What all roots together hold per unit of time, of an all-reduce from linear programming.
-        pub sum_x: Option<Text> = "sum_x",
+        /// The same as `algorithm_bandwidth`, under the name it has in the linear program of an all-reduce.
+        pub sum_x: Option<Exact> = "sum_x",
         /// T/M.
         pub time_per_byte: Option<PerByte> = "time_per_byte",
     }

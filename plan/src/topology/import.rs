@@ -26,13 +26,14 @@ const MOST_BYTES: usize = 64_000_000;
 
 /// A text form: bounded and in UTF-8.
 fn text<'a>(bytes: &'a [u8], file: &str) -> Result<&'a str, Errors> {
-    let refuse = |error: Error| Errors::collect(vec![error.clone()], file).unwrap_or_else(|| error.into());
     if bytes.len() > MOST_BYTES {
         let error = Error::new(E_LIMIT, "", "the file is too large").found(format!("{} bytes", bytes.len()));
-        return Err(refuse(error.allowed(format!("at most {MOST_BYTES} bytes"))));
+        return Err(Errors::from(error.allowed(format!("at most {MOST_BYTES} bytes"))).in_file(file));
     }
-    std::str::from_utf8(bytes)
-        .map_err(|error| refuse(Error::new(E_PARSE, "", format!("not UTF-8 at byte {}", error.valid_up_to()))))
+    std::str::from_utf8(bytes).map_err(|error| {
+        let message = format!("not UTF-8 at byte {}", error.valid_up_to());
+        Errors::from(Error::new(E_PARSE, "", message)).in_file(file)
+    })
 }
 
 /// Refuses a capacity given by the caller that nobody can read.

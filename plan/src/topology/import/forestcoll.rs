@@ -85,7 +85,7 @@ impl Json for Edge {
 /// All mistakes with pointers into the form: `E_…` of the text, then `DUPLICATE_NODE`, `UNKNOWN_NODE`, `SELF_LOOP`,
 /// `NON_POSITIVE_BANDWIDTH`, `BAD_WEIGHTS`.
 pub fn forestcoll(bytes: &[u8], file: &str, unit: Option<CapacityUnit>) -> Result<Topology, Errors> {
-    let form = Reader::new(bytes, LIMITS)?.document(file, Form::read)?.0;
+    let form = Reader::new(bytes, LIMITS, file)?.document(Form::read)?.0;
     let mut errors = Vec::new();
     let mut refuse = |error: Error| {
         if errors.len() < MOST_ERRORS {

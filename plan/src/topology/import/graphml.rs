@@ -37,8 +37,7 @@ impl Id {
 /// `E_PARSE` for what is no GraphML, `DUPLICATE_NODE`, `UNKNOWN_NODE`, each with its line.
 pub fn graphml(bytes: &[u8], file: &str, capacity: &str) -> Result<Topology, Errors> {
     capacity_parameter("capacity", capacity)?;
-    let (nodes, pairs) = read(text(bytes, file)?)
-        .map_err(|error| Errors::collect(vec![error.clone()], file).unwrap_or_else(|| error.into()))?;
+    let (nodes, pairs) = read(text(bytes, file)?).map_err(|errors| errors.in_file(file))?;
     let mut made = empty_file();
     made.nodes = nodes.iter().map(|id| node(id.text().into(), Kind::Site)).collect();
     let capacity = Text::from(capacity);
@@ -48,7 +47,9 @@ pub fn graphml(bytes: &[u8], file: &str, capacity: &str) -> Result<Topology, Err
 }
 
 /// The nodes, and the pairs that have an edge.
-fn read(text: &str) -> Result<(BTreeSet<Id>, BTreeSet<(Id, Id)>), Error> {
+type Graph = (BTreeSet<Id>, BTreeSet<(Id, Id)>);
+
+fn read(text: &str) -> Result<Graph, Errors> {
     let mut tags = Tags::new(text);
     let (mut nodes, mut pairs) = (BTreeSet::new(), BTreeSet::new());
     let mut edges: Vec<(Id, Id, usize)> = Vec::new();
@@ -63,7 +64,7 @@ fn read(text: &str) -> Result<(BTreeSet<Id>, BTreeSet<(Id, Id)>), Error> {
             Tag::Start(name, attributes) => (name, attributes),
         };
         let line = tags.line();
-        let at = |error: Error| Error { key: format!("line {line}"), ..error };
+        let at = |error: Error| Errors::from(Error { key: format!("line {line}"), ..error });
         let attribute = |key: &str| {
             let value = attributes.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_ref());
             value.ok_or_else(|| at(Error::new(E_MISSING, "", format!("<{name}> without `{key}`"))))
@@ -94,13 +95,13 @@ fn read(text: &str) -> Result<(BTreeSet<Id>, BTreeSet<(Id, Id)>), Error> {
     }
     if graphs != 1 {
         let error = Error::new(E_PARSE, "", "not one graph").found(format!("{graphs} graphs"));
-        return Err(error.allowed("one <graph> in <graphml>"));
+        return Err(error.allowed("one <graph> in <graphml>").into());
     }
     for (from, to, line) in edges {
         for id in [&from, &to] {
             if !nodes.contains(id) {
                 let error = Error::new(UNKNOWN_NODE, format!("line {line}"), "an edge to a node that is not there");
-                return Err(error.found(id.text()));
+                return Err(error.found(id.text()).into());
             }
         }
         if from != to {

@@ -72,8 +72,7 @@ pub fn nvidia_smi(bytes: &[u8], file: &str, speeds: &Speeds<'_>) -> Result<Topol
     for (name, speed) in parameters {
         capacity_parameter(name, speed)?;
     }
-    let matrix = matrix(text(bytes, file)?)
-        .map_err(|error| Errors::collect(vec![error.clone()], file).unwrap_or_else(|| error.into()))?;
+    let matrix = matrix(text(bytes, file)?).map_err(|errors| errors.in_file(file))?;
     let mut made = empty_file();
     for name in &matrix.names {
         made.nodes.push(node(name.clone(), if name.starts_with("gpu") { Kind::Gpu } else { Kind::Nic }));
@@ -83,7 +82,7 @@ pub fn nvidia_smi(bytes: &[u8], file: &str, speeds: &Speeds<'_>) -> Result<Topol
     Topology::build(made, file)
 }
 
-fn matrix(text: &str) -> Result<Matrix, Error> {
+fn matrix(text: &str) -> Result<Matrix, Errors> {
     let plain = without_escapes(text);
     let mut lines = plain.lines().enumerate();
     let device = |word: &str| {
@@ -94,11 +93,11 @@ fn matrix(text: &str) -> Result<Matrix, Error> {
     let header = lines.by_ref().map(|(_, line)| line).find(|line| line.split_whitespace().next().is_some_and(device));
     let Some(header) = header else {
         let error = Error::new(E_PARSE, "", "no matrix in this text").allowed("the output of `nvidia-smi topo -m`");
-        return Err(error.help("run `nvidia-smi topo -m` and give its whole output"));
+        return Err(error.help("run `nvidia-smi topo -m` and give its whole output").into());
     };
     let words: Vec<&str> = header.split_whitespace().take_while(|word| device(word)).take(MOST_DEVICES + 1).collect();
     if words.len() > MOST_DEVICES {
-        return Err(Error::new(E_LIMIT, "", "too many devices").allowed(format!("at most {MOST_DEVICES}")));
+        return Err(Error::new(E_LIMIT, "", "too many devices").allowed(format!("at most {MOST_DEVICES}")).into());
     }
     let names: Vec<Text> = words.iter().map(|word| word.to_lowercase().into()).collect();
     let mut rows: Vec<Vec<Relation>> = Vec::new();
@@ -112,7 +111,8 @@ fn matrix(text: &str) -> Result<Matrix, Error> {
         if first != words[rows.len()] {
             return Err(at("the rows are not in the order of the columns".into())
                 .found(first)
-                .allowed(words[rows.len()]));
+                .allowed(words[rows.len()])
+                .into());
         }
         let row: Option<Vec<Relation>> = parts.take(words.len()).map(relation).collect();
         let row = row.filter(|row| row.len() == words.len());
@@ -121,15 +121,15 @@ fn matrix(text: &str) -> Result<Matrix, Error> {
     }
     if rows.len() < words.len() {
         let (found, allowed) = (format!("{} rows", rows.len()), format!("{} rows", words.len()));
-        return Err(Error::new(E_PARSE, "", "the matrix ends early").found(found).allowed(allowed));
+        return Err(Error::new(E_PARSE, "", "the matrix ends early").found(found).allowed(allowed).into());
     }
     for (i, row) in rows.iter().enumerate() {
         for (j, relation) in row.iter().enumerate() {
             if *relation != rows[j][i] || (*relation == Relation::Itself) != (i == j) {
                 let message = format!("{} and {} do not agree how they are connected", names[i], names[j]);
-                return Err(
-                    Error::new(E_PARSE, "", message).allowed("a symmetric matrix with X where a device meets itself")
-                );
+                return Err(Error::new(E_PARSE, "", message)
+                    .allowed("a symmetric matrix with X where a device meets itself")
+                    .into());
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::{E_LIMIT, E_PARSE, Error};
+use crate::error::{E_LIMIT, E_PARSE, Error, Errors};
 
 /// Nesting of elements at most.
 const MOST_DEPTH: usize = 64;
@@ -47,7 +47,7 @@ impl<'a> Tags<'a> {
     ///
     /// # Errors
     /// What is no XML or not the little that is read.
-    pub fn next_tag(&mut self) -> Result<Option<Tag<'a>>, Error> {
+    pub fn next_tag(&mut self) -> Result<Option<Tag<'a>>, Errors> {
         if self.pending_end {
             self.pending_end = false;
             return Ok(self.open.pop().map(Tag::End));
@@ -91,19 +91,19 @@ impl<'a> Tags<'a> {
         self.text.as_bytes().get(..self.at).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    fn refuse(&self, message: &str) -> Error {
+    fn refuse(&self, message: &str) -> Errors {
         let line = self.line();
         let found: String = self.rest().chars().take(40).collect();
-        Error::new(E_PARSE, format!("line {line}"), message).found(found).detail("line", line)
+        Error::new(E_PARSE, format!("line {line}"), message).found(found).detail("line", line).into()
     }
 
-    fn pass(&mut self, inside: &str, opening: usize, closing: &str) -> Result<(), Error> {
+    fn pass(&mut self, inside: &str, opening: usize, closing: &str) -> Result<(), Errors> {
         let Some(end) = inside.find(closing) else { return Err(self.refuse("a remark or section does not end")) };
         self.at += opening + end + closing.len();
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Tag<'a>, Error> {
+    fn end(&mut self) -> Result<Tag<'a>, Errors> {
         let rest = self.rest();
         let close = rest.find('>').ok_or_else(|| self.refuse("a tag does not end"))?;
         let name = rest.get(2..close).unwrap_or("").trim_end();
@@ -115,13 +115,13 @@ impl<'a> Tags<'a> {
         Ok(Tag::End(name))
     }
 
-    fn start(&mut self) -> Result<Tag<'a>, Error> {
+    fn start(&mut self) -> Result<Tag<'a>, Errors> {
         if self.open.is_empty() && self.seen_root {
             return Err(self.refuse("a second document"));
         }
         if self.open.len() >= MOST_DEPTH {
             let error = Error::new(E_LIMIT, format!("line {}", self.line()), "nested too deeply");
-            return Err(error.allowed(format!("{MOST_DEPTH} levels")));
+            return Err(error.allowed(format!("{MOST_DEPTH} levels")).into());
         }
         self.seen_root = true;
         self.at += 1;
@@ -156,7 +156,7 @@ impl<'a> Tags<'a> {
         Ok(Tag::Start(name, attributes))
     }
 
-    fn name(&mut self) -> Result<&'a str, Error> {
+    fn name(&mut self) -> Result<&'a str, Errors> {
         let rest = self.rest();
         let end = rest.find(|c: char| c.is_whitespace() || "=/><\"'&".contains(c)).unwrap_or(rest.len());
         match rest.get(..end) {
@@ -168,7 +168,7 @@ impl<'a> Tags<'a> {
         }
     }
 
-    fn value(&mut self) -> Result<Cow<'a, str>, Error> {
+    fn value(&mut self) -> Result<Cow<'a, str>, Errors> {
         let rest = self.rest();
         let quote = rest.chars().next().filter(|c| ['"', '\''].contains(c));
         let Some(quote) = quote else { return Err(self.refuse("a value without quotes")) };
@@ -184,7 +184,7 @@ impl<'a> Tags<'a> {
         Ok(value)
     }
 
-    fn unescape(&self, raw: &'a str) -> Result<Cow<'a, str>, Error> {
+    fn unescape(&self, raw: &'a str) -> Result<Cow<'a, str>, Errors> {
         if !raw.contains('&') {
             return Ok(Cow::Borrowed(raw));
         }
