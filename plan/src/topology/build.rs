@@ -1,16 +1,15 @@
 //! From what a file says to what it means: defaults, exact quantities, expanded links; every rule of the format.
 
+mod groups;
+mod nodes;
+
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{
-    Can, CanEntry, File, Group, GroupEntry, Kind, Link, LinkEntry, MOST_LINKS, MemberEntry, Node, NodeEntry, Text,
-    Topology,
-};
+use super::{File, GroupEntry, Link, LinkEntry, MOST_LINKS, Node, Text, Topology};
 use crate::error::{
-    BAD_COST, BAD_WEIGHTS, Code, DUPLICATE_NODE, E_KEY, E_LIMIT, E_MISSING, E_RANGE, EMPTY_GROUP, Error, Errors,
-    MOST_ERRORS, NON_POSITIVE_BANDWIDTH, REPEATED_EDGE, UNKNOWN_EDGE, UNKNOWN_NODE,
+    BAD_COST, Code, DUPLICATE_NODE, E_LIMIT, E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS, NON_POSITIVE_BANDWIDTH,
+    UNKNOWN_NODE,
 };
 use crate::json::escaped;
 use crate::quantity::{self, Capacity, Misread, Rational, Unit};
@@ -107,87 +106,6 @@ impl Builder {
         let help = near.map(|near| format!("did you mean `{near}`?")).unwrap_or_default();
         let error = Error::new(UNKNOWN_NODE, key, "no node has this id").found(id).allowed("an id of /nodes");
         self.refuse(error.help(help));
-    }
-
-    fn can(&mut self, at: &str, kind: Kind, entry: Option<&CanEntry>) -> Can {
-        let (store, copy, reduce) = match kind {
-            Kind::Gpu | Kind::Host | Kind::Site => (true, true, true),
-            Kind::Memory => (true, true, false),
-            Kind::Switch | Kind::Nic => (false, false, false),
-        };
-        let Some(entry) = entry else { return Can { store, copy, reduce } };
-        let mut one = |plain: (&str, Option<bool>), in_network: (&str, Option<bool>), default| {
-            if matches!(kind, Kind::Switch | Kind::Nic) {
-                if let (Some(a), Some(b)) = (plain.1, in_network.1)
-                    && a != b
-                {
-                    let message = format!("`{}` and `{}` of a switch are one thing", plain.0, in_network.0);
-                    let key = format!("{at}/can/{}", in_network.0);
-                    self.refuse(Error::new(E_KEY, key, message).found(b.to_string()).allowed(a.to_string()));
-                }
-                return plain.1.or(in_network.1).unwrap_or(default);
-            }
-            if in_network.1.is_some() {
-                let message = format!("`{}` is for switches and nics", in_network.0);
-                let help = format!("write `{}`", plain.0);
-                self.refuse(Error::new(E_KEY, format!("{at}/can/{}", in_network.0), message).help(help));
-            }
-            plain.1.unwrap_or(default)
-        };
-        let copy = one(("copy", entry.copy), ("multicast", entry.multicast), copy);
-        let reduce = one(("reduce", entry.reduce), ("aggregate", entry.aggregate), reduce);
-        Can { store: entry.store.unwrap_or(store), copy, reduce }
-    }
-
-    fn weight(&mut self, at: &str, entry: &NodeEntry) -> u64 {
-        let weight = entry.weight.map_or(1, |weight| weight.0);
-        u64::try_from(weight).unwrap_or_else(|_| {
-            let error = Error::new(BAD_WEIGHTS, format!("{at}/weight"), "a negative weight").found(weight.to_string());
-            self.refuse(error.allowed("0 or more"));
-            0
-        })
-    }
-
-    fn check_weights(&mut self, nodes: &[Node]) {
-        let mut compute = nodes.iter().filter(|node| node.is_compute()).peekable();
-        if compute.peek().is_some() && compute.all(|node| node.weight == 0) {
-            let error = Error::new(BAD_WEIGHTS, "/nodes", "all weights are zero: nobody holds any data");
-            self.refuse(error.allowed("at least one weight above 0"));
-        }
-    }
-
-    fn buffer(&mut self, at: &str, entry: &NodeEntry) -> Option<Rational> {
-        let text = entry.buffer.as_ref()?.0.as_ref()?;
-        let key = format!("{at}/buffer");
-        match quantity::size(text) {
-            Ok(size) if !size.is_negative() => Some(size),
-            Ok(_) => {
-                self.refuse(Error::new(E_RANGE, key, "a negative size").found(&**text).allowed("0B or more, or null"));
-                None
-            }
-            Err(misread) => {
-                self.misread(key, text, misread);
-                None
-            }
-        }
-    }
-
-    fn addresses(&mut self, at: &str, entry: &NodeEntry) {
-        let Some(list) = &entry.addresses else { return };
-        let forwards = matches!(entry.kind, Kind::Switch | Kind::Nic);
-        let most = if forwards { 1 } else { MOST_ADDRESSES };
-        if list.len() > most {
-            let error = Error::new(E_LIMIT, format!("{at}/addresses"), "too many addresses");
-            self.refuse(error.found(list.len().to_string()).allowed(format!("at most {most}")));
-        }
-        for (i, address) in list.iter().enumerate().take(most) {
-            let good = if forwards { is_endpoint(address) } else { is_network(address) };
-            if !good {
-                let allowed = if forwards { "host:port" } else { "IPv4, IPv6 or address/bits" };
-                let error = Error::new(E_RANGE, format!("{at}/addresses/{i}"), "not an address").found(&**address);
-                self.refuse(error.allowed(allowed));
-            }
-        }
     }
 
     fn links(&mut self, entries: &[LinkEntry], groups: Option<&[GroupEntry]>) -> Vec<Link> {
@@ -350,79 +268,6 @@ impl Builder {
         list.iter().enumerate().map(&mut capacity).collect::<Option<Vec<_>>>().map(Arc::from)
     }
 
-    fn groups(&mut self, entries: Option<&[GroupEntry]>, links: &[Link]) -> Vec<Group> {
-        let entries = entries.unwrap_or_default();
-        let mut between: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
-        if !entries.is_empty() {
-            for (i, link) in links.iter().enumerate() {
-                between.entry((link.from, link.to)).or_default().push(i);
-            }
-        }
-        let mut groups = Vec::with_capacity(entries.len());
-        let mut member_links = 0_u64;
-        for (g, entry) in entries.iter().enumerate() {
-            let at = format!("/groups/{g}");
-            if entry.links.is_empty() {
-                let error = Error::new(EMPTY_GROUP, format!("{at}/links"), "a group without links");
-                self.refuse(error.found("[]").allowed("at least one link"));
-            }
-            let mut members = Vec::new();
-            for (m, member) in entry.links.iter().enumerate() {
-                let key = format!("{at}/links/{m}");
-                for link in self.member(&key, member, &between) {
-                    member_links += 1;
-                    members.push((link, m));
-                }
-                // Groups that overlap are fine; a file of few bytes that means billions of members is not.
-                if member_links > 8 * MOST_LINKS {
-                    let error = Error::new(E_LIMIT, "/groups", "too many links in groups");
-                    self.refuse(error.allowed(format!("at most {} in all", 8 * MOST_LINKS)));
-                    return Vec::new();
-                }
-            }
-            members.sort_unstable();
-            if let Some(twice) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                let key = format!("{at}/links/{}", twice[1].1);
-                let link = &links[twice[0].0];
-                let error = Error::new(REPEATED_EDGE, key, "a link twice in one group");
-                let found = format!("link {} from node {} to node {}", twice[0].0, link.from, link.to);
-                self.refuse(error.found(found).allowed("every link once"));
-            }
-            if let Some(capacity) = self.capacity(format!("{at}/capacity"), &entry.capacity, false) {
-                let name = entry.name.clone().unwrap_or_else(|| format!("group {g}").into());
-                groups.push(Group { name, capacity, links: members.into_iter().map(|(link, _)| link).collect() });
-            }
-        }
-        groups
-    }
-
-    /// The links that a member of a group means; says so if there are none.
-    fn member(&mut self, key: &str, member: &MemberEntry, between: &HashMap<(usize, usize), Vec<usize>>) -> Vec<usize> {
-        let node = |id: &Text| self.by_id.get(id).copied();
-        let (from, to) = match (node(&member.from), node(&member.to)) {
-            (Some(from), Some(to)) => (from, to),
-            (None, _) => {
-                self.unknown(format!("{key}/0"), &member.from);
-                return Vec::new();
-            }
-            (_, None) => {
-                self.unknown(format!("{key}/1"), &member.to);
-                return Vec::new();
-            }
-        };
-        let links = between.get(&(from, to)).map_or(&[][..], Vec::as_slice);
-        let chosen = match member.index {
-            None => links,
-            Some(index) => links.get(index as usize..).and_then(|rest| rest.get(..1)).unwrap_or_default(),
-        };
-        if chosen.is_empty() {
-            let found = format!("{} → {}", member.from, member.to);
-            let error = Error::new(UNKNOWN_EDGE, key, "no such link").found(found);
-            self.refuse(error.allowed(format!("one of the {} links of this pair", links.len())));
-        }
-        chosen.to_vec()
-    }
-
     fn routing(&mut self, file: &File) {
         let Some(routing) = &file.routing else { return };
         let paths = routing.paths.as_deref().unwrap_or_default();
@@ -445,20 +290,4 @@ impl Builder {
 /// Links an entry becomes.
 fn copies(entry: &LinkEntry) -> u64 {
     u64::from(entry.count.unwrap_or(1)) * if entry.duplex == Some(true) { 2 } else { 1 }
-}
-
-/// `address` or `address/bits`?
-fn is_network(text: &str) -> bool {
-    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-    let Ok(address) = address.parse::<IpAddr>() else { return false };
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    bits.is_none_or(|bits| bits.len() <= 3 && bits.parse::<u8>().is_ok_and(|bits| bits <= most))
-}
-
-/// `host:port`?
-fn is_endpoint(text: &str) -> bool {
-    text.len() <= 260
-        && text
-            .rsplit_once(':')
-            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0))
 }

@@ -13,7 +13,7 @@ use super::{Kind, Topology};
 use crate::quantity::{Capacity, Rational, Unit};
 
 /// Cables up to which every one carries its label.
-const MOST_LABELS: usize = 48;
+const MOST_LABELS: usize = 24;
 /// Cables from which on they are drawn thin and pale.
 const MANY_CABLES: usize = 300;
 /// Rows of the legend at most.
@@ -29,7 +29,9 @@ struct Cable {
 pub fn svg(topology: &Topology) -> String {
     let layout = layout(topology);
     let cables = cables(topology);
-    let (width, height) = (layout.width.max(320.0), layout.height + 30.0 + 18.0 * MOST_LEGEND as f64);
+    let classes = classes(topology, &cables);
+    let rows = classes.len().min(MOST_LEGEND + 1);
+    let (width, height) = (layout.width.max(320.0), layout.height + 14.0 + 18.0 * rows as f64);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{}</title>\n\
@@ -50,7 +52,6 @@ pub fn svg(topology: &Topology) -> String {
             escape(&short(&frame.label, 24))
         );
     }
-    let classes = classes(topology, &cables);
     draw_cables(&mut out, topology, &layout, &cables, &classes);
     for (node, place) in topology.nodes().iter().zip(&layout.places) {
         draw_node(&mut out, node.kind, &node.id, *place);
@@ -105,7 +106,15 @@ fn classes(topology: &Topology, cables: &BTreeMap<(usize, usize), Cable>) -> Vec
         value(&cable.forward).max(value(&cable.backward))
     };
     let most = cables.values().map(size).filter(|size| size.is_finite()).fold(0.0, f64::max);
-    let thickest = if cables.len() > MANY_CABLES { 1.6 } else { 6.0 };
+    // Where all are the same, width says nothing and only hides what is behind.
+    let alike = cables.values().all(|cable| size(cable) == most);
+    let thickest = if cables.len() > MANY_CABLES {
+        1.6
+    } else if alike {
+        2.0
+    } else {
+        5.0
+    };
     let mut classes: BTreeMap<String, f64> = BTreeMap::new();
     for cable in cables.values() {
         let share = if most > 0.0 { (size(cable) / most).min(1.0) } else { 1.0 };
