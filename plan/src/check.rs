@@ -25,7 +25,7 @@ pub use violation::{Code, Violation};
 use serde::Serialize;
 
 use crate::plan::{Content, Plan};
-use crate::quantity::{Rational, Unit};
+use crate::quantity::{Rational, Unit, common_denominator};
 use crate::topology::Topology;
 
 /// What checking found.
@@ -128,6 +128,14 @@ fn inline(plan: &Plan) -> Result<Topology, Violation> {
         let (key, code, message) = first.map_or(("", "", ""), |error| (&error.key, error.code, &error.message));
         Violation::new(Code::TopologyInvalid, format!("/topology/inline{key}"), format!("{code}: {message}"))
     })
+}
+
+/// Refuses fractions whose sums would grow without end.
+fn check_common_denominator<'a>(numbers: impl Iterator<Item = &'a Rational>, at: &str) -> Result<(), Violation> {
+    match common_denominator(numbers) {
+        Some(_) => Ok(()),
+        None => Err(Violation::new(Code::TooFine, at, "no common denominator of at most 4096 bits")),
+    }
 }
 
 /// A text from a file, for a message.

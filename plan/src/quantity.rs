@@ -4,8 +4,10 @@
 //! words and units is read by [`Capacity::parse`], [`latency`] and [`size`]; capacities are kept in bytes per second,
 //! times in seconds, sizes in bytes, and displayed in the unit of the input.
 
+mod common;
 mod rational;
 mod unit;
 
+pub use common::common_denominator;
 pub use rational::{NotANumber, Rational};
 pub use unit::{Capacity, CapacityUnit, Misread, Unit, latency, size};

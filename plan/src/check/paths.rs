@@ -24,6 +24,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths, report: &mut Repor
         Collective::Gather => Some(dst) == fabric.root,
         _ => true,
     };
+    super::check_common_denominator(paths.pairs.iter().map(|pair| &pair.amount), "/content/pairs")?;
     let n = fabric.participants.len();
     let part = Rational::new(1, n as i128).unwrap_or(Rational::ONE);
     let (mut loads, mut born) = (Loads::new(fabric), Born::Exact);

@@ -27,6 +27,8 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
         );
         return Err(Violation::new(Code::WrongForests, "/content/forests", message));
     }
+    let weights = trees.forests.iter().flat_map(|forest| &forest.trees).map(|tree| &tree.weight);
+    super::check_common_denominator(weights, "/content/forests")?;
     let mut loads = Loads::new(fabric);
     let mut shares: Vec<Vec<Rational>> = Vec::new();
     let mut born = Born::Exact;

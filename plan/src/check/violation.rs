@@ -31,6 +31,8 @@ words! {
         RootNotParticipant = "ROOT_NOT_PARTICIPANT",
         /// A weight or an amount that is not above zero.
         BadWeight = "BAD_WEIGHT",
+        /// Weights or amounts without a reasonable common denominator, so that adding them up would not end.
+        TooFine = "TOO_FINE",
         /// The weights of a root's trees, or the amounts of a pair, do not add up to its share.
         WrongShare = "WRONG_SHARE",
         /// The two forests of an all-reduce give a root different shares.

@@ -26,6 +26,9 @@ pub fn build(file: File, name: &str) -> Result<Topology, Errors> {
     let links = builder.links(&file.links, file.groups.as_deref());
     let groups = if builder.errors.is_empty() { builder.groups(file.groups.as_deref(), &links) } else { Vec::new() };
     builder.routing(&file);
+    if builder.errors.is_empty() {
+        builder.check_common_denominator(&links, &groups);
+    }
     match Errors::collect(builder.errors, name) {
         Some(errors) => Err(errors),
         None => {
@@ -266,6 +269,18 @@ impl Builder {
         }
         let mut capacity = |(i, text)| self.capacity(format!("{key}/{i}"), text, true);
         list.iter().enumerate().map(&mut capacity).collect::<Option<Vec<_>>>().map(Arc::from)
+    }
+
+    /// Every consumer adds capacities up or scales them to whole numbers.
+    fn check_common_denominator(&mut self, links: &[Link], groups: &[super::Group]) {
+        let of_links = links
+            .iter()
+            .flat_map(|link| std::iter::once(&link.capacity).chain(link.per_epoch.iter().flat_map(|list| list.iter())));
+        let capacities = of_links.chain(groups.iter().map(|group| &group.capacity)).filter_map(Capacity::finite);
+        if quantity::common_denominator(capacities).is_none() {
+            let error = Error::new(E_LIMIT, "/links", "the capacities have no reasonable common denominator");
+            self.refuse(error.allowed("one of at most 4096 bits").help("round the capacities"));
+        }
     }
 
     fn routing(&mut self, file: &File) {

@@ -147,6 +147,16 @@ fn a_million_links_are_read_and_one_more_is_not() {
 }
 
 #[test]
+fn capacities_have_a_common_denominator() {
+    let links: Vec<String> = (1..=10_000).map(|q| format!(r#"{{"from":"a","to":"b","capacity":"1/{q}"}}"#)).collect();
+    let text = format!(
+        r#"{{"sluice_topology":1,"nodes":[{{"id":"a","kind":"gpu"}},{{"id":"b","kind":"gpu"}}],"links":[{}]}}"#,
+        links.join(",")
+    );
+    assert_eq!(read(&text).expect_err("nothing divides all of them").code(), "E_LIMIT");
+}
+
+#[test]
 fn groups_cannot_multiply_without_bound() {
     let pair = r#"["a","b"]"#;
     let group = format!(r#"{{"capacity":"1","links":[{pair}]}}"#);

@@ -172,6 +172,16 @@ fn groups_and_parallel_links_count() {
 }
 
 #[test]
+fn weights_have_a_common_denominator() {
+    let topology = complete(2, "1").expect("valid");
+    let mut plan = naive::trees(&topology, Collective::AllGather);
+    let trees = &mut forests(&mut plan).forests[0].trees;
+    let more = (2..10_000).map(|q| sluice_plan::plan::Tree { weight: fraction(1, q), ..trees[0].clone() });
+    *trees = more.collect();
+    assert_eq!(check(&plan, None).violation.map(|violation| violation.code), Some(Code::TooFine));
+}
+
+#[test]
 fn nodes_between_must_only_forward() {
     // s is a host that takes no part: as an end of edges it may copy, on a path it may not be passed.
     let text = r#"{"sluice_topology":1,"nodes":[{"id":"a","kind":"gpu"},{"id":"b","kind":"gpu"},{"id":"s","kind":"host"}],
