@@ -222,8 +222,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     if word.len() > 64 {
         return None;
     }
-    let slips = known.into_iter().map(|candidate| (slips(word, candidate), candidate)).min();
-    slips.filter(|(slips, candidate)| *slips <= (candidate.len() / 3).max(1)).map(|(_, candidate)| candidate)
+    // Words of very different length need not be compared; lengths are in bytes, a letter has up to four.
+    let near = |candidate: &str| (candidate.len() / 3).max(1);
+    let alike = known.into_iter().filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * near(candidate));
+    let slips = alike.filter(|candidate| candidate.len() <= 128).map(|candidate| (slips(word, candidate), candidate));
+    slips.min().filter(|(slips, candidate)| *slips <= near(candidate)).map(|(_, candidate)| candidate)
 }
 
 /// Letters to insert, drop, change or swap with their neighbour to get from one word to the other.

@@ -101,7 +101,7 @@ impl Builder {
 
     fn unknown(&mut self, key: String, id: &str) {
         // Looking for the nearest of a hundred thousand ids would take longer than the rest of the file.
-        let near = if self.by_id.len() <= 4096 {
+        let near = if self.by_id.len() <= 512 && self.errors.len() < MOST_ERRORS {
             crate::error::nearest(id, self.by_id.keys().map(|id| &**id)).map(str::to_owned)
         } else {
             None

@@ -157,6 +157,17 @@ fn capacities_have_a_common_denominator() {
 }
 
 #[test]
+fn a_file_of_mistakes_is_refused_at_once() {
+    let nodes: Vec<String> = (0..500).map(|i| format!(r#"{{"id":"{i:0200}","kind":"gpu"}}"#)).collect();
+    let link = format!(r#"{{"from":"{:060}","to":"x","capacity":"1"}}"#, 7);
+    let text =
+        format!(r#"{{"sluice_topology":1,"nodes":[{}],"links":[{}]}}"#, nodes.join(","), vec![link; 100_000].join(","));
+    let begin = std::time::Instant::now();
+    assert_eq!(read(&text).expect_err("no such nodes").all().len(), crate::error::MOST_ERRORS);
+    assert!(begin.elapsed().as_secs() < 20, "it looked for the nearest id for every mistake");
+}
+
+#[test]
 fn groups_cannot_multiply_without_bound() {
     let pair = r#"["a","b"]"#;
     let group = format!(r#"{{"capacity":"1","links":[{pair}]}}"#);
