@@ -12,9 +12,9 @@ mod trees;
 
 pub use crate::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
 pub use claim::{Certificate, CertificateKind, Claim, Exact, PerByte, Status};
-pub use content::Content;
+pub use content::{Content, ContentKind};
 pub use flows::{Demands, Execution, Flow, Flows, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights};
-pub use schedule::{Model, Op, Pair, Paths, Send, Sends, Shard, Step, StepSend, Steps, Straggler};
+pub use schedule::{Model, Op, Pair, Paths, Send, SendEntry, Sends, Shard, Step, StepSend, Steps, Straggler};
 pub use trees::{Direction, Edge, Forest, Hop, Tree, Trees};
 
 use crate::error::{E_VERSION, Error, Errors};

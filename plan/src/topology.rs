@@ -12,10 +12,11 @@ mod file;
 pub mod r#gen;
 pub mod import;
 
-pub use crate::json::Text;
+pub use crate::json::{Nullable, Text};
 pub use digest::sha256_hex;
 pub use file::{
     CanEntry, File, GroupEntry, Kind, LinkEntry, MemberEntry, NodeEntry, RouteEntry, RoutingEntry, RoutingKind,
+    Version, Weight,
 };
 
 use std::collections::HashMap;

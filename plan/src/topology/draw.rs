@@ -4,7 +4,7 @@
 
 mod layout;
 
-pub use layout::{Layout, Place, layout};
+pub use layout::{Frame, Layout, Place, layout};
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
