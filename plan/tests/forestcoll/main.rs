@@ -1,0 +1,4 @@
+//! ForestColl from outside: public vectors, properties, large fabrics, judged by a checker of their own.
+
+mod checker;
+mod vectors;
