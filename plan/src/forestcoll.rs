@@ -13,9 +13,11 @@ mod network;
 mod optimum;
 mod pack;
 mod paths;
+mod prune;
 mod refusal;
 mod run;
 mod split;
+mod symmetry;
 
 pub use fabric::Fabric;
 pub use forest::{Direction, Edge, Forest, Tree};
@@ -153,12 +155,24 @@ fn outwards(fabric: &Fabric, options: &Options, run: &Run) -> Result<Planned, Re
     let supply: Option<Vec<i64>> = graph.weights.iter().map(|&weight| weight.checked_mul(k)).collect();
     let supply = supply.filter(|supply| supply.iter().try_fold(0_i64, |sum, &one| sum.checked_add(one)).is_some());
     let supply = supply.ok_or(Refusal::Overflow { what: "k times all weights" })?;
+    let forest = |mut trees: Vec<Tree>| -> Result<Forest, Refusal> {
+        if options.in_network {
+            prune::prune(&mut trees, graph.nodes, &fabric.multicast);
+        }
+        let forest =
+            Forest { direction: Direction::Out, k: Some(k as u64), u, fixed_k: options.fixed_k.is_some(), trees };
+        forest::verify(fabric, &forest)?;
+        run.report(Stage::Verification, 1, 1)?;
+        Ok(forest)
+    };
+    if options.symmetry
+        && let Some(trees) = symmetry::trees(&graph, &fabric.boxes, &capacities, &supply, run)?
+        && let Ok(forest) = forest(trees)
+    {
+        return Ok(Planned { optimum, forests: vec![forest] });
+    }
     let trees = trees(&graph, &capacities, supply, run)?;
-    let mut forest = Forest { direction: Direction::Out, k: Some(k as u64), u, fixed_k: options.fixed_k.is_some(), trees };
-    forest::verify(fabric, &forest)?;
-    run.report(Stage::Verification, 1, 1)?;
-    let _ = &mut forest;
-    Ok(Planned { optimum, forests: vec![forest] })
+    Ok(Planned { optimum, forests: vec![forest(trees)?] })
 }
 
 /// The general way: stages C, D and E.

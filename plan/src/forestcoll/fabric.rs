@@ -162,7 +162,8 @@ fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Arcs, Rational), Ref
     }
     let mut arcs = Vec::with_capacity(links.len());
     for (&(from, to), bandwidth) in links {
-        let capacity = bandwidth.numer().checked_mul(&(multiple / bandwidth.denom())).ok_or_else(|| overflow.clone())?;
+        let capacity =
+            bandwidth.numer().checked_mul(&(multiple / bandwidth.denom())).ok_or_else(|| overflow.clone())?;
         divisor = divisor.gcd(&capacity);
         arcs.push((from, to, capacity));
     }
@@ -185,7 +186,8 @@ fn eulerian(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
     }
     let rate = |sum: i64| Rational::from(i128::from(sum)).checked_mul(&graph.factor.recip()).unwrap_or_default();
     let uneven = (0..).zip(&sums).filter(|(_, (into, out))| into != out);
-    let nodes: Vec<_> = uneven.take(10).map(|(node, &(into, out))| (fabric.name(node), rate(into), rate(out))).collect();
+    let nodes: Vec<_> =
+        uneven.take(10).map(|(node, &(into, out))| (fabric.name(node), rate(into), rate(out))).collect();
     if nodes.is_empty() { Ok(()) } else { Err(Refusal::NotEulerian { nodes }) }
 }
 

@@ -88,7 +88,8 @@ impl Forest {
 /// link carries at most U·b. Linear in the size of the forest; a failure is a defect of the planner.
 pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
     let broken = |what| Err(Refusal::InternalInvariant { what });
-    let links = super::network::Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
+    let links =
+        super::network::Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
     let mut load = vec![0_i128; links.arcs()];
     let mut per_root = vec![0_u64; fabric.compute];
     let mut fed = vec![usize::MAX; fabric.compute];
@@ -118,6 +119,11 @@ pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
                     load[link as usize] += i128::from(tree.weight);
                 }
             }
+        }
+        let ends = tree.hops.iter().flatten().map(|hop| if forest.direction == Direction::Out { hop.1 } else { hop.0 });
+        let served = ends.filter(|&node| (node as usize) < fabric.compute).count();
+        if tree.hops.is_some() && served != tree.edges.len() {
+            return broken("a pruned tree does not serve every compute node once");
         }
         for &(from, to) in tree.hops.iter().flatten() {
             let Some(link) = links.find(from, to) else { return broken("a pruned tree uses no link") };

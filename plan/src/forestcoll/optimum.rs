@@ -52,7 +52,9 @@ impl Scaled {
     pub fn in_units(&self, graph: &Graph) -> Result<Optimum, Refusal> {
         let (k, p, divisor) = self.trees(graph);
         let ratio = |over: i64, under: i64| {
-            Rational::new(over.into(), under.into()).checked_mul(&graph.factor).ok_or(Refusal::Overflow { what: "1/x*" })
+            Rational::new(over.into(), under.into())
+                .checked_mul(&graph.factor)
+                .ok_or(Refusal::Overflow { what: "1/x*" })
         };
         let cut = (0_u32..).zip(&self.cut).filter(|(_, inside)| **inside).map(|(node, _)| node).collect();
         Ok(Optimum { inverse_x: ratio(self.p, self.q)?, cut, k: k as u64, u: ratio(p, divisor)? })

@@ -86,15 +86,15 @@ impl Packer {
     fn new(fed: Fed) -> Self {
         let nodes = fed.compute;
         let live: Vec<usize> = (0..fed.network.arcs()).filter(|&arc| fed.network.capacity[arc] > 0).collect();
-        let arcs = live.iter().map(|&arc| (fed.network.ends[arc].0, fed.network.ends[arc].1, fed.network.capacity[arc]));
+        let arcs =
+            live.iter().map(|&arc| (fed.network.ends[arc].0, fed.network.ends[arc].1, fed.network.capacity[arc]));
         let network = Network::new(nodes, arcs);
         let mut out = vec![Vec::new(); nodes];
         for (arc, &(from, _)) in (0..).zip(&network.ends) {
             out[from as usize].push(arc);
         }
-        let sink = |flow: Vec<i64>| {
-            SinkFlow { flow: live.iter().map(|&arc| flow[arc]).collect(), source: fed.supply.clone() }
-        };
+        let sink =
+            |flow: Vec<i64>| SinkFlow { flow: live.iter().map(|&arc| flow[arc]).collect(), source: fed.supply.clone() };
         Self {
             nodes,
             out,
@@ -114,7 +114,8 @@ impl Packer {
         let weight = std::mem::take(&mut self.supply[root as usize]);
         let mut inside = vec![false; self.nodes];
         inside[root as usize] = true;
-        let mut batch = Growing { root, weight, members: vec![root], inside, edges: Vec::with_capacity(self.nodes - 1) };
+        let mut batch =
+            Growing { root, weight, members: vec![root], inside, edges: Vec::with_capacity(self.nodes - 1) };
         self.cuts.start(root);
         self.known.fill(i64::MAX);
         // Members and their arcs before this place have nothing for this weight any more.

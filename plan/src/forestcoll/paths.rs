@@ -29,7 +29,7 @@ impl Units {
     /// The units of the original arcs and those that splitting made of them.
     pub fn new(arcs: &[(u32, u32, i64)], splits: &[Split]) -> Self {
         let mut pools: HashMap<_, Pool> = HashMap::new();
-        for &(from, to, capacity) in arcs {
+        for &(from, to, capacity) in arcs.iter().filter(|arc| arc.2 > 0) {
             pools.entry((from, to)).or_default().push_back((capacity, None));
         }
         for split in splits.iter().filter(|split| split.from != split.to) {
@@ -106,7 +106,8 @@ pub(super) fn recover(batches: &[Batch], mut units: Units, run: &Run) -> Result<
 fn sweep<T>(lists: &[Vec<(T, i64)>], mut piece: impl FnMut(&[&T], i64)) {
     let mut at: Vec<(usize, i64)> = lists.iter().map(|list| (0, list.first().map_or(0, |first| first.1))).collect();
     loop {
-        let current: Option<Vec<&T>> = lists.iter().zip(&at).map(|(list, at)| list.get(at.0).map(|item| &item.0)).collect();
+        let current: Option<Vec<&T>> =
+            lists.iter().zip(&at).map(|(list, at)| list.get(at.0).map(|item| &item.0)).collect();
         let Some((current, units)) = current.zip(at.iter().map(|at| at.1).min()) else { return };
         piece(&current, units);
         for (list, at) in lists.iter().zip(&mut at) {

@@ -72,7 +72,9 @@ pub enum Refusal {
         to: String,
     },
     /// Numbers too large for exact arithmetic.
-    #[error("{what} exceeds 64-bit integers; use bandwidths with a smaller common multiple, smaller weights or a smaller k")]
+    #[error(
+        "{what} exceeds 64-bit integers; use bandwidths with a smaller common multiple, smaller weights or a smaller k"
+    )]
     Overflow {
         /// Which number.
         what: &'static str,
@@ -84,7 +86,9 @@ pub enum Refusal {
         k: i64,
     },
     /// The optimum needs more trees than the caller allows.
-    #[error("the optimum needs k = {k} trees per root, above the limit of {limit}; plan with a fixed k up to the limit instead")]
+    #[error(
+        "the optimum needs k = {k} trees per root, above the limit of {limit}; plan with a fixed k up to the limit instead"
+    )]
     KTooLarge {
         /// The k of the optimum.
         k: u64,
@@ -92,7 +96,9 @@ pub enum Refusal {
         limit: u64,
     },
     /// Rounding down the bandwidths for a fixed k unbalances a node while there are switches.
-    #[error("with k = {k} the rounded bandwidths of {name:?} differ in and out; give links equal rates both ways, or use the optimal k")]
+    #[error(
+        "with k = {k} the rounded bandwidths of {name:?} differ in and out; give links equal rates both ways, or use the optimal k"
+    )]
     FixedKNotEulerian {
         /// The fixed k.
         k: u64,
@@ -100,7 +106,9 @@ pub enum Refusal {
         name: String,
     },
     /// The linear program of all-reduce is too large for the exact solver.
-    #[error("{what}: {found} exceeds {allowed} of the exact all-reduce program; use reduce-scatter and all-gather instead")]
+    #[error(
+        "{what}: {found} exceeds {allowed} of the exact all-reduce program; use reduce-scatter and all-gather instead"
+    )]
     ProgramTooLarge {
         /// Which size.
         what: &'static str,
@@ -144,6 +152,7 @@ impl Refusal {
 }
 
 fn imbalances(nodes: &[(String, Rational, Rational)]) -> String {
-    let each: Vec<String> = nodes.iter().map(|(name, into, out)| format!("{name:?} has {into} in and {out} out")).collect();
+    let each: Vec<String> =
+        nodes.iter().map(|(name, into, out)| format!("{name:?} has {into} in and {out} out")).collect();
     each.join(", ")
 }

@@ -38,8 +38,10 @@ pub fn loads(forest: &Forest) -> BTreeMap<Hop, u64> {
 pub fn cut_ratio(fabric: &Fabric, cut: &[u32]) -> BigRational {
     let inside: BTreeSet<u32> = cut.iter().copied().collect();
     assert!((0..fabric.compute as u32).any(|node| !inside.contains(&node)), "the cut holds all compute nodes");
-    let weight: u64 = (0..fabric.compute).filter(|&node| inside.contains(&(node as u32))).map(|node| fabric.weight(node)).sum();
-    let leaving = bandwidths(fabric).into_iter().filter(|((from, to), _)| inside.contains(from) && !inside.contains(to));
+    let weight: u64 =
+        (0..fabric.compute).filter(|&node| inside.contains(&(node as u32))).map(|node| fabric.weight(node)).sum();
+    let leaving =
+        bandwidths(fabric).into_iter().filter(|((from, to), _)| inside.contains(from) && !inside.contains(to));
     let out: BigRational = leaving.map(|(_, bandwidth)| bandwidth).sum();
     BigRational::from(BigInt::from(weight)) / out
 }
@@ -79,7 +81,8 @@ pub fn check(fabric: &Fabric, forest: &Forest) -> Result<(), String> {
         per_root[tree.root as usize] += tree.weight;
         let mut parent = vec![None; fabric.compute];
         for edge in &tree.edges {
-            let (above, below) = if forest.direction == Direction::Out { (edge.src, edge.dst) } else { (edge.dst, edge.src) };
+            let (above, below) =
+                if forest.direction == Direction::Out { (edge.src, edge.dst) } else { (edge.dst, edge.src) };
             if above >= compute || below >= compute || below == tree.root {
                 return fail(format!("edge {} to {}", edge.src, edge.dst));
             }
@@ -143,7 +146,8 @@ fn check_hops(fabric: &Fabric, forest: &Forest, root: u32, hops: &[Hop]) -> Resu
         }
     }
     for node in fabric.compute as u32..fabric.names.len() as u32 {
-        let (into, from) = (out.iter().filter(|hop| hop.1 == node).count(), out.iter().filter(|hop| hop.0 == node).count());
+        let (into, from) =
+            (out.iter().filter(|hop| hop.1 == node).count(), out.iter().filter(|hop| hop.0 == node).count());
         let balanced = if can(node) { into <= from && (into > 0 || from == 0) } else { into == from };
         if !balanced {
             return Err(format!("switch {node} gets {into} streams and sends {from}"));
@@ -153,7 +157,13 @@ fn check_hops(fabric: &Fabric, forest: &Forest, root: u32, hops: &[Hop]) -> Resu
     let mut left: Vec<Hop> = out;
     loop {
         let before = left.len();
-        left.retain(|&(from, to)| !(reached.contains(&from) && (reached.insert(to) || true)));
+        left.retain(|&(from, to)| {
+            let now = reached.contains(&from);
+            if now {
+                reached.insert(to);
+            }
+            !now
+        });
         if left.is_empty() {
             return Ok(());
         }

@@ -1,4 +1,6 @@
 //! ForestColl from outside: public vectors, properties, large fabrics, judged by a checker of their own.
 
 mod checker;
+mod fabrics;
+mod large;
 mod vectors;

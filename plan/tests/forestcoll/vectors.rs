@@ -36,7 +36,9 @@ fn fabric(topology: &Value) -> Fabric {
     let edges = topology["edges"].as_array().expect("edges").iter();
     let links = edges.map(|edge| (node(&edge[0]), node(&edge[1]), rational(&edge[2]))).collect();
     let weights = match topology["weights"].as_object() {
-        Some(weights) => names[..compute].iter().map(|name| weights.get(name).map_or(0, |w| w.as_u64().expect("a share"))).collect(),
+        Some(weights) => {
+            names[..compute].iter().map(|name| weights.get(name).map_or(0, |w| w.as_u64().expect("a share"))).collect()
+        }
         None => Vec::new(),
     };
     Fabric { names, compute, weights, links, ..Fabric::default() }
@@ -56,7 +58,10 @@ fn optima_and_forests() {
         assert_eq!(optimum.k, expected["k"].as_u64().expect("k"), "{id}");
         assert_eq!(algbw(&fabric, optimum.inverse_x), exact(&expected["algbw"]), "{id}");
         let named = expected["bottleneck_cut"].as_array().expect("a cut");
-        let cut: Vec<u32> = named.iter().map(|name| fabric.names.iter().position(|other| other == name).expect("a node") as u32).collect();
+        let cut: Vec<u32> = named
+            .iter()
+            .map(|name| fabric.names.iter().position(|other| other == name).expect("a node") as u32)
+            .collect();
         assert_eq!(cut_ratio(&fabric, &cut), big(optimum.inverse_x), "{id}: the cut of the vectors");
         check_optimal(&fabric, optimum, &planned.forests[0]).unwrap_or_else(|why| panic!("{id}: {why}"));
         seen += 1;
