@@ -87,11 +87,22 @@ fn balanced(arcs: &Arcs, nodes: usize) -> bool {
 }
 
 /// One way from the root's box into the box so many places on.
+#[derive(PartialEq)]
 struct Crossing {
     exit: usize,
     entry: usize,
     /// The tree inside the box that is entered.
     tree: usize,
+}
+
+/// Equal trees of one root, by what they are joined from.
+struct Joined {
+    root: u32,
+    count: i64,
+    /// The tree inside the root's box.
+    first: usize,
+    /// By how many places on the other box is, starting at 1.
+    crossings: Vec<Crossing>,
 }
 
 /// Joins trees inside boxes by ways between them, for one box, and turns the result round all boxes.
@@ -117,7 +128,7 @@ fn assemble(
         }
         Some(number)
     };
-    let mut plans: Vec<(u32, usize, Vec<Crossing>)> = Vec::new();
+    let mut plans: Vec<Joined> = Vec::new();
     for (root, &count) in (0..).zip(own) {
         for _ in 0..count {
             let first = take(root)?;
@@ -129,7 +140,12 @@ fn assemble(
                 let entry = pick_on(&mut entries, via, gpu)?;
                 crossings.push(Crossing { exit, entry, tree: take(entries[entry].gpu)? });
             }
-            plans.push((root, first, crossings));
+            match plans.last_mut() {
+                Some(last) if last.root == root && last.first == first && last.crossings == crossings => {
+                    last.count += 1
+                }
+                _ => plans.push(Joined { root, count: 1, first, crossings }),
+            }
         }
     }
 
@@ -138,7 +154,7 @@ fn assemble(
         shape.boxes.iter().map(|home| local.iter().map(|tree| place(tree, home)).collect()).collect();
     let mut trees = Vec::with_capacity(plans.len() * boxes);
     for (home, nodes) in shape.boxes.iter().enumerate() {
-        for (root, first, crossings) in &plans {
+        for Joined { root, count, first, crossings } in &plans {
             let mut edges = Vec::with_capacity(shape.compute * boxes - 1);
             edges.extend_from_slice(&placed[home][*first]);
             for (step, crossing) in crossings.iter().enumerate() {
@@ -150,7 +166,7 @@ fn assemble(
                 edges.push(Edge { src: nodes[exit.gpu as usize], dst: shape.boxes[other][entry.gpu as usize], path });
                 edges.extend_from_slice(&placed[other][crossing.tree]);
             }
-            trees.push(Tree { root: nodes[*root as usize], weight: unit as u64, edges, hops: None });
+            trees.push(Tree { root: nodes[*root as usize], weight: (unit * count) as u64, edges, hops: None });
         }
     }
     trees.sort_by_key(|tree| tree.root);

@@ -185,3 +185,21 @@ pub fn heterogeneous(compute: usize, seed: u64) -> Fabric {
     }
     build.fabric
 }
+
+/// Random one-way rings over all nodes on top of each other: balanced, connected, no link with a reverse.
+pub fn tangled(compute: usize, switches: usize, most: usize, seed: u64) -> Fabric {
+    let mut dice = Dice(seed);
+    let mut build = Builder::new(compute, compute);
+    build.fabric.boxes.clear();
+    (0..switches).for_each(|number| drop(build.switch(format!("s{number}"), None)));
+    let nodes = compute + switches;
+    for ring in 0..dice.pick(2, 5) {
+        let mut order: Vec<u32> = (0..nodes as u32).collect();
+        (1..nodes).rev().for_each(|at| order.swap(at, dice.pick(0, at)));
+        // The first ring connects everything.
+        let length = if ring == 0 { nodes } else { dice.pick(2, nodes) };
+        let rate = dice.rate(1, most);
+        (0..length).for_each(|at| build.one_way(order[at], order[(at + 1) % length], rate));
+    }
+    build.fabric
+}

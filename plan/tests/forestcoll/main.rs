@@ -3,4 +3,6 @@
 mod checker;
 mod fabrics;
 mod large;
+mod properties;
+mod refusals;
 mod vectors;
