@@ -18,6 +18,8 @@ mod refusal;
 mod run;
 mod split;
 mod symmetry;
+#[cfg(test)]
+mod testing;
 
 pub use fabric::Fabric;
 pub use forest::{Direction, Edge, Forest, Tree};

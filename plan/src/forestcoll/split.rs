@@ -60,9 +60,7 @@ impl Fed {
 /// Removes every switch; the splittings in the order in which they were made.
 pub(super) fn remove_switches(fed: &mut Fed, run: &Run) -> Result<Vec<Split>, Refusal> {
     let nodes = fed.network.nodes();
-    let words = nodes.div_ceil(64);
-    let order = (0..fed.compute as u32).collect();
-    let mut splitter = Splitter { arena: Arena::new(nodes), order, cuts: Vec::new(), words, fed };
+    let mut splitter = Splitter::new(fed);
     let mut splits = Vec::new();
     // Small switches first: box switches become links inside a box before the fabric between boxes is looked at.
     let mut switches: Vec<u32> = (splitter.fed.compute as u32..nodes as u32).collect();
@@ -92,7 +90,13 @@ fn holds(bits: &[u64], node: u32) -> bool {
     bits[node as usize / 64] >> (node % 64) & 1 == 1
 }
 
-impl Splitter<'_> {
+impl<'a> Splitter<'a> {
+    fn new(fed: &'a mut Fed) -> Self {
+        let nodes = fed.network.nodes();
+        let order = (0..fed.compute as u32).collect();
+        Self { arena: Arena::new(nodes), order, cuts: Vec::new(), words: nodes.div_ceil(64), fed }
+    }
+
     fn remove(&mut self, switch: u32, splits: &mut Vec<Split>, run: &Run) -> Result<(), Refusal> {
         let (mut into, mut out) = (Vec::new(), Vec::new());
         for half in &self.fed.network.adjacent[switch as usize] {
