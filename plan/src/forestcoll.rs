@@ -5,6 +5,7 @@
 //! indices here ([`Fabric`]); files and names of users are somebody else's. Everything is exact: whole numbers inside,
 //! fractions outside, no float anywhere. Same input, same forest, with any number of threads.
 
+mod allreduce;
 mod fabric;
 mod fixed;
 mod flow;
@@ -16,11 +17,13 @@ mod paths;
 mod prune;
 mod refusal;
 mod run;
+mod simplex;
 mod split;
 mod symmetry;
 #[cfg(test)]
 mod testing;
 
+pub use allreduce::{AllReduce, all_reduce, all_reduce_bound};
 pub use fabric::Fabric;
 pub use forest::{Direction, Edge, Forest, Tree};
 pub use optimum::Optimum;

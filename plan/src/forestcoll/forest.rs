@@ -1,5 +1,6 @@
 //! What a plan consists of: trees over compute nodes, each edge with its way through switches.
 
+use super::network::Network;
 use super::{Fabric, Rational, Refusal};
 use num_traits::CheckedMul;
 use std::sync::Arc;
@@ -88,8 +89,7 @@ impl Forest {
 /// link carries at most U·b. Linear in the size of the forest; a failure is a defect of the planner.
 pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
     let broken = |what| Err(Refusal::InternalInvariant { what });
-    let links =
-        super::network::Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
+    let links = Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
     let mut load = vec![0_i128; links.arcs()];
     let mut per_root = vec![0_u64; fabric.compute];
     let mut fed = vec![usize::MAX; fabric.compute];
@@ -136,6 +136,25 @@ pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
             return broken("the trees of a root do not add up to k");
         }
     }
+    within(fabric, &links, &load, forest.u)
+}
+
+/// Checks that forests which run at the same time fit the links together.
+pub(super) fn verify_together(fabric: &Fabric, forests: &[Forest]) -> Result<(), Refusal> {
+    let links = Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
+    let mut load = vec![0_i128; links.arcs()];
+    for tree in forests.iter().flat_map(|forest| &forest.trees) {
+        for hop in tree.edges.iter().flat_map(|edge| edge.path.windows(2)) {
+            if let Some(link) = links.find(hop[0], hop[1]) {
+                load[link as usize] += i128::from(tree.weight);
+            }
+        }
+    }
+    forests.iter().try_for_each(|forest| within(fabric, &links, &load, forest.u))
+}
+
+/// Whether no load exceeds U·b.
+fn within(fabric: &Fabric, links: &Network, load: &[i128], u: Rational) -> Result<(), Refusal> {
     let mut bandwidth = vec![Rational::default(); links.arcs()];
     for &(from, to, rate) in &fabric.links {
         if let Some(link) = links.find(from, to) {
@@ -143,9 +162,9 @@ pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
         }
     }
     for (&load, bandwidth) in load.iter().zip(&bandwidth) {
-        let most = forest.u.checked_mul(bandwidth).ok_or(Refusal::Overflow { what: "U times a bandwidth" })?;
+        let most = u.checked_mul(bandwidth).ok_or(Refusal::Overflow { what: "U times a bandwidth" })?;
         if Rational::from(load) > most {
-            return broken("a link carries more trees than it has room for");
+            return Err(Refusal::InternalInvariant { what: "a link carries more trees than it has room for" });
         }
     }
     Ok(())

@@ -15,8 +15,19 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// Units of one link, in the order in which they are handed out: how many, and through which switch.
-type Pool = VecDeque<(i64, Option<u32>)>;
+/// Units of one link, in the order in which they are handed out.
+type Pool = VecDeque<(i64, Origin)>;
+
+/// What units of a link really are.
+#[derive(Clone, Debug)]
+enum Origin {
+    /// Units of a physical link.
+    Link,
+    /// Pairs of units, into this switch and out of it.
+    Switch(u32),
+    /// Units of all links along a way that somebody else found.
+    Way(Vec<u32>),
+}
 
 /// All units not handed out yet.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +41,21 @@ impl Units {
     pub fn new(arcs: &[(u32, u32, i64)], splits: &[Split]) -> Self {
         let mut pools: HashMap<_, Pool> = HashMap::new();
         for &(from, to, capacity) in arcs.iter().filter(|arc| arc.2 > 0) {
-            pools.entry((from, to)).or_default().push_back((capacity, None));
+            pools.entry((from, to)).or_default().push_back((capacity, Origin::Link));
         }
         for split in splits.iter().filter(|split| split.from != split.to) {
-            pools.entry((split.from, split.to)).or_default().push_back((split.amount, Some(split.switch)));
+            pools.entry((split.from, split.to)).or_default().push_back((split.amount, Origin::Switch(split.switch)));
+        }
+        Self { pools, shared: HashSet::new() }
+    }
+
+    /// Units of pairs whose ways are known: the nodes of each, and how many units go there.
+    pub fn of_ways(ways: Vec<(Vec<u32>, i64)>) -> Self {
+        let mut pools: HashMap<_, Pool> = HashMap::new();
+        for (way, units) in ways {
+            if let (Some(&from), Some(&to)) = (way.first(), way.last()) {
+                pools.entry((from, to)).or_default().push_back((units, Origin::Way(way)));
+            }
         }
         Self { pools, shared: HashSet::new() }
     }
@@ -45,15 +67,22 @@ impl Units {
             let missing = Refusal::InternalInvariant { what: "a link has fewer units than its trees use" };
             let Some(pool) = self.pools.get_mut(&(from, to)) else { return Err(missing) };
             let Some((left, via)) = pool.front_mut() else { return Err(missing) };
-            let (taken, via) = (amount.min(*left), *via);
+            let (taken, via) = (amount.min(*left), via.clone());
             *left -= taken;
             if *left == 0 {
                 pool.pop_front();
             }
             amount -= taken;
-            let Some(switch) = via else {
-                walks.push((vec![from, to], taken));
-                continue;
+            let switch = match via {
+                Origin::Link => {
+                    walks.push((vec![from, to], taken));
+                    continue;
+                }
+                Origin::Way(way) => {
+                    walks.push((way, taken));
+                    continue;
+                }
+                Origin::Switch(switch) => switch,
             };
             let first = self.take(from, switch, taken)?;
             let second = self.take(switch, to, taken)?;

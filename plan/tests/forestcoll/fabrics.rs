@@ -191,7 +191,9 @@ pub fn tangled(compute: usize, switches: usize, most: usize, seed: u64) -> Fabri
     let mut dice = Dice(seed);
     let mut build = Builder::new(compute, compute);
     build.fabric.boxes.clear();
-    (0..switches).for_each(|number| drop(build.switch(format!("s{number}"), None)));
+    for number in 0..switches {
+        build.switch(format!("s{number}"), None);
+    }
     let nodes = compute + switches;
     for ring in 0..dice.pick(2, 5) {
         let mut order: Vec<u32> = (0..nodes as u32).collect();

@@ -1,5 +1,6 @@
 //! ForestColl from outside: public vectors, properties, large fabrics, judged by a checker of their own.
 
+mod allreduce;
 mod checker;
 mod fabrics;
 mod large;

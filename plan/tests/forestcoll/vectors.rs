@@ -1,9 +1,10 @@
 //! The public conformance vectors: optimum, U, k, bottleneck, fixed k, refusals, and a forest for each.
 
+use crate::allreduce::check_both;
 use crate::checker::{algbw, big, check, check_optimal, cut_ratio};
 use num_rational::BigRational;
 use serde_json::Value;
-use sluice_plan::forestcoll::{Collective, Fabric, Options, Rational, Run, optimum, plan};
+use sluice_plan::forestcoll::{Collective, Fabric, Options, Rational, Run, all_reduce, optimum, plan};
 use std::collections::HashMap;
 
 fn vectors() -> Vec<Value> {
@@ -97,4 +98,23 @@ fn refusals() {
         seen += 1;
     }
     assert_eq!(seen, 7);
+}
+
+#[test]
+fn all_reduce_programs() {
+    let mut seen = 0;
+    for vector in vectors().iter().filter(|vector| vector["expected"].get("allreduce_sum_x").is_some()) {
+        let fabric = fabric(&vector["topology"]);
+        let start = std::time::Instant::now();
+        let planned = all_reduce(&fabric, false, &Run::quiet(2)).expect("a plan");
+        println!("{}: {:.2?}, {} trees", vector["id"], start.elapsed(), planned.forests[0].trees());
+        let expected = &vector["expected"]["allreduce_sum_x"];
+        assert_eq!(big(planned.sum_x), exact(&expected["value"]), "{}", vector["id"]);
+        check_both(&fabric, &planned).unwrap_or_else(|why| panic!("{}: {why}", vector["id"]));
+        let best = optimum(&fabric, false, &Run::quiet(1)).expect("an optimum");
+        let phases = Rational::new(fabric.compute as i128, 2) / best.inverse_x;
+        assert_eq!(big(phases), exact(&expected["rs_ag"]), "{}", vector["id"]);
+        seen += 1;
+    }
+    assert_eq!(seen, 9);
 }
