@@ -205,3 +205,25 @@ pub fn tangled(compute: usize, switches: usize, most: usize, seed: u64) -> Fabri
     }
     build.fabric
 }
+
+/// A random graph of direct links, about `degree` per node, all of different rates; a few switches among the nodes.
+pub fn meshed(compute: usize, switches: usize, degree: usize, most: usize, seed: u64) -> Fabric {
+    let mut dice = Dice(seed);
+    let mut build = Builder::new(compute, compute);
+    build.fabric.boxes.clear();
+    for number in 0..switches {
+        build.switch(format!("s{number}"), None);
+    }
+    let nodes = compute + switches;
+    for node in 1..nodes {
+        let near = dice.pick(node.saturating_sub(8), node - 1);
+        build.duplex(node as u32, near as u32, dice.rate(1, most));
+    }
+    for _ in nodes..nodes * degree / 2 {
+        let (a, b) = (dice.pick(0, nodes - 1), dice.pick(0, nodes - 1));
+        if a != b {
+            build.duplex(a as u32, b as u32, dice.rate(1, most));
+        }
+    }
+    build.fabric
+}

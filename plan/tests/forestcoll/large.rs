@@ -3,8 +3,10 @@
 //! `cargo test --release -p sluice-plan --test forestcoll -- --ignored --nocapture large`
 
 use crate::checker::check_optimal;
-use crate::fabrics::{a100, h100, heterogeneous, mi250};
-use sluice_plan::forestcoll::{Collective, Fabric, Options, Planned, Progress, Rational, Run, Stage, optimum, plan};
+use crate::fabrics::{a100, h100, heterogeneous, meshed, mi250, tangled};
+use sluice_plan::forestcoll::{
+    Collective, Fabric, Options, Planned, Progress, Rational, Run, Stage, all_reduce, optimum, plan,
+};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -54,8 +56,13 @@ fn large_heterogeneous() {
     let mut times: Vec<Duration> = (0..60)
         .map(|case| {
             let compute = 4 + case * 124 / 59;
-            let fabric = heterogeneous(compute, case as u64);
-            timed(&format!("heterogeneous {compute} #{case}"), &fabric, &exact).1
+            let seed = case as u64;
+            let (name, fabric) = match case % 3 {
+                0 => ("boxes", heterogeneous(compute, seed)),
+                1 => ("meshed", meshed(compute, compute / 8, 4 + case % 9, 1000, seed)),
+                _ => ("tangled", tangled(compute, compute / 6, 100, seed)),
+            };
+            timed(&format!("{name} {compute} #{case}"), &fabric, &exact).1
         })
         .collect();
     times.sort();
@@ -97,4 +104,24 @@ fn large_1024_gpus_the_general_way() {
     let exact = Options { symmetry: false, ..Options::default() };
     timed("A100 x 128", &a100(128), &exact);
     timed("MI250 x 64", &mi250(64), &exact);
+}
+
+#[test]
+#[ignore = "a minute or so; release build"]
+fn large_all_reduce_programs() {
+    for (name, fabric) in [("MI250 x 1", mi250(1)), ("A100 x 1", a100(1)), ("A100 x 2", a100(2))] {
+        let start = Instant::now();
+        let planned = all_reduce(&fabric, false, &Run::quiet(2));
+        let value = planned.map(|planned| planned.sum_x.to_string()).unwrap_or_else(|refusal| refusal.to_string());
+        println!("{name}: {value} in {:.2?}", start.elapsed());
+    }
+}
+
+#[test]
+fn threads_do_not_matter_to_the_general_way() {
+    let exact = Options { symmetry: false, ..Options::default() };
+    for fabric in [mi250(2), heterogeneous(40, 11), meshed(30, 4, 6, 500, 2)] {
+        let of = |threads| plan(&fabric, Collective::AllGather, &exact, &Run::quiet(threads)).expect("a plan");
+        assert_eq!(of(1), of(3));
+    }
 }

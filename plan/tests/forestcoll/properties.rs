@@ -73,8 +73,8 @@ proptest! {
         }
         let mut other = fabric.clone();
         other.weights = vec![0; fabric.compute];
-        for node in 0..fabric.compute {
-            other.weights[order[node] as usize] = fabric.weight(node);
+        for (node, &place) in order[..fabric.compute].iter().enumerate() {
+            other.weights[place as usize] = fabric.weight(node);
         }
         other.links.iter_mut().for_each(|link| (link.0, link.1) = (order[link.0 as usize], order[link.1 as usize]));
         prop_assert_eq!(best(&fabric), best(&other));
