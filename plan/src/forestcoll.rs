@@ -128,7 +128,8 @@ fn inwards(fabric: &Fabric, options: &Options, run: &Run) -> Result<Planned, Ref
     let mut turned = fabric.transposed();
     turned.multicast.clone_from(&fabric.aggregate);
     let mut planned = outwards(&turned, options, run)?;
-    // Data leaves the complement in the fabric as it is.
+    // The cut is one of the transposed fabric: what enters it is the bottleneck, which with equal bandwidth in and out
+    // is the same as what leaves it.
     planned.forests = planned.forests.into_iter().map(Forest::reversed).collect();
     Ok(planned)
 }

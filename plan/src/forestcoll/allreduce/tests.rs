@@ -1,3 +1,5 @@
+//! Cuts found one by one give the same optimum as all cuts at once.
+
 use super::*;
 use crate::forestcoll::testing::rings;
 

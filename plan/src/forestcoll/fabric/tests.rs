@@ -1,3 +1,5 @@
+//! The conditions on fabrics one by one, and the whole numbers they become.
+
 use super::*;
 
 fn line(rates: &[(i128, i128)]) -> Fabric {

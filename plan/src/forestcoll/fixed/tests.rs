@@ -1,3 +1,5 @@
+//! The best U for a fixed k against the next smaller fractions.
+
 use super::*;
 use crate::forestcoll::optimum::newton;
 use crate::forestcoll::testing::rings;

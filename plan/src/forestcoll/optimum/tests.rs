@@ -1,3 +1,5 @@
+//! The optimum passes its own flows, nothing below does; its scaling feeds everybody, by all cuts.
+
 use super::*;
 use crate::forestcoll::testing::{least_cut, rings};
 

@@ -1,3 +1,5 @@
+//! Every answer of the packer against all cuts of small graphs, and batches that fit the links.
+
 use super::*;
 use crate::forestcoll::optimum::newton;
 use crate::forestcoll::testing::rings;

@@ -1,3 +1,5 @@
+//! Units handed out once, batches cut where paths change, loops removed.
+
 use super::*;
 
 /// Nodes 0 to 3 are compute nodes; 4 and 5 are switches, 4 removed before 5.

@@ -1,3 +1,5 @@
+//! Which hops remain where switches copy.
+
 use super::*;
 
 fn tree(root: u32, paths: &[&[u32]]) -> Tree {

@@ -1,3 +1,5 @@
+//! Corners, rows added later, and a program that goes round in circles.
+
 use super::*;
 use num_bigint::BigInt;
 

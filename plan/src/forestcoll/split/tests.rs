@@ -1,3 +1,5 @@
+//! Every splitting against all cuts of small graphs, and flows that stay flows.
+
 use super::*;
 use crate::forestcoll::fabric::{Arcs, Graph};
 use crate::forestcoll::optimum::newton;

@@ -36,10 +36,10 @@ pub(super) struct Port {
 }
 
 impl Shape {
-    /// The boxes that the hints name, else those that remain without the switches of largest degree.
+    /// The boxes that the hints name; if those are not equal, or there are none, those that remain without the switches of largest degree.
     pub fn find(graph: &Graph, hints: &[Option<u32>], arcs: &Arcs) -> Option<Self> {
-        if let Some(home) = by_hint(graph, hints, arcs) {
-            return Self::of(graph, &home, arcs);
+        if let Some(shape) = by_hint(graph, hints, arcs).and_then(|home| Self::of(graph, &home, arcs)) {
+            return Some(shape);
         }
         let mut degree = vec![0_usize; graph.nodes];
         arcs.iter().for_each(|&(from, to, _)| [from, to].iter().for_each(|&node| degree[node as usize] += 1));

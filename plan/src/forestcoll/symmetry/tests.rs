@@ -1,3 +1,5 @@
+//! Boxes found, ways out of them, and trees turned round all boxes.
+
 use super::*;
 
 /// Boxes of `gpus` GPUs on a switch each, joined by one switch, at once or through a relay per two GPUs.
@@ -46,6 +48,16 @@ fn boxes_are_found_without_hints_and_through_relays() {
         assert_eq!(used, if relayed { 16 } else { 0 });
         assert!(shape.ports(&mut shape.inside.clone(), 33, 1).is_none(), "32 ways leave a box");
     }
+}
+
+#[test]
+fn hints_that_do_not_fit_do_no_harm() {
+    let (graph, arcs) = fabric(3, 4, false);
+    let without = Shape::find(&graph, &[], &arcs);
+    let uneven: Vec<Option<u32>> = (0..12).map(|node| Some(u32::from(node > 2))).collect();
+    assert_eq!(Shape::find(&graph, &uneven, &arcs), without);
+    let right: Vec<Option<u32>> = (0..12).map(|node| Some(node / 4)).collect();
+    assert_eq!(Shape::find(&graph, &right, &arcs), without);
 }
 
 #[test]

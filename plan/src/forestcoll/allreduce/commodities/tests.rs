@@ -1,3 +1,5 @@
+//! The ways behind the flows of one sender.
+
 use super::*;
 use crate::forestcoll::Rational;
 
