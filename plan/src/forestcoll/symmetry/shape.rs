@@ -36,7 +36,8 @@ pub(super) struct Port {
 }
 
 impl Shape {
-    /// The boxes that the hints name; if those are not equal, or there are none, those that remain without the switches of largest degree.
+    /// The boxes that the hints name; if those are not equal, or there are none, those that remain without the switches
+    /// of largest degree.
     pub fn find(graph: &Graph, hints: &[Option<u32>], arcs: &Arcs) -> Option<Self> {
         if let Some(shape) = by_hint(graph, hints, arcs).and_then(|home| Self::of(graph, &home, arcs)) {
             return Some(shape);
