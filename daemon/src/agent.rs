@@ -6,6 +6,7 @@
 //! The watchdog is fed here and nowhere else: should the loop stand still, nothing pretends that it lives.
 
 mod commands;
+mod pace;
 mod publish;
 
 use std::os::fd::OwnedFd;
@@ -35,12 +36,11 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::own_table::OwnTable;
 use crate::topology::Topology;
+use pace::Pace;
 pub use publish::Facts;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
-/// Two turns are at least this far apart, so that a storm of small news is taken in at once.
-const LEAST_GAP: Duration = Duration::from_micros(300);
 
 /// Everything the thread is given.
 pub struct Start {
@@ -64,6 +64,7 @@ pub struct Start {
 pub struct Agent {
     core: Core,
     clock: Clock,
+    pace: Pace,
     exchange: Exchange,
     facts: Facts,
     shared: Arc<Shared>,
@@ -156,6 +157,7 @@ impl Agent {
         );
         let mut agent = Agent {
             clock: Clock::new(&config),
+            pace: Pace::default(),
             exchange,
             facts: Facts::new(&core),
             shared: shared.clone(),
@@ -193,30 +195,28 @@ impl Agent {
         news: &mut Vec<Inbound>,
     ) {
         let began = tokio::time::Instant::now();
-        let sleep = self.core.sleep(self.core.now, self.clock.until_edge(self.core.now));
+        let sleep = self.core.sleep(self.core.now, self.clock.until_edge(self.core.now), self.pace.tick());
         let spent = clock::monotonic().minus(self.core.now.mono);
-        let until = began + Duration::from_nanos(sleep.minus(spent).0);
-        let request = tokio::select! {
-            biased;
-            request = requests.recv() => Some(request.unwrap_or(Request::Stop)),
-            message = inbox.recv() => {
-                news.extend(message);
-                None
+        let gathered = began + Duration::from_nanos(self.pace.gather().0);
+        let mut until = began + Duration::from_nanos(sleep.minus(spent).0);
+        loop {
+            tokio::select! {
+                biased;
+                request = requests.recv() => {
+                    self.answer(request.unwrap_or(Request::Stop));
+                    break;
+                }
+                message = inbox.recv() => {
+                    news.extend(message);
+                    until = until.min(gathered);
+                    if tokio::time::Instant::now() >= until {
+                        break;
+                    }
+                }
+                () = self.news.notified() => until = until.min(gathered),
+                () = readable(self.wake.as_ref()) => break,
+                () = tokio::time::sleep_until(until) => break,
             }
-            () = readable(self.wake.as_ref()) => None,
-            () = self.news.notified() => None,
-            () = tokio::time::sleep_until(until) => None,
-        };
-        if let Some(request) = request {
-            self.answer(request);
-        }
-        // What comes in the next moment is taken in with this.
-        let gap = LEAST_GAP.saturating_sub(began.elapsed());
-        if !gap.is_zero() {
-            tokio::task::yield_now().await;
-        }
-        while let Ok(message) = inbox.try_recv() {
-            news.push(message);
         }
         while let Ok(request) = requests.try_recv() {
             self.answer(request);
@@ -224,6 +224,7 @@ impl Agent {
     }
 
     fn turn(&mut self, news: &mut Vec<Inbound>) {
+        let spent = clock::thread_cpu();
         let now = self.clock.now();
         self.ask_clock(now);
         let before = self.core.counters.slots;
@@ -237,6 +238,7 @@ impl Agent {
         if self.core.counters.slots != before {
             self.feed(now);
         }
+        self.pace.turned(clock::thread_cpu().minus(spent));
         self.publish(false);
         self.change_datapath(now);
     }

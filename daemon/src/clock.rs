@@ -71,6 +71,11 @@ pub fn monotonic() -> Nanos {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// CPU time of this thread so far.
+pub fn thread_cpu() -> Nanos {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// The time source's own word on itself; `None` where `adjtimex` is refused.
 pub fn kernel() -> Option<KernelClock> {
     let timex = crate::sys::adjtimex()?;

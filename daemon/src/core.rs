@@ -41,15 +41,13 @@ use crate::own_table::OwnTable;
 use account::LinkUse;
 use holders::Holders;
 
-/// While some flow has demand, the loop looks this often.
-pub const TICK: Nanos = Nanos::from_millis(5);
 /// Captured again at most this often, when a known connection runs plain; twice as long after each try in vain, since
 /// a try also takes sockets that nobody asked for until their first order fails to come.
 const ADOPT_EVERY: Nanos = Nanos::from_millis(2_000);
 /// The longest pause between two tries.
 const ADOPT_RARELY: Nanos = Nanos::from_millis(64_000);
 /// Progress alone is reason for a decision this often; everything else at once.
-const DECIDE_EVERY: Nanos = Nanos::from_millis(10);
+const DECIDE_EVERY: Nanos = Nanos::from_millis(7);
 
 /// What comes in from the exchange.
 #[derive(Clone, Debug)]
@@ -60,6 +58,8 @@ pub enum Inbound {
         holder: HolderId,
         /// What.
         feedback: Feedback,
+        /// When, CLOCK_MONOTONIC: it may have waited for others since.
+        at: Nanos,
     },
     /// A connection stands; these holders are behind it.
     Back {
@@ -224,7 +224,7 @@ impl Core {
         for event in self.events.drain(..) {
             self.host.handle(now, event);
         }
-        let active = self.host.flows().filter(|flow| flow.demand > flow.delivered).count();
+        let active = self.host.sending();
         let news = !only_progress || active != self.active || now.mono.minus(self.decided) >= DECIDE_EVERY;
         if self.mode != Mode::Bypass && news {
             (self.decided, self.active) = (now.mono, active);
@@ -246,15 +246,15 @@ impl Core {
         }
     }
 
-    /// How long the loop may sleep after a turn at `now`, if nothing wakes it.
-    pub fn sleep(&self, now: Now, until_edge: Nanos) -> Nanos {
+    /// How long the loop may sleep after a turn at `now`, if nothing wakes it; `tick`: while flows have demand.
+    pub fn sleep(&self, now: Now, until_edge: Nanos, tick: Nanos) -> Nanos {
         let mut sleep = until_edge;
         let phase = self.host.config().phase;
         if now.into_slot < phase && self.host.flows().next().is_some() {
             sleep = sleep.min(phase.minus(now.into_slot));
         }
         if self.host.busy() || self.monitor.busy() {
-            sleep = sleep.min(TICK);
+            sleep = sleep.min(tick);
         }
         sleep.max(Nanos(100_000))
     }
@@ -353,8 +353,8 @@ impl Core {
     fn take_inbox(&mut self, now: Now, inbox: &mut Vec<Inbound>) {
         for message in inbox.drain(..) {
             match message {
-                Inbound::Feedback { holder, feedback } => {
-                    if let Some(took) = self.holders.heard(now, holder, &feedback) {
+                Inbound::Feedback { holder, feedback, at } => {
+                    if let Some(took) = self.holders.heard(now, at, holder, &feedback) {
                         self.counters.exchange_s.observe(took.as_secs_f64());
                     }
                     self.events.push(Event::Feedback { holder, feedback });

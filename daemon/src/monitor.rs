@@ -301,13 +301,26 @@ impl Monitor {
             if !(all || process.rounds.active) {
                 continue;
             }
-            match self.scan.page(page).map(|reader| reader.read()) {
-                Some(Ok(view)) => self.rematch |= process.update(now, view),
-                Some(Err(error)) => {
+            let Some(reader) = self.scan.page(page) else {
+                broken.push(page);
+                continue;
+            };
+            // Between slot edges the counters do; whatever else changed is read whole.
+            let refreshed = match &mut process.view {
+                Some(view) if !all => reader.refresh(view),
+                _ => Ok(false),
+            };
+            let read = match refreshed {
+                Ok(true) => continue,
+                Ok(false) => reader.read(),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(view) => self.rematch |= process.update(now, view),
+                Err(error) => {
                     tracing::debug!(event = "page-broken", "{error}");
                     broken.push(page);
                 }
-                None => broken.push(page),
             }
         }
         for page in broken {

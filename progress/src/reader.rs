@@ -160,6 +160,8 @@ pub struct Reader {
     last: PageView,
     /// A sequence number that stayed odd through all tries: its writer died there, no need to try so often again.
     stuck: Seqs,
+    /// The topology's sequence number when the peers of the last reading were written.
+    peers_of: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,7 +212,8 @@ impl Reader {
         if meta.nlink() != 1 {
             return Err(PageError::Linked { path, links: meta.nlink() });
         }
-        let mut reader = Reader { path, file, uid: meta.uid(), last: PageView::default(), stuck: Seqs::default() };
+        let mut reader =
+            Reader { path, file, uid: meta.uid(), last: PageView::default(), stuck: Seqs::default(), peers_of: None };
         if let Liveness::Foreign { pid } = reader.owner() {
             return Err(PageError::WrongOwner { path: reader.path, owner: reader.uid, pid });
         }
@@ -241,7 +244,7 @@ impl Reader {
     /// The file became shorter, or its header changed.
     pub fn read(&mut self) -> Result<PageView, PageError> {
         let (mut iteration, mut peers) = (None, None);
-        let mut counters = None;
+        let (mut counters, mut good_topology) = (None, None);
         for attempt in 1..=TRIES {
             let before = self.seqs()?;
             let page = self.page()?;
@@ -255,6 +258,7 @@ impl Reader {
             }
             if peers.is_none() && before.topology == after.topology && before.topology & 1 == 0 {
                 peers = Some((view.ring_prev, view.ring_next, view.peers.clone()));
+                good_topology = Some(before.topology);
             }
             counters = Some(view);
             if iteration.is_some() && peers.is_some() {
@@ -285,7 +289,30 @@ impl Reader {
             }
         }
         self.last = view.clone();
+        self.peers_of = if view.peers_stale { None } else { good_topology };
         Ok(view)
+    }
+
+    /// Brings an earlier reading's state, counters and iteration up to date, at a tenth of the cost of
+    /// [`Reader::read`]. False, and nothing changed, if the connections are other ones by now or a group is being
+    /// written: then read the whole page.
+    ///
+    /// # Errors
+    /// The file became shorter.
+    pub fn refresh(&mut self, view: &mut PageView) -> Result<bool, PageError> {
+        let before = self.seqs()?;
+        if self.peers_of != Some(before.topology) || before.iteration & 1 == 1 {
+            return Ok(false);
+        }
+        let mut page = [0; PAGE_BYTES];
+        self.read_at(&mut page[at::STATE..at::TOPO_SEQ], at::STATE)?;
+        if self.seqs()? != before {
+            return Ok(false);
+        }
+        view.take_live(&page);
+        view.iteration_stale = false;
+        self.last.iteration = view.iteration;
+        Ok(true)
     }
 
     /// Asks the kernel who holds the publisher's lock.
@@ -315,19 +342,20 @@ impl Reader {
 
     fn page(&self) -> Result<[u8; PAGE_BYTES], PageError> {
         let mut page = [0; PAGE_BYTES];
-        match self.file.read_exact_at(&mut page, 0) {
-            Ok(()) => Ok(page),
-            Err(source) => Err(PageError::Short { path: self.path.clone(), source }),
-        }
+        self.read_at(&mut page, 0)?;
+        Ok(page)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: usize) -> Result<(), PageError> {
+        let short = |source| PageError::Short { path: self.path.clone(), source };
+        self.file.read_exact_at(bytes, offset as u64).map_err(short)
     }
 
     /// Both sequence numbers in one read.
     fn seqs(&self) -> Result<Seqs, PageError> {
         let mut bytes = [0; at::TOPO_SEQ + 4 - at::ITER_SEQ];
-        match self.file.read_exact_at(&mut bytes, at::ITER_SEQ as u64) {
-            Ok(()) => Ok(Seqs { iteration: u64_at(&bytes, 0), topology: u32_at(&bytes, at::TOPO_SEQ - at::ITER_SEQ) }),
-            Err(source) => Err(PageError::Short { path: self.path.clone(), source }),
-        }
+        self.read_at(&mut bytes, at::ITER_SEQ)?;
+        Ok(Seqs { iteration: u64_at(&bytes, 0), topology: u32_at(&bytes, at::TOPO_SEQ - at::ITER_SEQ) })
     }
 
     fn check_header(&self, page: &[u8; PAGE_BYTES]) -> Result<(), PageError> {

@@ -158,8 +158,7 @@ impl PageView {
 
     /// Decodes all fields of a page, whatever it holds. The header must have been checked before.
     pub(crate) fn decode(page: &[u8; PAGE_BYTES]) -> PageView {
-        let features = u64_at(page, at::FEATURE_BITS);
-        PageView {
+        let mut view = PageView {
             abi_minor: u16_at(page, at::ABI_MINOR),
             created_ns: u64_at(page, at::CREATED_NS),
             pid: u32_at(page, at::PID),
@@ -177,30 +176,36 @@ impl PageView {
             role: Role::from_raw(u32_at(page, at::ROLE)),
             hint_iter_bytes: u64_at(page, at::HINT_ITER_BYTES),
             hint_compute_ns: u64_at(page, at::HINT_COMPUTE_NS),
-            state: State::from_raw(u64_at(page, at::STATE)),
-            enq_bytes: u64_at(page, at::ENQ_BYTES),
-            enq_ops: u64_at(page, at::ENQ_OPS),
-            enq_wire_bytes: u64_at(page, at::ENQ_WIRE_BYTES),
-            last_enq_ns: u64_at(page, at::LAST_ENQ_NS),
-            iteration: iteration(page),
-            tx_bytes: u64_at(page, at::TX_BYTES),
-            rx_bytes: u64_at(page, at::RX_BYTES),
-            inflight: u64_at(page, at::INFLIGHT),
-            phase_seq: u64_at(page, at::PHASE_SEQ),
-            phase_begin_ns: u64_at(page, at::PHASE_BEGIN_NS),
-            phase_end_ns: u64_at(page, at::PHASE_END_NS),
-            last_net_ns: u64_at(page, at::LAST_NET_NS),
-            heartbeat_ns: u64_at(page, at::HEARTBEAT_NS),
-            drops: u64_at(page, at::DROPS),
-            errors: u64_at(page, at::ERRORS),
-            host_monotonic: features & layout::FEATURE_HOST_MONOTONIC != 0,
-            more_peers: features & layout::FEATURE_MORE_PEERS != 0,
             ring_prev: rank_at(page, at::RING_PREV),
             ring_next: rank_at(page, at::RING_NEXT),
             peers: peers(page),
-            iteration_stale: false,
-            peers_stale: false,
-        }
+            ..PageView::default()
+        };
+        view.take_live(page);
+        view
+    }
+
+    /// Takes over what changes all the time: from the state to the features, without the connections.
+    pub(crate) fn take_live(&mut self, page: &[u8; PAGE_BYTES]) {
+        let features = u64_at(page, at::FEATURE_BITS);
+        self.state = State::from_raw(u64_at(page, at::STATE));
+        self.enq_bytes = u64_at(page, at::ENQ_BYTES);
+        self.enq_ops = u64_at(page, at::ENQ_OPS);
+        self.enq_wire_bytes = u64_at(page, at::ENQ_WIRE_BYTES);
+        self.last_enq_ns = u64_at(page, at::LAST_ENQ_NS);
+        self.iteration = iteration(page);
+        self.tx_bytes = u64_at(page, at::TX_BYTES);
+        self.rx_bytes = u64_at(page, at::RX_BYTES);
+        self.inflight = u64_at(page, at::INFLIGHT);
+        self.phase_seq = u64_at(page, at::PHASE_SEQ);
+        self.phase_begin_ns = u64_at(page, at::PHASE_BEGIN_NS);
+        self.phase_end_ns = u64_at(page, at::PHASE_END_NS);
+        self.last_net_ns = u64_at(page, at::LAST_NET_NS);
+        self.heartbeat_ns = u64_at(page, at::HEARTBEAT_NS);
+        self.drops = u64_at(page, at::DROPS);
+        self.errors = u64_at(page, at::ERRORS);
+        self.host_monotonic = features & layout::FEATURE_HOST_MONOTONIC != 0;
+        self.more_peers = features & layout::FEATURE_MORE_PEERS != 0;
     }
 }
 

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use sluice_progress::layout::{self, PAGE_BYTES, at};
 use sluice_progress::{
-    Budget, Found, Ident, Liveness, Page, PageError, Pattern, Peer, PeerKind, Reader, Scan, Source, State, Writer,
+    Budget, Found, Ident, Liveness, Page, PageError, PageView, Pattern, Peer, PeerKind, Reader, Scan, Source, State,
+    Writer,
 };
 
 /// A forked writer process; killed and waited for when dropped.
@@ -165,9 +166,13 @@ fn counters_and_groups_hold_while_threads_write() {
         });
     });
     let mut reader = Reader::open(only_page(dir.path())).expect("a good page");
-    let mut last = (0, 0);
+    let (mut last, mut turn, mut view) = ((0, 0), 0, PageView::default());
     until("both writers are done", || {
-        let view = reader.read().expect("readable");
+        turn += 1;
+        // Whole readings and refreshed ones in turn.
+        if turn % 2 == 0 || !reader.refresh(&mut view).expect("readable") {
+            view = reader.read().expect("readable");
+        }
         let now = (view.iteration.count, view.iteration.base_bytes);
         assert!(now.0 >= last.0 && now.1 >= last.1, "the group went back: {last:?} to {now:?}");
         // Each of the two threads enqueues 10 before each iteration.
@@ -175,6 +180,49 @@ fn counters_and_groups_hold_while_threads_write() {
         last = now;
         view.enq_bytes == 400_000 && view.iteration.count == 40_000
     });
+}
+
+#[test]
+fn a_refreshed_reading_is_a_new_one_until_connections_change() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let peer = |port| Peer {
+        rank: Some(4),
+        kind: PeerKind::Connected,
+        local: format!("10.0.0.3:{port}").parse().expect("an address"),
+        remote: "10.0.0.4:6000".parse().expect("an address"),
+        cookie: 0,
+        tx_bytes: 0,
+    };
+    let _job = Job::start(dir.path(), |page| {
+        page.peer(&peer(5000));
+        page.enqueue(100, 175);
+    });
+    let path = only_page(dir.path());
+    let mut reader = Reader::open(&path).expect("a good page");
+    until("the round", || reader.read().expect("readable").enq_bytes == 100);
+    let mut view = reader.read().expect("readable");
+    let file = File::options().write(true).open(&path).expect("own file");
+    for (at, value) in [(at::ENQ_BYTES, 300_u64), (at::RX_BYTES, 9), (at::STATE, 2), (at::ITER, 5), (at::ITER_SEQ, 8)] {
+        file.write_all_at(&value.to_le_bytes(), at as u64).expect("write");
+    }
+    assert!(reader.refresh(&mut view).expect("readable"));
+    assert_eq!(view, reader.read().expect("readable"));
+    assert_eq!((view.enq_bytes, view.rx_bytes, view.iteration.count, view.peers.len()), (300, 9, 5, 1));
+    // Half-written groups, and other connections: nothing is taken over.
+    let seq = |offset: usize, value: u32| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("write");
+    let topology =
+        u32::from_le_bytes(std::fs::read(&path).expect("readable")[at::TOPO_SEQ..][..4].try_into().expect("4"));
+    for (offset, odd, even) in [(at::ITER_SEQ, 9, 10), (at::TOPO_SEQ, topology + 1, topology + 2)] {
+        seq(offset, odd);
+        seq(at::ENQ_OPS, 77);
+        let before = view.clone();
+        assert!(!reader.refresh(&mut view).expect("readable"), "{offset:#x} is odd");
+        assert_eq!(view, before);
+        seq(offset, even);
+    }
+    assert!(!reader.refresh(&mut view).expect("readable"), "the connections are new");
+    view = reader.read().expect("readable");
+    assert!(reader.refresh(&mut view).expect("readable"));
 }
 
 #[test]

@@ -50,7 +50,11 @@ pub struct Host {
     /// The last slot in which every order was renewed.
     renewed: Option<crate::units::Slot>,
     scene: Scene,
-    scene_flows: Vec<FlowId>,
+    /// Of the n-th flow that sends, by id: where it is in the scene.
+    seats: Vec<usize>,
+    /// Of each link: where it is in the scene, while that is drawn.
+    place_of: Vec<Option<usize>>,
+    used_links: Vec<usize>,
     planned: Vec<Planned>,
 }
 
@@ -113,7 +117,9 @@ impl Host {
             arrivals: 0,
             renewed: None,
             scene: Scene::default(),
-            scene_flows: Vec::new(),
+            seats: Vec::new(),
+            place_of: Vec::new(),
+            used_links: Vec::new(),
             planned: Vec::new(),
             config,
         }
@@ -161,7 +167,7 @@ impl Host {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
             self.policy.plan(&self.scene, &mut planned);
-            self.adopt_plan(now, &planned);
+            self.adopt_plan(now, &mut planned);
             self.planned = planned;
             self.stand_by();
         }
@@ -175,6 +181,11 @@ impl Host {
     /// True while some flow has demand: the shell then ticks faster than the slot.
     pub fn busy(&self) -> bool {
         self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
+    }
+
+    /// How many flows take part in the plan.
+    pub fn sending(&self) -> usize {
+        self.flows.values().filter(|f| f.sends()).count()
     }
 
     /// Every flow, by id.
@@ -276,25 +287,26 @@ impl Host {
     }
 
     /// Remembers what the policy said, within the guards.
-    fn adopt_plan(&mut self, now: Now, planned: &[Planned]) {
-        for (i, (id, plan)) in self.scene_flows.iter().zip(planned).enumerate() {
-            let Some(flow) = self.flows.get_mut(id) else { continue };
-            let scene = &self.scene.flows[i];
-            let links = || scene.links.iter().map(|&l| &self.scene.links[l]);
+    fn adopt_plan(&mut self, now: Now, planned: &mut [Planned]) {
+        let scene = &self.scene;
+        for (flow, &seat) in self.flows.values_mut().filter(|f| f.sends()).zip(&self.seats) {
+            let (Some(drawn), Some(plan)) = (scene.flows.get(seat), planned.get_mut(seat)) else { continue };
+            let links = || drawn.links.iter().map(|&l| &scene.links[l]);
+            let share = || links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
             let fresh = links().all(|link| link.fresh);
-            let share = links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
             let limit = flow.step_limit(fresh, self.config.max_step_up, share);
-            flow.floor = scene.floor;
-            flow.offer = plan.offer;
-            flow.why = plan.why;
-            flow.order = plan.rate.min(limit);
-            flow.rates.clone_from(&plan.rates);
-            if let Some(first) = flow.rates.first_mut() {
+            plan.rate = plan.rate.min(limit);
+            if let Some(first) = plan.rates.first_mut() {
                 *first = (*first).min(limit);
             }
+            flow.floor = drawn.floor;
+            flow.offer = plan.offer;
+            flow.why = plan.why;
+            flow.order = plan.rate;
+            flow.rates.clone_from(&plan.rates);
         }
         for job in self.jobs.values_mut() {
-            job.account(now, &self.scene, &self.scene_flows, &self.flows);
+            job.account(now, scene, planned);
         }
     }
 
@@ -323,27 +335,19 @@ impl Host {
 
     /// Says the orders that changed, or all of them at a slot edge; lowered ones first, so that the sum never overshoots.
     fn order(&mut self, renew: bool, actions: &mut Vec<Action>) {
-        let start = actions.len();
-        for (id, flow) in &mut self.flows {
-            if let Some(why) = flow.releasing.take() {
-                actions.push(Action::Release { flow: *id, why });
-                flow.ordered = Rate::ZERO;
-                flow.released = true;
-            } else if !flow.released && (renew || flow.order != flow.ordered) {
-                actions.push(Action::Order { flow: *id, rate: flow.order });
-            }
-        }
-        let flows = &self.flows;
-        let raise = |action: &Action| match action {
-            Action::Order { flow, rate } => flows.get(flow).is_some_and(|f| *rate > f.ordered),
-            _ => false,
-        };
-        actions[start..].sort_by_key(raise);
-        for action in &actions[start..] {
-            if let Action::Order { flow, rate } = action
-                && let Some(state) = self.flows.get_mut(flow)
-            {
-                state.ordered = *rate;
+        for raise in [false, true] {
+            for (id, flow) in &mut self.flows {
+                if let Some(why) = flow.releasing.take() {
+                    actions.push(Action::Release { flow: *id, why });
+                    flow.ordered = Rate::ZERO;
+                    flow.released = true;
+                } else if !flow.released
+                    && (flow.order > flow.ordered) == raise
+                    && (renew || flow.order != flow.ordered)
+                {
+                    actions.push(Action::Order { flow: *id, rate: flow.order });
+                    flow.ordered = flow.order;
+                }
             }
         }
     }

@@ -34,7 +34,7 @@ use crate::{http, time, udp};
 /// How long hosts may take to read that this process goes.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// Unasked feedback to one host is at least this far apart.
-const PUSH_GAP: Duration = Duration::from_millis(2);
+const PUSH_GAP: Duration = Duration::from_millis(5);
 /// Unasked feedback in all is at most one per this time: beyond that, answers carry the news.
 const PUSH_COST: Duration = Duration::from_micros(200);
 

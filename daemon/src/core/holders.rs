@@ -83,22 +83,23 @@ impl Holders {
         }
     }
     /// It answered; returns how long that took, if this is the answer to a timed announcement.
-    pub fn heard(&mut self, now: Now, holder: HolderId, feedback: &Feedback) -> Option<Nanos> {
+    pub fn heard(&mut self, now: Now, at: Nanos, holder: HolderId, feedback: &Feedback) -> Option<Nanos> {
         let state = self.entry(holder);
         state.messages.1 += 1;
         state.boot = Some(feedback.boot);
         state.warm = feedback.warm;
-        state.heard = Some(now.mono);
+        state.heard = Some(at);
         state.silent_since = None;
-        state.slot_diff = feedback.slot.since(now.slot);
+        // It may have come in the slot before this turn's.
+        state.slot_diff = feedback.slot.since(now.slot) + i32::from(now.mono.minus(at) > now.into_slot);
         state.refused = feedback.refused;
         state.rejects += u64::from(feedback.refused.is_some());
-        let (seq, at) = state.waiting?;
+        let (seq, said) = state.waiting?;
         if feedback.seq < seq {
             return None;
         }
         state.waiting = None;
-        let took = now.mono.minus(at);
+        let took = at.minus(said);
         state.exchange.observe(took.as_secs_f64());
         Some(took)
     }

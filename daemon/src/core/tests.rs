@@ -108,13 +108,13 @@ impl Star {
                 assert_eq!(holder, HolderId::of("s"));
                 let feedback = self.switch.announce(now(ms).slot, &announcement);
                 assert_eq!(feedback.refused, None);
-                site.inbox.push(Inbound::Feedback { holder, feedback });
+                site.inbox.push(Inbound::Feedback { holder, feedback, at: now(ms).mono });
             }
         }
         for host in self.switch.take_stale() {
             let site = self.sites.iter_mut().find(|site| HostId::of(&format!("h{}", site.index)) == host);
             if let (Some(site), Some(feedback)) = (site, self.switch.feedback(now(ms).slot, host)) {
-                site.inbox.push(Inbound::Feedback { holder: HolderId::of("s"), feedback });
+                site.inbox.push(Inbound::Feedback { holder: HolderId::of("s"), feedback, at: now(ms).mono });
             }
         }
     }

@@ -167,7 +167,7 @@ async fn session(
                     for (holder, feedback) in feedback {
                         if connection.holders.contains(&holder) {
                             // A full inbox loses the news, not the connection: it is repeated in the next slot.
-                            let _ = inbound.try_send(Inbound::Feedback { holder, feedback });
+                            let _ = inbound.try_send(Inbound::Feedback { holder, feedback, at: monotonic() });
                         }
                     }
                 }

@@ -4,7 +4,8 @@
 //! what they took from their sockets stand for them; where no job counts, what other hosts promised to send here does,
 //! and unmanaged traffic is under-estimated while they send less. Bytes in flight at a slot's edge belong to one slot
 //! here and to the next there, so only what shows in two slots running counts: taking a managed flow's own burst for a
-//! stranger's would slow it down for nothing.
+//! stranger's would slow it down for nothing. What waits in a receive buffer looks like a stranger's when it comes and
+//! like too little when the job takes it, so there slots are added up in pairs, with their sign.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,8 +48,10 @@ pub struct Traffic {
     at: Nanos,
     /// The most that was promised to come here, in the running slot and in the last one.
     promised: (Rate, Rate),
-    /// Unmanaged rates of the last slot: sent per link, received on the first.
-    before: (Vec<Rate>, Rate),
+    /// Unmanaged rates of the last slot per link, sent.
+    before: Vec<Rate>,
+    /// What was received on the first.
+    strangers: Strangers,
     /// By place in [`Fabric::links`].
     pub loads: Vec<Load>,
 }
@@ -63,7 +66,8 @@ impl Traffic {
             jobs_received: Bytes::ZERO,
             at: Nanos::ZERO,
             promised: (Rate::ZERO, Rate::ZERO),
-            before: (Vec::new(), Rate::ZERO),
+            before: Vec::new(),
+            strangers: Strangers::default(),
             loads: Vec::new(),
         }
     }
@@ -88,7 +92,7 @@ impl Traffic {
         let first = self.at.0 == 0;
         self.at = now.mono;
         self.loads.resize(fabric.links.len(), Load::default());
-        self.before.0.resize(fabric.links.len(), Rate::ZERO);
+        self.before.resize(fabric.links.len(), Rate::ZERO);
         let mut managed = vec![Bytes::ZERO; fabric.links.len()];
         for socket in sockets.iter_mut() {
             socket.slot_edge();
@@ -112,10 +116,12 @@ impl Traffic {
             let load = &mut self.loads[index];
             load.managed = managed_rate;
             load.managed_bytes = load.managed_bytes.plus(managed[index]);
+            let mut came = Bytes::ZERO;
             match (before, after) {
                 (Some(before), Some(after)) => {
                     let sent = after.sent.minus(before.sent);
-                    (load.sent, load.received) = (rate(sent), rate(after.received.minus(before.received)));
+                    came = after.received.minus(before.received);
+                    (load.sent, load.received) = (rate(sent), rate(came));
                     load.other_bytes = load.other_bytes.plus(sent.minus(managed[index]));
                 }
                 _ => {
@@ -124,20 +130,38 @@ impl Traffic {
                 }
             }
             let cross = load.sent.minus(managed_rate);
-            let lasting = cross.min(std::mem::replace(&mut self.before.0[index], cross));
+            let lasting = cross.min(std::mem::replace(&mut self.before[index], cross));
             load.other = lasting;
             out.push(Event::Measured { link: link.egress, total: managed_rate.plus(lasting), managed: managed_rate });
             if index == 0
                 && let Some(ingress) = fabric.ingress()
             {
-                let ours = if received > Bytes::ZERO { rate(newly) } else { promised };
-                let cross = load.received.minus(ours);
-                let lasting = cross.min(std::mem::replace(&mut self.before.1, cross));
-                let managed = load.received.minus(cross);
-                out.push(Event::Measured { link: ingress.link, total: managed.plus(lasting), managed });
+                let ours = if received > Bytes::ZERO { newly } else { promised.over(elapsed) };
+                let managed = load.received.minus(rate(self.strangers.of(came, ours)));
+                out.push(Event::Measured { link: ingress.link, total: load.received, managed });
             }
         }
         self.last = counters;
+    }
+}
+
+/// Bytes that came for nobody we know, from slot to slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strangers {
+    /// What came less what jobs took, in the last slot; below zero where they took what had waited.
+    rest: i64,
+    /// Half of the last two such rests together, one slot ago.
+    half: i64,
+}
+
+impl Strangers {
+    /// In this slot `came` bytes came and jobs took `ours`; returns what is a stranger's of the slot's bytes.
+    fn of(&mut self, came: Bytes, ours: Bytes) -> Bytes {
+        let signed = |bytes: Bytes| i64::try_from(bytes.0).unwrap_or(i64::MAX);
+        let rest = signed(came).saturating_sub(signed(ours));
+        let half = rest.saturating_add(std::mem::replace(&mut self.rest, rest)) / 2;
+        let lasting = half.min(std::mem::replace(&mut self.half, half));
+        Bytes(u64::try_from(lasting).unwrap_or(0))
     }
 }
 
@@ -155,6 +179,27 @@ fn read(path: &Path) -> BTreeMap<String, Rate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn strangers(slots: &[(u64, u64)]) -> Vec<u64> {
+        let mut strangers = Strangers::default();
+        slots.iter().map(|(came, ours)| strangers.of(Bytes(*came), Bytes(*ours)).0).collect()
+    }
+
+    #[test]
+    fn bytes_that_wait_in_a_receive_buffer_are_no_strangers() {
+        assert_eq!(strangers(&[(100, 100), (150, 100), (50, 100), (100, 100), (100, 100)]), [0; 5]);
+        assert_eq!(strangers(&[(0, 0), (80, 0), (0, 80), (0, 0)]), [0; 4], "a burst that is taken a slot later");
+    }
+
+    #[test]
+    fn strangers_are_seen_in_the_third_slot_and_through_a_job_that_catches_up() {
+        assert_eq!(strangers(&[(100, 100), (140, 100), (140, 100), (140, 100)]), [0, 0, 20, 40]);
+        assert_eq!(
+            strangers(&[(140, 100), (140, 100), (140, 100), (160, 100), (120, 100), (140, 100)])[2..],
+            [40, 40, 40, 30]
+        );
+        assert_eq!(strangers(&[(u64::MAX, 0), (u64::MAX, 0), (0, u64::MAX)])[2], 0, "whatever is said");
+    }
 
     #[test]
     fn a_file_of_rates_skips_what_it_cannot_read() {

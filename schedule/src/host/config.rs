@@ -74,7 +74,7 @@ impl HostConfig {
             slot: Nanos::from_millis(60),
             horizon: 10,
             phase: Nanos::ZERO,
-            announce_gap: Nanos::from_millis(2),
+            announce_gap: Nanos::from_millis(5),
             relay: false,
             ingress: None,
             policy: PolicyName::SrptP,

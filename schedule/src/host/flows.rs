@@ -88,6 +88,11 @@ impl Flow {
         if self.queued > STRAY { left.max(self.queued) } else { left }
     }
 
+    /// Does it take part in the plan?
+    pub fn sends(&self) -> bool {
+        self.remaining() > Bytes::ZERO && !self.released && self.releasing.is_none()
+    }
+
     pub fn slot_edge(&mut self, now: Now) {
         let (bytes, since) = std::mem::replace(&mut self.slot_start, (self.delivered, now.mono));
         let delivered = Rate::needed(self.delivered.minus(bytes), now.mono.minus(since));
@@ -108,12 +113,12 @@ impl Flow {
 
     /// How high the order may go now. A fresh view may raise it at once; otherwise `max_step_up` per slot from what the
     /// flow had or delivered, but never less than an equal `share` of its path: a missing switch must not cost more.
-    pub fn step_limit(&mut self, fresh: bool, max_step_up: f64, share: Rate) -> Rate {
+    pub fn step_limit(&mut self, fresh: bool, max_step_up: f64, share: impl FnOnce() -> Rate) -> Rate {
         if fresh {
             self.adopted = false;
             return Rate::MAX;
         }
-        self.step_base.max(self.best()).times(max_step_up).max(share)
+        self.step_base.max(self.best()).times(max_step_up).max(share())
     }
 
     pub fn status(&self) -> FlowStatus<'_> {

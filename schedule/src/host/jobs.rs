@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Flow, JobReport};
+use super::JobReport;
 use crate::event::{Now, Pattern};
 use crate::message::JobStatus;
 use crate::path::{KeyHysteresis, Waiting};
-use crate::policy::{Rank, Scene, Why};
-use crate::units::{Bytes, FlowId, HostId, JobId, Nanos, Rate};
+use crate::policy::{Planned, Rank, Scene, Why};
+use crate::units::{Bytes, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
 const MOST_HOSTS: usize = 4096;
@@ -47,6 +47,7 @@ pub(super) struct Job {
     /// Bottleneck time of the whole round over those links (m).
     own_round_time: Nanos,
     promoted: bool,
+    rank: Rank,
     /// How long every flow here has been held at its floor.
     waiting: Waiting,
     /// What other hosts of the job said last, and when it was heard.
@@ -72,6 +73,7 @@ impl Job {
             key: KeyHysteresis::default(),
             own_round_time: Nanos::ZERO,
             promoted: false,
+            rank: Rank::default(),
             waiting: Waiting::default(),
             others: BTreeMap::new(),
             accounted: Nanos::ZERO,
@@ -130,9 +132,15 @@ impl Job {
         self.promoted |= now.wall.minus(self.stamp()) > patience || self.waiting.due(now.mono, max_wait);
     }
 
-    /// The job's place in the order of rounds: the same on all its hosts once they have heard each other.
+    /// The job's place in the order of rounds, as of the last ranking: the same on all its hosts once they have heard
+    /// each other.
     pub fn rank(&self) -> Rank {
-        (!self.promoted, if self.promoted { self.stamp() } else { self.key() }, self.id)
+        self.rank
+    }
+
+    /// Works the place out from what is known by now.
+    pub fn take_rank(&mut self) {
+        self.rank = (!self.promoted, if self.promoted { self.stamp() } else { self.key() }, self.id);
     }
 
     /// Remaining bottleneck time of the round: the largest any host of the job published.
@@ -213,18 +221,17 @@ impl Job {
     }
 
     /// Keeps the books of waiting; a job all of whose flows here are at their floor is held.
-    pub fn account(&mut self, now: Now, scene: &Scene, ids: &[FlowId], flows: &BTreeMap<FlowId, Flow>) {
+    pub fn account(&mut self, now: Now, scene: &Scene, planned: &[Planned]) {
         let passed = now.mono.minus(self.accounted);
         let first = self.accounted == Nanos::ZERO;
         self.accounted = now.mono;
         let (mut any, mut all_held) = (false, true);
         let place = scene.jobs.iter().position(|j| j.job == self.id);
-        let own = scene.flows.iter().zip(ids).filter(|(f, _)| Some(f.job) == place);
-        for flow in own.filter_map(|(_, id)| flows.get(id)) {
+        for (flow, plan) in scene.flows.iter().zip(planned).filter(|(f, _)| Some(f.job) == place) {
             any = true;
             // What the fill adds comes and goes; only what the rank gives counts as service.
-            all_held &= flow.rates.first().is_none_or(|rate| *rate <= flow.floor);
-            if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == flow.why) {
+            all_held &= plan.rates.first().is_none_or(|rate| *rate <= flow.floor);
+            if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == plan.why) {
                 *time = time.plus(passed);
             }
         }

@@ -162,6 +162,10 @@ impl Links {
         &self.all[index]
     }
 
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Link> {
         self.all.iter()
     }

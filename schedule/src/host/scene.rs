@@ -37,6 +37,7 @@ impl Host {
             }
             job.measure(now, remaining, round);
             job.promote(now, self.config.promote_kappa, self.config.max_wait);
+            job.take_rank();
         }
     }
 
@@ -56,64 +57,71 @@ impl Host {
 
     /// Draws the scene: flows with demand by rank, their jobs and their links.
     pub(super) fn draw_scene(&mut self, now: Now) {
-        let with_demand = self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released);
-        let rank = |job| self.jobs.get(&job).map(|j| j.rank());
-        let mut active: Vec<_> = with_demand.map(|f| (rank(f.spec.job), f.spec.flow)).collect();
-        active.sort_unstable();
-        let active: Vec<FlowId> = active.into_iter().map(|(_, flow)| flow).collect();
         let mut scene = std::mem::take(&mut self.scene);
+        let mut place_of = std::mem::take(&mut self.place_of);
+        let mut used = std::mem::take(&mut self.used_links);
         scene.now = now;
         scene.slot = self.config.slot;
         scene.horizon = self.config.horizon;
         scene.work_conserving = self.config.work_conserving;
         scene.jobs.clear();
-        scene.flows.clear();
-        let mut used: Vec<usize> = Vec::new();
-        for id in &active {
-            let Some(flow) = self.flows.get(id) else { continue };
-            let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
-            if scene.jobs.last().is_none_or(|last| last.job != flow.spec.job) {
-                scene.jobs.push(JobScene { job: flow.spec.job, rank: job.rank(), peer_offer: job.peer_offer() });
+        place_of.resize(self.links.len(), None);
+        let sends = self.flows.values().filter(|f| f.sends()).enumerate();
+        let known = sends.filter_map(|(n, flow)| Some((self.jobs.get(&flow.spec.job)?, flow, n)));
+        let mut ranked: Vec<_> = known.map(|(job, flow, n)| (job.rank(), flow.spec.flow, n, job, flow)).collect();
+        ranked.sort_unstable_by_key(|&(rank, id, ..)| (rank, id));
+        scene.flows.resize_with(ranked.len(), FlowScene::default);
+        scene.links.iter_mut().for_each(|link| link.active = 0);
+        for (drawn, (rank, id, _, job, flow)) in scene.flows.iter_mut().zip(&ranked) {
+            if scene.jobs.last().is_none_or(|last| last.job != job.id) {
+                scene.jobs.push(JobScene { job: job.id, rank: *rank, peer_offer: job.peer_offer() });
             }
-            let links = flow.path.iter().map(|link| place(&mut used, *link)).collect();
-            let (allowed, behind) = self.allowed(flow);
-            scene.flows.push(FlowScene {
-                flow: *id,
-                job: scene.jobs.len() - 1,
-                links,
-                demand: flow.demand,
-                delivered: flow.delivered,
-                allowed,
-                behind,
-                ceiling: flow.ceiling.rate(Rate::ZERO),
-                arrival: flow.arrival,
-                floor: Rate::ZERO,
-            });
+            drawn.links.clear();
+            for &link in &flow.path {
+                let place = *place_of[link].get_or_insert_with(|| {
+                    used.push(link);
+                    used.len() - 1
+                });
+                drawn.links.push(place);
+                if scene.links.len() == place {
+                    scene.links.push(LinkScene::default());
+                }
+                scene.links[place].active += 1;
+            }
+            (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
+            (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
+            (drawn.allowed, drawn.behind) = self.allowed(flow);
+            drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
+            drawn.arrival = flow.arrival;
         }
+        scene.links.truncate(used.len());
         self.draw_links(&mut scene, &used);
         for flow in &mut scene.flows {
             flow.floor = flow.links.iter().map(|&l| scene.links[l].floor).min().unwrap_or(Rate::ZERO);
         }
-        self.scene = scene;
-        self.scene_flows = active;
+        self.seats.clear();
+        self.seats.resize(self.flows.len(), usize::MAX);
+        for (seat, (_, _, n, ..)) in ranked.iter().enumerate() {
+            self.seats[*n] = seat;
+        }
+        used.drain(..).for_each(|link| place_of[link] = None);
+        (self.scene, self.place_of, self.used_links) = (scene, place_of, used);
     }
 
+    /// Fills in what is known of each link; how many own flows cross it is known already.
     fn draw_links(&self, scene: &mut Scene, used: &[usize]) {
-        scene.links.resize_with(used.len(), LinkScene::default);
-        for (l, &index) in used.iter().enumerate() {
+        let horizon = scene.horizon;
+        for (drawn, &index) in scene.links.iter_mut().zip(used) {
             let link = self.links.get(index);
             let (trust, fresh) = self.links.trust(index);
-            let known = trust > 0.0;
-            let own = scene.flows.iter().filter(|f| f.links.contains(&l)).count() as u64;
-            let drawn = &mut scene.links[l];
             drawn.others.clear();
             drawn.load.clear();
-            if known {
+            if trust > 0.0 {
                 drawn.others.extend_from_slice(link.others());
                 drawn.load.extend(link.load().iter().skip(link.shift).copied());
             }
-            drawn.load.resize(scene.horizon, Rate::ZERO);
-            drawn.active = own + drawn.others.len() as u64;
+            drawn.load.resize(horizon, Rate::ZERO);
+            drawn.active += drawn.others.len() as u64;
             drawn.usable = link.usable(self.config.reserve);
             drawn.own = link.holder.is_none();
             drawn.trust = trust;
@@ -126,6 +134,9 @@ impl Host {
 
     /// Bytes the flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).
     fn allowed(&self, flow: &Flow) -> (Bytes, Bytes) {
+        if flow.spec.preds.is_empty() {
+            return (graph::bound(flow.demand, []), Bytes::ZERO);
+        }
         let progress = |id: FlowId| {
             if let Some(own) = self.flows.get(&id) {
                 return Progress::with_plan(own.delivered, own.demand, Rate::ZERO, Nanos::ZERO);
@@ -142,15 +153,5 @@ impl Host {
         // A predecessor that is not heard of bounds nothing, and there is nothing to catch up with.
         let levels = flow.spec.preds.iter().map(|by| progress(by.flow)).filter(|level| level.demand > Bytes::ZERO);
         (graph::bound(flow.demand, fed), graph::catch_up(flow.spec.role, own, levels))
-    }
-}
-
-fn place(used: &mut Vec<usize>, link: usize) -> usize {
-    match used.iter().position(|&l| l == link) {
-        Some(at) => at,
-        None => {
-            used.push(link);
-            used.len() - 1
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Flow, Host};
 use crate::event::{Action, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
-use crate::units::{BootId, Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
+use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 
 /// A rate is announced again when it moved by this part of the bottleneck.
 const RATE_HYSTERESIS: f64 = 0.01;
@@ -86,10 +86,14 @@ impl Host {
         for holder in holders {
             let changed = self.speaker.holders.get(&holder).is_none_or(|said| self.changed(said, &marks));
             let said = self.speaker.holders.entry(holder).or_default();
+            let since = now.mono.minus(said.at);
+            let gap_over = since >= self.config.announce_gap;
+            if !gap_over && since <= now.into_slot && said.repeated.is_some() {
+                said.repeated = Some(now.slot); // What was said a moment ago, in this slot, renews the lease as well.
+            }
             let due = said.repeated != Some(now.slot) && now.into_slot >= self.config.phase
                 || said.repeated.is_some_and(|slot| now.slot.since(slot) > 1);
             said.pending |= changed;
-            let gap_over = now.mono.minus(said.at) >= self.config.announce_gap;
             if said.lost || !(due || said.pending && gap_over && self.config.events) {
                 continue;
             }
@@ -116,7 +120,7 @@ impl Host {
 
     /// What others' plans depend on.
     fn marks(&self) -> Marks {
-        let active = || self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released);
+        let active = || self.flows.values().filter(|f| f.sends());
         let mut jobs: Vec<_> =
             self.jobs.values().map(|job| (job.id, job.promoted(), job.own_key(), Rate::MAX)).collect();
         for flow in active() {
@@ -131,7 +135,7 @@ impl Host {
     /// Every flow with demand that crosses a link of this holder.
     fn promises(&self, holder: HolderId) -> Vec<FlowPromise> {
         let mut promises = Vec::new();
-        for flow in self.flows.values().filter(|f| f.remaining() > Bytes::ZERO && !f.released) {
+        for flow in self.flows.values().filter(|f| f.sends()) {
             let held = |&&l: &&usize| self.links.get(l).holder == Some(holder);
             let links: Vec<LinkId> = flow.path.iter().filter(held).map(|&l| self.links.get(l).link).collect();
             let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
@@ -173,8 +177,7 @@ impl Host {
         let mut statuses = Vec::new();
         for job in self.jobs.values() {
             self.speaker.status_seq += 1;
-            let active =
-                self.flows.values().filter(|f| f.spec.job == job.id && f.remaining() > Bytes::ZERO && !f.released);
+            let active = self.flows.values().filter(|f| f.spec.job == job.id && f.sends());
             let offer = active.map(|f| f.offer).min().unwrap_or(Rate::MAX);
             statuses.push(JobStatus {
                 origin: self.config.host,

@@ -1,6 +1,6 @@
 //! What unmanaged traffic takes of an own link, and how much of the link is left to it.
 //!
-//! The demand is the largest of the last two slots, so that a pause is not mistaken for the end, and an end is not
+//! The demand is the largest of the last three slots, so that a pause is not mistaken for the end, and an end is not
 //! remembered for long. On a full link elastic traffic takes what is left to it, so its measured rate says nothing about
 //! what it wants: there the estimate exceeds the measurement and lets it grow. And such traffic takes all of a link that
 //! managed flows left for a moment; were all of it then left to it, managed flows would never come back. So no more than
@@ -16,8 +16,8 @@ use crate::units::Rate;
 /// The estimate for one own link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CrossTraffic {
-    /// What it seemed to want in the last slot and in the one before.
-    wanted: [Rate; 2],
+    /// What it seemed to want in the last slot and in the two before.
+    wanted: [Rate; 3],
     granted: Rate,
 }
 
@@ -33,6 +33,8 @@ impl CrossTraffic {
     const FIRST: f64 = 0.08;
     /// How much more it is left from slot to slot.
     const PER_SLOT: f64 = 1.015;
+    /// What it keeps of its share from slot to slot while it uses half of it.
+    const KEPT: f64 = 0.98;
     /// The largest part of a link that is left to unmanaged traffic.
     const MOST_SHARE: f64 = 0.5;
 
@@ -41,14 +43,19 @@ impl CrossTraffic {
         let seen = total.minus(managed).min(capacity);
         let full = total >= capacity.times(CrossTraffic::FULL);
         let growing = full && seen > capacity.times(CrossTraffic::NOISE);
-        self.wanted = [if growing { seen.times(CrossTraffic::GROWTH) } else { seen }, self.wanted[0]];
+        let now = if growing { seen.times(CrossTraffic::GROWTH) } else { seen };
+        self.wanted = [now, self.wanted[0], self.wanted[1]];
         let at_once = capacity.times(CrossTraffic::FIRST);
         // A link without managed traffic is all its own; only where both compete does its share grow.
         let contended = managed > capacity.times(CrossTraffic::NOISE);
         let more = if contended { CrossTraffic::PER_SLOT } else { 1.0 };
         let allowed = self.granted.times(more).max(at_once);
         let most = capacity.times(CrossTraffic::MOST_SHARE);
-        self.granted = self.wanted[0].max(self.wanted[1]).min(allowed).min(most);
+        let wanted = self.wanted.into_iter().fold(Rate::ZERO, Rate::max);
+        // A flow that lost a segment halves its rate and comes back: as long as half of its share is used, that goes
+        // slowly. Else every loss would cost it the share it has grown into.
+        let kept = if wanted.times(2.0) >= self.granted { self.granted.times(CrossTraffic::KEPT) } else { Rate::ZERO };
+        self.granted = wanted.max(kept).min(allowed).min(most);
     }
 
     /// What managed flows should leave free of a link of this rate.
@@ -75,12 +82,22 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_larger_of_the_last_two_slots() {
+    fn it_is_the_largest_of_the_last_three_slots_and_falls_slowly_while_half_of_it_is_used() {
         let mut cross = CrossTraffic::default();
         for mbps in [100, 300, 200] {
             cross.record(Rate::mbps(5_000 + mbps), Rate::mbps(5_000), LINK);
         }
         assert_eq!(cross.reserved(LINK), Rate::mbps(300));
+        for _ in 0..2 {
+            cross.record(Rate::mbps(5_200), Rate::mbps(5_000), LINK);
+        }
+        assert_eq!(cross.reserved(LINK), Rate::mbps(294));
+        for _ in 0..3 {
+            cross.record(Rate::mbps(5_140), Rate::mbps(5_000), LINK);
+        }
+        assert_eq!(cross.reserved(LINK), Rate::mbps(140), "less than half: it wants less");
+        cross.record(Rate::mbps(5_200), Rate::mbps(5_000), LINK);
+        cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
         cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
         assert_eq!(cross.reserved(LINK), Rate::mbps(200));
         cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
@@ -111,6 +128,21 @@ mod tests {
     }
 
     #[test]
+    fn losses_do_not_keep_an_elastic_flow_from_its_share() {
+        let mut cross = CrossTraffic::default();
+        let mut elastic = LINK.times(0.08);
+        // What it takes falls by three tenths every second and comes back within eight slots.
+        for slot in 0..4 * SLOTS_TO_HALF {
+            let dip = 0.3 * (1.0 - (slot % 16) as f64 / 8.0).max(0.0);
+            let taken = elastic.times(1.0 - dip);
+            let managed = LINK.times(0.98).minus(cross.reserved(LINK));
+            cross.record(managed.plus(taken), managed, LINK);
+            elastic = cross.reserved(LINK).max(LINK.times(0.08));
+        }
+        assert!(elastic >= LINK.times(0.45), "{elastic}");
+    }
+
+    #[test]
     fn traffic_that_is_satisfied_gets_what_it_takes() {
         let mut cross = CrossTraffic::default();
         let steady = Rate::mbps(3_000);
@@ -131,11 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_forgotten_in_two_slots() {
+    fn an_end_is_forgotten_in_three_slots() {
         let mut cross = CrossTraffic::default();
         compete(&mut cross, LINK.times(0.1), 2 * SLOTS_TO_HALF);
-        cross.record(LINK.times(0.5), LINK.times(0.5), LINK);
-        cross.record(LINK.times(0.5), LINK.times(0.5), LINK);
+        for _ in 0..3 {
+            cross.record(LINK.times(0.5), LINK.times(0.5), LINK);
+        }
         assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 

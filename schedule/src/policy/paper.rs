@@ -31,7 +31,14 @@ impl Policy for PrimalDual {
         resize(out, scene.flows.len());
         let links: Vec<Link> = scene.links.iter().map(|link| Link { usable: link.usable, own: link.own }).collect();
         let loads = foreign_loads(scene);
-        let paths: Vec<Vec<Hop<'_>>> = scene.flows.iter().map(|flow| hops(scene, flow, &loads)).collect();
+        let sharers = sharers(scene);
+        let hop = |flow: &super::FlowScene, link: usize| Hop {
+            link,
+            load: &loads[link][flow.job],
+            sharers: sharers[link][flow.job],
+        };
+        let path = |flow: &super::FlowScene| flow.links.iter().map(|&link| hop(flow, link)).collect();
+        let paths: Vec<Vec<Hop<'_>>> = scene.flows.iter().map(path).collect();
         let flows: Vec<FlowView<'_>> =
             scene.flows.iter().zip(&paths).map(|(flow, path)| view(scene, flow, path)).collect();
         let rest = scene.slot.minus(scene.now.into_slot);
@@ -61,14 +68,17 @@ fn foreign_loads(scene: &Scene) -> Loads {
     scene.links.iter().map(|link| scene.jobs.iter().map(|job| without(link, job)).collect()).collect()
 }
 
-fn hops<'a>(scene: &Scene, flow: &super::FlowScene, loads: &'a Loads) -> Vec<Hop<'a>> {
-    let job = scene.jobs[flow.job].job;
-    let hop = |&link: &usize| {
-        let own = scene.flows.iter().filter(|f| f.job == flow.job && f.links.contains(&link)).count();
-        let others = scene.links[link].others.iter().filter(|other| other.rank.2 == job).count();
-        Hop { link, load: &loads[link][flow.job], sharers: (own + others) as u64 }
+/// Per (link, job on it): flows with demand that the job has there, on all hosts.
+fn sharers(scene: &Scene) -> Vec<Vec<u64>> {
+    let elsewhere = |link: &super::LinkScene, job: &super::JobScene| {
+        link.others.iter().filter(|other| other.rank.2 == job.job).count() as u64
     };
-    flow.links.iter().map(hop).collect()
+    let of_link = |link| scene.jobs.iter().map(|job| elsewhere(link, job)).collect();
+    let mut sharers: Vec<Vec<u64>> = scene.links.iter().map(of_link).collect();
+    for flow in &scene.flows {
+        flow.links.iter().for_each(|&link| sharers[link][flow.job] += 1);
+    }
+    sharers
 }
 
 fn view<'a>(scene: &Scene, flow: &super::FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a> {

@@ -242,6 +242,8 @@ fn survey(problem: &Problem, config: &Config, flow: &FlowView, scratch: &Scratch
         let link = problem.links[hop.link];
         let row = hop.link * horizon..(hop.link + 1) * horizon;
         let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row]);
+        // Promises are the same for many slots in a row, and the price is the dearest thing here.
+        let mut last = (Rate::ZERO, config.curve.link(Rate::ZERO, link.usable));
         for (t, (&planned, &of_job)) in own.enumerate() {
             let mut load = hop.load(t);
             if config.repaired {
@@ -261,7 +263,10 @@ fn survey(problem: &Problem, config: &Config, flow: &FlowView, scratch: &Scratch
             }
             path.headroom[t] = path.headroom[t].min(room);
             if !flow.due {
-                path.price[t] = path.price[t].plus(config.curve.link(others, link.usable));
+                if others != last.0 {
+                    last = (others, config.curve.link(others, link.usable));
+                }
+                path.price[t] = path.price[t].plus(last.1);
             }
         }
     }

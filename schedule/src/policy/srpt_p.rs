@@ -24,6 +24,10 @@ struct Shared {
     used: Rate,
     /// The same with every promise and every own grant, whatever its rank: what the fill must leave alone.
     all: Rate,
+    /// Flows that the job at hand has there on this host.
+    here: u64,
+    /// What each of them is offered, once that is worked out.
+    offer: Option<Rate>,
 }
 
 impl Policy for SrptP {
@@ -55,16 +59,21 @@ fn opening(link: &LinkScene) -> Shared {
 /// Gives one job's flows their offers and the job its common rate.
 fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>, out: &mut [Planned]) {
     let job = &scene.jobs[scene.flows[flows.start].job];
+    for &l in scene.flows[flows.clone()].iter().flat_map(|flow| &flow.links) {
+        shared[l].here += 1;
+    }
     let mut common = job.peer_offer;
     for i in flows.clone() {
-        let mut offer = Rate::MAX;
-        for &l in &scene.flows[i].links {
-            let link = &scene.links[l];
-            count_better(link, &mut shared[l], job.rank);
-            offer = offer.min(link_offer(scene, link, l, shared[l].used, job.job, flows.clone()));
-        }
-        out[i].offer = offer;
-        common = common.min(offer);
+        let offers = scene.flows[i].links.iter().map(|&l| {
+            let (link, shared) = (&scene.links[l], &mut shared[l]);
+            if shared.offer.is_none() {
+                count_better(link, shared, job.rank);
+                shared.offer = Some(link_offer(link, shared, job.job));
+            }
+            shared.offer.unwrap_or(Rate::MAX)
+        });
+        out[i].offer = offers.min().unwrap_or(Rate::MAX);
+        common = common.min(out[i].offer);
     }
     for i in flows {
         let flow = &scene.flows[i];
@@ -75,6 +84,7 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
             let above_floor = planned.rate.minus(scene.links[l].floor);
             shared[l].used = shared[l].used.plus(above_floor);
             shared[l].all = shared[l].all.plus(planned.rate);
+            (shared[l].here, shared[l].offer) = (0, None);
         }
     }
 }
@@ -93,12 +103,11 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
 }
 
 /// What better ranks leave of a link for each of the job's flows there.
-fn link_offer(scene: &Scene, link: &LinkScene, l: usize, used: Rate, job: JobId, own: std::ops::Range<usize>) -> Rate {
-    let own_here = scene.flows[own].iter().filter(|f| f.links.contains(&l)).count();
-    let others_here = link.others.iter().filter(|other| other.rank.2 == job).count();
-    let here = (own_here + others_here).max(1) as u64;
+fn link_offer(link: &LinkScene, shared: &Shared, job: JobId) -> Rate {
+    let others_here = link.others.iter().filter(|other| other.rank.2 == job).count() as u64;
+    let here = (shared.here + others_here).max(1);
     let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
-    let by_rank = link.floor.plus(above_floors.minus(used).share(here));
+    let by_rank = link.floor.plus(above_floors.minus(shared.used).share(here));
     if link.trust >= 1.0 {
         return by_rank;
     }

@@ -47,7 +47,7 @@ pub struct Daemon {
     /// What was last said to each holder.
     pub said: BTreeMap<HolderId, Announcement>,
     /// Announcements to each holder in the slot.
-    pub spoken: BTreeMap<HolderId, (Slot, u64)>,
+    pub spoken: BTreeMap<HolderId, Vec<Nanos>>,
     /// Orders at the beginning of the slot and of the one before, for the limit on steps.
     pub orders: [BTreeMap<FlowId, Rate>; 2],
     /// Best delivery rates of each flow in its last 64 slots with bytes (a host may remember those before an idle time).

@@ -1,0 +1,63 @@
+//! How often the loop turns while flows have demand: often while a turn is cheap, rarely once it is dear.
+//!
+//! A turn looks at every flow, so its cost grows with their number, and on a host that moves gigabits it is spent on
+//! cold caches. What a late turn costs is bounded by the slot. So the loop keeps to a part of a core
+//! ([`Pace::PART`]) and lets the time between turns follow from what turns have cost, in CPU time: waiting for a busy
+//! core is no reason to look less often.
+
+use sluice_schedule::Nanos;
+
+/// What turns cost, and what follows from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Running mean of the CPU time of a turn.
+    cost: Nanos,
+}
+
+impl Pace {
+    /// Turns by the clock may take this part of a core: one in so many.
+    pub const PART: u64 = 100;
+    /// The least time between two looks: decisions that came 10 ms late made no job slower.
+    pub const LEAST: Nanos = Nanos::from_millis(5);
+    /// The most: four looks per slot of 60 ms.
+    pub const MOST: Nanos = Nanos::from_millis(15);
+    /// Turns over which the mean is taken.
+    const TURNS: u64 = 16;
+
+    /// A turn took so much CPU time.
+    pub fn turned(&mut self, took: Nanos) {
+        self.cost = Nanos(match self.cost.0 {
+            0 => took.0,
+            mean => mean.saturating_mul(Pace::TURNS - 1).saturating_add(took.0) / Pace::TURNS,
+        });
+    }
+
+    /// While some flow has demand, the loop looks this often.
+    pub fn tick(&self) -> Nanos {
+        self.cost.times(Pace::PART).max(Pace::LEAST).min(Pace::MOST)
+    }
+
+    /// A turn for what holders say comes at least this long after the last turn, so that the news of many hosts is
+    /// taken in at once. What happens on this host is never kept waiting.
+    pub fn gather(&self) -> Nanos {
+        Nanos(self.tick().0 / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cheap_turns_are_often_and_dear_ones_rare() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.tick(), Pace::LEAST);
+        for (took, tick) in [(20, Pace::LEAST), (100, Nanos::from_millis(10)), (5_000, Pace::MOST), (1, Pace::LEAST)] {
+            (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
+            assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
+            assert_eq!(pace.gather().0, pace.tick().0 / 2);
+        }
+        pace.turned(Nanos::MAX);
+        assert_eq!(pace.tick(), Pace::MOST, "no overflow");
+    }
+}
