@@ -1,0 +1,144 @@
+//! The checker: does a plan do what its collective owes, within the fabric, and is what it claims true?
+//!
+//! It shares no code with any planner. Everything is recomputed from the plan and the topology in exact arithmetic:
+//! coverage, loads, time, bandwidth, and the lower bound from its certificate. It says what it proved, or the first
+//! violation with its place; what cannot be rechecked is said too.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `fabric` | the topology as the checker sees it: who takes part, capacity from node to node |
+//! | `trees`, `hops` | coverage of a forest by its edges, and by what switches really forward |
+//! | `paths` | shares and loads of paths |
+//! | `claims`, `bound` | the claim against the recomputed figures, and certificates |
+
+mod bound;
+mod claims;
+mod fabric;
+mod hops;
+mod load;
+mod paths;
+mod trees;
+mod violation;
+
+pub use violation::{Code, Violation};
+
+use serde::Serialize;
+
+use crate::plan::{Content, Plan};
+use crate::quantity::{Rational, Unit, common_denominator};
+use crate::topology::Topology;
+
+/// What checking found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was proved, in sentences.
+    pub proved: Vec<String>,
+    /// What was taken on trust, in sentences.
+    pub not_rechecked: Vec<String>,
+    /// The first thing that is wrong; `None`: the plan is good.
+    pub violation: Option<Violation>,
+    /// The recomputed figures, as far as checking came.
+    pub figures: Option<Figures>,
+}
+
+/// What a plan of trees or paths achieves, recomputed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// T/M in seconds per byte, or abstract.
+    pub time_per_byte: Rational,
+    /// M/T in the unit of the first link; `None`: no link limits it.
+    pub algorithm_bandwidth: Option<Rational>,
+    /// The unit of the first link.
+    pub unit: Unit,
+    /// The lower bound of T/M that the certificate proves, if one was rechecked.
+    pub lower_bound: Option<Rational>,
+    /// The link or group that takes longest.
+    pub bottleneck: String,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    ok: bool,
+    proved: &'a [String],
+    violation: Option<&'a Violation>,
+}
+
+impl Report {
+    /// Is the plan good?
+    pub fn ok(&self) -> bool {
+        self.violation.is_none()
+    }
+    /// `{"schema": 1, "ok", "proved", "violation"}`. What was not rechecked stands behind what was proved.
+    pub fn to_json(&self) -> String {
+        let said = [self.proved.as_slice(), self.not_rechecked.as_slice()].concat();
+        let document = Document { schema: 1, ok: self.ok(), proved: &said, violation: self.violation.as_ref() };
+        // Strings only: there is nothing in it that could fail to serialise.
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+}
+
+/// Checks a plan against `topology`, whose digest must then be the plan's, or against the one it carries.
+pub fn check(plan: &Plan, topology: Option<&Topology>) -> Report {
+    let mut report = Report { proved: Vec::new(), not_rechecked: Vec::new(), violation: None, figures: None };
+    if let Err(violation) = run(plan, topology, &mut report) {
+        report.violation = Some(violation);
+    }
+    report
+}
+
+fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(), Violation> {
+    let built;
+    let topology = match given {
+        Some(topology) => topology,
+        None => {
+            built = inline(plan)?;
+            &built
+        }
+    };
+    let (digest, claimed) = (topology.digest(), &*plan.body.topology.sha256);
+    if digest != claimed {
+        let message = format!("the plan is for a topology with digest {}, this one has {digest}", quoted(claimed));
+        return Err(Violation::new(Code::DigestMismatch, "/topology/sha256", message));
+    }
+    report.proved.push(format!("the topology is the one the plan was made for (SHA-256 {digest})"));
+    let fabric = fabric::Fabric::new(plan, topology)?;
+    for key in plan.body.ignored.iter().flatten() {
+        report.not_rechecked.push(format!("checked without `{}`, which the planner was told to ignore", quoted(key)));
+    }
+    let (loads, born) = match &plan.body.content {
+        Content::Trees(trees) => trees::check(plan, &fabric, trees, report)?,
+        Content::Paths(paths) => paths::check(plan, &fabric, paths, report)?,
+        other => {
+            let message = format!("plans of kind `{}` are not checked yet", other.kind().word());
+            return Err(Violation::new(Code::UnsupportedKind, "/content/kind", message));
+        }
+    };
+    claims::check(plan, &fabric, &loads, born, report)
+}
+
+/// The topology that the plan carries.
+fn inline(plan: &Plan) -> Result<Topology, Violation> {
+    let Some(file) = &plan.body.topology.inline else {
+        let message = "the plan carries no topology; give it with --topology";
+        return Err(Violation::new(Code::TopologyMissing, "/topology/inline", message));
+    };
+    Topology::build((**file).clone(), "").map_err(|errors| {
+        let first = errors.all().first();
+        let (key, code, message) = first.map_or(("", "", ""), |error| (&error.key, error.code, &error.message));
+        Violation::new(Code::TopologyInvalid, format!("/topology/inline{key}"), format!("{code}: {message}"))
+    })
+}
+
+/// Refuses fractions whose sums would grow without end.
+fn check_common_denominator<'a>(numbers: impl Iterator<Item = &'a Rational>, at: &str) -> Result<(), Violation> {
+    match common_denominator(numbers) {
+        Some(_) => Ok(()),
+        None => Err(Violation::new(Code::TooFine, at, "no common denominator of at most 4096 bits")),
+    }
+}
+
+/// A text from a file, for a message.
+fn quoted(text: &str) -> String {
+    crate::error::printable(text, 80)
+}

@@ -1,0 +1,140 @@
+//! Lower bounds of T/M, recomputed from their certificates.
+//!
+//! A cut counts the data that must leave a set of nodes against what leads out of it; in-network copy and reduction
+//! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out. Limits that
+//! groups set are left out of both, which keeps them lower bounds.
+
+use super::fabric::Fabric;
+use super::violation::{Code, Violation};
+use crate::plan::{Certificate, CertificateKind, Collective, Plan};
+use crate::quantity::{Capacity, Rational};
+
+/// The bound that the certificate proves; `None` for kinds that cannot be rechecked.
+pub fn recompute(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Option<Rational>, Violation> {
+    let foreign = |key: &str| {
+        let message = format!("a certificate of kind `{}` has no `{key}`", certificate.kind.word());
+        Violation::new(Code::BadCertificate, format!("/claim/certificate/{key}"), message)
+    };
+    if certificate.nodes.is_some() && certificate.kind != CertificateKind::Cut {
+        return Err(foreign("nodes"));
+    }
+    if certificate.prices.is_some() && certificate.kind != CertificateKind::Dual {
+        return Err(foreign("prices"));
+    }
+    match certificate.kind {
+        CertificateKind::Cut => cut(plan, fabric, certificate).map(Some),
+        CertificateKind::Bandwidth => bandwidth(plan, fabric).map(Some),
+        CertificateKind::None => Ok(Some(Rational::ZERO)),
+        CertificateKind::Dual | CertificateKind::Solver => Ok(None),
+        other => {
+            let message = format!("a certificate of kind `{}` says nothing about trees or paths", other.word());
+            Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message))
+        }
+    }
+}
+
+/// data / capacity; no bound where capacity is unlimited.
+fn over(data: &Rational, capacity: &Capacity) -> Option<Rational> {
+    match capacity.finite() {
+        None => Some(Rational::ZERO),
+        Some(capacity) => data.checked_div(capacity),
+    }
+}
+
+fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Rational, Violation> {
+    let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message);
+    let Some(list) = &certificate.nodes else { return Err(bad("a cut without nodes".into())) };
+    let mut inside = vec![false; fabric.topology.nodes().len()];
+    for (i, node) in list.iter().enumerate() {
+        let node = fabric.node(plan, *node, || format!("/claim/certificate/nodes/{i}"))?;
+        if std::mem::replace(&mut inside[node], true) {
+            return Err(bad(format!("{} stands twice", fabric.id(node))));
+        }
+    }
+    let (mut outward, mut inward) = (Capacity::Finite(Rational::ZERO), Capacity::Finite(Rational::ZERO));
+    for cable in &fabric.cables {
+        match (inside[cable.from], inside[cable.to]) {
+            (true, false) => outward = outward.plus(&cable.capacity),
+            (false, true) => inward = inward.plus(&cable.capacity),
+            _ => {}
+        }
+    }
+    let within: Vec<usize> = fabric.participants.iter().copied().filter(|node| inside[*node]).collect();
+    let (here, all) = (within.len(), fabric.participants.len());
+    if here == 0 || here == all {
+        return Err(bad("no participant on one of its two sides: nothing has to cross it".into()));
+    }
+    let has_root = fabric.root.is_some_and(|root| inside[root]);
+    let shares: u128 = within.iter().map(|node| u128::from(fabric.share(*node))).sum();
+    let share = || {
+        let sum = Rational::from_big(shares.into(), 1.into()).unwrap_or(Rational::ZERO);
+        sum.checked_div(&fabric.whole()).unwrap_or(Rational::ZERO)
+    };
+    let parts = |count: usize| Rational::new(count as i128, all as i128).unwrap_or(Rational::ZERO);
+    let bound = match plan.body.collective {
+        // The data of the participants inside must get out.
+        Collective::AllGather | Collective::Broadcast => over(&share(), &outward),
+        // The parts of the sum that end inside need something from outside.
+        Collective::ReduceScatter | Collective::Reduce => over(&share(), &inward),
+        // Either side needs a sum of the other's vectors.
+        Collective::AllReduce => {
+            over(&Rational::ONE, &outward).zip(over(&Rational::ONE, &inward)).map(|(out, into)| out.max(into))
+        }
+        Collective::AllToAll => over(&(&parts(here) * &Rational::from((all - here) as u64)), &outward),
+        Collective::Scatter if has_root => over(&parts(all - here), &outward),
+        Collective::Scatter => over(&parts(here), &inward),
+        Collective::Gather if has_root => over(&parts(all - here), &inward),
+        Collective::Gather => over(&parts(here), &outward),
+        Collective::Custom => return Err(Fabric::unserved(plan.body.collective, "trees or paths")),
+    };
+    bound.ok_or_else(|| bad("no link crosses it: no plan at all would be possible".into()))
+}
+
+fn bandwidth(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
+    let bad = |message: &str| Violation::new(Code::BadCertificate, "/claim/certificate", message);
+    let n = fabric.topology.nodes().len();
+    let none = || vec![Capacity::Finite(Rational::ZERO); n];
+    let (mut into, mut out) = (none(), none());
+    for cable in &fabric.cables {
+        out[cable.from] = out[cable.from].plus(&cable.capacity);
+        into[cable.to] = into[cable.to].plus(&cable.capacity);
+    }
+    let all = fabric.participants.len();
+    let others = |node: usize| {
+        let rest = &fabric.whole() - &Rational::from(fabric.share(node));
+        rest.checked_div(&fabric.whole()).unwrap_or(Rational::ZERO)
+    };
+    let but_one = Rational::new(all as i128 - 1, all as i128).unwrap_or(Rational::ZERO);
+    let of_node = |node: usize| -> Option<Rational> {
+        let (into, out) = (&into[node], &out[node]);
+        let none = || Some(Rational::ZERO);
+        // What a node need not take in or give out costs nothing, even where it has no link that way.
+        let over = |data: &Rational, capacity| if data.is_zero() { none() } else { over(data, capacity) };
+        match plan.body.collective {
+            Collective::AllGather | Collective::Broadcast => over(&others(node), into),
+            Collective::ReduceScatter | Collective::Reduce => over(&others(node), out),
+            Collective::AllToAll => over(&but_one, into).zip(over(&but_one, out)).map(|(into, out)| into.max(out)),
+            Collective::Scatter if fabric.root == Some(node) => over(&but_one, out),
+            Collective::Gather if fabric.root == Some(node) => over(&but_one, into),
+            _ => none(),
+        }
+    };
+    if plan.body.collective == Collective::AllReduce {
+        // Every element needs N−1 arrivals until somebody has its sum and N−1 more until everybody has.
+        let nodes = fabric.topology.nodes();
+        let helps = |node: &usize| !fabric.takes_part(*node) && (nodes[*node].can.copy || nodes[*node].can.reduce);
+        if let Some(helper) = (0..n).find(helps) {
+            let message = format!("{} can copy or reduce, so the participants need not do it all", fabric.id(helper));
+            return Err(bad(&message));
+        }
+        let zero = Capacity::Finite(Rational::ZERO);
+        let sum = fabric.participants.iter().fold(zero, |sum, node| sum.plus(&into[*node]));
+        let data = Rational::from(2 * (all as u64 - 1));
+        return over(&data, &sum).ok_or_else(|| bad("no participant has a link"));
+    }
+    let mut bound = Rational::ZERO;
+    for node in &fabric.participants {
+        bound = bound.max(of_node(*node).ok_or_else(|| bad("a participant has no link"))?);
+    }
+    Ok(bound)
+}

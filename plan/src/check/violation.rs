@@ -1,0 +1,111 @@
+//! What may be wrong with a plan.
+
+use serde::{Serialize, Serializer};
+
+use crate::json::words;
+
+words! {
+    /// What is wrong.
+    pub enum Code {
+        /// The plan carries no topology and none was given.
+        TopologyMissing = "TOPOLOGY_MISSING",
+        /// The topology inside the plan breaks the rules of its format.
+        TopologyInvalid = "TOPOLOGY_INVALID",
+        /// The topology is not the one the plan was made for.
+        DigestMismatch = "DIGEST_MISMATCH",
+        /// This kind of content is not checked yet.
+        UnsupportedKind = "UNSUPPORTED_KIND",
+        /// This kind of content cannot do this collective.
+        UnsupportedCollective = "UNSUPPORTED_COLLECTIVE",
+        /// The topology has a key that this kind of content knows nothing of, and the plan does not say it was ignored.
+        UnsupportedField = "UNSUPPORTED_FIELD",
+        /// An id that no node of the topology has.
+        UnknownNode = "UNKNOWN_NODE",
+        /// Fewer than two participants, or one twice.
+        BadParticipants = "BAD_PARTICIPANTS",
+        /// The root is missing, takes no part, or is one too many.
+        BadRoot = "BAD_ROOT",
+        /// Not the forests, or not the directions, that the collective needs.
+        WrongForests = "WRONG_FORESTS",
+        /// A tree's root takes no part.
+        RootNotParticipant = "ROOT_NOT_PARTICIPANT",
+        /// A weight or an amount that is not above zero.
+        BadWeight = "BAD_WEIGHT",
+        /// Weights or amounts without a reasonable common denominator, so that adding them up would not end.
+        TooFine = "TOO_FINE",
+        /// The weights of a root's trees, or the amounts of a pair, do not add up to its share.
+        WrongShare = "WRONG_SHARE",
+        /// The two forests of an all-reduce give a root different shares.
+        UnequalForests = "UNEQUAL_FORESTS",
+        /// Data flows into the root of an out-tree, or out of the root of an in-tree.
+        EdgeAtRoot = "EDGE_AT_ROOT",
+        /// A node gets a tree's data twice, or gives it away twice.
+        TwoParents = "TWO_PARENTS",
+        /// A participant is not in a tree.
+        NotSpanning = "NOT_SPANNING",
+        /// A part of a tree hangs on a circle instead of the root.
+        Cycle = "CYCLE",
+        /// There is no link between two nodes of a path.
+        NoLink = "NO_LINK",
+        /// A path leads through a node that would have to take part.
+        PathThroughCompute = "PATH_THROUGH_COMPUTE",
+        /// A node sends on what it keeps, and cannot copy.
+        CannotCopy = "CANNOT_COPY",
+        /// A node adds up, and cannot reduce.
+        CannotReduce = "CANNOT_REDUCE",
+        /// A leaf that takes no part in the collective.
+        IdleLeaf = "IDLE_LEAF",
+        /// A hop carries data that never came there, or that goes nowhere.
+        HopWithoutData = "HOP_WITHOUT_DATA",
+        /// The hops leave out a participant.
+        HopMissesNode = "HOP_MISSES_NODE",
+        /// The hops bring a participant the same data twice, or take it twice.
+        HopTwice = "HOP_TWICE",
+        /// A node forwards more or less than what comes, without being able to copy or reduce.
+        HopUnbalanced = "HOP_UNBALANCED",
+        /// A path does not go from its source to its destination.
+        BrokenPath = "BROKEN_PATH",
+        /// `U` is not what the loads say.
+        WrongU = "WRONG_U",
+        /// The claimed time is not what the loads say.
+        WrongTime = "WRONG_TIME",
+        /// The claimed bandwidth is not what the loads say.
+        WrongBandwidth = "WRONG_BANDWIDTH",
+        /// A certificate that cannot be one.
+        BadCertificate = "BAD_CERTIFICATE",
+        /// The certificate proves another bound than the claimed one.
+        WrongBound = "WRONG_BOUND",
+        /// The claimed bound is above what the plan achieves: one of them is wrong.
+        BoundAboveTime = "BOUND_ABOVE_TIME",
+        /// The plan calls itself optimal, and its time is above its bound.
+        NotOptimal = "NOT_OPTIMAL",
+        /// The plan calls itself optimal and brings no proof.
+        UnprovedOptimal = "UNPROVED_OPTIMAL",
+        /// A claim that this kind of content cannot make.
+        ForeignClaim = "FOREIGN_CLAIM",
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+/// The first thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Violation {
+    /// What.
+    pub code: Code,
+    /// Where, as JSON pointer into the plan.
+    pub at: String,
+    /// In a sentence.
+    pub message: String,
+}
+
+impl Violation {
+    /// Something wrong at a place.
+    pub fn new(code: Code, at: impl Into<String>, message: impl Into<String>) -> Violation {
+        Violation { code, at: at.into(), message: message.into() }
+    }
+}

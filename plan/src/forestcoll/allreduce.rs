@@ -1,0 +1,175 @@
+//! All-reduce as one linear program: how much to root where, and how to divide every link between adding up and
+//! sending out.
+//!
+//! A reduce-scatter followed by an all-gather roots the same amount at every node, which is not always best (section
+//! 12, appendix B.7 of the ForestColl paper). The program maximises the sum of the amounts. Its flow conditions are
+//! equivalent to one row per set of nodes, and rows are added only for sets that a flow shows to be violated. Behind
+//! switches, pairs of compute nodes share links by one commodity per sender. Everything is in exact fractions, so that
+//! the answer is exact and, multiplied by a common denominator, is packed into trees at once.
+
+mod commodities;
+#[cfg(test)]
+mod tests;
+
+use super::fabric::{self, Graph};
+use super::flow::Arena;
+use super::forest::{Direction, Forest, Tree, verify, verify_together};
+use super::network::Network;
+use super::paths::{Units, recover};
+use super::run::{Run, Stage};
+use super::simplex::Program;
+use super::split::Fed;
+use super::{Fabric, Rational, Refusal, pack};
+use commodities::{Commodities, Kind};
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_rational::BigRational;
+use num_traits::{CheckedMul, One, ToPrimitive, Zero};
+use std::collections::BTreeSet;
+
+/// The exact method works on dense rows: 144 variables (16 GPUs without a switch) take a second or two, 750 (16 GPUs
+/// behind box switches and a common one) some minutes, and more too long.
+const MOST_VARIABLES: usize = 800;
+
+/// The best all-reduce by trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllReduce {
+    /// Σ x_v in the input's unit: an all-reduce of M bytes takes M / `sum_x`.
+    pub sum_x: Rational,
+    /// In-trees, then out-trees: a root has the same weight in both, and they share the links at the same time.
+    pub forests: Vec<Forest>,
+}
+
+/// The best rate of an all-reduce and forests that reach it. Shares of the fabric are not looked at.
+///
+/// # Errors
+/// The conditions on fabrics; [`Refusal::ProgramTooLarge`]; [`Refusal::Cancelled`].
+pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce, Refusal> {
+    let fabric = &Fabric { weights: Vec::new(), ..fabric.clone() };
+    let graph = fabric::scaled(fabric, relaxed)?;
+    let commodities = Commodities::new(&graph);
+    if commodities.variables() > MOST_VARIABLES {
+        let (what, found, allowed) = ("the number of variables", commodities.variables(), MOST_VARIABLES);
+        return Err(Refusal::ProgramTooLarge { what, found, allowed });
+    }
+    let (values, sum) = solve(&graph, &commodities, run)?;
+    let denominator = values.iter().fold(BigInt::one(), |common, value| common.lcm(value.denom()));
+    let whole: Option<Vec<i64>> = values.iter().map(|value| (value * &denominator).to_integer().to_i64()).collect();
+    let overflow = Refusal::Overflow { what: "the amounts of the all-reduce program in whole numbers" };
+    let (whole, trees) = whole.zip(denominator.to_i128()).ok_or_else(|| overflow.clone())?;
+    let u = graph.factor.checked_mul(&Rational::from(trees)).ok_or_else(|| overflow.clone())?;
+    let sum_x = sum.numer().to_i128().zip(sum.denom().to_i128()).map(|(over, under)| Rational::new(over, under));
+    let sum_x = sum_x.and_then(|sum| sum.checked_mul(&graph.factor.recip())).ok_or(overflow)?;
+
+    let forest = |kind| -> Result<Forest, Refusal> {
+        let trees = trees_of(&graph, &commodities, &whole, kind, run)?;
+        let forest = Forest { direction: Direction::Out, k: None, u, fixed_k: false, trees };
+        Ok(if kind == Kind::Reduce { forest.reversed() } else { forest })
+    };
+    let forests = vec![forest(Kind::Reduce)?, forest(Kind::Broadcast)?];
+    forests.iter().try_for_each(|forest| verify(fabric, forest))?;
+    verify_together(fabric, &forests)?;
+    Ok(AllReduce { sum_x, forests })
+}
+
+/// No all-reduce by trees has a Σ x_v above this: what leaves a set of nodes carries the roots inside outwards and the
+/// sums for those outside. In the input's unit; not always reached.
+///
+/// # Errors
+/// The conditions on fabrics, or [`Refusal::Cancelled`].
+pub fn all_reduce_bound(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<Rational, Refusal> {
+    let graph = fabric::scaled(fabric, relaxed)?;
+    let network = Network::new(graph.nodes, graph.arcs.iter().copied());
+    let state = || (Arena::new(graph.nodes), vec![0; network.arcs()]);
+    let flows = run.each(2 * (graph.compute - 1), state, |(arena, flow), which| {
+        let (from, to) = if which % 2 == 0 { (0, which / 2 + 1) } else { (which / 2 + 1, 0) };
+        flow.fill(0);
+        arena.give(from as u32, i64::MAX);
+        let value = arena.push(&network, flow, to as u32, i64::MAX);
+        arena.clear();
+        value
+    })?;
+    let least = Rational::from(i128::from(flows.into_iter().min().unwrap_or(0)));
+    least.checked_mul(&graph.factor.recip()).ok_or(Refusal::Overflow { what: "the bound of all-reduce" })
+}
+
+/// The program's optimum: values of all variables, and the sum of the amounts, in the graph's whole numbers.
+fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<(Vec<BigRational>, BigRational), Refusal> {
+    let mut gain = vec![BigRational::zero(); commodities.variables()];
+    gain[..graph.compute].fill(BigRational::one());
+    let mut program = Program::new(gain);
+    for (row, bound) in commodities.rows(graph) {
+        program.add(&row, BigRational::from(BigInt::from(bound)));
+    }
+    // Single nodes and all but one bound every amount.
+    let mut known = BTreeSet::new();
+    for node in 0..graph.compute {
+        for alone in [true, false] {
+            let inside: Vec<bool> = (0..graph.compute).map(|other| (other == node) == alone).collect();
+            for kind in [Kind::Reduce, Kind::Broadcast] {
+                if known.insert((kind, inside.clone())) {
+                    program.add(&commodities.cut(kind, &inside), BigRational::zero());
+                }
+            }
+        }
+    }
+    for round in 0.. {
+        run.report(Stage::AllReduceProgram, round, 0)?;
+        program.solve(run)?;
+        let values = program.values();
+        let mut found = false;
+        for kind in [Kind::Reduce, Kind::Broadcast] {
+            for inside in violated(graph, commodities, &values, kind)? {
+                if known.insert((kind, inside.clone())) {
+                    program.add(&commodities.cut(kind, &inside), BigRational::zero());
+                    found = true;
+                }
+            }
+        }
+        if !found {
+            return Ok((values, program.objective()));
+        }
+    }
+    Err(Refusal::InternalInvariant { what: "the all-reduce program has endless rounds" })
+}
+
+/// Sets of compute nodes whose roots cannot get all out (broadcast) or in (reduce).
+fn violated(
+    graph: &Graph,
+    commodities: &Commodities,
+    values: &[BigRational],
+    kind: Kind,
+) -> Result<Vec<Vec<bool>>, Refusal> {
+    let common = values.iter().fold(BigInt::one(), |common, value| common.lcm(value.denom()));
+    let whole: Option<Vec<i64>> = values.iter().map(|value| (value * &common).to_integer().to_i64()).collect();
+    let whole = whole.ok_or(Refusal::Overflow { what: "the amounts of the all-reduce program in whole numbers" })?;
+    let network = Network::new(graph.compute, commodities.pairs(kind, &whole));
+    let mut arena = Arena::new(graph.compute);
+    let mut cuts = Vec::new();
+    for sink in 0..graph.compute as u32 {
+        let mut flow = vec![0; network.arcs()];
+        (0..).zip(&whole[..graph.compute]).for_each(|(node, &amount)| arena.give(node, amount));
+        arena.push(&network, &mut flow, sink, i64::MAX);
+        let inside = arena.reach(&network, &flow).to_vec();
+        if arena.clear() > 0 {
+            cuts.push(inside);
+        }
+    }
+    Ok(cuts)
+}
+
+/// Out-trees of one kind; those of a reduction have all links turned round.
+fn trees_of(
+    graph: &Graph,
+    commodities: &Commodities,
+    whole: &[i64],
+    kind: Kind,
+    run: &Run,
+) -> Result<Vec<Tree>, Refusal> {
+    let network = Network::new(graph.compute, commodities.pairs(kind, whole));
+    let fed = Fed::new(network, graph.compute, whole[..graph.compute].to_vec(), run)?;
+    let fed = fed.ok_or(Refusal::InternalInvariant { what: "the all-reduce program leaves a node short" })?;
+    let batches = pack::pack(fed, run)?;
+    let ways = commodities.ways(kind, whole);
+    recover(&batches, Units::of_ways(ways), run)
+}

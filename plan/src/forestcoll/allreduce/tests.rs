@@ -1,0 +1,32 @@
+//! Cuts found one by one give the same optimum as all cuts at once.
+
+use super::*;
+use crate::forestcoll::testing::rings;
+
+/// The rows of all sets of nodes at once, which the method of cuts must not need.
+fn with_all_cuts(graph: &Graph, commodities: &Commodities) -> BigRational {
+    let mut gain = vec![BigRational::zero(); commodities.variables()];
+    gain[..graph.compute].fill(BigRational::one());
+    let mut program = Program::new(gain);
+    for (row, bound) in commodities.rows(graph) {
+        program.add(&row, BigRational::from(BigInt::from(bound)));
+    }
+    for cut in 1_u32..(1 << graph.compute) - 1 {
+        let inside: Vec<bool> = (0..graph.compute).map(|node| cut >> node & 1 == 1).collect();
+        for kind in [Kind::Reduce, Kind::Broadcast] {
+            program.add(&commodities.cut(kind, &inside), BigRational::zero());
+        }
+    }
+    program.solve(&Run::quiet(1)).expect("an optimum");
+    program.objective()
+}
+
+#[test]
+fn cuts_found_one_by_one_are_enough() {
+    for seed in 0..16 {
+        let graph = rings(2 + seed as usize % 4, seed as usize % 3, seed);
+        let commodities = Commodities::new(&graph);
+        let (_, sum) = solve(&graph, &commodities, &Run::quiet(1)).expect("an optimum");
+        assert_eq!(sum, with_all_cuts(&graph, &commodities), "seed {seed}");
+    }
+}

@@ -1,0 +1,66 @@
+//! The conditions on fabrics one by one, and the whole numbers they become.
+
+use super::*;
+
+fn line(rates: &[(i128, i128)]) -> Fabric {
+    let links = (0_u32..).zip(rates).flat_map(|(node, &(over, under))| {
+        let rate = Rational::new(over, under);
+        [(node, node + 1, rate), (node + 1, node, rate)]
+    });
+    let names: Vec<String> = (0..=rates.len()).map(|node| node.to_string()).collect();
+    Fabric { compute: names.len(), names, links: links.collect(), ..Fabric::default() }
+}
+
+#[test]
+fn bandwidths_become_whole_numbers_without_common_divisor() {
+    let graph = scaled(&line(&[(7, 2), (1, 3)]), false).expect("a valid fabric");
+    assert_eq!(graph.arcs, [(0, 1, 21), (1, 0, 21), (1, 2, 2), (2, 1, 2)]);
+    assert_eq!(graph.factor, Rational::from(6));
+    let graph = scaled(&line(&[(300, 1), (200, 1)]), false).expect("a valid fabric");
+    assert_eq!((graph.arcs[0].2, graph.arcs[2].2, graph.factor), (3, 2, Rational::new(1, 100)));
+}
+
+#[test]
+fn parallel_links_add_up() {
+    let mut fabric = line(&[(1, 2)]);
+    fabric.links.extend([(0, 1, Rational::new(1, 3)), (1, 0, Rational::new(1, 3))]);
+    fabric.links.extend(line(&[(1, 1)]).links);
+    let graph = scaled(&fabric, false).expect("a valid fabric");
+    assert_eq!((graph.arcs, graph.factor), (vec![(0, 1, 1), (1, 0, 1)], Rational::new(6, 11)));
+}
+
+#[test]
+fn fractions_not_in_lowest_terms_are_taken_as_what_they_are() {
+    let mut fabric = line(&[(1, 2)]);
+    fabric.links[0].2 = Rational::new_raw(4, 8);
+    assert_eq!(scaled(&fabric, false).expect("a valid fabric").factor, Rational::from(2));
+    fabric.links[0].2 = Rational::new_raw(-4, -8);
+    assert_eq!(scaled(&fabric, false).expect_err("no negative denominators").code(), "NON_POSITIVE_BANDWIDTH");
+}
+
+#[test]
+fn unbalanced_nodes_are_named_with_their_rates() {
+    let mut fabric = line(&[(1, 2), (1, 2)]);
+    fabric.links.push((0, 2, Rational::new(1, 4)));
+    let refusal = scaled(&fabric, false).expect_err("not Eulerian");
+    let text = refusal.to_string();
+    assert!(text.contains("\"0\" has 1/2 in and 3/4 out") && text.contains("\"2\" has 3/4 in and 1/2 out"), "{text}");
+}
+
+#[test]
+fn a_node_that_only_receives_needs_no_way_back_where_balance_is_waived() {
+    let mut fabric = line(&[(1, 1)]);
+    fabric.links.truncate(1);
+    fabric.weights = vec![1, 0];
+    assert!(scaled(&fabric, true).is_ok());
+    fabric.weights = vec![1, 1];
+    let refusal = scaled(&fabric, true).expect_err("no way back");
+    assert_eq!(refusal, Refusal::NotConnected { from: "1".into(), to: "0".into() });
+}
+
+#[test]
+fn switches_without_links_are_ignored() {
+    let mut fabric = line(&[(1, 1)]);
+    fabric.names.push("spare".into());
+    assert!(scaled(&fabric, false).is_ok());
+}

@@ -1,0 +1,158 @@
+//! What the planner refuses, with the code, the reason and what would be allowed.
+
+use super::Rational;
+
+/// Why there is no plan. [`Refusal::code`] gives the stable name; the message names nodes and says what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Two nodes have the same name.
+    #[error("node {name:?} is listed twice (as nodes {first} and {second}); every node needs a name of its own")]
+    DuplicateNode {
+        /// The name.
+        name: String,
+        /// Index of the first node with it.
+        first: usize,
+        /// Index of the second.
+        second: usize,
+    },
+    /// A link ends at a node that does not exist.
+    #[error("link {link} ends at node {node}; nodes are numbered 0 to {last}")]
+    UnknownNode {
+        /// Place of the link in the input.
+        link: usize,
+        /// The index it gives.
+        node: u32,
+        /// The largest index there is.
+        last: usize,
+    },
+    /// A link leads from a node to itself.
+    #[error("link {link} leads from {name:?} to itself; links join two different nodes")]
+    SelfLoop {
+        /// Place of the link in the input.
+        link: usize,
+        /// The node.
+        name: String,
+    },
+    /// A link's bandwidth is not a positive exact fraction.
+    #[error("link {link} ({from:?} to {to:?}) has bandwidth {bandwidth}; a bandwidth is above zero")]
+    NonPositiveBandwidth {
+        /// Place of the link in the input.
+        link: usize,
+        /// Where it starts.
+        from: String,
+        /// Where it ends.
+        to: String,
+        /// What was given.
+        bandwidth: String,
+    },
+    /// Fewer than two compute nodes.
+    #[error("{found} compute node(s); a collective has at least 2")]
+    TooFewCompute {
+        /// How many there are.
+        found: usize,
+    },
+    /// Shares that no collective has.
+    #[error("bad weights: {reason}")]
+    BadWeights {
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// Some nodes do not send what they receive.
+    #[error("not Eulerian: {}; at every node the bandwidth in and out must be equal", imbalances(.nodes))]
+    NotEulerian {
+        /// Name, bandwidth in, bandwidth out; the first ten.
+        nodes: Vec<(String, Rational, Rational)>,
+    },
+    /// Data of a compute node cannot get to another one.
+    #[error("{from:?} cannot reach {to:?}; every compute node that owns data must reach all others")]
+    NotConnected {
+        /// A compute node that owns data.
+        from: String,
+        /// A compute node it cannot reach.
+        to: String,
+    },
+    /// Numbers too large for exact arithmetic.
+    #[error(
+        "{what} exceeds 64-bit integers; use bandwidths with a smaller common multiple, smaller weights or a smaller k"
+    )]
+    Overflow {
+        /// Which number.
+        what: &'static str,
+    },
+    /// A fixed k below one.
+    #[error("k = {k}; a fixed number of trees per root is at least 1")]
+    BadK {
+        /// What was asked for.
+        k: i64,
+    },
+    /// The optimum needs more trees than the caller allows.
+    #[error(
+        "the optimum needs k = {k} trees per root, above the limit of {limit}; plan with a fixed k up to the limit instead"
+    )]
+    KTooLarge {
+        /// The k of the optimum.
+        k: u64,
+        /// The caller's limit.
+        limit: u64,
+    },
+    /// Rounding down the bandwidths for a fixed k unbalances a node while there are switches.
+    #[error(
+        "with k = {k} the rounded bandwidths of {name:?} differ in and out; give links equal rates both ways, or use the optimal k"
+    )]
+    FixedKNotEulerian {
+        /// The fixed k.
+        k: u64,
+        /// The first such node.
+        name: String,
+    },
+    /// The linear program of all-reduce is too large for the exact solver.
+    #[error(
+        "{what}: {found} exceeds {allowed} of the exact all-reduce program; use reduce-scatter and all-gather instead"
+    )]
+    ProgramTooLarge {
+        /// Which size.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// What the solver takes.
+        allowed: usize,
+    },
+    /// A property that holds on every valid input does not: a defect of the planner.
+    #[error("internal error: {what}; please report it with the topology")]
+    InternalInvariant {
+        /// Which property.
+        what: &'static str,
+    },
+    /// The caller called it off.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Refusal {
+    /// The stable code of the refusal, as results and documents write it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DuplicateNode { .. } => "DUPLICATE_NODE",
+            Self::UnknownNode { .. } => "UNKNOWN_NODE",
+            Self::SelfLoop { .. } => "SELF_LOOP",
+            Self::NonPositiveBandwidth { .. } => "NON_POSITIVE_BANDWIDTH",
+            Self::TooFewCompute { .. } => "TOO_FEW_COMPUTE",
+            Self::BadWeights { .. } => "BAD_WEIGHTS",
+            Self::NotEulerian { .. } => "NOT_EULERIAN",
+            Self::NotConnected { .. } => "NOT_CONNECTED",
+            Self::Overflow { .. } => "OVERFLOW",
+            Self::BadK { .. } => "BAD_K",
+            Self::KTooLarge { .. } => "K_TOO_LARGE",
+            Self::FixedKNotEulerian { .. } => "FIXED_K_NOT_EULERIAN",
+            Self::ProgramTooLarge { .. } => "PROGRAM_TOO_LARGE",
+            Self::InternalInvariant { .. } => "INTERNAL_INVARIANT",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+}
+
+fn imbalances(nodes: &[(String, Rational, Rational)]) -> String {
+    let each: Vec<String> =
+        nodes.iter().map(|(name, into, out)| format!("{name:?} has {into} in and {out} out")).collect();
+    each.join(", ")
+}

@@ -1,0 +1,142 @@
+//! Exact linear programs: largest objective under rows of the form sum ≤ bound, with rows added as they are found.
+//!
+//! The textbook dictionary method on exact fractions, dense, for some hundred variables. It starts at zero, which all
+//! bounds must allow; a row added later makes the dual method go on from where the last answer was.
+
+use super::Refusal;
+use super::run::Run;
+use num_rational::BigRational;
+use num_traits::{One, Signed, Zero};
+
+#[cfg(test)]
+mod tests;
+
+/// Steps without progress after which the choice is by smallest index, which cannot go round in circles.
+const PATIENCE: usize = 60;
+
+/// A program and where its solution stands.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    variables: usize,
+    /// Per basic row: coefficients of the non-basic columns, then the value.
+    rows: Vec<Vec<BigRational>>,
+    /// What one more unit of each column brings, then the negative value of the objective.
+    gain: Vec<BigRational>,
+    /// The variable of each row and column: below `variables` a real one, else the slack of a row.
+    basic: Vec<usize>,
+    columns: Vec<usize>,
+}
+
+impl Program {
+    /// Maximises the sum of `gain` times the variables, all of them at least zero.
+    pub fn new(gain: Vec<BigRational>) -> Self {
+        let variables = gain.len();
+        let gain = gain.into_iter().chain([BigRational::zero()]).collect();
+        Self { variables, rows: Vec::new(), gain, basic: Vec::new(), columns: (0..variables).collect() }
+    }
+
+    /// Adds the row `sum of coefficient · variable ≤ bound`.
+    pub fn add(&mut self, coefficients: &[(usize, BigRational)], bound: BigRational) {
+        let width = self.columns.len();
+        let mut row = vec![BigRational::zero(); width + 1];
+        row[width] = bound;
+        for (variable, coefficient) in coefficients {
+            if let Some(column) = self.columns.iter().position(|other| other == variable) {
+                row[column] += coefficient;
+            } else if let Some(at) = self.basic.iter().position(|other| other == variable) {
+                subtract(&mut row, &self.rows[at], coefficient);
+            }
+        }
+        self.basic.push(self.variables + self.rows.len());
+        self.rows.push(row);
+    }
+
+    /// The value of every variable.
+    pub fn values(&self) -> Vec<BigRational> {
+        let mut values = vec![BigRational::zero(); self.variables];
+        for (&variable, row) in self.basic.iter().zip(&self.rows) {
+            if variable < self.variables {
+                values[variable].clone_from(&row[self.columns.len()]);
+            }
+        }
+        values
+    }
+
+    /// The objective's value.
+    pub fn objective(&self) -> BigRational {
+        -self.gain[self.columns.len()].clone()
+    }
+
+    /// Goes on to the optimum. All rows must allow zero in every variable, and some rows must bound the objective.
+    pub fn solve(&mut self, run: &Run) -> Result<(), Refusal> {
+        let mut stalled = 0;
+        loop {
+            run.check()?;
+            let before = self.objective();
+            let step = self.primal(stalled > PATIENCE).or_else(|| self.dual(stalled > PATIENCE));
+            let Some((row, column)) = step else { break };
+            self.pivot(row, column);
+            stalled = if self.objective() == before { stalled + 1 } else { 0 };
+        }
+        let width = self.columns.len();
+        let done = self.rows.iter().all(|row| !row[width].is_negative())
+            && self.gain[..width].iter().all(|gain| !gain.is_positive());
+        if done { Ok(()) } else { Err(Refusal::InternalInvariant { what: "a linear program has no bounded optimum" }) }
+    }
+
+    /// A step that gains, as long as all rows hold.
+    fn primal(&self, by_index: bool) -> Option<(usize, usize)> {
+        let width = self.columns.len();
+        if self.rows.iter().any(|row| row[width].is_negative()) {
+            return None;
+        }
+        let gaining = (0..width).filter(|&column| self.gain[column].is_positive());
+        let column = if by_index {
+            gaining.min_by_key(|&column| self.columns[column])
+        } else {
+            gaining.max_by(|&a, &b| self.gain[a].cmp(&self.gain[b]).then(self.columns[b].cmp(&self.columns[a])))
+        }?;
+        let limiting = (0..self.rows.len()).filter(|&row| self.rows[row][column].is_positive());
+        let room = |row: usize| &self.rows[row][width] / &self.rows[row][column];
+        let row = limiting.map(|row| (room(row), self.basic[row], row)).min()?;
+        Some((row.2, column))
+    }
+
+    /// A step towards rows that do not hold yet, as long as nothing gains.
+    fn dual(&self, by_index: bool) -> Option<(usize, usize)> {
+        let width = self.columns.len();
+        let broken = (0..self.rows.len()).filter(|&row| self.rows[row][width].is_negative());
+        let row = if by_index {
+            broken.min_by_key(|&row| self.basic[row])
+        } else {
+            broken
+                .min_by(|&a, &b| self.rows[a][width].cmp(&self.rows[b][width]).then(self.basic[a].cmp(&self.basic[b])))
+        }?;
+        let helping = (0..width).filter(|&column| self.rows[row][column].is_negative());
+        let loss = |column: usize| &self.gain[column] / &self.rows[row][column];
+        let column = helping.map(|column| (loss(column), self.columns[column], column)).min()?;
+        Some((row, column.2))
+    }
+
+    /// Exchanges the variable of a row with that of a column.
+    fn pivot(&mut self, row: usize, column: usize) {
+        let mut own = std::mem::take(&mut self.rows[row]);
+        let inverse = own[column].recip();
+        own[column] = BigRational::one();
+        own.iter_mut().filter(|entry| !entry.is_zero()).for_each(|entry| *entry *= &inverse);
+        for other in self.rows.iter_mut().filter(|other| !other.is_empty()).chain([&mut self.gain]) {
+            let factor = std::mem::take(&mut other[column]);
+            subtract(other, &own, &factor);
+        }
+        self.rows[row] = own;
+        std::mem::swap(&mut self.basic[row], &mut self.columns[column]);
+    }
+}
+
+fn subtract(row: &mut [BigRational], other: &[BigRational], factor: &BigRational) {
+    if !factor.is_zero() {
+        for (entry, other) in row.iter_mut().zip(other).filter(|(_, other)| !other.is_zero()) {
+            *entry -= other * factor;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! plan.json, version 1: what a planner decided, what it claims about it, and on which fabric.
+//!
+//! A plan stands on its own: nodes are named by id, and the topology is inside unless somebody left it out. Reading
+//! checks form and bounds only; whether the plan does what it says is for [`crate::check`]. The same plan is always
+//! written as the same bytes.
+
+mod claim;
+mod content;
+mod flows;
+mod schedule;
+mod trees;
+
+pub use crate::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
+pub use claim::{Certificate, CertificateKind, Claim, Exact, PerByte, Status};
+pub use content::{Content, ContentKind};
+pub use flows::{Demands, Execution, Flow, Flows, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights};
+pub use schedule::{Model, Op, Pair, Paths, Send, SendEntry, Sends, Shard, Step, StepSend, Steps, Straggler};
+pub use trees::{Direction, Edge, Forest, Hop, Tree, Trees};
+
+use crate::error::{E_VERSION, Error, Errors};
+use crate::json::{Json, Limits, Read, Reader, Writer, form, words};
+use crate::topology::{File, Topology};
+
+/// Bytes of a plan at most.
+pub const MOST_BYTES: usize = 2 << 30;
+/// Bytes of a plan that a daemon loads at most.
+pub const MOST_BYTES_OF_A_DAEMON: usize = 64 << 20;
+/// Tree edges or sends of a plan at most.
+pub const MOST_EDGES: u64 = 20_000_000;
+
+words! {
+    /// What is to be done with the data.
+    pub enum Collective {
+        /// Everybody ends with everything.
+        AllGather = "allgather",
+        /// Everybody ends with the sum of all vectors.
+        AllReduce = "allreduce",
+        /// Everybody has something for everybody.
+        AllToAll = "alltoall",
+        /// The root's data goes to everybody.
+        Broadcast = "broadcast",
+        /// As the demands say.
+        Custom = "custom",
+        /// The parts of all come together at the root.
+        Gather = "gather",
+        /// The root ends with the sum of all vectors.
+        Reduce = "reduce",
+        /// Everybody ends with its part of the sum of all vectors.
+        ReduceScatter = "reduce_scatter",
+        /// The parts of the root's data go to their owners.
+        Scatter = "scatter",
+    }
+}
+
+impl Collective {
+    /// Does it have a root?
+    pub fn is_rooted(self) -> bool {
+        matches!(self, Collective::Broadcast | Collective::Reduce | Collective::Scatter | Collective::Gather)
+    }
+    /// Reads a word of the command line: also with hyphens and capitals, `all-gather`, `AllToAll`.
+    pub fn parse_loosely(word: &str) -> Option<Collective> {
+        if word.len() > 32 {
+            return None;
+        }
+        let plain = |word: &str| word.replace(['-', '_'], "").to_ascii_lowercase();
+        Collective::ALL.iter().copied().find(|collective| plain(collective.word()) == plain(word))
+    }
+}
+
+form! {
+    /// Who made a plan, and how to make it again.
+    pub struct MadeBy {
+        /// The command line.
+        pub command: Option<Text> = "command",
+        /// How long it took; only where timing was asked for, since it differs from run to run.
+        pub seconds: Option<Decimal> = "seconds",
+        /// What randomness began with.
+        pub seed: Option<u64> = "seed",
+        /// The program's version.
+        pub version: Option<Text> = "version",
+    }
+}
+
+form! {
+    /// The fabric a plan is for.
+    pub struct TopologyRef {
+        /// The topology itself.
+        pub inline: Option<Box<File>> = "inline",
+        /// What it is called.
+        pub name: Option<Text> = "name",
+        /// Its digest, in hexadecimal.
+        pub sha256: Text = "sha256",
+    }
+}
+
+form! {
+    /// What stands in the file; [`Plan`] is this with its names.
+    pub struct Body {
+        /// What the plan claims about itself.
+        pub claim: Claim = "claim",
+        /// What is to be done with the data.
+        pub collective: Collective = "collective",
+        /// How it is done.
+        pub content: Content = "content",
+        /// Demands that are no plain collective.
+        pub demands: Option<Demands> = "demands",
+        /// Keys of the topology that the planner was told to ignore.
+        pub ignored: Option<Vec<Text>> = "ignored",
+        /// Who made it.
+        pub made_by: Option<MadeBy> = "made_by",
+        /// Who takes part, by rank; absent: all gpu, host and site nodes in file order.
+        pub participants: Option<Vec<NodeId>> = "participants",
+        /// The root of a broadcast, reduce, scatter or gather.
+        pub root: Option<NodeId> = "root",
+        /// The version, always 1.
+        pub version: Version = "sluice_plan",
+        /// The fabric.
+        pub topology: TopologyRef = "topology",
+    }
+}
+
+/// A plan: its body, and the ids that its [`NodeId`]s stand for.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The ids of nodes.
+    pub names: Names,
+    /// Everything else.
+    pub body: Body,
+}
+
+impl Plan {
+    /// A plan for this fabric, which it carries inside; claims nothing yet.
+    pub fn new(topology: &Topology, collective: Collective, names: Names, content: Content) -> Plan {
+        let topology = TopologyRef {
+            inline: Some(Box::new(topology.file().clone())),
+            name: topology.file().name.clone(),
+            sha256: topology.digest().into(),
+        };
+        let body = Body {
+            claim: Claim::default(),
+            collective,
+            content,
+            demands: None,
+            ignored: None,
+            made_by: None,
+            participants: None,
+            root: None,
+            version: Version,
+            topology,
+        };
+        Plan { names, body }
+    }
+    /// Reads a plan; `file` is the name used in messages.
+    ///
+    /// # Errors
+    /// All mistakes of form with their JSON pointers, in the order of the codes.
+    pub fn read(bytes: &[u8], file: &str) -> Result<Plan, Errors> {
+        Plan::read_at_most(bytes, file, MOST_BYTES)
+    }
+    /// Reads a plan of at most so many bytes.
+    ///
+    /// # Errors
+    /// As [`Plan::read`].
+    pub fn read_at_most(bytes: &[u8], file: &str, most: usize) -> Result<Plan, Errors> {
+        let limits = Limits { bytes: most, elements: 400_000_000, charged: (MOST_EDGES, "tree edges or sends") };
+        let (body, names) = Reader::new(bytes, limits, file)?.document(Body::read)?;
+        Ok(Plan { names, body })
+    }
+    /// The plan as a file: keys sorted, the same bytes for the same plan.
+    pub fn to_text(&self) -> String {
+        Writer::lines(&self.body, Some(&self.names))
+    }
+    /// The id of a node.
+    pub fn id(&self, node: NodeId) -> &str {
+        self.names.text(node)
+    }
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Plan) -> bool {
+        self.names.all() == other.names.all() && self.body == other.body
+    }
+}
+
+/// Version 1, the only one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version;
+
+impl Json for Version {
+    fn read(reader: &mut Reader<'_>) -> Read<Option<Version>> {
+        let Some(number) = reader.number("1")? else { return Ok(None) };
+        if number != "1" {
+            reader.refuse(Error::new(E_VERSION, "", "a version this program does not know").found(number).allowed("1"));
+            return Ok(None);
+        }
+        Ok(Some(Version))
+    }
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.raw("1");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! The seven kinds of content, told apart by `kind`, which may stand behind the rest.
+
+use super::flows::{Execution, Flow, Ordered, Rates, ReserveGroup, WeightGroup, Weights};
+use super::schedule::{Model, Pair, Paths, Send, Sends, Step, Steps};
+use super::trees::{Forest, Trees};
+use super::{Decimal, Reserve};
+use crate::error::{E_KEY, E_MISSING, Error};
+use crate::json::{Json, Read, Reader, Writer, form, words};
+use crate::quantity::Rational;
+
+/// How the collective is done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Flows in an order.
+    Order(Ordered),
+    /// Paths for parts of pairs.
+    Paths(Paths),
+    /// Rates of flows.
+    Rates(Rates),
+    /// Chunks over links in epochs.
+    Sends(Sends),
+    /// Parts of shards over links in synchronised steps.
+    Steps(Steps),
+    /// Weighted trees.
+    Trees(Trees),
+    /// Weights of groups of flows.
+    Weights(Weights),
+}
+
+words! {
+    /// The word for a kind of content.
+    pub enum ContentKind {
+        /// [`Content::Order`].
+        Order = "order",
+        /// [`Content::Paths`].
+        Paths = "paths",
+        /// [`Content::Rates`].
+        Rates = "rates",
+        /// [`Content::Sends`].
+        Sends = "sends",
+        /// [`Content::Steps`].
+        Steps = "steps",
+        /// [`Content::Trees`].
+        Trees = "trees",
+        /// [`Content::Weights`].
+        Weights = "weights",
+    }
+}
+
+impl ContentKind {
+    /// The keys its content must have, and those it may have.
+    fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            ContentKind::Order => (&["execution", "flows"], &[]),
+            ContentKind::Paths => (&["pairs"], &[]),
+            ContentKind::Rates => (&["execution", "flows"], &["groups"]),
+            ContentKind::Sends => (&["model", "sends"], &["epoch_us", "finish_epochs", "finish_us"]),
+            ContentKind::Steps => (&["P", "steps"], &["step_length"]),
+            ContentKind::Trees => (&["forests"], &[]),
+            ContentKind::Weights => (&["execution", "flows", "groups"], &[]),
+        }
+    }
+}
+
+form! {
+    /// A group of any kind.
+    pub struct AnyGroup {
+        /// The collective.
+        pub collective: u64 = "collective",
+        /// The group within it.
+        pub group: u64 = "group",
+        /// Of `rates`.
+        pub reserve: Option<Vec<Reserve>> = "reserve",
+        /// Of `weights`.
+        pub weight: Option<Rational> = "weight",
+    }
+}
+
+form! {
+    /// The keys of all kinds together.
+    pub struct AnyContent {
+        /// Of `steps`.
+        pub p: Option<u64> = "P",
+        /// Of `sends`.
+        pub epoch_us: Option<Decimal> = "epoch_us",
+        /// Of `rates`, `weights`, `order`.
+        pub execution: Option<Execution> = "execution",
+        /// Of `sends`.
+        pub finish_epochs: Option<u64> = "finish_epochs",
+        /// Of `sends`.
+        pub finish_us: Option<Decimal> = "finish_us",
+        /// Of `rates`, `weights`, `order`.
+        pub flows: Option<Vec<Flow>> = "flows",
+        /// Of `trees`.
+        pub forests: Option<Vec<Forest>> = "forests",
+        /// Of `rates`, `weights`.
+        pub groups: Option<Vec<AnyGroup>> = "groups",
+        /// Which one.
+        pub kind: ContentKind = "kind",
+        /// Of `sends`.
+        pub model: Option<Model> = "model",
+        /// Of `paths`.
+        pub pairs: Option<Vec<Pair>> = "pairs",
+        /// Of `sends`.
+        pub sends: Option<Vec<Send>> = "sends",
+        /// Of `steps`.
+        pub step_length: Option<Rational> = "step_length",
+        /// Of `steps`.
+        pub steps: Option<Vec<Step>> = "steps",
+    }
+}
+
+impl AnyContent {
+    fn empty(kind: ContentKind) -> AnyContent {
+        AnyContent {
+            p: None,
+            epoch_us: None,
+            execution: None,
+            finish_epochs: None,
+            finish_us: None,
+            flows: None,
+            forests: None,
+            groups: None,
+            kind,
+            model: None,
+            pairs: None,
+            sends: None,
+            step_length: None,
+            steps: None,
+        }
+    }
+
+    /// The keys that are there.
+    fn present(&self) -> Vec<&'static str> {
+        let all = [
+            ("P", self.p.is_some()),
+            ("epoch_us", self.epoch_us.is_some()),
+            ("execution", self.execution.is_some()),
+            ("finish_epochs", self.finish_epochs.is_some()),
+            ("finish_us", self.finish_us.is_some()),
+            ("flows", self.flows.is_some()),
+            ("forests", self.forests.is_some()),
+            ("groups", self.groups.is_some()),
+            ("model", self.model.is_some()),
+            ("pairs", self.pairs.is_some()),
+            ("sends", self.sends.is_some()),
+            ("step_length", self.step_length.is_some()),
+            ("steps", self.steps.is_some()),
+        ];
+        all.into_iter().filter(|(_, present)| *present).map(|(key, _)| key).collect()
+    }
+
+    /// The content of its kind, if all the keys of that kind are there.
+    fn into_content(self) -> Option<Content> {
+        let groups = self.groups;
+        Some(match self.kind {
+            ContentKind::Order => Content::Order(Ordered { flows: self.flows?, execution: self.execution? }),
+            ContentKind::Paths => Content::Paths(Paths { pairs: self.pairs? }),
+            ContentKind::Rates => {
+                let reserve = |of: AnyGroup| {
+                    Some(ReserveGroup { collective: of.collective, group: of.group, reserve: of.reserve? })
+                };
+                let groups = match groups {
+                    Some(groups) => Some(groups.into_iter().map(reserve).collect::<Option<Vec<_>>>()?),
+                    None => None,
+                };
+                Content::Rates(Rates { flows: self.flows?, groups, execution: self.execution? })
+            }
+            ContentKind::Sends => Content::Sends(Sends {
+                epoch_us: self.epoch_us,
+                finish_epochs: self.finish_epochs,
+                finish_us: self.finish_us,
+                model: self.model?,
+                sends: self.sends?,
+            }),
+            ContentKind::Steps => {
+                Content::Steps(Steps { p: self.p?, step_length: self.step_length, steps: self.steps? })
+            }
+            ContentKind::Trees => Content::Trees(Trees { forests: self.forests? }),
+            ContentKind::Weights => {
+                let weight =
+                    |of: AnyGroup| Some(WeightGroup { collective: of.collective, group: of.group, weight: of.weight? });
+                let groups = groups?.into_iter().map(weight).collect::<Option<Vec<_>>>()?;
+                Content::Weights(Weights { flows: self.flows?, groups, execution: self.execution? })
+            }
+        })
+    }
+}
+
+impl Content {
+    /// Which kind it is.
+    pub fn kind(&self) -> ContentKind {
+        match self {
+            Content::Order(_) => ContentKind::Order,
+            Content::Paths(_) => ContentKind::Paths,
+            Content::Rates(_) => ContentKind::Rates,
+            Content::Sends(_) => ContentKind::Sends,
+            Content::Steps(_) => ContentKind::Steps,
+            Content::Trees(_) => ContentKind::Trees,
+            Content::Weights(_) => ContentKind::Weights,
+        }
+    }
+}
+
+impl Json for Content {
+    fn read(reader: &mut Reader<'_>) -> Read<Option<Content>> {
+        let Some(any) = AnyContent::read(reader)? else { return Ok(None) };
+        let kind = any.kind;
+        let (must, may) = kind.keys();
+        let present = any.present();
+        let mut good = true;
+        for key in present.iter().filter(|key| !must.contains(key) && !may.contains(key)) {
+            let message = format!("content of kind `{}` has no `{key}`", kind.word());
+            let allowed = [must, may].concat().join(", ");
+            reader.refuse(Error::new(E_KEY, format!("/{key}"), message).allowed(allowed));
+            good = false;
+        }
+        for key in must.iter().filter(|key| !present.contains(key)) {
+            reader.missing(key);
+            good = false;
+        }
+        let wants_reserve = kind == ContentKind::Rates;
+        for (i, group) in any.groups.iter().flatten().enumerate() {
+            if group.reserve.is_some() != wants_reserve || group.weight.is_some() == wants_reserve {
+                let key = format!("/groups/{i}");
+                let word = if wants_reserve { "reserve" } else { "weight" };
+                let message = format!("a group of kind `{}` has `{word}`", kind.word());
+                reader.refuse(Error::new(E_MISSING, key, message).allowed(format!("collective, group, {word}")));
+                good = false;
+            }
+        }
+        Ok(any.into_content().filter(|_| good))
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        // One place that knows the order of the keys is better than no copy of the flows; trees, which are large,
+        // are written where they are.
+        let mut any = AnyContent::empty(self.kind());
+        match self {
+            Content::Trees(trees) => {
+                writer.begin('{');
+                writer.key("forests");
+                trees.forests.write(writer);
+                writer.key("kind");
+                ContentKind::Trees.write(writer);
+                return writer.end('}');
+            }
+            Content::Order(order) => {
+                (any.flows, any.execution) = (Some(order.flows.clone()), Some(order.execution));
+            }
+            Content::Paths(paths) => any.pairs = Some(paths.pairs.clone()),
+            Content::Rates(rates) => {
+                (any.flows, any.execution) = (Some(rates.flows.clone()), Some(rates.execution));
+                let reserve = |of: &ReserveGroup| AnyGroup {
+                    collective: of.collective,
+                    group: of.group,
+                    reserve: Some(of.reserve.clone()),
+                    weight: None,
+                };
+                any.groups = rates.groups.as_ref().map(|groups| groups.iter().map(reserve).collect());
+            }
+            Content::Sends(sends) => {
+                (any.epoch_us, any.finish_us) = (sends.epoch_us.clone(), sends.finish_us.clone());
+                (any.finish_epochs, any.model) = (sends.finish_epochs, Some(sends.model.clone()));
+                any.sends = Some(sends.sends.clone());
+            }
+            Content::Steps(steps) => {
+                (any.p, any.step_length) = (Some(steps.p), steps.step_length.clone());
+                any.steps = Some(steps.steps.clone());
+            }
+            Content::Weights(weights) => {
+                (any.flows, any.execution) = (Some(weights.flows.clone()), Some(weights.execution));
+                let weight = |of: &WeightGroup| AnyGroup {
+                    collective: of.collective,
+                    group: of.group,
+                    reserve: None,
+                    weight: Some(of.weight.clone()),
+                };
+                any.groups = Some(weights.groups.iter().map(weight).collect());
+            }
+        }
+        any.write(writer);
+    }
+}

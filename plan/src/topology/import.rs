@@ -1,0 +1,98 @@
+//! Other people's forms of a topology: each becomes an ordinary [`super::Topology`], built through the same checks.
+//!
+//! Numbers are read from their text, never through a float. A mistake is reported with the pointer or line of the form
+//! itself and the name its own literature has for it.
+
+mod edges;
+mod forestcoll;
+mod graphml;
+mod nvidia;
+mod xml;
+
+pub use edges::{Edges, edges};
+pub use forestcoll::forestcoll;
+pub use graphml::graphml;
+pub use nvidia::{Speeds, nvidia_smi};
+
+use std::collections::BTreeMap;
+
+use super::file::Version;
+use super::{File, LinkEntry, NodeEntry, Text};
+use crate::error::{E_LIMIT, E_PARSE, E_RANGE, Error, Errors};
+use crate::quantity::Capacity;
+
+/// Bytes of an imported text at most.
+const MOST_BYTES: usize = 64_000_000;
+
+/// A text form: bounded and in UTF-8.
+fn text<'a>(bytes: &'a [u8], file: &str) -> Result<&'a str, Errors> {
+    if bytes.len() > MOST_BYTES {
+        let error = Error::new(E_LIMIT, "", "the file is too large").found(format!("{} bytes", bytes.len()));
+        return Err(Errors::from(error.allowed(format!("at most {MOST_BYTES} bytes"))).in_file(file));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let message = format!("not UTF-8 at byte {}", error.valid_up_to());
+        Errors::from(Error::new(E_PARSE, "", message)).in_file(file)
+    })
+}
+
+/// Refuses a capacity given by the caller that nobody can read.
+fn capacity_parameter(name: &'static str, value: &str) -> Result<(), Errors> {
+    match Capacity::parse(value) {
+        Ok((Capacity::Finite(base), _)) if !base.is_positive() => {
+            Err(Error::new(E_RANGE, name, "a capacity of nothing").found(value).allowed("more than 0").into())
+        }
+        Ok(_) => Ok(()),
+        Err(misread) => {
+            let error = Error::new(E_RANGE, name, format!("not {}", misread.what)).found(value);
+            Err(error.allowed(misread.allowed).help(misread.help).into())
+        }
+    }
+}
+
+fn empty_file() -> File {
+    File {
+        boxes: None,
+        groups: None,
+        links: Vec::new(),
+        name: None,
+        nodes: Vec::new(),
+        routing: None,
+        version: Version,
+    }
+}
+
+fn node(id: Text, kind: super::Kind) -> NodeEntry {
+    NodeEntry { addresses: None, buffer: None, can: None, id, kind, weight: None }
+}
+
+fn link(from: Text, to: Text, capacity: Text, duplex: bool) -> LinkEntry {
+    LinkEntry {
+        capacity,
+        capacity_per_epoch: None,
+        cost: None,
+        count: None,
+        duplex: duplex.then_some(true),
+        from,
+        latency: None,
+        to,
+    }
+}
+
+/// Gives equal texts one allocation.
+#[derive(Default)]
+struct Share(BTreeMap<String, Text>);
+
+impl Share {
+    fn text(&mut self, text: &str) -> Text {
+        if let Some(shared) = self.0.get(text) {
+            return shared.clone();
+        }
+        let shared = Text::from(text);
+        self.0.insert(text.to_owned(), shared.clone());
+        shared
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Each form read right, its mistakes named, and any bytes refused rather than believed.
+
+use proptest::prelude::*;
+
+use super::super::Topology;
+use super::*;
+use crate::quantity::{CapacityUnit, Rational};
+
+fn vectors() -> serde_json::Value {
+    serde_json::from_str(include_str!("../../../tests/vectors/forestcoll-vectors.json")).expect("JSON")
+}
+
+#[test]
+fn forestcoll_vectors_are_read_or_refused_as_their_error_says() {
+    let vectors = vectors();
+    let mut refused = Vec::new();
+    for vector in vectors["vectors"].as_array().expect("a list") {
+        let id = vector["id"].as_str().expect("an id");
+        match forestcoll(vector["topology"].to_string().as_bytes(), id, None) {
+            Ok(topology) => {
+                let compute = vector["topology"]["compute"].as_array().map_or(0, Vec::len);
+                assert_eq!(topology.compute().len(), compute, "{id}");
+                assert_eq!(topology.links().len(), vector["topology"]["edges"].as_array().map_or(0, Vec::len), "{id}");
+            }
+            Err(errors) => refused.push((id.to_owned(), errors.code())),
+        }
+    }
+    let refused: Vec<(&str, &str)> = refused.iter().map(|(id, code)| (id.as_str(), *code)).collect();
+    let expected = [
+        ("bad-zero", "NON_POSITIVE_BANDWIDTH"),
+        ("bad-selfloop", "SELF_LOOP"),
+        ("bad-unknown", "UNKNOWN_NODE"),
+        ("bad-dup", "DUPLICATE_NODE"),
+    ];
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn forestcoll_numbers_weights_and_switches() {
+    let text = r#"{"compute":["a","b"],"switches":["s"],"weights":{"a":3},"multicast":["s"],
+        "edges":[["a","s",0.1],["s","b","7/2"],["b","a",2.5e1]]}"#;
+    let topology = forestcoll(text.as_bytes(), "t", CapacityUnit::parse("GB/s")).expect("valid");
+    let capacity = |i: usize| topology.unit().write(&topology.links()[i].capacity);
+    assert_eq!([capacity(0), capacity(1), capacity(2)], ["1/10GB/s", "7/2GB/s", "25GB/s"]);
+    assert_eq!([topology.nodes()[0].weight, topology.nodes()[1].weight], [3, 0]);
+    assert!(topology.nodes()[2].can.copy && !topology.nodes()[2].can.reduce);
+    let refused = |from: &str, to: &str| {
+        let errors = forestcoll(text.replacen(from, to, 1).as_bytes(), "t", None).expect_err(to);
+        (errors.code(), errors.all()[0].key.clone())
+    };
+    assert_eq!(refused("0.1", "-0.1"), ("NON_POSITIVE_BANDWIDTH", "/edges/0/2".into()));
+    assert_eq!(refused("\"7/2\"", "\"NaN\""), ("NON_POSITIVE_BANDWIDTH", "/edges/1/2".into()));
+    assert_eq!(refused("{\"a\":3}", "{\"a\":-3}"), ("BAD_WEIGHTS", "/nodes/0/weight".into()));
+    assert_eq!(refused("{\"a\":3}", "{\"c\":3}"), ("UNKNOWN_NODE", "/weights/c".into()));
+    assert_eq!(refused("[\"s\"],\n", "[\"a\"],\n"), ("UNKNOWN_NODE", "/multicast/0".into()));
+    assert_eq!(refused("[\"b\",\"a\",2.5e1]", "[\"b\",\"a\"]"), ("E_PARSE", "/edges/2".into()));
+}
+
+#[test]
+fn edge_lines() {
+    let text = "# a remark\na sw 25GB/s 0.7us\n\nsw b 25GB/s  # behind\r\nb a 1Gbit/s\n";
+    let topology = edges(text.as_bytes(), "t", &Edges { switches: &["sw"], ..Edges::default() }).expect("valid");
+    let ids: Vec<&str> = topology.nodes().iter().map(|node| &*node.id).collect();
+    assert_eq!(ids, ["a", "sw", "b"]);
+    assert_eq!(topology.compute(), [0, 2]);
+    assert_eq!(topology.links()[0].latency, Rational::new(7, 10_000_000).unwrap());
+    let errors = edges(b"a b 1\na b\n", "t", &Edges::default()).expect_err("two words");
+    assert_eq!((errors.code(), errors.all()[0].key.as_str()), ("E_PARSE", "line 2"));
+}
+
+const ZOO: &str = r#"<?xml version="1.0" encoding="utf-8"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key attr.name="label" for="node" id="d33" />
+  <graph edgedefault="undirected"> <!-- > --> <data key="d0">1 &amp; 2</data>
+    <node id="10"><data key="d33">New &lt;York&gt;</data></node><node id="2"/><node id='1'/>
+    <edge source="10" target="2"/><edge source="2" target="10" id="e1"/><edge source="2" target="1"/><edge source="1" target="1"/>
+  </graph></graphml>"#;
+
+#[test]
+fn graphml_of_the_zoo() {
+    let topology = graphml(ZOO.as_bytes(), "t", "1").expect("valid");
+    let ids: Vec<&str> = topology.nodes().iter().map(|node| &*node.id).collect();
+    assert_eq!(ids, ["1", "2", "10"], "in numerical order");
+    let ends: Vec<(usize, usize)> = topology.links().iter().map(|link| (link.from, link.to)).collect();
+    assert_eq!(ends, [(0, 1), (1, 0), (1, 2), (2, 1)], "parallel edges are one, self-loops go");
+    assert_eq!(
+        graphml(ZOO.as_bytes(), "t", "10Gbit/s").expect("valid").links()[0].capacity.finite(),
+        Some(&Rational::from(1_250_000_000))
+    );
+}
+
+#[test]
+fn graphml_that_is_none() {
+    let cases = [
+        ("<graph edge", "<!DOCTYPE a [<!ENTITY b \"c\">]><graph edge", "E_PARSE"),
+        ("target=\"2\"", "target=\"3\"", "UNKNOWN_NODE"),
+        ("id=\"2\"", "id=\"10\"", "DUPLICATE_NODE"),
+        ("id=\"2\"", "di=\"2\"", "E_MISSING"),
+        ("id=\"2\"", "id=\"&b;\"", "E_PARSE"),
+        ("</graph>", "", "E_PARSE"),
+        ("</graphml>", "", "E_PARSE"),
+        ("</graphml>", "</graphml><graphml/>", "E_PARSE"),
+        ("<graphml xml", "<html xml", "E_PARSE"),
+        ("<node id=\"2\"/>", "<node id=\"2\"><graph/></node>", "E_PARSE"),
+    ];
+    for (from, to, code) in cases {
+        assert!(ZOO.contains(from), "{from}");
+        assert_eq!(graphml(ZOO.replacen(from, to, 1).as_bytes(), "t", "1").expect_err(to).code(), code, "{to}");
+    }
+    let deep = format!("<graphml>{}", "<a>".repeat(1000));
+    assert_eq!(graphml(deep.as_bytes(), "t", "1").expect_err("deep").code(), "E_LIMIT");
+    assert_eq!(graphml(ZOO.as_bytes(), "t", "0").expect_err("nothing").all()[0].key, "capacity");
+}
+
+const MATRIX: &str = "\t\u{1b}[4mGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\u{1b}[0m
+GPU0\t X \tNV4\tSYS\tSYS\tPIX\tSYS\t0-23\t0
+GPU1\tNV4\t X \tSYS\tSYS\tPXB\tSYS\t0-23\t0
+GPU2\tSYS\tSYS\t X \tNV4\tSYS\tNODE\t24-47\t1
+GPU3\tSYS\tSYS\tNV4\t X \tSYS\tNODE\t24-47\t1
+NIC0\tPIX\tPXB\tSYS\tSYS\t X \tSYS
+NIC1\tSYS\tSYS\tNODE\tNODE\tSYS\t X
+
+Legend:
+
+  X    = Self
+NIC Legend:
+  NIC0: mlx5_0
+";
+
+#[test]
+fn the_matrix_becomes_nvlinks_and_a_tree() {
+    let topology = nvidia_smi(MATRIX.as_bytes(), "t", &Speeds { sys: "16GB/s", ..Speeds::default() }).expect("valid");
+    let mut cables: Vec<String> = topology
+        .file()
+        .links
+        .iter()
+        .map(|entry| format!("{}-{} {}x{}", entry.from, entry.to, entry.count.unwrap_or(1), entry.capacity))
+        .collect();
+    cables.sort();
+    let expected = [
+        "gpu0-gpu1 4x25GB/s",
+        "gpu0-pcie0 1x32GB/s",
+        "gpu1-pxb0 1x32GB/s",
+        "gpu2-gpu3 4x25GB/s",
+        "gpu2-numa0 1x32GB/s",
+        "gpu3-numa0 1x32GB/s",
+        "nic0-pcie0 1x32GB/s",
+        "nic1-numa0 1x32GB/s",
+        "numa0-sys0 1x16GB/s",
+        "pcie0-pxb0 1x32GB/s",
+        "pxb0-sys0 1x16GB/s",
+    ];
+    assert_eq!(cables, expected);
+    assert_eq!(topology.compute().len(), 4);
+}
+
+#[test]
+fn many_nvlinks_go_through_a_switch() {
+    let names: Vec<String> = (0..8).map(|i| format!("GPU{i}")).collect();
+    let mut text = format!("\t{}\n", names.join("\t"));
+    for (i, name) in names.iter().enumerate() {
+        let row: Vec<&str> = (0..8).map(|j| if i == j { " X " } else { "NV12" }).collect();
+        text.push_str(&format!("{name}\t{}\n", row.join("\t")));
+    }
+    let topology = nvidia_smi(text.as_bytes(), "t", &Speeds::default()).expect("valid");
+    assert_eq!(topology.file().links.len(), 8);
+    assert!(topology.file().links.iter().all(|link| &*link.to == "nvswitch" && link.count == Some(12)));
+}
+
+#[test]
+fn a_matrix_that_is_none() {
+    let refused = |text: &str| nvidia_smi(text.as_bytes(), "t", &Speeds::default()).expect_err(text).code();
+    assert_eq!(refused(""), "E_PARSE");
+    assert_eq!(refused("NVIDIA-SMI has failed"), "E_PARSE");
+    assert_eq!(refused(&MATRIX.replacen("PIX", "SYS", 1)), "E_PARSE", "not symmetric");
+    assert_eq!(refused(&MATRIX.replacen("NIC1\tSYS", "NIC2\tSYS", 1)), "E_PARSE", "rows in another order");
+    assert_eq!(refused(&MATRIX.replace("NODE", "FAR")), "E_PARSE", "unknown word");
+    let speeds = Speeds { nvlink: "25GBps", ..Speeds::default() };
+    assert_eq!(nvidia_smi(MATRIX.as_bytes(), "t", &speeds).expect_err("a speed").all()[0].key, "nvlink");
+}
+
+proptest! {
+    #[test]
+    fn damaged_forms_are_read_or_refused(which in 0_usize..3, at in 0_usize..2000, byte: u8, drop in 0_usize..30) {
+        let text = [ZOO, MATRIX, "a b 1\nb c 2 3\nc a 7/2\n"][which];
+        let mut bytes = text.as_bytes().to_vec();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        bytes.drain(at..(at + drop).min(bytes.len()));
+        let read = match which {
+            0 => graphml(&bytes, "t", "1"),
+            1 => nvidia_smi(&bytes, "t", &Speeds::default()),
+            _ => edges(&bytes, "t", &Edges::default()),
+        };
+        if let Ok(topology) = read {
+            prop_assert!(Topology::read(topology.to_text().as_bytes(), "t").is_ok());
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let _ = (graphml(&bytes, "t", "1"), nvidia_smi(&bytes, "t", &Speeds::default()));
+        let _ = (edges(&bytes, "t", &Edges::default()), forestcoll(&bytes, "t", None));
+    }
+}
