@@ -20,7 +20,7 @@ fn edges(topology: &Topology, rename: impl Fn(&str) -> String) -> BTreeMap<(Stri
 
 /// The fabric of a conformance vector.
 fn vector(id: &str) -> Topology {
-    let text = include_str!("../../../tests/vectors/forestcoll-vectors.json");
+    let text = include_str!("../../../tests/vectors/forestcoll.json");
     let vectors: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let found = vectors["vectors"].as_array().expect("a list").iter().find(|vector| vector["id"] == id).expect(id);
     crate::topology::import::forestcoll(found["topology"].to_string().as_bytes(), id, None).expect(id)

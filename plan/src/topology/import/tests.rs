@@ -7,7 +7,7 @@ use super::*;
 use crate::quantity::{CapacityUnit, Rational};
 
 fn vectors() -> serde_json::Value {
-    serde_json::from_str(include_str!("../../../tests/vectors/forestcoll-vectors.json")).expect("JSON")
+    serde_json::from_str(include_str!("../../../tests/vectors/forestcoll.json")).expect("JSON")
 }
 
 #[test]
