@@ -125,7 +125,7 @@ impl Options {
             policy: *rng.pick(&[PolicyName::SrptP, PolicyName::SrptP, PolicyName::SrptP, PolicyName::Fair]),
             table,
             events: rng.chance(80),
-            fair_floor: if seed % 2 == 0 { 0 } else { 50 },
+            fair_floor: if seed.is_multiple_of(2) { 0 } else { 50 },
             jobs,
             faults,
             lasting,
