@@ -6,6 +6,7 @@ pub mod check;
 pub mod error;
 #[cfg(feature = "solvers")]
 pub mod forestcoll;
+pub mod interpret;
 mod json;
 pub mod plan;
 pub mod quantity;
