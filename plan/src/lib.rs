@@ -4,6 +4,7 @@
 
 pub mod check;
 pub mod error;
+pub mod export;
 #[cfg(feature = "solvers")]
 pub mod forestcoll;
 pub mod interpret;
