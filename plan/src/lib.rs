@@ -4,8 +4,10 @@
 
 pub mod check;
 pub mod error;
+pub mod export;
 #[cfg(feature = "solvers")]
 pub mod forestcoll;
+pub mod interpret;
 mod json;
 pub mod plan;
 pub mod quantity;

@@ -210,7 +210,7 @@ fn short(text: &str, most: usize) -> String {
 }
 
 /// Text as XML has it; control characters, which XML 1.0 forbids, become a question mark.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

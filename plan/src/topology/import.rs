@@ -7,7 +7,7 @@ mod edges;
 mod forestcoll;
 mod graphml;
 mod nvidia;
-mod xml;
+pub(crate) mod xml;
 
 pub use edges::{Edges, edges};
 pub use forestcoll::forestcoll;

@@ -1,0 +1,213 @@
+//! Exporters: a plan as a program for a runtime, as a list of trees, or as a picture.
+//!
+//! | format | is |
+//! | --- | --- |
+//! | `msccl-xml` | an MSCCL program; [`crate::interpret`] executes it |
+//! | `forest-json` | the forests alone, all-reduce as two files |
+//! | `tree-xml` | the trees one by one, edges in breadth-first order |
+//! | `dot`, `svg` | pictures |
+//!
+//! Plans of kind `trees` are exported. The same plan and options give the same bytes.
+
+mod forest_json;
+mod grow;
+mod lower;
+mod msccl;
+mod picture;
+mod tree_xml;
+
+use crate::check::check;
+use crate::error::{Code, Error, Errors};
+use crate::json::words;
+use crate::plan::{Content, Plan, Trees};
+use crate::topology::Topology;
+
+/// The exporter does not write this kind of plan, or a part of it.
+pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
+/// The program would need more channels, blocks or steps than the runtime has.
+pub const XML_LIMIT_EXCEEDED: Code = "XML_LIMIT_EXCEEDED";
+/// A program that the exporter itself refuses: a defect.
+pub const INTERNAL_INVARIANT: Code = "INTERNAL_INVARIANT";
+/// The plan does not pass the checker, so that a program made of it would be wrong too.
+pub const PLAN_REFUSED: Code = "PLAN_REFUSED";
+
+words! {
+    /// What to write.
+    pub enum Format {
+        /// A graph for Graphviz.
+        Dot = "dot",
+        /// The forests alone.
+        ForestJson = "forest-json",
+        /// A program for MSCCL.
+        MscclXml = "msccl-xml",
+        /// A picture.
+        Svg = "svg",
+        /// The trees one by one.
+        TreeXml = "tree-xml",
+    }
+}
+
+words! {
+    /// Whose words MSCCL XML is written in.
+    pub enum Dialect {
+        /// MSCCL: `reduce_scatter`.
+        Msccl = "msccl",
+        /// RCCL: `reducescatter`.
+        Rccl = "rccl",
+    }
+}
+
+words! {
+    /// The transport's protocol.
+    pub enum Protocol {
+        /// Low latency.
+        Ll = "LL",
+        /// Low latency, 128 bytes at a time.
+        Ll128 = "LL128",
+        /// Full bandwidth.
+        Simple = "Simple",
+    }
+}
+
+words! {
+    /// What colours of a picture mean.
+    pub enum Colour {
+        /// How busy a link is.
+        Load = "load",
+        /// Which tree it is.
+        Tree = "tree",
+    }
+}
+
+/// What the caller may choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// MSCCL: programs side by side, each with a part of every tree's data.
+    pub instances: u32,
+    /// MSCCL: whose words.
+    pub dialect: Dialect,
+    /// MSCCL: the protocol.
+    pub protocol: Protocol,
+    /// MSCCL: refuse what no runtime can run; without, only the interpreter can.
+    pub limits: bool,
+    /// Pictures: only this tree, counted over all forests.
+    pub tree: Option<usize>,
+    /// Pictures: what colours mean; by tree where there are few.
+    pub colour: Option<Colour>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            instances: 1,
+            dialect: Dialect::Msccl,
+            protocol: Protocol::Simple,
+            limits: true,
+            tree: None,
+            colour: None,
+        }
+    }
+}
+
+/// Something the reader should know about what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Its code.
+    pub code: &'static str,
+    /// In a sentence.
+    pub message: String,
+}
+
+impl Warning {
+    fn switch_copy_lowered() -> Warning {
+        let message = "switches copy or add up in this plan, which the format cannot say: ranks do it instead, and links \
+                       carry more than the plan claims";
+        Warning { code: "SwitchCopyLowered", message: message.into() }
+    }
+}
+
+/// One written file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// What tells it from the other files of the same export; empty where there is only one.
+    pub part: &'static str,
+    /// Its contents.
+    pub text: String,
+}
+
+/// What an export gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// The files: one, of an all-reduce as `forest-json` two.
+    pub files: Vec<Exported>,
+    /// What the reader should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Export {
+    fn one(text: String, warnings: Vec<Warning>) -> Export {
+        Export { files: vec![Exported { part: "", text }], warnings }
+    }
+}
+
+/// Writes a plan in another format, for `topology`, whose digest must be the plan's, or the one it carries.
+///
+/// # Errors
+/// `UNSUPPORTED_FIELD` for kinds of plan that cannot be exported; `PLAN_REFUSED` with the checker's words for a plan
+/// that is wrong, except in pictures and `forest-json`, which show a wrong plan as it is; `XML_LIMIT_EXCEEDED` for
+/// every limit of the runtime that a program exceeds; `E_RANGE` for options out of range.
+pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options: &Options) -> Result<Export, Errors> {
+    let Content::Trees(trees) = &plan.body.content else {
+        let kind = plan.body.content.kind().word();
+        let error = Error::new(UNSUPPORTED_FIELD, "/content/kind", "this kind of plan is not exported").found(kind);
+        return Err(error.allowed("trees").into());
+    };
+    if format == Format::ForestJson {
+        return Ok(forest_json::write(plan, trees));
+    }
+    let built;
+    let topology = match (topology, &plan.body.topology.inline) {
+        (Some(topology), _) => topology,
+        (None, Some(file)) => {
+            built = Topology::build((**file).clone(), "")?;
+            &built
+        }
+        (None, None) => {
+            let error = Error::new(PLAN_REFUSED, "/topology/inline", "the plan carries no topology");
+            return Err(error.help("give it with --topology").into());
+        }
+    };
+    match format {
+        Format::Dot => Ok(Export::one(picture::dot(plan, topology, trees, options)?, Vec::new())),
+        Format::Svg => Ok(Export::one(picture::svg(plan, topology, trees, options)?, Vec::new())),
+        _ => programs(plan, topology, trees, format, options),
+    }
+}
+
+/// What somebody will execute must come from a plan that is right.
+fn programs(
+    plan: &Plan,
+    topology: &Topology,
+    trees: &Trees,
+    format: Format,
+    options: &Options,
+) -> Result<Export, Errors> {
+    if let Some(violation) = check(plan, Some(topology)).violation {
+        let error = Error::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
+        return Err(error
+            .found(format!("{}: {}", violation.code.word(), violation.message))
+            .help("look at it with `sluice plan check`")
+            .into());
+    }
+    let lowered = lower::lower(plan, topology, trees)?;
+    let warnings = if lowered.lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
+    match format {
+        // Trees are written with their paths, and switches that copy are nodes of them: only hops are lost.
+        Format::TreeXml => {
+            let hops = trees.forests.iter().flat_map(|forest| &forest.trees).any(|tree| tree.hops.is_some());
+            let warnings = if hops { warnings } else { Vec::new() };
+            Ok(Export::one(tree_xml::write(plan, topology, trees, &lowered)?, warnings))
+        }
+        _ => Ok(Export::one(msccl::write(plan, topology, &lowered, options)?, warnings)),
+    }
+}

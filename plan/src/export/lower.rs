@@ -1,0 +1,180 @@
+//! Trees as a runtime sees them: over ranks, without switches, in whole chunks.
+//!
+//! Every shard is cut into as many chunks as its root's trees weigh together, and every tree owns consecutive chunks.
+//! A node that copies or adds up and is no rank is merged away: its parent and its children meet directly.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+use num_integer::Integer as _;
+use num_traits::{ToPrimitive as _, Zero as _};
+
+use super::INTERNAL_INVARIANT;
+use super::grow::grow;
+use crate::error::{E_LIMIT, Error, Errors};
+use crate::plan::{Direction, Forest, NodeId, Plan, Tree, Trees};
+use crate::quantity::{Rational, common_denominator};
+use crate::topology::Topology;
+
+/// Chunks of one instance at most.
+const MOST_CHUNKS: u64 = 1 << 24;
+
+/// A tree over ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankTree {
+    /// Its root.
+    pub root: u32,
+    /// Per rank its parent; the root's own.
+    pub parents: Vec<u32>,
+    /// All ranks but the root, parents before children, breadth-first.
+    pub order: Vec<u32>,
+}
+
+/// Consecutive chunks of a shard, and the tree they take.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The tree; its root owns the shard.
+    pub tree: Rc<RankTree>,
+    /// The first chunk, from the beginning of the shard.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// A forest over ranks.
+#[derive(Clone, Debug)]
+pub struct RankForest {
+    /// Which way data flows.
+    pub direction: Direction,
+    /// By root and chunk, without gaps.
+    pub pieces: Vec<Piece>,
+    /// Per tree of the plan how many chunks it carries.
+    pub chunks: Vec<u32>,
+}
+
+/// A plan over ranks.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// How many ranks there are.
+    pub ranks: u32,
+    /// Per rank the chunks of its shard.
+    pub shards: Vec<u32>,
+    /// As in the plan.
+    pub forests: Vec<RankForest>,
+    /// Was copying or adding in switches given up?
+    pub lossy: bool,
+}
+
+impl Lowered {
+    /// Chunks of all shards together.
+    pub fn total(&self) -> u64 {
+        self.shards.iter().map(|chunks| u64::from(*chunks)).sum()
+    }
+}
+
+/// Puts a plan that the checker found right into ranks and chunks.
+pub fn lower(plan: &Plan, topology: &Topology, trees: &Trees) -> Result<Lowered, Errors> {
+    let participants: Vec<&str> = match &plan.body.participants {
+        Some(list) => list.iter().map(|node| plan.id(*node)).collect(),
+        None => topology.compute().into_iter().map(|node| &*topology.nodes()[node].id).collect(),
+    };
+    let numbered = participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank)));
+    let ranks: HashMap<NodeId, u32> = numbered.collect();
+    if ranks.len() != participants.len() {
+        return Err(defect("a participant is in no tree"));
+    }
+    let scales = scales(trees)?;
+    let mut lowered = Lowered { ranks: ranks.len() as u32, shards: Vec::new(), forests: Vec::new(), lossy: false };
+    for (forest, scale) in trees.forests.iter().zip(&scales) {
+        lowered.forest(forest, scale, &ranks)?;
+    }
+    Ok(lowered)
+}
+
+/// Per forest what makes all its weights whole, and both forests of an all-reduce weigh the same.
+fn scales(trees: &Trees) -> Result<Vec<Rational>, Errors> {
+    let mut whole = Vec::new();
+    for forest in &trees.forests {
+        let scale = common_denominator(forest.trees.iter().map(|tree| &tree.weight));
+        let scale = scale.and_then(|scale| Rational::from_big(scale, 1.into()));
+        let sum: Rational = forest.trees.iter().map(|tree| &tree.weight).sum();
+        let Some(scale) = scale.filter(|_| sum.is_positive()) else { return Err(too_fine("no common denominator")) };
+        whole.push(((&scale * &sum).numerator(), scale));
+    }
+    let common = whole.iter().fold(BigInt::from(1), |common, (sum, _)| common.lcm(sum));
+    if common.is_zero() || common.to_u64().is_none_or(|common| common > MOST_CHUNKS) {
+        return Err(too_fine(&format!("{common} chunks")));
+    }
+    let up = |(sum, scale): (BigInt, Rational)| {
+        Rational::from_big(&common / &sum, 1.into()).map(|factor| &factor * &scale).ok_or_else(|| defect("no chunks"))
+    };
+    whole.into_iter().map(up).collect()
+}
+
+impl Lowered {
+    fn forest(&mut self, forest: &Forest, scale: &Rational, ranks: &HashMap<NodeId, u32>) -> Result<(), Errors> {
+        let mut shards = vec![0; self.ranks as usize];
+        let mut pieces: Vec<Vec<Piece>> = vec![Vec::new(); self.ranks as usize];
+        let mut chunks = Vec::with_capacity(forest.trees.len());
+        for tree in &forest.trees {
+            let count = (&tree.weight * scale).to_u64().and_then(|count| u32::try_from(count).ok());
+            let count = count.ok_or_else(|| defect("a tree without whole chunks"))?;
+            let tree = self.tree(forest.direction, tree, ranks).ok_or_else(|| defect("a tree that is none"))?;
+            chunks.push(count);
+            let (root, first) = (tree.root as usize, shards[tree.root as usize]);
+            shards[root] += count;
+            match pieces[root].last_mut() {
+                // Batches that differ only in their way through switches are one.
+                Some(last) if *last.tree == tree => last.count += count,
+                _ => pieces[root].push(Piece { tree: Rc::new(tree), first, count }),
+            }
+        }
+        if !self.shards.is_empty() && self.shards != shards {
+            return Err(defect("two forests that share the data differently"));
+        }
+        self.shards = shards;
+        let pieces = pieces.into_iter().flatten().collect();
+        self.forests.push(RankForest { direction: forest.direction, pieces, chunks });
+        Ok(())
+    }
+
+    fn tree(&mut self, direction: Direction, tree: &Tree, ranks: &HashMap<NodeId, u32>) -> Option<RankTree> {
+        let root = *ranks.get(&tree.root)?;
+        let mut parents = vec![u32::MAX; self.ranks as usize];
+        parents[root as usize] = root;
+        let mut order = Vec::with_capacity(self.ranks as usize - 1);
+        // Nodes that are no rank: the rank above, and how many hang on them.
+        let mut merged: HashMap<NodeId, (u32, u32)> = HashMap::new();
+        for branch in grow(direction, tree)? {
+            let above = match ranks.get(&branch.parent) {
+                Some(rank) => *rank,
+                None => {
+                    let (above, hanging) = merged.get_mut(&branch.parent)?;
+                    *hanging += 1;
+                    *above
+                }
+            };
+            match ranks.get(&branch.child) {
+                Some(rank) => {
+                    parents[*rank as usize] = above;
+                    order.push(*rank);
+                }
+                None => {
+                    merged.insert(branch.child, (above, 0));
+                }
+            }
+        }
+        self.lossy |= tree.hops.is_some() || merged.values().any(|(_, hanging)| *hanging > 1);
+        (order.len() + 1 == self.ranks as usize).then_some(RankTree { root, parents, order })
+    }
+}
+
+fn too_fine(found: &str) -> Errors {
+    let error = Error::new(E_LIMIT, "/content/forests", "the weights need too many chunks").found(found);
+    error.allowed(format!("at most {MOST_CHUNKS} chunks")).help("plan with a fixed k").into()
+}
+
+fn defect(what: &str) -> Errors {
+    Error::new(INTERNAL_INVARIANT, "/content/forests", format!("the checker let pass {what}")).into()
+}

@@ -1,0 +1,106 @@
+//! `msccl-xml`: a plan of trees as thread blocks for MSCCL.
+//!
+//! A tree is cut into chains, a chain is a row of blocks on a channel of its own, and blocks of one rank wait for each
+//! other where a tree branches. Whoever wants to know what a block does finds it in [`build`]; the instruction set is
+//! the interpreter's.
+
+mod build;
+mod chains;
+mod verify;
+
+use super::lower::Lowered;
+use super::{Dialect, Options, XML_LIMIT_EXCEEDED};
+use crate::error::{E_LIMIT, E_RANGE, Error, Errors};
+use crate::interpret::{Gpu, Program};
+use crate::plan::{Collective, Plan};
+use crate::topology::Topology;
+
+/// Channels that the runtime has.
+const MOST_CHANNELS: u32 = 32;
+/// Thread blocks of a GPU: it runs one per multiprocessor, and an A100 has so many.
+const MOST_BLOCKS: usize = 108;
+/// Steps of a block that the runtime has room for.
+const MOST_STEPS: usize = 256;
+/// Instances at most: more than channels have no use.
+const MOST_INSTANCES: u32 = 32;
+/// Tree edges of all instances at most, each of which becomes up to four steps.
+const MOST_EDGES: u64 = 1 << 21;
+
+/// Writes the program.
+pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<String, Errors> {
+    let program = program(plan, topology, lowered, options)?;
+    verify::runs_to_its_end(&program)?;
+    if options.limits {
+        within_limits(&program)?;
+    }
+    Ok(program.to_xml())
+}
+
+fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<Program, Errors> {
+    if !(1..=MOST_INSTANCES).contains(&options.instances) {
+        let error =
+            Error::new(E_RANGE, "instances", "`instances` is out of range").found(options.instances.to_string());
+        return Err(error.allowed(format!("1 to {MOST_INSTANCES}")).into());
+    }
+    let pieces: u64 = lowered.forests.iter().map(|forest| forest.pieces.len() as u64).sum();
+    let edges = pieces * u64::from(lowered.ranks - 1) * u64::from(options.instances);
+    let chunks = u32::try_from(lowered.total() * u64::from(options.instances)).ok().filter(|chunks| chunks >> 24 == 0);
+    let (Some(chunks), true) = (chunks, edges <= MOST_EDGES) else {
+        let found = format!("{edges} tree edges, {} chunks", lowered.total() * u64::from(options.instances));
+        let error = Error::new(E_LIMIT, "/content/forests", "the program would be too large").found(found);
+        let error = error.allowed(format!("at most {MOST_EDGES} tree edges, {} chunks", 1 << 24));
+        return Err(error.help("plan with a smaller fixed k, or take fewer instances").into());
+    };
+    let collective = plan.body.collective;
+    let gathers = collective == Collective::AllGather || collective == Collective::Broadcast;
+    let whole = collective == Collective::AllReduce;
+    let gpus = lowered.shards.iter().map(|shard| {
+        let own = shard * options.instances;
+        let (input, output) = if gathers { (own, chunks) } else { (chunks, if whole { chunks } else { own }) };
+        Gpu { input, output, scratch: 0, blocks: Vec::new() }
+    });
+    let word = match (collective, options.dialect) {
+        (Collective::ReduceScatter, Dialect::Rccl) => "reducescatter",
+        (other, _) => other.word(),
+    };
+    let name = if topology.name().is_empty() { "fabric" } else { topology.name() };
+    let mut program = Program {
+        name: format!("{} on {name}", collective.word()),
+        protocol: options.protocol.word().into(),
+        word: word.into(),
+        collective,
+        chunks,
+        in_place: true,
+        out_of_place: gathers,
+        min_bytes: 0,
+        max_bytes: 0,
+        gpus: gpus.collect(),
+    };
+    build::build(&mut program, lowered, options.instances)?;
+    Ok(program)
+}
+
+/// Every limit of the runtime that the program exceeds.
+fn within_limits(program: &Program) -> Result<(), Errors> {
+    let mut errors = Vec::new();
+    let mut refuse = |what: &'static str, place: String, count: u64, limit: u64| {
+        if count > limit {
+            let error = Error::new(XML_LIMIT_EXCEEDED, "", format!("the program needs more {what} than there are"));
+            let error = error.found(format!("{count}{place}")).allowed(format!("at most {limit}"));
+            let error = error.help("plan with a smaller fixed k (1 is usual), or take fewer instances");
+            errors.push(error.detail("what", what).detail("count", count).detail("limit", limit));
+        }
+    };
+    refuse("channels", String::new(), program.channels().into(), MOST_CHANNELS.into());
+    let ranks = program.gpus.iter().enumerate().map(|(rank, gpu)| (gpu.blocks.len(), rank));
+    // The first of the fullest ranks: of equal ones the last counts.
+    if let Some((blocks, rank)) = ranks.rev().max_by_key(|(blocks, _)| *blocks) {
+        refuse("thread blocks", format!(" on rank {rank}"), blocks as u64, MOST_BLOCKS as u64);
+    }
+    let steps = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).max().unwrap_or(0);
+    refuse("steps in a block", String::new(), steps as u64, MOST_STEPS as u64);
+    Errors::collect(errors, "").map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Which blocks and steps a tree becomes.
+//!
+//! Outwards: the root sends (`s`), ranks of a chain receive, keep and send on (`rcs`), its last one receives (`r`). Where
+//! a chain begins at a rank that an earlier one has reached, a block of its own sends there once the data has arrived.
+//! Inwards it is the other way round: the last rank of a chain sends, the others add their own and send on (`rrs`), and
+//! what comes over other chains is added before that (`rrc`), one after the other. All-reduce over one tree is both,
+//! and the root's `rrcs` turns the data round; over two different trees the root begins when all sums it sends are done.
+//!
+//! A step of a rank waits for another block of that rank only where both touch the same chunks and no message puts them
+//! in order.
+
+use std::collections::HashMap;
+
+use super::chains::chains;
+use crate::error::Errors;
+use crate::export::lower::{Lowered, Piece};
+use crate::interpret::{Block, Buffer, Dependency, Op, Place, Program, Step};
+use crate::plan::{Collective, Direction};
+
+/// Fills in the blocks of a program.
+pub fn build(program: &mut Program, lowered: &Lowered, instances: u32) -> Result<(), Errors> {
+    let mut before = 0;
+    let shards = lowered.shards.iter().map(|shard| {
+        before += shard * instances;
+        before - shard * instances
+    });
+    let shards: Vec<u32> = shards.collect();
+    let gathers = matches!(program.collective, Collective::AllGather | Collective::Broadcast);
+    let buffer = if gathers { Buffer::Output } else { Buffer::Input };
+    let mut builder = Builder { program, channels: HashMap::new(), buffer };
+    if gathers {
+        for (rank, shard) in (0_u32..).zip(&lowered.shards).filter(|(_, shard)| **shard > 0) {
+            builder.own_part(rank, shards[rank as usize], shard * instances);
+        }
+    }
+    for instance in 0..instances {
+        // All chunks of a shard's first instance, then all of its second.
+        let span = |piece: &Piece| {
+            let root = piece.tree.root as usize;
+            Span { first: shards[root] + instance * lowered.shards[root] + piece.first, count: piece.count }
+        };
+        match &lowered.forests[..] {
+            [only] if only.direction == Direction::Out => {
+                for piece in &only.pieces {
+                    let root = piece.tree.root as usize;
+                    let at = span(piece);
+                    let source = Place { buffer: Buffer::Input, offset: at.first - shards[root] };
+                    builder.outwards(piece, at, source, &[]);
+                }
+            }
+            [only] => {
+                for piece in &only.pieces {
+                    builder.inwards(piece, span(piece));
+                }
+            }
+            [inward, outward, ..] => builder.both(&inward.pieces, &outward.pieces, span),
+            [] => {}
+        }
+    }
+    Ok(())
+}
+
+/// Consecutive chunks of the whole.
+#[derive(Clone, Copy, PartialEq)]
+struct Span {
+    first: u32,
+    count: u32,
+}
+
+struct Builder<'a> {
+    program: &'a mut Program,
+    /// Per directed link the channels in use, one bit each.
+    channels: HashMap<(u32, u32), Vec<u64>>,
+    /// Where all data is gathered or added up.
+    buffer: Buffer,
+}
+
+impl Builder<'_> {
+    /// A block without steps yet; gives its number.
+    fn block(&mut self, rank: u32, receive: Option<u32>, send: Option<u32>, channel: u32) -> u32 {
+        let blocks = &mut self.program.gpus[rank as usize].blocks;
+        blocks.push(Block { send, receive, channel, steps: Vec::new() });
+        blocks.len() as u32 - 1
+    }
+
+    /// Adds a step to a block. A step waits for one other at most: for further ones, steps that do nothing wait first.
+    fn step(
+        &mut self,
+        rank: u32,
+        block: u32,
+        op: Op,
+        places: [Place; 2],
+        count: u32,
+        after: &[Dependency],
+    ) -> Dependency {
+        let gpu = &mut self.program.gpus[rank as usize];
+        for other in after {
+            gpu.blocks[other.block as usize].steps[other.step as usize].awaited = true;
+        }
+        let steps = &mut gpu.blocks[block as usize].steps;
+        let nowhere = Place { buffer: Buffer::Input, offset: 0 };
+        let (last, others) = match after {
+            [others @ .., last] => (Some(*last), others),
+            [] => (None, after),
+        };
+        steps.extend(others.iter().map(|other| Step {
+            op: Op::Nop,
+            src: nowhere,
+            dst: nowhere,
+            count: 0,
+            after: Some(*other),
+            awaited: false,
+        }));
+        let [src, dst] = places;
+        steps.push(Step { op, src, dst, count, after: last, awaited: false });
+        Dependency { block, step: steps.len() as u32 - 1 }
+    }
+
+    /// The least channel that no chain uses yet on any of these links, which are taken.
+    fn channel(&mut self, links: &[(u32, u32)]) -> u32 {
+        let words = links.iter().filter_map(|link| self.channels.get(link)).map(Vec::len).max().unwrap_or(0);
+        let used = |word: usize| {
+            let bits = links.iter().filter_map(|link| self.channels.get(link)?.get(word));
+            bits.fold(0, |used, bits| used | bits)
+        };
+        let free = (0..words).map(|word| (word, (!used(word)).trailing_zeros())).find(|(_, bit)| *bit < 64);
+        let (word, bit) = free.unwrap_or((words, 0));
+        for link in links {
+            let bits = self.channels.entry(*link).or_default();
+            if bits.len() <= word {
+                bits.resize(word + 1, 0);
+            }
+            bits[word] |= 1 << bit;
+        }
+        word as u32 * 64 + bit
+    }
+
+    fn place(&self, at: Span) -> Place {
+        Place { buffer: self.buffer, offset: at.first }
+    }
+
+    /// A rank's own part goes from its input to its place in the output.
+    fn own_part(&mut self, rank: u32, offset: u32, count: u32) {
+        let block = self.block(rank, None, None, 0);
+        let from = Place { buffer: Buffer::Input, offset: 0 };
+        self.step(rank, block, Op::Copy, [from, Place { buffer: Buffer::Output, offset }], count, &[]);
+    }
+
+    /// Data leaves the root: it has it at `source`, once these steps are done.
+    fn outwards(&mut self, piece: &Piece, at: Span, source: Place, ready: &[Dependency]) {
+        let (tree, here) = (&piece.tree, self.place(at));
+        let mut arrived: Vec<Option<Dependency>> = vec![None; tree.parents.len()];
+        for chain in chains(tree) {
+            let links: Vec<(u32, u32)> = chain.windows(2).map(|pair| (pair[0], pair[1])).collect();
+            let channel = self.channel(&links);
+            let mut held = if chain[0] == tree.root { source } else { here };
+            let block = self.block(chain[0], None, Some(chain[1]), channel);
+            let after = arrived[chain[0] as usize];
+            let after = if chain[0] == tree.root { ready } else { after.as_slice() };
+            self.step(chain[0], block, Op::Send, [held, here], at.count, after);
+            for (i, rank) in chain.iter().enumerate().skip(1) {
+                let to = chain.get(i + 1).copied();
+                let block = self.block(*rank, Some(chain[i - 1]), to, channel);
+                let op = if to.is_some() { Op::ReceiveCopySend } else { Op::Receive };
+                arrived[*rank as usize] = Some(self.step(*rank, block, op, [held, here], at.count, &[]));
+                held = here;
+            }
+        }
+    }
+
+    /// Data comes together in the root; gives the step after which it is complete there.
+    fn inwards(&mut self, piece: &Piece, at: Span) -> Option<Dependency> {
+        let tree = &piece.tree;
+        let mut branches = Branches::new(tree.parents.len());
+        for chain in chains(tree) {
+            let links: Vec<(u32, u32)> = chain.windows(2).map(|pair| (pair[1], pair[0])).collect();
+            let channel = self.channel(&links);
+            for (i, rank) in chain.iter().enumerate() {
+                let from = chain.get(i + 1).copied();
+                let to = if i > 0 { Some(chain[i - 1]) } else { None };
+                let block = self.block(*rank, from, to, channel);
+                branches.add(*rank, i > 0 || branches.main[*rank as usize].is_none(), block);
+            }
+        }
+        let mut complete = None;
+        for rank in 0..tree.parents.len() as u32 {
+            complete = self.collect(&branches, rank, rank == tree.root, Op::ReceiveReduceCopy, at).or(complete);
+        }
+        complete
+    }
+
+    /// A rank adds up what arrives over extra chains and then does its main step; gives the root's main step.
+    fn collect(&mut self, branches: &Branches, rank: u32, is_root: bool, last: Op, at: Span) -> Option<Dependency> {
+        let here = [self.place(at); 2];
+        let mut added = None;
+        for block in &branches.extra[rank as usize] {
+            added = Some(self.step(rank, *block, Op::ReceiveReduceCopy, here, at.count, added.as_slice()));
+        }
+        let block = branches.main[rank as usize]?;
+        let receives = self.program.gpus[rank as usize].blocks[block as usize].receive.is_some();
+        let op = match (is_root, receives) {
+            (true, _) => last,
+            (false, true) => Op::ReceiveReduceSend,
+            (false, false) => Op::Send,
+        };
+        let main = self.step(rank, block, op, here, at.count, added.as_slice());
+        is_root.then_some(main)
+    }
+
+    /// All-reduce: pieces whose tree is the same both ways are turned round at the root, the others go one after the
+    /// other.
+    fn both(&mut self, inward: &[Piece], outward: &[Piece], span: impl Fn(&Piece) -> Span) {
+        let key = |piece: &Piece| (piece.tree.root, piece.first);
+        let same =
+            |other: &Piece, piece: &Piece| other.count == piece.count && other.tree.parents == piece.tree.parents;
+        let down: HashMap<(u32, u32), &Piece> = outward.iter().map(|piece| (key(piece), piece)).collect();
+        let up: HashMap<(u32, u32), &Piece> = inward.iter().map(|piece| (key(piece), piece)).collect();
+        // Where sums are complete: root, chunks, step.
+        let mut sums: HashMap<u32, Vec<(Span, Dependency)>> = HashMap::new();
+        for piece in inward {
+            let at = span(piece);
+            if down.get(&key(piece)).is_some_and(|other| same(other, piece)) {
+                self.round(piece, at);
+            } else if let Some(complete) = self.inwards(piece, at) {
+                sums.entry(piece.tree.root).or_default().push((at, complete));
+            }
+        }
+        for piece in outward {
+            if up.get(&key(piece)).is_some_and(|other| same(other, piece)) {
+                continue;
+            }
+            let at = span(piece);
+            let of_root = sums.get(&piece.tree.root).map_or(&[][..], Vec::as_slice);
+            // Pieces come by chunk: those that share chunks with this one stand together.
+            let from = of_root.partition_point(|(span, _)| span.first + span.count <= at.first);
+            let these = of_root[from..].iter().take_while(|(span, _)| span.first < at.first + at.count);
+            let ready: Vec<Dependency> = these.map(|(_, step)| *step).collect();
+            self.outwards(piece, at, self.place(at), &ready);
+        }
+    }
+
+    /// All-reduce over one tree: up every chain and down it again on the same channel.
+    fn round(&mut self, piece: &Piece, at: Span) {
+        let (tree, here) = (&piece.tree, [self.place(at); 2]);
+        let (mut up, mut down) = (Branches::new(tree.parents.len()), vec![None; tree.parents.len()]);
+        for chain in chains(tree) {
+            let links: Vec<(u32, u32)> =
+                chain.windows(2).flat_map(|pair| [(pair[0], pair[1]), (pair[1], pair[0])]).collect();
+            let channel = self.channel(&links);
+            // At its head a chain comes in and goes out through one block.
+            let head = self.block(chain[0], Some(chain[1]), Some(chain[1]), channel);
+            up.add(chain[0], up.main[chain[0] as usize].is_none(), head);
+            for (i, rank) in chain.iter().enumerate().skip(1) {
+                let (above, below) = (Some(chain[i - 1]), chain.get(i + 1).copied());
+                let block = self.block(*rank, below, above, channel);
+                up.add(*rank, true, block);
+                down[*rank as usize] = Some(self.block(*rank, above, below, channel));
+            }
+        }
+        for rank in 0..tree.parents.len() as u32 {
+            let turned = self.collect(&up, rank, rank == tree.root, Op::ReceiveReduceCopySend, at);
+            let arrived = match down[rank as usize] {
+                None => turned,
+                Some(block) => {
+                    let sends = self.program.gpus[rank as usize].blocks[block as usize].send.is_some();
+                    let op = if sends { Op::ReceiveCopySend } else { Op::Receive };
+                    // It overwrites what the step up has sent, and comes after it: the answer follows the question.
+                    Some(self.step(rank, block, op, here, at.count, &[]))
+                }
+            };
+            for block in &up.extra[rank as usize] {
+                self.step(rank, *block, Op::Send, here, at.count, arrived.as_slice());
+            }
+        }
+    }
+}
+
+/// The blocks of every rank that add up: the one on its main chain, and those where other chains arrive.
+struct Branches {
+    main: Vec<Option<u32>>,
+    extra: Vec<Vec<u32>>,
+}
+
+impl Branches {
+    fn new(ranks: usize) -> Branches {
+        Branches { main: vec![None; ranks], extra: vec![Vec::new(); ranks] }
+    }
+    fn add(&mut self, rank: u32, main: bool, block: u32) {
+        if main { self.main[rank as usize] = Some(block) } else { self.extra[rank as usize].push(block) }
+    }
+}

@@ -1,0 +1,66 @@
+//! A plan for Graphviz: machines as clusters, switches as boxes, one edge per stroke.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::strokes::Strokes;
+use crate::plan::Plan;
+use crate::topology::{Kind, Topology};
+
+/// Draws the strokes.
+pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
+    let mut out = String::from("digraph plan {\n");
+    let title = format!("{} on {}", plan.body.collective.word(), topology.name());
+    let _ = writeln!(out, "  label={};", quote(&title));
+    out.push_str("  node [shape=ellipse, style=filled, fillcolor=\"#dff0d8\", fontsize=10];\n  edge [fontsize=8];\n");
+    let mut machines: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, node) in topology.nodes().iter().enumerate() {
+        machines.entry(node.machine.as_deref().unwrap_or("")).or_default().push(i);
+    }
+    for (number, (machine, nodes)) in machines.iter().enumerate() {
+        let inside = !machine.is_empty();
+        if inside {
+            let _ = writeln!(out, "  subgraph cluster_{number} {{\n    label={};", quote(machine));
+        }
+        for i in nodes {
+            let node = &topology.nodes()[*i];
+            let look = match node.kind {
+                Kind::Gpu | Kind::Host | Kind::Site => "",
+                Kind::Switch => ", shape=box, fillcolor=\"#fde8cf\"",
+                Kind::Nic => ", shape=box, fillcolor=\"#f6e3f3\"",
+                Kind::Memory => ", shape=cylinder, fillcolor=\"#e3e3f6\"",
+            };
+            let _ = writeln!(out, "    n{i} [label={}{look}];", quote(&node.id));
+        }
+        if inside {
+            out.push_str("  }\n");
+        }
+    }
+    for stroke in &strokes.list {
+        let _ = writeln!(
+            out,
+            "  n{} -> n{} [color=\"{}\", penwidth={:.1}, tooltip={}];",
+            stroke.from,
+            stroke.to,
+            stroke.colour,
+            stroke.width,
+            quote(&stroke.words)
+        );
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// A text in quotes, with nothing in it that Graphviz would take for more than text.
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,159 @@
+//! What is drawn: one stroke per link in use, or per link and tree, with its colour and what it means.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::error::{E_RANGE, Error, Errors, UNKNOWN_EDGE, UNKNOWN_NODE};
+use crate::export::{Colour, Options};
+use crate::plan::{Forest, NodeId, Plan, Tree, Trees};
+use crate::quantity::{Capacity, Rational, common_denominator};
+use crate::topology::Topology;
+
+/// Colours that are told apart, for trees.
+const TREES: [&str; 12] = [
+    "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22",
+    "#003f5c", "#7a0177",
+];
+/// From idle to as busy as the busiest.
+const LOADS: [&str; 5] = ["#fed976", "#feb24c", "#fd8d3c", "#e31a1c", "#800026"];
+/// Of links that are nobody's limit.
+const UNLIMITED: &str = "#9aa5b1";
+
+/// A line from node to node.
+pub struct Stroke {
+    /// Index of the node it leaves.
+    pub from: usize,
+    /// Index of the node it enters.
+    pub to: usize,
+    /// Its place among the strokes between the same two nodes in this direction.
+    pub lane: usize,
+    /// Its colour.
+    pub colour: &'static str,
+    /// Its width.
+    pub width: f64,
+    /// What it carries, in words.
+    pub words: String,
+}
+
+/// Everything that is drawn.
+pub struct Strokes {
+    /// The lines, by their ends.
+    pub list: Vec<Stroke>,
+    /// What colours mean.
+    pub legend: Vec<(&'static str, String)>,
+}
+
+/// A tree, after its number and the number of its forest.
+type Chosen<'p> = (usize, usize, &'p Tree);
+
+/// What to draw of a plan.
+pub fn strokes<'p>(plan: &Plan, topology: &Topology, trees: &'p Trees, options: &Options) -> Result<Strokes, Errors> {
+    let of = |(f, forest): (usize, &'p Forest)| forest.trees.iter().map(move |tree| (f, tree));
+    let all = trees.forests.iter().enumerate().flat_map(of).enumerate();
+    let all: Vec<Chosen<'_>> = all.map(|(number, (forest, tree))| (number, forest, tree)).collect();
+    let chosen: Vec<Chosen<'_>> = match options.tree {
+        None => all.clone(),
+        Some(number) => {
+            let tree = all.get(number).ok_or_else(|| {
+                let error = Error::new(E_RANGE, "tree", "the plan has no such tree").found(number.to_string());
+                error.allowed(format!("0 to {}", all.len().saturating_sub(1)))
+            })?;
+            vec![*tree]
+        }
+    };
+    if common_denominator(all.iter().map(|(_, _, tree)| &tree.weight)).is_none() {
+        let error = Error::new(E_RANGE, "/content/forests", "the weights have no common denominator");
+        return Err(error.allowed("one of at most 4096 bits").into());
+    }
+    let by_tree = options.colour.unwrap_or(if chosen.len() <= TREES.len() { Colour::Tree } else { Colour::Load });
+    let mut painter = Painter { plan, topology, cables: cables(topology), used: BTreeMap::new() };
+    let sums: Vec<Rational> =
+        trees.forests.iter().map(|forest| forest.trees.iter().map(|tree| &tree.weight).sum()).collect();
+    for (number, forest, tree) in &chosen {
+        let share = tree.weight.checked_div(&sums[*forest]).unwrap_or(Rational::ZERO);
+        painter.tree(tree, if by_tree == Colour::Tree { *number } else { 0 }, &share)?;
+    }
+    Ok(if by_tree == Colour::Tree { painter.by_tree(&chosen) } else { painter.by_load() })
+}
+
+/// Capacity from node to node.
+fn cables(topology: &Topology) -> HashMap<(usize, usize), Capacity> {
+    let mut cables: HashMap<(usize, usize), Capacity> = HashMap::new();
+    for link in topology.links() {
+        let cable = cables.entry((link.from, link.to)).or_insert(Capacity::Finite(Rational::ZERO));
+        *cable = cable.plus(&link.capacity);
+    }
+    cables
+}
+
+struct Painter<'a> {
+    plan: &'a Plan,
+    topology: &'a Topology,
+    cables: HashMap<(usize, usize), Capacity>,
+    /// Per link and tree the share of all data.
+    used: BTreeMap<(usize, usize, usize), Rational>,
+}
+
+impl Painter<'_> {
+    fn tree(&mut self, tree: &Tree, key: usize, share: &Rational) -> Result<(), Errors> {
+        match &tree.hops {
+            Some(hops) => hops.iter().try_for_each(|hop| self.hop(hop.0, hop.1, key, share)),
+            None => tree.edges.iter().try_for_each(|edge| {
+                let nodes: Vec<NodeId> = edge.path().collect();
+                nodes.windows(2).try_for_each(|hop| self.hop(hop[0], hop[1], key, share))
+            }),
+        }
+    }
+    fn hop(&mut self, from: NodeId, to: NodeId, key: usize, share: &Rational) -> Result<(), Errors> {
+        let node = |node: NodeId| {
+            let id = self.plan.id(node);
+            let unknown = || Error::new(UNKNOWN_NODE, "/content/forests", "a node the topology does not have");
+            self.topology.node(id).ok_or_else(|| Errors::from(unknown().found(id)))
+        };
+        let ends = (node(from)?, node(to)?);
+        if !self.cables.contains_key(&ends) {
+            let error = Error::new(UNKNOWN_EDGE, "/content/forests", "a hop where the topology has no link");
+            return Err(error.found(format!("{} → {}", self.plan.id(from), self.plan.id(to))).into());
+        }
+        *self.used.entry((ends.0, ends.1, key)).or_insert(Rational::ZERO) += share;
+        Ok(())
+    }
+
+    fn by_tree(self, chosen: &[Chosen<'_>]) -> Strokes {
+        let colour = |number: usize| TREES[number % TREES.len()];
+        let mut list: Vec<Stroke> = Vec::with_capacity(self.used.len());
+        for ((from, to, tree), share) in &self.used {
+            let beside = list.last().filter(|last| (last.from, last.to) == (*from, *to));
+            let lane = beside.map_or(0, |last| last.lane + 1);
+            let words = format!("tree {tree}: {share} of the data");
+            list.push(Stroke { from: *from, to: *to, lane, colour: colour(*tree), width: 1.6, words });
+        }
+        let legend = chosen.iter().take(TREES.len()).map(|(number, _, tree)| {
+            (colour(*number), format!("tree {number}: root {}, weight {}", self.plan.id(tree.root), tree.weight))
+        });
+        Strokes { list, legend: legend.collect() }
+    }
+
+    fn by_load(self) -> Strokes {
+        let time = |ends: (usize, usize), share: &Rational| {
+            let capacity = self.cables.get(&ends).and_then(Capacity::finite)?;
+            Some(share.checked_div(capacity)?.to_f64())
+        };
+        let times = self.used.iter().map(|((from, to, _), share)| (*from, *to, share, time((*from, *to), share)));
+        let times: Vec<_> = times.collect();
+        let most = times.iter().filter_map(|(_, _, _, time)| *time).fold(0.0, f64::max);
+        let strokes = times.into_iter().map(|(from, to, share, time)| {
+            let busy = time.map(|time| if most > 0.0 { time / most } else { 0.0 });
+            let class = busy.map(|busy| ((busy * LOADS.len() as f64 - 1e-9).max(0.0) as usize).min(LOADS.len() - 1));
+            let colour = class.map_or(UNLIMITED, |class| LOADS[class]);
+            let width = class.map_or(1.0, |class| 1.0 + 0.5 * class as f64);
+            let percent = busy.map_or(String::new(), |busy| format!(", {:.0} % as busy as the busiest", busy * 100.0));
+            Stroke { from, to, lane: 0, colour, width, words: format!("{share} of the data{percent}") }
+        });
+        let list = strokes.collect();
+        let step = 100 / LOADS.len();
+        let legend = LOADS.iter().enumerate().map(|(class, colour)| {
+            (*colour, format!("{} to {} % as busy as the busiest link", class * step, (class + 1) * step))
+        });
+        Strokes { list, legend: legend.collect() }
+    }
+}

@@ -1,0 +1,323 @@
+//! Reads a program from MSCCL XML, within bounds; everything that names something names something that is there.
+
+use std::borrow::Cow;
+
+use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
+use crate::error::{E_KEY, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, Error, Errors};
+use crate::plan::Collective;
+use crate::topology::import::xml::{Tag, Tags};
+
+/// Bytes of a program at most.
+const MOST_BYTES: usize = 256 << 20;
+/// Ranks at most.
+const MOST_RANKS: u32 = 1 << 16;
+/// Steps at most, and blocks.
+const MOST_STEPS: usize = 1 << 23;
+/// Chunks of a buffer, channels, and every other number of a step at most.
+const MOST: u32 = 1 << 24;
+
+/// One mistake, boxed: most calls have none to give.
+type Mistake = Box<Error>;
+
+const ALGO: &[&str] = &[
+    "name",
+    "proto",
+    "nchannels",
+    "nchunksperloop",
+    "ngpus",
+    "coll",
+    "inplace",
+    "outofplace",
+    "minBytes",
+    "maxBytes",
+    "redop",
+];
+const GPU: &[&str] = &["id", "i_chunks", "o_chunks", "s_chunks"];
+const TB: &[&str] = &["id", "send", "recv", "chan"];
+const STEP: &[&str] = &["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"];
+
+/// The collective that a word of `coll` means, in either dialect.
+fn collective(word: &str) -> Option<Collective> {
+    let known = Collective::parse(word).or((word == "reducescatter").then_some(Collective::ReduceScatter))?;
+    use Collective::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
+    matches!(known, AllGather | AllReduce | AllToAll | Broadcast | Reduce | ReduceScatter).then_some(known)
+}
+
+/// Reads a program; `file` is the name used in messages.
+///
+/// # Errors
+/// The first mistake: `E_PARSE`, `E_KEY`, `E_MISSING`, `E_RANGE`, `E_LIMIT`, each with its line.
+pub fn read(bytes: &[u8], file: &str) -> Result<Program, Errors> {
+    if bytes.len() > MOST_BYTES {
+        let error = Error::new(E_LIMIT, "", "the program is too large").found(format!("{} bytes", bytes.len()));
+        return Err(Errors::from(error.allowed(format!("{MOST_BYTES} bytes"))).in_file(file));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| Errors::from(Error::new(E_PARSE, "", "not UTF-8")).in_file(file));
+    program(text?).map_err(|errors| errors.in_file(file))
+}
+
+fn program(text: &str) -> Result<Program, Errors> {
+    let mut tags = Tags::new(text);
+    let (mut draft, mut open, mut blocks, mut steps) = (None, 0, 0, 0);
+    while let Some(tag) = tags.next_tag()? {
+        let Tag::Start(name, list) = tag else {
+            open -= 1;
+            continue;
+        };
+        let element = Element { name, list };
+        let done = match (open, name, &mut draft) {
+            (0, "algo", None) => algo(&element).map(|begun| draft = Some(begun)),
+            (1, "gpu", Some(draft)) => gpu(&element, draft),
+            (2, "tb", Some(draft)) => {
+                blocks += 1;
+                limit(blocks, "thread blocks").and_then(|()| tb(&element, draft))
+            }
+            (3, "step", Some(draft)) => {
+                steps += 1;
+                limit(steps, "steps").and_then(|()| step(&element, draft))
+            }
+            _ => Err(Box::new(
+                Error::new(E_PARSE, "", format!("<{name}> has no place here"))
+                    .allowed("<algo>, in it <gpu>, in it <tb>, in it <step>"),
+            )),
+        };
+        // Lines are counted only where there is something to say: it takes a walk through the whole text.
+        done.map_err(|error| Error { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
+        open += 1;
+    }
+    let Some(draft) = draft else { return Err(Error::new(E_PARSE, "", "not a program").allowed("<algo>").into()) };
+    finish(draft).map_err(|error| (*error).into())
+}
+
+/// A program while it is read, with what it says about itself.
+struct Draft {
+    program: Program,
+    ranks: u32,
+    channels: u32,
+    sums: bool,
+}
+
+fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
+    element.only(ALGO)?;
+    let word = element.text("coll")?;
+    let Some(collective) = collective(word) else {
+        let allowed = "allgather, allreduce, alltoall, broadcast, reduce, reduce_scatter, reducescatter";
+        return Err(Box::new(
+            Error::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
+        ));
+    };
+    let sums = match element.text("redop")? {
+        "nop" => false,
+        "sum" => true,
+        other => {
+            return Err(Box::new(
+                Error::new(E_RANGE, " redop", "an unknown operation").found(other).allowed("nop, sum"),
+            ));
+        }
+    };
+    let program = Program {
+        name: element.text("name")?.to_owned(),
+        protocol: element.text("proto")?.to_owned(),
+        word: word.to_owned(),
+        collective,
+        chunks: element.number("nchunksperloop", 1, MOST)?,
+        in_place: element.flag("inplace")?,
+        out_of_place: element.flag("outofplace")?,
+        min_bytes: element.bytes("minBytes")?,
+        max_bytes: element.bytes("maxBytes")?,
+        gpus: Vec::new(),
+    };
+    if !program.in_place && !program.out_of_place {
+        return Err(Box::new(
+            Error::new(E_RANGE, " inplace", "a program for neither one buffer nor two").found("0 and 0"),
+        ));
+    }
+    let (ranks, channels) = (element.number("ngpus", 1, MOST_RANKS)?, element.number("nchannels", 0, MOST)?);
+    Ok(Draft { program, ranks, channels, sums })
+}
+
+fn gpu(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
+    element.only(GPU)?;
+    element.is_next("id", draft.program.gpus.len())?;
+    let chunks = |key| element.number(key, 0, MOST);
+    let (input, output, scratch) = (chunks("i_chunks")?, chunks("o_chunks")?, chunks("s_chunks")?);
+    draft.program.gpus.push(Gpu { input, output, scratch, blocks: Vec::new() });
+    Ok(())
+}
+
+fn tb(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
+    element.only(TB)?;
+    let me = draft.program.gpus.len() as u32;
+    let Some(gpu) = draft.program.gpus.last_mut() else { return Ok(()) };
+    element.is_next("id", gpu.blocks.len())?;
+    let peer = |key| {
+        let peer = element.optional(key, draft.ranks - 1)?;
+        if peer.is_some_and(|peer| peer + 1 == me) {
+            return Err(Box::new(Error::new(E_RANGE, format!(" {key}"), "a peer that is the rank itself")));
+        }
+        Ok(peer)
+    };
+    let (send, receive) = (peer("send")?, peer("recv")?);
+    gpu.blocks.push(Block { send, receive, channel: element.number("chan", 0, MOST)?, steps: Vec::new() });
+    Ok(())
+}
+
+fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
+    element.only(STEP)?;
+    let Some(gpu) = draft.program.gpus.last_mut() else { return Ok(()) };
+    let sizes = [gpu.input, gpu.output, gpu.scratch];
+    let Some(block) = gpu.blocks.last_mut() else { return Ok(()) };
+    element.is_next("s", block.steps.len())?;
+    let op = element.word("type", Op::parse, "s, r, rcs, rrs, rrc, rrcs, cpy, re, nop")?;
+    let idle = op == Op::Nop;
+    let count = if idle { element.number("cnt", 0, 0)? } else { element.number("cnt", 1, MOST)? };
+    let place = |buffer: &'static str, offset: &'static str, own: bool| {
+        let kind = element.word(buffer, Buffer::parse, "i, o, s")?;
+        if idle {
+            element.optional(offset, MOST)?;
+            return Ok(Place { buffer: kind, offset: 0 });
+        }
+        let size = sizes[kind as usize];
+        // What lies on another rank is compared with what that rank says, not with the sizes here.
+        let most = if own { size.checked_sub(count) } else { Some(MOST) };
+        let Some(most) = most else {
+            let error = Error::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
+            return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
+        };
+        Ok(Place { buffer: kind, offset: element.number(offset, 0, most)? })
+    };
+    let (src, dst) = (place("srcbuf", "srcoff", op.reads())?, place("dstbuf", "dstoff", op.writes())?);
+    for (needed, peer, key) in [(op.sends(), block.send, "send"), (op.receives(), block.receive, "recv")] {
+        if needed && peer.is_none() {
+            let error = Error::new(E_RANGE, " type", format!("a step that needs `{key}`, in a block without"));
+            return Err(Box::new(error.found(op.word())));
+        }
+    }
+    let after = match (element.optional("depid", MOST)?, element.optional("deps", MOST)?) {
+        (Some(block), Some(step)) => Some(Dependency { block, step }),
+        (None, None) => None,
+        _ => {
+            return Err(Box::new(
+                Error::new(E_RANGE, " depid", "half a dependency").allowed("depid and deps, or −1 in both"),
+            ));
+        }
+    };
+    block.steps.push(Step { op, src, dst, count, after, awaited: element.flag("hasdep")? });
+    Ok(())
+}
+
+/// What can be said only at the end: everything that is counted or referred to.
+fn finish(draft: Draft) -> Result<Program, Mistake> {
+    let Draft { program, ranks, channels, sums } = draft;
+    let wrong = |key: &str, found: String, allowed: String| {
+        let error = Error::new(E_RANGE, key, format!("`{key}` is not what the program has"));
+        Err(Box::new(error.found(found).allowed(allowed)))
+    };
+    if ranks as usize != program.gpus.len() {
+        return wrong("ngpus", ranks.to_string(), program.gpus.len().to_string());
+    }
+    if channels != program.channels() {
+        return wrong("nchannels", channels.to_string(), program.channels().to_string());
+    }
+    if sums != program.reduces() {
+        let word = |sums| if sums { "sum" } else { "nop" }.to_owned();
+        return wrong("redop", word(sums), word(program.reduces()));
+    }
+    for (rank, gpu) in program.gpus.iter().enumerate() {
+        let mut awaited: Vec<Vec<bool>> = gpu.blocks.iter().map(|block| vec![false; block.steps.len()]).collect();
+        for (b, block) in gpu.blocks.iter().enumerate() {
+            for (s, step) in block.steps.iter().enumerate() {
+                let Some(after) = step.after else { continue };
+                let target = awaited.get_mut(after.block as usize).and_then(|of| of.get_mut(after.step as usize));
+                let Some(target) = target else {
+                    let key = format!("rank {rank}, block {b}, step {s}");
+                    let error = Error::new(E_RANGE, key, "waits for a step that is not there");
+                    return Err(Box::new(error.found(format!("block {}, step {}", after.block, after.step))));
+                };
+                *target = true;
+            }
+        }
+        for (b, block) in gpu.blocks.iter().enumerate() {
+            if let Some(s) = (0..block.steps.len()).find(|s| block.steps[*s].awaited != awaited[b][*s]) {
+                let key = format!("rank {rank}, block {b}, step {s}");
+                let said = |yes: bool| u8::from(yes).to_string();
+                let error = Error::new(E_RANGE, key, "`hasdep` must be 1 exactly where others wait");
+                return Err(Box::new(error.found(said(block.steps[s].awaited)).allowed(said(awaited[b][s]))));
+            }
+        }
+    }
+    Ok(program)
+}
+
+fn limit(count: usize, what: &str) -> Result<(), Mistake> {
+    if count <= MOST_STEPS {
+        return Ok(());
+    }
+    Err(Box::new(Error::new(E_LIMIT, "", format!("too many {what}")).allowed(format!("at most {MOST_STEPS}"))))
+}
+
+/// A tag with its attributes.
+struct Element<'a> {
+    name: &'a str,
+    list: Vec<(&'a str, Cow<'a, str>)>,
+}
+
+impl Element<'_> {
+    /// Refuses attributes that nobody knows.
+    fn only(&self, known: &[&str]) -> Result<(), Mistake> {
+        match self.list.iter().find(|(key, _)| !known.contains(key)) {
+            None => Ok(()),
+            Some((key, _)) => {
+                let error = Error::new(E_KEY, "", format!("<{}> has an unknown attribute", self.name));
+                Err(Box::new(error.found(key).allowed(known.join(", "))))
+            }
+        }
+    }
+    fn text(&self, key: &'static str) -> Result<&str, Mistake> {
+        let value = self.list.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_ref());
+        value.ok_or_else(|| Error::new(E_MISSING, "", format!("<{}> without `{key}`", self.name)).into())
+    }
+    /// Digits without sign or leading zeros: every number has one spelling.
+    fn digits<T: std::str::FromStr>(&self, key: &'static str) -> Result<Option<T>, Mistake> {
+        let text = self.text(key)?;
+        let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+        Ok(if plain { text.parse().ok() } else { None })
+    }
+    fn number(&self, key: &'static str, least: u32, most: u32) -> Result<u32, Mistake> {
+        match self.digits(key)? {
+            Some(number) if (least..=most).contains(&number) => Ok(number),
+            _ => {
+                let error = Error::new(E_RANGE, format!(" {key}"), "not a number that can stand here");
+                Err(Box::new(error.found(self.text(key)?).allowed(format!("{least} to {most}"))))
+            }
+        }
+    }
+    fn bytes(&self, key: &'static str) -> Result<u64, Mistake> {
+        let number = self.digits(key)?;
+        number.ok_or_else(|| Error::new(E_RANGE, format!(" {key}"), "not a number of bytes").into())
+    }
+    /// A number or −1 for none.
+    fn optional(&self, key: &'static str, most: u32) -> Result<Option<u32>, Mistake> {
+        if self.text(key)? == "-1" { Ok(None) } else { self.number(key, 0, most).map(Some) }
+    }
+    fn flag(&self, key: &'static str) -> Result<bool, Mistake> {
+        self.number(key, 0, 1).map(|number| number == 1)
+    }
+    fn word<T>(&self, key: &'static str, parse: fn(&str) -> Option<T>, allowed: &str) -> Result<T, Mistake> {
+        let text = self.text(key)?;
+        parse(text).ok_or_else(|| {
+            let error = Error::new(E_RANGE, format!(" {key}"), "not a word that can stand here");
+            error.found(text).allowed(allowed).into()
+        })
+    }
+    /// Numbers count up from 0.
+    fn is_next(&self, key: &'static str, next: usize) -> Result<(), Mistake> {
+        let text = self.text(key)?;
+        if text == next.to_string() {
+            return Ok(());
+        }
+        Err(Box::new(
+            Error::new(E_RANGE, format!(" {key}"), "numbers count up from 0").found(text).allowed(next.to_string()),
+        ))
+    }
+}

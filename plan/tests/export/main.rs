@@ -1,0 +1,8 @@
+//! Exporters on plans that ForestColl makes, and the interpreter as judge of every program.
+
+mod damaged;
+mod formats;
+mod glue;
+mod programs;
+mod properties;
+mod scene;
