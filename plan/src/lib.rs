@@ -1,6 +1,7 @@
 //! Topologies, plans and planners: which trees, schedules and rates a collective should use on a given fabric.
 //!
-//! Without the feature `solvers` this is the formats and the checker alone, with no solver behind them.
+//! Without the feature `solvers` this is what needs no solver: formats, checker, exporters and an interpreter of MSCCL
+//! programs.
 
 pub mod check;
 pub mod error;
