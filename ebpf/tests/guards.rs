@@ -185,7 +185,7 @@ fn an_order_of_twice_the_bottleneck_does_not_flood_it() {
     eprintln!("cubic {cubic:?}, ordered twice the bottleneck {ours:?}, {counters:?}, {}", flow.control());
     // Without the guard it is some 9000 a second; see the measurement of 44 325 in 5 s in the data path's notes.
     // Unguarded it is thousands; a few hundred before the cap is what patience beside ordinary flows costs.
-    assert!(ours.1 <= 15 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
+    assert!(ours.1 <= 25 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
     assert!(ours.0 > 0.85 * cubic.0, "{} against {}", ours.0, cubic.0);
 }
 
