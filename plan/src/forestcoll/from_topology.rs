@@ -80,7 +80,7 @@ impl<'a> Problem<'a> {
         };
         let compute = nodes.len();
         nodes.extend((0..topology.nodes().len()).filter(forwards));
-        let fabric = fabric(topology, &nodes, compute).map_err(|error| Errors::from(error).in_file(file))?;
+        let fabric = fabric(topology, &nodes, compute).map_err(|errors| errors.in_file(file))?;
         Ok(Problem { topology, file: file.into(), word: request.collective, collective, fabric, nodes, ignored })
     }
     /// The planner's input.
@@ -225,7 +225,7 @@ fn unlimited(topology: &Topology) -> Vec<Error> {
     entries.into_iter().take(MOST_ERRORS).map(error).collect()
 }
 
-fn fabric(topology: &Topology, nodes: &[usize], compute: usize) -> Result<Fabric, Error> {
+fn fabric(topology: &Topology, nodes: &[usize], compute: usize) -> Result<Fabric, Errors> {
     let mut place = vec![None; topology.nodes().len()];
     (0_u32..).zip(nodes).for_each(|(new, &old)| place[old] = Some(new));
     let mut links = Vec::with_capacity(topology.links().len());
@@ -236,7 +236,7 @@ fn fabric(topology: &Topology, nodes: &[usize], compute: usize) -> Result<Fabric
         let capacity = topology.unit().express(capacity);
         let Some(capacity) = ratio(&capacity) else {
             let error = Error::new(OVERFLOW, format!("/links/{}/capacity", link.entry), "beyond 64-bit integers");
-            return Err(error.found(capacity.to_string()).allowed("a fraction of machine integers"));
+            return Err(error.found(capacity.to_string()).allowed("a fraction of machine integers").into());
         };
         links.push((from, to, capacity));
     }

@@ -72,39 +72,41 @@ impl Made {
 /// The conditions on fabrics with pointers into the topology; limits of `options`; `E_LIMIT` for more tree edges than
 /// a plan may have; [`INTERNAL_INVARIANT`] where the checker disagrees; `CANCELLED`.
 pub fn make(problem: &Problem<'_>, options: &Options, way: Way, run: &Run) -> Result<Made, Errors> {
-    if problem.collective == Collective::AllReduce && way == Way::Program {
-        if let Some((key, found)) = [("fixed_k", options.fixed_k.is_some()), ("in_network", options.in_network)]
-            .into_iter()
-            .find(|(_, given)| *given)
-        {
-            let error = Error::new(E_KEY, key, "the all-reduce program has no such choice").found(found.to_string());
-            return Err(error.allowed("nothing, or all_reduce by phases").into());
-        }
+    let all_reduces = problem.collective == Collective::AllReduce;
+    if all_reduces && way == Way::Program {
+        return by_program(problem, options, run);
     }
     let refused = |refusal: Refusal| problem.refused(&refusal);
-    if problem.collective != Collective::AllReduce || way != Way::Program {
-        let planned = super::plan(&problem.fabric, problem.collective, options, run).map_err(refused)?;
-        let mut phases = Draft::new(problem, planned, options, run)?;
-        let unproved = problem.collective == Collective::AllReduce && !phases.is_optimal();
-        if way == Way::Phases || !unproved || options.fixed_k.is_some() || !is_small(problem) {
-            return phases.finish(problem);
-        }
-        match all_reduce(&problem.fabric, options.relaxed, run) {
-            Ok(program) => {
-                let whole = Draft::of_program(problem, program, phases.optimum.clone(), options, run)?;
-                if whole.time < phases.time {
-                    return whole.finish(problem);
-                }
-                if whole.time == phases.time {
-                    phases.bound = whole.bound;
-                }
-            }
-            Err(Refusal::Cancelled) => return Err(refused(Refusal::Cancelled)),
-            // The phases are a plan, too; that they are not proved best is said in the claim.
-            Err(_) => {}
-        }
+    let planned = super::plan(&problem.fabric, problem.collective, options, run).map_err(refused)?;
+    let mut phases = Draft::new(problem, planned, options, run)?;
+    let tries_program = all_reduces && way == Way::Auto && options.fixed_k.is_none() && is_small(problem);
+    if !tries_program || phases.is_optimal() {
         return phases.finish(problem);
     }
+    match all_reduce(&problem.fabric, options.relaxed, run) {
+        Ok(program) => {
+            let whole = Draft::of_program(problem, program, phases.optimum.clone(), options, run)?;
+            if whole.time < phases.time {
+                return whole.finish(problem);
+            }
+            if whole.time == phases.time {
+                phases.bound = whole.bound;
+            }
+        }
+        Err(Refusal::Cancelled) => return Err(refused(Refusal::Cancelled)),
+        // The phases are a plan, too; that they are not proved best is said in the claim.
+        Err(_) => {}
+    }
+    phases.finish(problem)
+}
+
+fn by_program(problem: &Problem<'_>, options: &Options, run: &Run) -> Result<Made, Errors> {
+    let choices = [("fixed_k", options.fixed_k.is_some()), ("in_network", options.in_network)];
+    if let Some((key, _)) = choices.into_iter().find(|(_, given)| *given) {
+        let error = Error::new(E_KEY, key, "the all-reduce program has no such choice");
+        return Err(error.allowed("nothing, or all-reduce by phases").into());
+    }
+    let refused = |refusal: Refusal| problem.refused(&refusal);
     let program = all_reduce(&problem.fabric, options.relaxed, run).map_err(refused)?;
     let optimum = super::optimum(&problem.fabric, options.relaxed, run).map_err(refused)?;
     Draft::of_program(problem, program, optimum, options, run)?.finish(problem)

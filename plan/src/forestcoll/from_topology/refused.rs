@@ -22,12 +22,18 @@ pub fn errors(problem: &Problem<'_>, refusal: &Refusal) -> Errors {
                 .map(|(id, into, out)| json!({"node": id, "in": into.to_string(), "out": out.to_string()}))
                 .collect();
             let key = nodes.first().map_or("/nodes".to_owned(), |(name, ..)| node(name));
-            let error = error(&key).allowed("as much bandwidth out as in, at every node").detail("nodes", each);
+            let found = nodes.first().map(|(_, into, out)| format!("{into} in, {out} out")).unwrap_or_default();
+            let error =
+                error(&key).found(found).allowed("as much bandwidth out as in, at every node").detail("nodes", each);
             in_file(error.help("give every link an equal one back, for instance with \"duplex\": true"))
         }
         Refusal::NotConnected { from, to } => {
             let error = error(&node(from)).detail("from", from.as_str()).detail("to", to.as_str());
-            in_file(error.allowed("a way from every participant to every other one"))
+            in_file(
+                error
+                    .found(format!("no way from {from} to {to}"))
+                    .allowed("a way from every participant to every other one"),
+            )
         }
         Refusal::KTooLarge { k, limit } => {
             let error = error("most_k").found(k.to_string()).allowed(format!("up to {limit}"));
