@@ -6,6 +6,9 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use sluice_schedule::Nanos;
 use sluice_wire::text::parse_duration;
 
+use crate::plan::args::PlanCmd;
+use crate::topology::args::TopologyCmd;
+
 /// Sluice schedules the network flows of training jobs. This command shows what it does and why.
 #[derive(Debug, Parser)]
 #[command(
@@ -152,6 +155,16 @@ pub enum Cmd {
     /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic
     #[command(subcommand)]
     Testbed(TestbedCmd),
+    /// Fabrics as files: make them by rule, read other forms, look at them
+    ///
+    /// Example: sluice topology gen dgx-a100 --boxes 2 --out a100.json
+    #[command(subcommand, visible_alias = "topo")]
+    Topology(TopologyCmd),
+    /// Plan a collective on a fabric, and check plans
+    ///
+    /// Example: sluice plan forestcoll --topology a100.json --collective all-gather --out plan.json
+    #[command(subcommand)]
+    Plan(PlanCmd),
     /// Versions of this command, of its formats, and of the daemon if it answers
     ///
     /// Example: sluice version --json

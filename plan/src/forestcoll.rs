@@ -2,14 +2,16 @@
 //!
 //! From L. Zhao's ForestColl (dissertation, University of Washington, 2026, chapter 4; NSDI '26). A plan goes through
 //! the stages of that paper, one file each: the optimum, switches removed, trees packed, paths recovered. Nodes are
-//! indices here ([`Fabric`]); files and names of users are somebody else's. Everything is exact: whole numbers inside,
-//! fractions outside, no float anywhere. Same input, same forest, with any number of threads.
+//! indices here ([`Fabric`]); [`Problem`] reads them out of a topology, and [`make`] gives a plan that the checker
+//! accepts. Everything is exact: whole numbers inside, fractions outside, no float anywhere. Same input, same forest,
+//! with any number of threads.
 
 mod allreduce;
 mod fabric;
 mod fixed;
 mod flow;
 mod forest;
+mod from_topology;
 mod network;
 mod optimum;
 mod pack;
@@ -22,13 +24,16 @@ mod split;
 mod symmetry;
 #[cfg(test)]
 mod testing;
+mod to_plan;
 
 pub use allreduce::{AllReduce, all_reduce, all_reduce_bound};
 pub use fabric::Fabric;
 pub use forest::{Direction, Edge, Forest, Tree};
+pub use from_topology::{IGNORABLE, OVERFLOW, Problem, Request, UNSUPPORTED_FIELD};
 pub use optimum::Optimum;
 pub use refusal::Refusal;
 pub use run::{Progress, Run, Stage};
+pub use to_plan::{INTERNAL_INVARIANT, Made, Way, make};
 
 use fabric::Graph;
 use network::Network;

@@ -73,6 +73,13 @@ impl Decimal {
     }
 }
 
+impl From<std::time::Duration> for Decimal {
+    /// In seconds, with six digits.
+    fn from(value: std::time::Duration) -> Decimal {
+        Decimal(format!("{:.6}", value.as_secs_f64()).into())
+    }
+}
+
 impl From<u64> for Decimal {
     fn from(value: u64) -> Decimal {
         Decimal(value.to_string().into())

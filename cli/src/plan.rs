@@ -1,0 +1,81 @@
+//! `sluice plan`: which trees a collective should use on a fabric. The library plans and checks; here are the flags,
+//! the files, the exit status and what is shown.
+
+pub mod args;
+mod check;
+pub mod files;
+mod forestcoll;
+pub mod form;
+mod watch;
+
+use std::process::ExitCode;
+
+use sluice_plan::error::{Error, Errors};
+
+use crate::args::{Format, Global};
+use crate::failure::Failure;
+use crate::output;
+use args::PlanCmd;
+
+/// Interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// Why a command of `plan` or `topology` ends early.
+#[derive(Debug)]
+pub enum Stop {
+    /// A file, a parameter or a fabric was refused, or the planner failed.
+    Refused(Errors),
+    /// Something else, mostly a file that cannot be written.
+    Failed(Failure),
+}
+
+impl From<Errors> for Stop {
+    fn from(errors: Errors) -> Stop {
+        Stop::Refused(errors)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Refused(error.into())
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+/// `sluice plan`.
+pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
+    let done = match command {
+        PlanCmd::Forestcoll(args) => forestcoll::run(global, args),
+        PlanCmd::Check(args) => check::run(global, args),
+    };
+    finish(global, done)
+}
+
+/// Errors as text on stderr, or as the one JSON document; the first decides the exit status.
+pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode, Failure> {
+    let errors = match done {
+        Ok(code) => return Ok(code),
+        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(Stop::Refused(errors)) => errors,
+    };
+    let status = match errors.code() {
+        "CANCELLED" => {
+            eprintln!("interrupted; nothing was written");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        "INTERNAL_INVARIANT" => 1,
+        _ => 2,
+    };
+    if matches!(global.format(), Format::Json | Format::Jsonl) {
+        output::print(&format!("{}\n", errors.to_json()))?;
+        return Ok(ExitCode::from(status));
+    }
+    let mut failure = Failure::no(errors);
+    failure.code = status;
+    Err(failure)
+}

@@ -1,0 +1,130 @@
+//! The command line of `sluice plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use sluice_plan::forestcoll::{IGNORABLE, Way};
+use sluice_plan::plan::Collective;
+
+use super::form::{Form, FormArgs};
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum PlanCmd {
+    /// Spanning trees that reach the best rate the fabric allows, with the cut that proves it
+    ///
+    /// Every participant is the root of k trees over all participants; data flows along all of them at once, in small
+    /// pieces. No schedule of any kind is faster than a bottleneck cut allows: what must leave a set of nodes, over the
+    /// capacity out of it. These trees reach that rate exactly. Reduce-scatter and reduce turn the trees round, an
+    /// all-reduce does both. The plan carries its topology, its exact claim and the cut; `sluice plan check` verifies
+    /// all of it with other code. Time for latency and for filling pipes is not in it.
+    ///
+    /// Example: sluice plan forestcoll --topology a100.json --collective all-gather --out plan.json
+    ///
+    /// Example: sluice plan forestcoll --topology a100.json --collective all-reduce --fixed-k 1 --size 1GB --json
+    Forestcoll(Box<ForestcollArgs>),
+    /// Verify a plan without the planner that made it
+    ///
+    /// Everything is recomputed in exact arithmetic from the plan and its topology: that all participants end with what
+    /// the collective owes them, that every hop is a link, loads, time, bandwidth, and the lower bound from its
+    /// certificate. Says what was proved, or the first violation with its place; exit status 3 if there is one.
+    ///
+    /// Example: sluice plan check plan.json && echo good
+    Check(CheckArgs),
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ForestcollArgs {
+    /// The fabric: topology.json, or the form that --form names; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub topology: PathBuf,
+    /// Read the fabric in another form than topology.json
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub form: Option<Form>,
+    /// allgather, reduce_scatter, allreduce, broadcast or reduce; also all-gather, AllReduce …
+    #[arg(long, value_name = "C", value_parser = collective)]
+    pub collective: Collective,
+    /// Bytes to show a time for, as in 1GB or 64MiB: what each participant ends with (all-gather), else the vector
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+    /// So many trees per root instead of as many as the best rate needs; 1 is usual on switched fabrics
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub fixed_k: Option<i64>,
+    /// Refuse a plan with more trees per root
+    #[arg(long, value_name = "K")]
+    pub most_k: Option<u64>,
+    /// Who takes part, by rank; none: all gpu, host and site nodes in file order
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub participants: Vec<String>,
+    /// Where a broadcast begins or a reduce ends
+    #[arg(long, value_name = "NODE")]
+    pub root: Option<String>,
+    /// Let switches that can copy or add up do so
+    #[arg(long)]
+    pub in_network: bool,
+    /// Plan without keys of the topology that trees know nothing of; the plan lists them
+    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = IGNORABLE)]
+    pub ignore: Vec<String>,
+    /// How an all-reduce is planned
+    #[arg(long, value_enum, default_value_t = AllReduceWay::Auto, value_name = "WAY")]
+    pub all_reduce: AllReduceWay,
+    /// Accept unequal bandwidth in and out of a node where there is no switch
+    #[arg(long)]
+    pub relaxed: bool,
+    /// Threads; the plan is the same for any number. None: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Write into the plan how long planning took; without it the same input gives the same bytes
+    #[arg(long)]
+    pub timing: bool,
+    /// Write the plan to this file; `-` is stdout, instead of the figures
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+/// How an all-reduce is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AllReduceWay {
+    /// The phases; on small fabrics where no cut proves them best, the program if it is better
+    Auto,
+    /// A reduce-scatter and an all-gather
+    Phases,
+    /// One exact linear program over where to root how much; small fabrics only
+    Program,
+}
+
+impl AllReduceWay {
+    /// The planner's name for it.
+    pub fn way(self) -> Way {
+        match self {
+            AllReduceWay::Auto => Way::Auto,
+            AllReduceWay::Phases => Way::Phases,
+            AllReduceWay::Program => Way::Program,
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct CheckArgs {
+    /// The plan; `-` is stdin
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// Check against this topology, whose digest must be the plan's; none: the one inside the plan
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// Read that topology in another form
+    #[arg(long, value_enum, value_name = "FORM", requires = "topology")]
+    pub form: Option<Form>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+fn collective(text: &str) -> Result<Collective, String> {
+    Collective::parse_loosely(text).ok_or_else(|| {
+        let words: Vec<&str> = Collective::ALL.iter().map(|collective| collective.word()).collect();
+        let near = sluice_plan::error::nearest(text, words.iter().copied());
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        format!("no such collective{hint}")
+    })
+}

@@ -1,0 +1,147 @@
+//! `sluice plan forestcoll`: reads a fabric, plans, writes the plan, shows the figures.
+
+mod result;
+
+use std::process::ExitCode;
+
+use sluice_plan::error::{E_RANGE, Error, Errors};
+use sluice_plan::forestcoll::{Made, Options, Problem, Request, Run, make};
+use sluice_plan::plan::MadeBy;
+use sluice_plan::quantity::{self, Rational};
+use sluice_plan::topology::Topology;
+use sluice_testbed::sys;
+
+use super::args::{AllReduceWay, ForestcollArgs};
+use super::watch::Watch;
+use super::{Stop, files, form};
+use crate::args::Global;
+use crate::output;
+use result::Shown;
+
+/// `sluice plan forestcoll`.
+pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
+    let size = args.size.as_deref().map(size).transpose()?;
+    let watch = Watch::new(!global.quiet);
+    let topology = form::read(&args.topology, args.form, &args.forms)?;
+    // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
+    let cancel = sys::on_interrupt();
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let run = Run { threads, progress: &watch, cancel };
+    let mut made = plan(args, &topology, &run).map_err(flags)?;
+    made.plan.body.made_by = Some(MadeBy {
+        command: Some(command(args).into()),
+        seconds: args.timing.then(|| watch.elapsed().into()),
+        seed: None,
+        version: Some(env!("CARGO_PKG_VERSION").into()),
+    });
+    if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(Error::new("CANCELLED", "", "cancelled").into());
+    }
+    let seconds = watch.finish();
+    let mut written = None;
+    match &args.out {
+        Some(path) if files::is_standard(path) => {
+            output::print(&made.plan.to_text())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(path) => {
+            files::write(path, &made.plan.to_text())?;
+            written = Some(path.display().to_string());
+        }
+        None => {}
+    }
+    if !global.quiet {
+        let shown = Shown::new(&topology, &made, size.as_ref(), seconds, written)?;
+        output::one(global, &shown, || shown.text(&topology, &made))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Made, Errors> {
+    let request = Request {
+        collective: args.collective,
+        participants: (!args.participants.is_empty()).then_some(args.participants.as_slice()),
+        root: args.root.as_deref(),
+        ignore: &args.ignore,
+    };
+    let problem = Problem::new(topology, &request, &files::name(&args.topology))?;
+    let options = Options {
+        fixed_k: args.fixed_k,
+        most_k: args.most_k,
+        in_network: args.in_network,
+        relaxed: args.relaxed,
+        ..Options::default()
+    };
+    make(&problem, &options, args.all_reduce.way(), run)
+}
+
+fn size(text: &str) -> Result<Rational, Errors> {
+    let refuse = |error: Error| Errors::from(error.found(text));
+    match quantity::size(text) {
+        Ok(size) if size.is_positive() => Ok(size),
+        Ok(_) => Err(refuse(Error::new(E_RANGE, "--size", "no data at all").allowed("more than 0"))),
+        Err(misread) => {
+            let error = Error::new(E_RANGE, "--size", format!("not {}", misread.what));
+            Err(refuse(error.allowed(misread.allowed).help(misread.help)))
+        }
+    }
+}
+
+/// Names of parameters as flags.
+fn flags(errors: Errors) -> Errors {
+    const PARAMETERS: [&str; 7] =
+        ["all_reduce", "collective", "fixed_k", "in_network", "most_k", "participants", "root"];
+    if errors.all().iter().all(|error| !PARAMETERS.contains(&error.key.as_str())) {
+        return errors;
+    }
+    let flag = |error: &Error| Error { key: format!("--{}", error.key.replace('_', "-")), ..error.clone() };
+    Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
+}
+
+/// The command that makes this plan again: only what changes the plan, so that the same plan has the same bytes.
+fn command(args: &ForestcollArgs) -> String {
+    let mut words: Vec<String> = ["sluice", "plan", "forestcoll", "--topology"].map(String::from).to_vec();
+    words.push(args.topology.display().to_string());
+    if let Some(form) = args.form {
+        words.extend(["--form".into(), form.word().into()]);
+        words.extend(args.forms.words());
+    }
+    words.extend(["--collective".into(), args.collective.word().into()]);
+    if let Some(k) = args.fixed_k {
+        words.extend(["--fixed-k".into(), k.to_string()]);
+    }
+    if !args.participants.is_empty() {
+        words.extend(["--participants".into(), args.participants.join(",")]);
+    }
+    if let Some(root) = &args.root {
+        words.extend(["--root".into(), root.clone()]);
+    }
+    if args.in_network {
+        words.push("--in-network".into());
+    }
+    if !args.ignore.is_empty() {
+        words.extend(["--ignore".into(), args.ignore.join(",")]);
+    }
+    match args.all_reduce {
+        AllReduceWay::Auto => {}
+        AllReduceWay::Phases => words.extend(["--all-reduce".into(), "phases".into()]),
+        AllReduceWay::Program => words.extend(["--all-reduce".into(), "program".into()]),
+    }
+    if args.relaxed {
+        words.push("--relaxed".into());
+    }
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

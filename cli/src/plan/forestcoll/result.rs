@@ -1,0 +1,208 @@
+//! The figures of a plan: one JSON document, or a few lines for people.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::Value;
+use sluice_plan::forestcoll::Made;
+use sluice_plan::plan::{CertificateKind, Collective};
+use sluice_plan::quantity::{Rational, Unit};
+use sluice_plan::topology::Topology;
+
+use crate::failure::Failure;
+use crate::plan::watch::Seconds;
+
+/// What is shown where no size was given.
+const EXAMPLE_BYTES: u64 = 1_000_000_000;
+/// Nodes that are named before they are only counted.
+const MOST_NAMED: usize = 4;
+
+/// The results, under their fixed names.
+#[derive(Debug, Serialize)]
+pub struct Shown {
+    schema: u32,
+    planner: &'static str,
+    collective: &'static str,
+    claim: Value,
+    inverse_x: String,
+    k: Option<u64>,
+    #[serde(rename = "U")]
+    u: String,
+    algbw: f64,
+    cut: Vec<String>,
+    trees: u64,
+    batches: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum_x: Option<String>,
+    /// Bytes asked about, exactly, and their time: in seconds, or abstract as the capacities are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<String>,
+    seconds: Seconds,
+}
+
+impl Shown {
+    /// The figures of a plan; `size` in bytes, `out` is where the plan was written.
+    pub fn new(
+        topology: &Topology,
+        made: &Made,
+        size: Option<&Rational>,
+        seconds: Seconds,
+        out: Option<String>,
+    ) -> Result<Shown, Failure> {
+        let claim = serde_json::from_str(&made.claim_json()).map_err(Failure::failed)?;
+        let time = size.map(|size| (size * &time_per_byte(made)).to_f64());
+        let is_abstract = topology.unit() == Unit::Abstract;
+        Ok(Shown {
+            schema: 1,
+            planner: "forestcoll",
+            collective: made.plan.body.collective.word(),
+            claim,
+            inverse_x: made.inverse_x.to_string(),
+            k: made.k,
+            u: made.u.to_string(),
+            algbw: bandwidth(made).to_f64(),
+            cut: made.cut.clone(),
+            trees: made.trees,
+            batches: made.batches,
+            sum_x: made.sum_x.as_ref().map(Rational::to_string),
+            size: size.map(Rational::to_string),
+            time_s: time.filter(|_| !is_abstract),
+            time: time.filter(|_| is_abstract),
+            out,
+            seconds,
+        })
+    }
+
+    /// The figures for people.
+    pub fn text(&self, topology: &Topology, made: &Made) -> String {
+        let body = &made.plan.body;
+        let participants = body.participants.as_ref().map_or(0, Vec::len);
+        let name = if topology.name().is_empty() { "this fabric" } else { topology.name() };
+        let mut text = format!("{} on {name}, {participants} participants\n", self.collective);
+        let mut line = |what: &str, said: String| text += &format!("  {what:<12} {said}\n");
+        let unit = match topology.unit() {
+            Unit::Abstract => String::new(),
+            Unit::Bytes(unit) => format!(" {}", unit.word()),
+        };
+        let exact = bandwidth(made);
+        let shown = if exact.is_integer() { String::new() } else { format!(" = {exact}") };
+        line("bandwidth", format!("{}{unit}{shown}, {}", short(self.algbw), self.verdict(made)));
+        let per_byte = time_per_byte(made);
+        line(
+            "time",
+            match (&self.size, topology.unit()) {
+                (Some(size), Unit::Abstract) => format!("{} for {size}", short(self.time.unwrap_or_default())),
+                (Some(size), _) => format!("{} for {size} bytes", seconds(self.time_s.unwrap_or_default())),
+                (None, Unit::Abstract) => format!("{per_byte} per unit of data"),
+                (None, _) => format!("{} per GB", seconds((&Rational::from(EXAMPLE_BYTES) * &per_byte).to_f64())),
+            },
+        );
+        let k = self.k.map_or("shares of their own per root".into(), |k| format!("k = {k} per root"));
+        line("trees", format!("{} ({} different), {k}, U = {}", self.trees, self.batches, self.u));
+        line("bottleneck", self.bottleneck(made));
+        if let Some(ignored) = &body.ignored {
+            line("ignored", ignored.join(", "));
+        }
+        line("took", seconds(self.seconds.total));
+        if let Some(out) = &self.out {
+            line("wrote", out.clone());
+        }
+        text
+    }
+
+    /// How good the plan is.
+    fn verdict(&self, made: &Made) -> String {
+        let claim = &made.plan.body.claim;
+        let kind = claim.certificate.as_ref().map_or(CertificateKind::None, |certificate| certificate.kind);
+        if claim.optimal == Some(true) {
+            return match kind {
+                CertificateKind::Cut => "the best possible, as the bottleneck proves".into(),
+                CertificateKind::Bandwidth => "the best possible, as what must arrive proves".into(),
+                _ => "the best possible by trees, as the linear program says".into(),
+            };
+        }
+        let bound = claim.lower_bound.as_ref().map_or(0.0, |bound| bound.value.to_f64());
+        let time = time_per_byte(made).to_f64();
+        if bound > 0.0 {
+            format!("at least {:.1} % of the best possible", 100.0 * bound / time)
+        } else {
+            "not proved best".into()
+        }
+    }
+
+    /// Which nodes are inside the cut, in few words.
+    fn bottleneck(&self, made: &Made) -> String {
+        let body = &made.plan.body;
+        let certificate = body.claim.certificate.as_ref();
+        let ids = body.participants.iter().flatten().map(|node| made.plan.id(*node));
+        let mut cut: HashSet<&str> = self.cut.iter().map(String::as_str).collect();
+        if body.collective == Collective::AllReduce {
+            // The planner's own cut is that of an all-gather.
+            match certificate.and_then(|certificate| certificate.nodes.as_ref()) {
+                Some(nodes) => cut = nodes.iter().map(|node| made.plan.id(*node)).collect(),
+                None => return "no cut, but what all participants together must take in".into(),
+            }
+        }
+        let (inside, outside): (Vec<&str>, Vec<&str>) = ids.partition(|id| cut.contains(id));
+        let way = match body.collective {
+            Collective::ReduceScatter | Collective::Reduce => "into",
+            Collective::AllReduce => "between one side and the other, one being",
+            _ => "out of",
+        };
+        if outside.len() <= MOST_NAMED.min(inside.len()) {
+            return format!("the links {way} all participants but {}", outside.join(", "));
+        }
+        let named =
+            if inside.len() <= MOST_NAMED { String::new() } else { format!(", … ({} participants)", inside.len()) };
+        format!("the links {way} {}{named}", inside.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn bandwidth(made: &Made) -> Rational {
+    made.plan.body.claim.algorithm_bandwidth.as_ref().map_or(Rational::ZERO, |exact| exact.0.clone())
+}
+
+fn time_per_byte(made: &Made) -> Rational {
+    made.plan.body.claim.time_per_byte.as_ref().map_or(Rational::ZERO, |time| time.value.clone())
+}
+
+/// Six digits, no zeros behind.
+fn short(number: f64) -> String {
+    let digits = (5 - number.abs().max(1.0).log10() as i32).clamp(0, 6) as usize;
+    let text = format!("{number:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// `2.885 ms`.
+fn seconds(seconds: f64) -> String {
+    let (scale, unit) = match seconds {
+        s if s >= 1.0 => (1.0, "s"),
+        s if s >= 1e-3 => (1e3, "ms"),
+        s if s >= 1e-6 => (1e6, "us"),
+        _ => (1e9, "ns"),
+    };
+    format!("{:.3} {unit}", seconds * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(short(1040.0 / 3.0), "346.667");
+        assert_eq!(short(200.0), "200");
+        assert_eq!(short(1.25), "1.25");
+        assert_eq!(short(0.015), "0.015");
+        assert_eq!(short(5_312_000.75), "5312001");
+        assert_eq!(seconds(0.002_884_6), "2.885 ms");
+        assert_eq!(seconds(3.0), "3.000 s");
+        assert_eq!(seconds(4.2e-8), "42.000 ns");
+    }
+}

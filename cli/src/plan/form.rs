@@ -1,0 +1,150 @@
+//! Fabrics in any form: topology.json, or what other people write.
+
+use std::path::Path;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use sluice_plan::error::{E_KEY, E_PARSE, Error, Errors};
+use sluice_plan::quantity::CapacityUnit;
+use sluice_plan::topology::import::{self, Edges, Speeds};
+use sluice_plan::topology::{Kind, Topology};
+
+use super::files;
+
+/// Bytes of a topology or a form at most.
+const MOST_BYTES: u64 = 64_000_000;
+
+/// A form other than topology.json.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// JSON with compute, switches, edges
+    Forestcoll,
+    /// Internet Topology Zoo
+    Graphml,
+    /// The matrix that `nvidia-smi topo -m` prints
+    NvidiaSmi,
+    /// Text, `from to capacity [latency]` per line
+    Edges,
+}
+
+impl Form {
+    /// The word of the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Form::Forestcoll => "forestcoll",
+            Form::Graphml => "graphml",
+            Form::NvidiaSmi => "nvidia-smi",
+            Form::Edges => "edges",
+        }
+    }
+}
+
+/// What the forms leave open.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "For other forms")]
+pub struct FormArgs {
+    /// Unit of the capacities (forestcoll); none: an abstract graph
+    #[arg(long, value_name = "UNIT", value_parser = unit)]
+    pub unit: Option<CapacityUnit>,
+    /// Capacity of every link (graphml); none: 1, without unit
+    #[arg(long, value_name = "CAPACITY")]
+    pub capacity: Option<String>,
+    /// Nodes that are switches (edges)
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub switches: Vec<String>,
+    /// Kind of all other nodes (edges); none: gpu
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub kind: Option<Kind>,
+    /// Link speeds by word of the matrix (nvidia-smi): nvlink=25GB/s, and pix, pxb, phb, node, sys, 32GB/s each
+    #[arg(long = "speed", value_delimiter = ',', value_name = "WORD=CAPACITY")]
+    pub speeds: Vec<String>,
+}
+
+impl FormArgs {
+    /// As words of a command line that reads the same.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        if let Some(unit) = self.unit {
+            add("--unit", unit.word().into());
+        }
+        if let Some(capacity) = &self.capacity {
+            add("--capacity", capacity.clone());
+        }
+        if !self.switches.is_empty() {
+            add("--switches", self.switches.join(","));
+        }
+        if let Some(kind) = self.kind {
+            add("--kind", kind.word().into());
+        }
+        if !self.speeds.is_empty() {
+            add("--speed", self.speeds.join(","));
+        }
+        words
+    }
+
+    /// Refuses what says nothing about the form that is read.
+    fn check(&self, form: Option<Form>) -> Result<(), Errors> {
+        let given = [
+            ("--unit", self.unit.is_some(), Form::Forestcoll),
+            ("--capacity", self.capacity.is_some(), Form::Graphml),
+            ("--switches", !self.switches.is_empty(), Form::Edges),
+            ("--kind", self.kind.is_some(), Form::Edges),
+            ("--speed", !self.speeds.is_empty(), Form::NvidiaSmi),
+        ];
+        match given.into_iter().find(|(_, given, of)| *given && form != Some(*of)) {
+            None => Ok(()),
+            Some((flag, _, of)) => {
+                let message = format!("{flag} says nothing about this form");
+                Err(Error::new(E_KEY, flag, message).allowed(format!("with the form {}", of.word())).into())
+            }
+        }
+    }
+}
+
+/// Reads a fabric.
+pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology, Errors> {
+    args.check(form)?;
+    let bytes = files::read(path, MOST_BYTES)?;
+    let file = &files::name(path);
+    match form {
+        None => Topology::read(&bytes, file),
+        Some(Form::Forestcoll) => import::forestcoll(&bytes, file, args.unit),
+        Some(Form::Graphml) => import::graphml(&bytes, file, args.capacity.as_deref().unwrap_or("1")),
+        Some(Form::Edges) => {
+            let switches: Vec<&str> = args.switches.iter().map(String::as_str).collect();
+            import::edges(&bytes, file, &Edges { kind: args.kind.unwrap_or(Kind::Gpu), switches: &switches })
+        }
+        Some(Form::NvidiaSmi) => import::nvidia_smi(&bytes, file, &speeds(&args.speeds)?),
+    }
+}
+
+fn speeds(given: &[String]) -> Result<Speeds<'_>, Errors> {
+    let mut speeds = Speeds::default();
+    for pair in given {
+        let error = || {
+            let error = Error::new(E_PARSE, "--speed", "not a link speed").found(pair);
+            error.allowed("WORD=CAPACITY with nvlink, pix, pxb, phb, node or sys")
+        };
+        let (word, speed) = pair.split_once('=').ok_or_else(error)?;
+        let place = match word.to_ascii_lowercase().as_str() {
+            "nvlink" => &mut speeds.nvlink,
+            "pix" => &mut speeds.pix,
+            "pxb" => &mut speeds.pxb,
+            "phb" => &mut speeds.phb,
+            "node" => &mut speeds.node,
+            "sys" => &mut speeds.sys,
+            _ => return Err(error().into()),
+        };
+        *place = speed;
+    }
+    Ok(speeds)
+}
+
+fn unit(text: &str) -> Result<CapacityUnit, String> {
+    CapacityUnit::parse(text).ok_or_else(|| "not a unit of capacity: GB/s, MB/s, Gbit/s, Mbit/s, GiB/s …".into())
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let words = || Kind::ALL.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+    Kind::parse(text).ok_or_else(|| format!("not a kind of node: {}", words()))
+}

@@ -1,0 +1,99 @@
+//! `sluice topology`: fabrics made by rule, read from other forms, and looked at. The library does the work.
+
+pub mod args;
+mod show;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::json;
+use sluice_plan::error::{E_RANGE, Error, Errors};
+use sluice_plan::quantity::Rational;
+use sluice_plan::topology::Topology;
+use sluice_plan::topology::r#gen::{self, LeafSpine, Rails};
+
+use crate::args::{Format, Global};
+use crate::failure::Failure;
+use crate::output;
+use crate::plan::{Stop, files, finish, form};
+use args::{Family, TopologyCmd};
+
+/// `sluice topology`.
+pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> {
+    finish(global, act(global, command).map(|()| ExitCode::SUCCESS))
+}
+
+fn act(global: &Global, command: &TopologyCmd) -> Result<(), Stop> {
+    match command {
+        TopologyCmd::Gen(args) => give(global, &generate(&args.family)?, args.out.as_deref()),
+        TopologyCmd::Import(args) => {
+            give(global, &form::read(&args.file, Some(args.form), &args.forms)?, args.out.as_deref())
+        }
+        TopologyCmd::Show(args) => show::run(global, args),
+    }
+}
+
+/// The topology on stdout, or in a file with a word about it.
+fn give(global: &Global, topology: &Topology, out: Option<&Path>) -> Result<(), Stop> {
+    let Some(path) = out.filter(|path| !files::is_standard(path)) else {
+        return Ok(output::print(&topology.to_text())?);
+    };
+    files::write(path, &topology.to_text())?;
+    let (nodes, links, out) = (topology.nodes().len(), topology.links().len(), path.display());
+    match global.format() {
+        _ if global.quiet => {}
+        Format::Json | Format::Jsonl => {
+            let value = json!({
+                "schema": 1, "name": topology.name(), "nodes": nodes, "links": links,
+                "sha256": topology.digest(), "out": out.to_string(),
+            });
+            output::print(&format!("{value}\n"))?;
+        }
+        _ => output::print(&format!("wrote {out}: {nodes} nodes, {links} directed links\n"))?,
+    }
+    Ok(())
+}
+
+fn generate(family: &Family) -> Result<Topology, Errors> {
+    match family {
+        Family::DgxA100 { boxes, wiring } => r#gen::dgx_a100(*boxes, wiring.wiring()),
+        Family::DgxH100 { boxes } => r#gen::dgx_h100(*boxes),
+        Family::Mi250 { boxes, gpus } => r#gen::mi250(*boxes, *gpus),
+        Family::LeafSpine { leaves, spines, hosts, cable, oversubscription } => r#gen::leaf_spine(&LeafSpine {
+            leaves: *leaves,
+            spines: *spines,
+            hosts: *hosts,
+            cable: cable.clone(),
+            oversubscription: fraction(oversubscription)?,
+        }),
+        Family::FatTree { k, cable } => r#gen::fat_tree(*k, cable),
+        Family::RailOptimised { boxes, gpus, inside, rail, spines, oversubscription } => {
+            r#gen::rail_optimised(&Rails {
+                boxes: *boxes,
+                gpus: *gpus,
+                inside: inside.clone(),
+                rail: rail.clone(),
+                spines: *spines,
+                oversubscription: fraction(oversubscription)?,
+            })
+        }
+        Family::Ring { nodes, link, one_way } => r#gen::ring(*nodes, link, !one_way),
+        Family::Torus { sizes, link } => {
+            let parsed: Option<Vec<u32>> = sizes.split('x').map(|size| size.parse().ok()).collect();
+            let parsed = parsed.ok_or_else(|| {
+                Error::new(E_RANGE, "SIZES", "not the sizes of a torus").found(sizes).allowed("4x4, 2x3x5 …")
+            })?;
+            r#gen::torus(&parsed, link)
+        }
+        Family::Hypercube { dimensions, link } => r#gen::hypercube(*dimensions, link),
+        Family::Complete { nodes, link } => r#gen::complete(*nodes, link),
+        Family::Star { links } => r#gen::star(&links.iter().map(String::as_str).collect::<Vec<_>>()),
+    }
+}
+
+fn fraction(text: &str) -> Result<Rational, Errors> {
+    Rational::parse(text).map_err(|_| {
+        let error = Error::new(E_RANGE, "--oversubscription", "not a number").found(text);
+        error.allowed("a decimal or a fraction p/q; 1 is non-blocking").into()
+    })
+}

@@ -1,0 +1,227 @@
+//! The command line of `sluice topology`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use sluice_plan::topology::r#gen;
+
+use crate::plan::form::{Form, FormArgs};
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum TopologyCmd {
+    /// Make a fabric by rule
+    ///
+    /// Example: sluice topology gen dgx-a100 --boxes 2 --out a100.json
+    Gen(GenArgs),
+    /// Look at a fabric: its nodes and links by class, and whether it is balanced
+    ///
+    /// A fabric is balanced if every node has as much bandwidth in as out; ForestColl needs that.
+    ///
+    /// Example: sluice topology show a100.json --svg a100.svg
+    Show(ShowArgs),
+    /// Turn another form into topology.json
+    ///
+    /// Example: nvidia-smi topo -m | sluice topology import nvidia-smi - --out box.json
+    ///
+    /// Example: sluice topology import graphml Abilene.graphml --capacity 10Gbit/s --out abilene.json
+    Import(ImportArgs),
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct GenArgs {
+    #[command(subcommand)]
+    pub family: Family,
+    /// Write to this file instead of stdout
+    #[arg(long, global = true, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum Family {
+    /// DGX A100: 8 GPUs at 300 GB/s to the box switch, 25 GB/s each to the network
+    ///
+    /// Example: sluice topology gen dgx-a100 --boxes 2
+    DgxA100 {
+        /// Boxes; one alone has no network
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        boxes: u32,
+        /// How the network cards are drawn; the best rate is the same
+        #[arg(long, value_enum, default_value_t = Wiring::Plain)]
+        wiring: Wiring,
+    },
+    /// DGX H100: 8 GPUs at 450 GB/s to the box switch, 50 GB/s each to the network
+    ///
+    /// Example: sluice topology gen dgx-h100 --boxes 16
+    DgxH100 {
+        /// Boxes; one alone has no network
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        boxes: u32,
+    },
+    /// MI250: 16 GPUs with direct links of 50 to 200 GB/s, 16 GB/s each to the network
+    ///
+    /// Example: sluice topology gen mi250 --boxes 2 --gpus 8
+    Mi250 {
+        /// Boxes; one alone has no network
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        boxes: u32,
+        /// 16, or the first 8 of each box
+        #[arg(long, default_value_t = 16, value_name = "N")]
+        gpus: u32,
+    },
+    /// Hosts under leaf switches, every leaf connected to every spine
+    ///
+    /// Example: sluice topology gen leaf-spine --leaves 4 --spines 2 --hosts 8 --cable 100Gbit/s --oversubscription 2
+    LeafSpine {
+        /// Leaf switches
+        #[arg(long, value_name = "N")]
+        leaves: u32,
+        /// Spine switches
+        #[arg(long, value_name = "N")]
+        spines: u32,
+        /// Hosts under each leaf
+        #[arg(long, value_name = "N")]
+        hosts: u32,
+        /// Capacity of a host's cable
+        #[arg(long, default_value = "100Gbit/s", value_name = "CAPACITY")]
+        cable: String,
+        /// What enters a leaf over what leaves it upwards; 1 is non-blocking
+        #[arg(long, default_value = "1", value_name = "RATIO")]
+        oversubscription: String,
+    },
+    /// The k-ary fat tree: k³/4 hosts, all cables equal
+    ///
+    /// Example: sluice topology gen fat-tree 4 --cable 100Gbit/s
+    FatTree {
+        /// Ports of a switch, even
+        k: u32,
+        /// Capacity of every cable
+        #[arg(long, default_value = "100Gbit/s", value_name = "CAPACITY")]
+        cable: String,
+    },
+    /// Boxes with a switch inside, GPU g of all boxes under rail switch g
+    ///
+    /// Example: sluice topology gen rail-optimised --boxes 4 --gpus 8 --inside 450GB/s --rail 50GB/s
+    RailOptimised {
+        /// Boxes
+        #[arg(long, value_name = "N")]
+        boxes: u32,
+        /// GPUs of a box, and rails
+        #[arg(long, default_value_t = 8, value_name = "N")]
+        gpus: u32,
+        /// Capacity from a GPU to its box switch
+        #[arg(long, default_value = "450GB/s", value_name = "CAPACITY")]
+        inside: String,
+        /// Capacity from a GPU to its rail switch
+        #[arg(long, default_value = "50GB/s", value_name = "CAPACITY")]
+        rail: String,
+        /// Spines that connect the rails; 0: they meet only inside the boxes
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        spines: u32,
+        /// What enters a rail switch over what leaves it upwards
+        #[arg(long, default_value = "1", value_name = "RATIO")]
+        oversubscription: String,
+    },
+    /// A ring of GPUs
+    ///
+    /// Example: sluice topology gen ring 8 --link 5GB/s --one-way
+    Ring {
+        /// How many
+        nodes: u32,
+        /// Capacity of a link, each way
+        #[arg(long, default_value = "1", value_name = "CAPACITY")]
+        link: String,
+        /// Links lead one way only
+        #[arg(long)]
+        one_way: bool,
+    },
+    /// A torus of GPUs; a size of 2 is one cable
+    ///
+    /// Example: sluice topology gen torus 4x4 --link 50GB/s
+    Torus {
+        /// Sizes, as in 4x4 or 2x3x5
+        sizes: String,
+        /// Capacity of a cable
+        #[arg(long, default_value = "1", value_name = "CAPACITY")]
+        link: String,
+    },
+    /// A hypercube of 2^DIMENSIONS GPUs
+    ///
+    /// Example: sluice topology gen hypercube 3
+    Hypercube {
+        /// 1 to 15
+        dimensions: u32,
+        /// Capacity of a cable
+        #[arg(long, default_value = "1", value_name = "CAPACITY")]
+        link: String,
+    },
+    /// A cable between any two GPUs
+    ///
+    /// Example: sluice topology gen complete 8 --link 25GB/s
+    Complete {
+        /// How many
+        nodes: u32,
+        /// Capacity of a cable
+        #[arg(long, default_value = "1", value_name = "CAPACITY")]
+        link: String,
+    },
+    /// GPUs around one switch, each with its own capacity
+    ///
+    /// Example: sluice topology gen star 1,2,3,1,2
+    Star {
+        /// Capacities
+        #[arg(value_delimiter = ',', required = true, value_name = "A,B,C")]
+        links: Vec<String>,
+    },
+}
+
+/// How the network cards of a DGX A100 are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Wiring {
+    /// Every GPU straight to the network switch
+    Plain,
+    /// Two GPUs on each PCIe switch
+    Pcie,
+    /// One card per GPU and two network switches
+    TwoRails,
+}
+
+impl Wiring {
+    /// The library's name for it.
+    pub fn wiring(self) -> r#gen::Wiring {
+        match self {
+            Wiring::Plain => r#gen::Wiring::Plain,
+            Wiring::Pcie => r#gen::Wiring::Pcie,
+            Wiring::TwoRails => r#gen::Wiring::TwoRails,
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ShowArgs {
+    /// The fabric: topology.json, or the form that --form names; `-` is stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Read it in another form
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub form: Option<Form>,
+    /// Also draw it: one SVG file, `-` is stdout instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ImportArgs {
+    /// The form
+    #[arg(value_enum, value_name = "FORM")]
+    pub form: Form,
+    /// The file; `-` is stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}

@@ -1,0 +1,159 @@
+//! `sluice topology show`: nodes and links by class, so that a thousand GPUs fit on a screen.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sluice_plan::quantity::{Capacity, Rational, Unit};
+use sluice_plan::topology::{Topology, draw};
+
+use super::args::ShowArgs;
+use crate::args::Global;
+use crate::output;
+use crate::plan::{Stop, files, form};
+use crate::table::Table;
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    schema: u32,
+    name: String,
+    sha256: String,
+    unit: Option<&'static str>,
+    nodes: usize,
+    links: usize,
+    boxes: usize,
+    groups: usize,
+    /// As much bandwidth in as out at every node?
+    balanced: bool,
+    node_classes: Vec<Nodes>,
+    link_classes: Vec<Links>,
+}
+
+/// Nodes that are alike.
+#[derive(Debug, Serialize)]
+struct Nodes {
+    kind: &'static str,
+    count: usize,
+    weight: u64,
+    can: Vec<&'static str>,
+    #[serde(rename = "in")]
+    into: String,
+    out: String,
+    first: String,
+}
+
+/// Directed links that are alike.
+#[derive(Debug, Serialize)]
+struct Links {
+    from: &'static str,
+    to: &'static str,
+    capacity: String,
+    count: usize,
+    first: String,
+}
+
+/// `sluice topology show`.
+pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Stop> {
+    let topology = form::read(&args.file, args.form, &args.forms)?;
+    match &args.svg {
+        Some(path) if files::is_standard(path) => return Ok(output::print(&draw::svg(&topology))?),
+        Some(path) => files::write(path, &draw::svg(&topology))?,
+        None => {}
+    }
+    if !global.quiet {
+        let shown = shown(&topology);
+        output::one(global, &shown, || text(&shown))?;
+    }
+    Ok(())
+}
+
+fn shown(topology: &Topology) -> Shown {
+    let none = || vec![Capacity::Finite(Rational::ZERO); topology.nodes().len()];
+    let (mut into, mut out) = (none(), none());
+    for link in topology.links() {
+        out[link.from] = out[link.from].plus(&link.capacity);
+        into[link.to] = into[link.to].plus(&link.capacity);
+    }
+    let unit = topology.unit();
+    // Classes come in the order of their first members.
+    let mut node_classes: Vec<Nodes> = Vec::new();
+    let mut places = BTreeMap::new();
+    for (i, node) in topology.nodes().iter().enumerate() {
+        let can = [("store", node.can.store), ("copy", node.can.copy), ("reduce", node.can.reduce)];
+        let can: Vec<&str> = can.into_iter().filter(|(_, able)| *able).map(|(word, _)| word).collect();
+        let (inward, outward) = (unit.write(&into[i]), unit.write(&out[i]));
+        let key = (node.kind, node.weight, can.clone(), inward.clone(), outward.clone());
+        let place = *places.entry(key).or_insert(node_classes.len());
+        match node_classes.get_mut(place) {
+            Some(class) => class.count += 1,
+            None => node_classes.push(Nodes {
+                kind: node.kind.word(),
+                count: 1,
+                weight: node.weight,
+                can,
+                into: inward,
+                out: outward,
+                first: node.id.to_string(),
+            }),
+        }
+    }
+    let mut link_classes: Vec<Links> = Vec::new();
+    let mut places = BTreeMap::new();
+    for link in topology.links() {
+        let (from, to) = (&topology.nodes()[link.from], &topology.nodes()[link.to]);
+        let capacity = unit.write(&link.capacity);
+        let place = *places.entry((from.kind, to.kind, capacity.clone())).or_insert(link_classes.len());
+        match link_classes.get_mut(place) {
+            Some(class) => class.count += 1,
+            None => link_classes.push(Links {
+                from: from.kind.word(),
+                to: to.kind.word(),
+                capacity,
+                count: 1,
+                first: format!("{} → {}", from.id, to.id),
+            }),
+        }
+    }
+    let boxes: std::collections::HashSet<_> =
+        topology.nodes().iter().filter_map(|node| node.machine.as_ref()).collect();
+    Shown {
+        schema: 1,
+        name: topology.name().to_owned(),
+        sha256: topology.digest(),
+        unit: match unit {
+            Unit::Abstract => None,
+            Unit::Bytes(unit) => Some(unit.word()),
+        },
+        nodes: topology.nodes().len(),
+        links: topology.links().len(),
+        boxes: boxes.len(),
+        groups: topology.groups().len(),
+        balanced: into == out,
+        node_classes,
+        link_classes,
+    }
+}
+
+fn text(shown: &Shown) -> String {
+    let name = if shown.name.is_empty() { "a fabric without name" } else { &shown.name };
+    let mut text = format!("{name}: {} nodes, {} directed links", shown.nodes, shown.links);
+    for (count, what) in [(shown.boxes, "boxes"), (shown.groups, "groups")] {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    text += if shown.balanced { "; balanced\n" } else { "; not balanced: some nodes have more in than out, or less\n" };
+    text += &format!("SHA-256 {}\n\n", shown.sha256);
+    let mut nodes = Table::new(&["NODES", ">COUNT", ">IN", ">OUT", ">WEIGHT", "CAN", "FIRST"]);
+    for class in &shown.node_classes {
+        let can = if class.can.is_empty() { "forward".into() } else { class.can.join(" ") };
+        let (into, out) = (class.into.clone(), class.out.clone());
+        let (count, weight) = (class.count.to_string(), class.weight.to_string());
+        nodes.row(vec![class.kind.into(), count, into, out, weight, can, class.first.clone()]);
+    }
+    let mut links = Table::new(&["LINKS", ">COUNT", ">CAPACITY", "FIRST"]);
+    for class in &shown.link_classes {
+        let ends = format!("{} → {}", class.from, class.to);
+        links.row(vec![ends, class.count.to_string(), class.capacity.clone(), class.first.clone()]);
+    }
+    text + &nodes.render(output::width()) + "\n" + &links.render(output::width())
+}

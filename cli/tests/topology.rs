@@ -1,0 +1,92 @@
+//! `sluice topology` as scripts use it: made, imported, shown, drawn, and planned from either form.
+
+mod desk;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use desk::{Desk, piped, stderr, stdout};
+use serde_json::{Value, json};
+
+#[test]
+fn every_family_is_made_shown_and_drawn() {
+    let desk = Desk::new();
+    let families = [
+        ("dgx-a100 --boxes 2 --wiring two-rails", 36),
+        ("dgx-h100 --boxes 2", 19),
+        ("mi250 --boxes 2 --gpus 8", 17),
+        ("leaf-spine --leaves 2 --spines 2 --hosts 4 --oversubscription 3/2", 12),
+        ("fat-tree 4", 36),
+        ("rail-optimised --boxes 2 --gpus 4 --spines 1", 15),
+        ("ring 5 --one-way", 5),
+        ("torus 2x3x4 --link 50GB/s", 24),
+        ("hypercube 3", 8),
+        ("complete 4 --link 7/2", 4),
+        ("star 1,2,3/2", 4),
+    ];
+    for (family, nodes) in families {
+        let made = desk.json(&format!("topology gen {family} --out t.json"));
+        assert_eq!(made["nodes"], nodes, "{family}");
+        assert_eq!(stdout(&desk.run(&format!("topology gen {family}"))), desk.read("t.json"), "{family}");
+        let shown = desk.json("topology show t.json --svg t.svg");
+        assert_eq!((&shown["sha256"], &shown["links"]), (&made["sha256"], &made["links"]), "{family}");
+        assert_eq!(shown["balanced"], true, "{family}");
+        let counted: u64 = shown["node_classes"]
+            .as_array()
+            .expect("classes")
+            .iter()
+            .map(|c| c["count"].as_u64().expect("count"))
+            .sum();
+        assert_eq!(counted, nodes as u64, "{family}");
+        assert!(desk.read("t.svg").starts_with("<svg"), "{family}");
+        let table = stdout(&desk.run("topology show t.json"));
+        assert!(table.contains("NODES") && table.contains("LINKS"), "{table}");
+        assert!(table.lines().all(|line| line == line.trim_end()));
+    }
+    for (line, key) in [
+        ("topology gen ring 1", "n"),
+        ("topology gen mi250 --gpus 7", "gpus"),
+        ("topology gen torus 4xx4", "SIZES"),
+        ("topology gen fat-tree 3", "k"),
+        ("topology gen star 1,2,x", ""),
+        ("topology gen leaf-spine --leaves 2 --spines 1 --hosts 2 --oversubscription zero", "--oversubscription"),
+    ] {
+        let (code, found) = desk.refused(line);
+        assert!(code.starts_with("E_") && found.contains(key), "{line}: {code} {found}");
+    }
+}
+
+#[test]
+fn forms_are_imported_and_planned_alike() {
+    let desk = Desk::new();
+    desk.write("net.txt", "# a triangle behind a switch\na s 10GB/s\ns a 10GB/s 1us\nb s 10GB/s\ns b 10GB/s\n");
+    let line = "topology import edges net.txt --switches s";
+    assert!(desk.run(&format!("{line} --out t.json")).status.success());
+    assert_eq!(stdout(&desk.run(line)), desk.read("t.json"));
+    let one = desk.json("plan forestcoll --topology t.json --collective allgather --out a.json");
+    let two =
+        desk.json("plan forestcoll --topology net.txt --form edges --switches s --collective allgather --out b.json");
+    assert_eq!((&one["claim"], &one["algbw"]), (&two["claim"], &json!(20.0)));
+    assert_eq!(desk.json("plan check a.json --topology net.txt --form edges --switches s")["ok"], true);
+    let command = serde_json::from_str::<Value>(&desk.read("b.json")).expect("JSON")["made_by"]["command"].clone();
+    assert_eq!(command, "sluice plan forestcoll --topology net.txt --form edges --switches s --collective allgather");
+    desk.write("bad.txt", "a b 10GB/s\na b\n");
+    assert_eq!(desk.refused("topology import edges bad.txt --out t2.json"), ("E_PARSE".into(), "line 2".into()));
+
+    desk.write("zoo.graphml", "<graphml><graph edgedefault=\"undirected\"><node id=\"0\"/><node id=\"1\"/><edge source=\"0\" target=\"1\"/></graph></graphml>");
+    let zoo = "topology import graphml zoo.graphml --capacity 10Gbit/s";
+    assert!(stdout(&desk.run(zoo)).contains("10Gbit/s"));
+    let matrix = "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n";
+    let mut command = piped(desk.command("topology import nvidia-smi - --speed nvlink=50GB/s --out box.json"));
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("the program runs");
+    child.stdin.take().expect("a pipe").write_all(matrix.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result = desk.json("plan forestcoll --topology box.json --collective allgather");
+    assert_eq!(result["algbw"], 400.0, "four links of 50 GB/s each way between two GPUs");
+    desk.write("m.txt", matrix);
+    assert_eq!(
+        desk.refused("topology import nvidia-smi m.txt --speed nvlnk=1GB/s"),
+        ("E_PARSE".into(), "--speed".into())
+    );
+}
