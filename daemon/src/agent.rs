@@ -197,8 +197,8 @@ impl Agent {
         let began = tokio::time::Instant::now();
         let sleep = self.core.sleep(self.core.now, self.clock.until_edge(self.core.now), self.pace.tick());
         let spent = clock::monotonic().minus(self.core.now.mono);
-        let gathered = began + Duration::from_nanos(self.pace.gather().0);
-        let mut until = began + Duration::from_nanos(sleep.minus(spent).0);
+        let (gathered, settled) = (began + span(Pace::GATHER), began + span(Pace::SETTLE));
+        let mut until = began + span(sleep.minus(spent));
         loop {
             tokio::select! {
                 biased;
@@ -214,7 +214,7 @@ impl Agent {
                     }
                 }
                 () = self.news.notified() => until = until.min(gathered),
-                () = readable(self.wake.as_ref()) => break,
+                () = readable(self.wake.as_ref()) => until = until.min(settled),
                 () = tokio::time::sleep_until(until) => break,
             }
         }
@@ -306,6 +306,10 @@ impl Agent {
         }
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config.enforce.coast_ms, "sluiced ends");
     }
+}
+
+fn span(time: Nanos) -> Duration {
+    Duration::from_nanos(time.0)
 }
 
 /// Waits for the kernel's ring; for ever if there is none.

@@ -218,6 +218,11 @@ impl Core {
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
             self.traffic.measure(now, fabric, sockets, received, &mut self.events);
         }
+        for socket in self.monitor.sockets.iter_mut() {
+            if let Some(mark) = socket.take_mark() {
+                self.datapath.mark(socket.row, mark);
+            }
+        }
         self.note_rounds(now, &mut trigger);
         self.note_ended_rounds(now);
         let only_progress = self.events.iter().all(|event| matches!(event, Event::Progress(_)));
@@ -331,7 +336,7 @@ impl Core {
                     self.counters.loss_guards += 1;
                 }
                 SocketEventKind::TableFull => self.counters.flow_table_full += 1,
-                SocketEventKind::Started | SocketEventKind::Released => {}
+                SocketEventKind::Started | SocketEventKind::Finished | SocketEventKind::Released => {}
             }
             self.monitor.socket_event(now, event, &mut self.events);
         }

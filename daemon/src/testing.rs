@@ -25,6 +25,8 @@ pub struct Rows {
     pub stats: BTreeMap<Row, FlowStats>,
     /// Orders by row: rate and expiry.
     pub orders: BTreeMap<Row, (Rate, Nanos)>,
+    /// Marks by row.
+    pub marks: BTreeMap<Row, Bytes>,
     /// Rows asked to be given back.
     pub released: Vec<Row>,
     next: u32,
@@ -102,6 +104,9 @@ impl Datapath for Fake {
     }
     fn order(&mut self, row: Row, rate: Rate, expires: Nanos) {
         self.rows().orders.insert(row, (rate, expires));
+    }
+    fn mark(&mut self, row: Row, acked: Bytes) {
+        self.rows().marks.insert(row, acked);
     }
     fn release(&mut self, row: Row) {
         self.rows().released.push(row);

@@ -8,7 +8,7 @@
 #define SLUICE_ABI_H
 
 /* Number in the pin path. A change of any layout below raises it. */
-#define SLUICE_ABI 1
+#define SLUICE_ABI 2
 
 #define SLUICE_CC_NAME_LEN 16
 
@@ -20,7 +20,9 @@ struct sluice_ctl {
 	__u32 gen;
 	/* SLUICE_CTL_* */
 	__u32 flags;
-	__u64 reserved[5];
+	/* Tell when so many bytes have been acknowledged since the connection began; 0: never. Outside the sequence. */
+	__u64 mark;
+	__u64 reserved[4];
 };
 
 /* Give the socket back at its next ACK or send. */
@@ -50,7 +52,8 @@ struct sluice_stat {
 	__u32 uid;
 	/* SLUICE_STAT_* */
 	__u32 flags;
-	__u32 reserved;
+	/* Low half of the last mark that was told. */
+	__u32 told;
 };
 
 /* A socket owns the row now. */
@@ -85,6 +88,7 @@ struct sluice_event {
 #define SLUICE_EVENT_LOSS_GUARD 5
 #define SLUICE_EVENT_RELEASED 6
 #define SLUICE_EVENT_TABLE_FULL 7
+#define SLUICE_EVENT_FINISHED 8
 
 /* Written by the daemon; read by every program. */
 struct sluice_cfg {

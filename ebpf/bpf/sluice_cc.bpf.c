@@ -55,6 +55,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	if (flow->frozen)
 		flags |= SLUICE_STAT_SQUEEZED;
 	write_row(row, tp, delivery, pacing, now, flags);
+	tell_mark(tp, row, index, flow->gen);
 	return 0;
 }
 

@@ -180,6 +180,7 @@ INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 	row->delivered = tp->delivered;
 	row->cwnd = tp->snd_cwnd;
 	IDENTIFY(row, tp);
+	row->told = 0;
 	row->flags = SLUICE_STAT_LIVE;
 	barrier();
 	WRITE_ONCE(row->seq, row->seq + 1);
@@ -254,6 +255,18 @@ INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 ge
 	*rate = new_rate;
 	*expiry = new_expiry;
 	return ORDER_GOOD;
+}
+
+/* Tells once when the bytes of a round have arrived, so that the daemon need not look for it all the time. */
+INLINE void tell_mark(struct tcp_sock *tp, struct sluice_stat *row, __u32 index, __u32 gen)
+{
+	struct sluice_ctl *ctl = bpf_map_lookup_elem(&sluice_ctl, &index);
+	__u64 mark = ctl ? READ_ONCE(ctl->mark) : 0;
+
+	if (!mark || tp->bytes_acked < mark || row->told == (__u32)mark)
+		return;
+	row->told = mark;
+	tell(tp, SLUICE_EVENT_FINISHED, index, gen);
 }
 
 INLINE __u64 clamp_rate(struct sluice_cfg *cfg, __u64 rate)

@@ -1,7 +1,7 @@
 //! The rows of `bpf/sluice_abi.h` as Rust structs, byte for byte. A test compiles the header and compares.
 
 /// Number in the pin path.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Give the socket back.
 pub const CTL_RELEASE: u32 = 1;
@@ -32,8 +32,10 @@ pub struct Ctl {
     pub generation: u32,
     /// `CTL_*`.
     pub flags: u32,
+    /// Tell when so many bytes have been acknowledged; 0: never.
+    pub mark: u64,
     /// Zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 /// What hooks measured of one flow.
@@ -80,15 +82,15 @@ pub struct Stat {
     pub uid: u32,
     /// `STAT_*`.
     pub flags: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Low half of the last mark that was told.
+    pub told: u32,
 }
 
 /// One record of the ring buffer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event {
-    /// 1 opened, 2 closed, 3 started, 4 expired, 5 loss guard, 6 released, 7 table full.
+    /// 1 opened, 2 closed, 3 started, 4 expired, 5 loss guard, 6 released, 7 table full, 8 finished.
     pub kind: u32,
     /// The row.
     pub index: u32,
@@ -269,9 +271,11 @@ mod tests {
         let c = [
             "sizeof(struct sluice_ctl)",
             "offsetof(struct sluice_ctl, flags)",
+            "offsetof(struct sluice_ctl, mark)",
             "sizeof(struct sluice_stat)",
             "offsetof(struct sluice_stat, local)",
             "offsetof(struct sluice_stat, flags)",
+            "offsetof(struct sluice_stat, told)",
             "sizeof(struct sluice_event)",
             "offsetof(struct sluice_event, local_port)",
             "sizeof(struct sluice_cfg)",
@@ -287,9 +291,11 @@ mod tests {
         let rust = [
             size_of::<Ctl>(),
             offset_of!(Ctl, flags),
+            offset_of!(Ctl, mark),
             size_of::<Stat>(),
             offset_of!(Stat, local),
             offset_of!(Stat, flags),
+            offset_of!(Stat, told),
             size_of::<Event>(),
             offset_of!(Event, local_port),
             size_of::<Cfg>(),

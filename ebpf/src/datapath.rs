@@ -46,6 +46,8 @@ pub enum SocketEventKind {
     Released,
     /// No row was free: it stays plain.
     TableFull,
+    /// The bytes up to its mark have been acknowledged ([`Datapath::mark`]).
+    Finished,
 }
 
 /// One event of a socket.
@@ -108,6 +110,11 @@ pub trait Datapath: Send {
     fn order(&mut self, row: Row, rate: Rate, expires: Nanos);
     /// Gives the socket back to the congestion control it had, at its next ACK or send.
     fn release(&mut self, row: Row);
+    /// Asks for one [`SocketEventKind::Finished`] when `acked` ([`FlowStats::acked`]) has been reached; replaces an earlier
+    /// mark. A store, no system call. Only the congestion control can tell: other tiers never do, so look now and then.
+    fn mark(&mut self, row: Row, acked: Bytes) {
+        let _ = (row, acked);
+    }
     /// Captures plain live sockets of the managed cgroups in the caller's network namespace (after a restart, after an
     /// expiry, after the loss guard's pause) and returns how many. Walks all TCP sockets, about 1 ms: call it at start
     /// and every few seconds, not in every slot.

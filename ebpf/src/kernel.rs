@@ -208,6 +208,12 @@ impl Datapath for Kernel {
         }
     }
 
+    fn mark(&mut self, row: Row, acked: Bytes) {
+        if self.is_owner(row) {
+            self.ctl.mark(row.index, acked.0);
+        }
+    }
+
     fn adopt(&mut self) -> usize {
         self.renew_capture();
         self.pass(Pass::Adopt).unwrap_or_else(|error| {
@@ -232,6 +238,7 @@ impl Datapath for Kernel {
 impl SocketEventKind {
     /// Does the row have no owner any more after this?
     pub fn frees_row(self) -> bool {
-        !matches!(self, SocketEventKind::Opened | SocketEventKind::Started | SocketEventKind::TableFull)
+        use SocketEventKind::{Finished, Opened, Started, TableFull};
+        !matches!(self, Opened | Started | Finished | TableFull)
     }
 }

@@ -91,6 +91,13 @@ impl Mapping<Ctl> {
         atomic32(f).store(if release { CTL_RELEASE } else { 0 }, Ordering::Release);
         atomic32(g).store(generation, Ordering::Release);
     }
+
+    /// Asks to be told when so many bytes have been acknowledged.
+    pub fn mark(&self, index: u32, acked: u64) {
+        let Some(row) = self.row(index) else { return };
+        // SAFETY: field address inside one row of the mapping.
+        atomic64(unsafe { &raw mut (*row).mark }).store(acked, Ordering::Release);
+    }
 }
 
 impl Mapping<Stat> {

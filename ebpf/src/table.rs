@@ -56,7 +56,7 @@ impl Table {
                 Some(out)
             }
             _ if !same => None,
-            SocketEventKind::Started => Some(out),
+            SocketEventKind::Started | SocketEventKind::Finished => Some(out),
             _ => {
                 *known = None;
                 self.live = self.live.saturating_sub(1);
@@ -103,6 +103,7 @@ fn kind(kind: u32) -> Option<SocketEventKind> {
         5 => SocketEventKind::LossGuard,
         6 => SocketEventKind::Released,
         7 => SocketEventKind::TableFull,
+        8 => SocketEventKind::Finished,
         _ => return None,
     })
 }

@@ -5,6 +5,7 @@ mod common;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sluice_ebpf::abi::ABI;
 use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Kernel, Options, SocketEventKind};
 use sluice_schedule::{Nanos, Rate};
@@ -121,7 +122,7 @@ fn kill_9_gives_back_and_a_restart_takes_over() {
     let Some(probe) = common::open(&net, options.clone()) else { return };
     drop(probe);
     let mut holder = Holder::start(&net, &options, port);
-    let pins = options.pin_dir().join("abi1").join(format!("cc-sluice{}", options.instance));
+    let pins = options.pin_dir().join(format!("abi{ABI}")).join(format!("cc-sluice{}", options.instance));
     let started = Instant::now();
     while !pins.exists() && started.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(5));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Options, Row, SocketEventKind, Tier};
-use sluice_schedule::{Nanos, Rate};
+use sluice_schedule::{Bytes, Nanos, Rate};
 
 fn soon() -> Nanos {
     monotonic().plus(Nanos::from_millis(3_000))
@@ -131,6 +131,31 @@ fn a_start_after_silence_is_told() {
     flow.paused.store(false, std::sync::atomic::Ordering::Relaxed);
     let event = kernel.wait_for(|e| e.kind == SocketEventKind::Started && e.row == row);
     assert!(event.is_some());
+}
+
+#[test]
+fn the_end_of_a_round_is_told_once() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options(port) else { return };
+    let Some(mut kernel) = common::open(&net, options) else { return };
+    let _flow = common::Flow::start(&net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    for round in 0..3 {
+        kernel.path().order(row, Rate::mbps(100), soon());
+        let mark = kernel.path().stats(row).expect("alive").acked.plus(Bytes(1 << 20));
+        kernel.seen.clear();
+        kernel.path().mark(row, mark);
+        let finished = |e: &sluice_ebpf::SocketEvent| e.kind == SocketEventKind::Finished && e.row == row;
+        assert!(kernel.wait_for(finished).is_some(), "round {round}");
+        assert!(kernel.path().stats(row).expect("alive").acked >= mark);
+        // Acknowledgements go on; the mark was told.
+        kernel.path().order(row, Rate::mbps(100), soon());
+        std::thread::sleep(Duration::from_millis(50));
+        let mut more = Vec::new();
+        kernel.path().events(&mut more);
+        assert!(!more.iter().any(finished), "told again in round {round}");
+    }
 }
 
 /// Retransmitted segments of the sending socket.

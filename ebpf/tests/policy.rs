@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map, MapData};
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+use sluice_ebpf::abi::ABI;
 use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Kernel, Options, SocketEventKind, Tier};
 use sluice_schedule::{Nanos, Rate};
@@ -123,13 +124,13 @@ fn sweeping_finds_idle_flows_whose_order_has_expired() {
     let Some(mut kernel) = common::open(&net, options.clone()) else { return };
     let flow = common::Flow::start(&net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
-    kernel.path().order(row, Rate::mbps(900), monotonic().plus(Nanos::from_millis(400)));
+    kernel.path().order(row, Rate::mbps(900), monotonic().plus(Nanos::from_millis(1_500)));
     flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(200));
     let early = net.in_a(|| sluice_ebpf::cleanup::sweep(&options)).expect("the iterator works");
     assert_eq!(early, 0, "a live order is not touched");
     assert!(flow.control().starts_with("sluice"));
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(1_600));
     let late = net.in_a(|| sluice_ebpf::cleanup::sweep(&options)).expect("the iterator works");
     assert_eq!(late, 1);
     assert!(!flow.control().starts_with("sluice"));
@@ -147,7 +148,7 @@ fn another_program_takes_the_sockets_over_under_the_other_name() {
     std::thread::sleep(Duration::from_millis(50));
     drop(kernel.opened.take());
     // As if the pins had been made by another build: its digest differs.
-    let pin = options.pin_dir().join("abi1").join("sluice_cfg");
+    let pin = options.pin_dir().join(format!("abi{ABI}")).join("sluice_cfg");
     let map = MapData::from_pin(pin).expect("pinned");
     let mut cfg: Array<_, [u64; 22]> = Array::try_from(Map::Array(map)).expect("an array");
     let mut row0 = cfg.get(&0, 0).expect("one row");

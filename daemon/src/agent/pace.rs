@@ -1,9 +1,10 @@
-//! How often the loop turns while flows have demand: often while a turn is cheap, rarely once it is dear.
+//! How often the loop turns while flows have demand: at once when something happens, seldom when nothing does.
 //!
-//! A turn looks at every flow, so its cost grows with their number, and on a host that moves gigabits it is spent on
-//! cold caches. What a late turn costs is bounded by the slot. So the loop keeps to a part of a core
-//! ([`Pace::PART`]) and lets the time between turns follow from what turns have cost, in CPU time: waiting for a busy
-//! core is no reason to look less often.
+//! The kernel tells when a flow begins to send and when the bytes of its round have arrived, holders tell what others
+//! promise: a turn by the clock finds little new. It looks after processes whose pages say more than their sockets, and
+//! after kernels that tell nothing. Its cost grows with the number of flows and is spent on cold caches, so the loop keeps
+//! such turns to a part of a core ([`Pace::PART`]) and lets the time between them follow from what turns have cost, in CPU
+//! time: waiting for a busy core is no reason to look less often.
 
 use sluice_schedule::Nanos;
 
@@ -16,11 +17,16 @@ pub struct Pace {
 
 impl Pace {
     /// Turns by the clock may take this part of a core: one in so many.
-    pub const PART: u64 = 40;
-    /// The least time between two looks: decisions that came 10 ms late made no job slower.
-    pub const LEAST: Nanos = Nanos::from_millis(5);
-    /// The most: four looks per slot of 60 ms.
-    pub const MOST: Nanos = Nanos::from_millis(15);
+    pub const PART: u64 = 100;
+    /// The least time between two looks.
+    pub const LEAST: Nanos = Nanos::from_millis(10);
+    /// The most: three looks per slot of 60 ms.
+    pub const MOST: Nanos = Nanos::from_millis(20);
+    /// A turn for what holders say comes at least this long after the last turn, so that the news of many hosts is taken
+    /// in at once.
+    pub const GATHER: Nanos = Nanos::from_millis(2);
+    /// The same for what the kernel tells: the flows of a round begin together and end together.
+    pub const SETTLE: Nanos = Nanos(500_000);
     /// Turns over which the mean is taken.
     const TURNS: u64 = 16;
 
@@ -36,12 +42,6 @@ impl Pace {
     pub fn tick(&self) -> Nanos {
         self.cost.times(Pace::PART).max(Pace::LEAST).min(Pace::MOST)
     }
-
-    /// A turn for what holders say comes at least this long after the last turn, so that the news of many hosts is
-    /// taken in at once. What happens on this host is never kept waiting.
-    pub fn gather(&self) -> Nanos {
-        Nanos(self.tick().0 / 2)
-    }
 }
 
 #[cfg(test)]
@@ -52,10 +52,9 @@ mod tests {
     fn cheap_turns_are_often_and_dear_ones_rare() {
         let mut pace = Pace::default();
         assert_eq!(pace.tick(), Pace::LEAST);
-        for (took, tick) in [(20, Pace::LEAST), (250, Nanos::from_millis(10)), (5_000, Pace::MOST), (1, Pace::LEAST)] {
+        for (took, tick) in [(20, Pace::LEAST), (150, Nanos::from_millis(15)), (5_000, Pace::MOST), (1, Pace::LEAST)] {
             (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
             assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
-            assert_eq!(pace.gather().0, pace.tick().0 / 2);
         }
         pace.turned(Nanos::MAX);
         assert_eq!(pace.tick(), Pace::MOST, "no overflow");

@@ -139,6 +139,9 @@ fn a_lone_round_gets_the_link_and_every_order_expires() {
     assert!(rate > LINK.times(0.8) && rate <= LINK, "{rate}");
     let life = expires.minus(Nanos::from_millis(395));
     assert!(life > Nanos::from_millis(120) && life <= Nanos::from_millis(180), "{life}");
+    // The kernel tells when the round has arrived; nobody has to look for it.
+    let marks: Vec<Bytes> = star.sites[0].kernel.rows().marks.values().copied().collect();
+    assert_eq!(marks, [Bytes(6_000_000)]);
     star.run(400, 1200);
     assert_eq!(star.sites[0].core.counters.acked_managed_bytes, 6_000_000);
 }

@@ -48,6 +48,8 @@ pub struct Socket {
     pub retransmitted_in_slot: u64,
     slot_retransmitted: u64,
     measured: bool,
+    /// What the kernel was last asked to tell of, as bytes acknowledged.
+    marked: Bytes,
     /// CLOCK_MONOTONIC when it was first seen.
     pub since: Nanos,
     reported: Option<FlowProgress>,
@@ -105,6 +107,15 @@ impl Socket {
     pub fn idle(&mut self) {
         self.next_base = self.next_base.max(self.stats.acked);
     }
+    /// The end of the round as bytes acknowledged, if the kernel has not been asked to tell of it.
+    pub fn take_mark(&mut self) -> Option<Bytes> {
+        let mark = self.base.plus(self.demand);
+        let fresh = self.demand > Bytes::ZERO && mark > self.stats.acked && mark != self.marked;
+        fresh.then(|| {
+            self.marked = mark;
+            mark
+        })
+    }
     /// A slot is over.
     pub fn slot_edge(&mut self) {
         self.moved_in_slot = self.stats.acked.minus(self.slot_acked);
@@ -141,7 +152,7 @@ impl Sockets {
                 Some(socket) if socket.row == event.row => Noted::Woke(socket.process),
                 _ => Noted::Nothing,
             },
-            SocketEventKind::TableFull => Noted::Nothing,
+            SocketEventKind::Finished | SocketEventKind::TableFull => Noted::Nothing,
             _ => self.close(event.row),
         }
     }
@@ -174,6 +185,7 @@ impl Sockets {
             retransmitted_in_slot: 0,
             slot_retransmitted: 0,
             measured: false,
+            marked: Bytes::ZERO,
             since: now,
             reported: None,
         };
