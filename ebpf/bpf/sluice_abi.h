@@ -105,7 +105,7 @@ struct sluice_cfg {
 	__u64 idle_ns;
 	/* Least length of a loss window. */
 	__u64 loss_window;
-	/* A second trip of the loss guard within this time gives the socket back ... */
+	/* A second trip of the loss guard within this time, with less than four fifths delivered, gives the socket back ... */
 	__u64 loss_retrip;
 	/* ... and keeps it plain for this long. */
 	__u64 loss_ban;

@@ -217,7 +217,7 @@ INLINE void new_order(struct tcp_sock *tp, struct flow *flow, __u64 now, __u64 b
 /*
  * Counts losses in windows of one round trip; two bad ones in a row trip the guard. (A queue that another flow
  * overfills loses for one round trip, an order that is too high goes on losing.) True if it trips for the second time
- * in short order.
+ * in short order, and less than four fifths of the order arrive.
  */
 INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now, __u64 order)
 {
@@ -247,14 +247,18 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 		} else if (!(flow->flags & FLOW_LOSING)) {
 			flow->flags |= FLOW_LOSING;
 		} else {
-			if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip)
-				return 1;
 			/* Delivery measured while holes are being filled is too low: what was not lost is the other measure. */
 			pacing = flow->cap ? flow->cap : order;
-			kept = pacing * delivered / (delivered + lost);
+			kept = max_u64(rate, pacing * delivered / (delivered + lost));
+			/*
+			 * The path carries nearly all of the order: the queue is full of somebody else's segments, and plain
+			 * flows would only fill it more.
+			 */
+			if (flow->trip_ns && now - flow->trip_ns < cfg->loss_retrip && kept * 5 < order * 4)
+				return 1;
 			flow->trip_ns = now;
 			flow->cap_ns = now;
-			flow->cap = max_u64(max_u64(rate, kept), cfg->floor);
+			flow->cap = max_u64(kept, cfg->floor);
 			flow->flags = (flow->flags & ~FLOW_LOSING) | FLOW_SETTLING;
 			flow->win_ns = now + 2 * least;
 			COUNT_UP(loss_trips);

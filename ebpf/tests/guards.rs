@@ -239,6 +239,7 @@ fn an_order_the_path_can_carry_is_kept_beside_cubic() {
     // A trip of the loss guard, when cubic overfills the queue, costs it some hundred milliseconds.
     assert!(ours > 0.5 * 48.0, "{ours}");
     assert!(theirs > 0.8 * 46.0, "{theirs}");
+    assert!(flow.control().starts_with("sluice"), "given back to plain TCP");
 }
 
 #[test]
