@@ -4,13 +4,22 @@
 //! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out. Limits that
 //! groups set are left out of both, which keeps them lower bounds.
 
+use super::claims::Quantity;
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Collective, Plan};
 use crate::quantity::{Capacity, Rational};
 
-/// The bound that the certificate proves; `None` for kinds that cannot be rechecked.
-pub fn recompute(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Option<Rational>, Violation> {
+/// Links that searches for ways may follow, all together.
+const MOST_STEPS_OF_SEARCH: usize = 1 << 30;
+
+/// The bound that the certificate proves, in this quantity; `None` for kinds that cannot be rechecked.
+pub fn recompute(
+    plan: &Plan,
+    fabric: &Fabric<'_>,
+    certificate: &Certificate,
+    quantity: Quantity,
+) -> Result<Option<Rational>, Violation> {
     let foreign = |key: &str| {
         let message = format!("a certificate of kind `{}` has no `{key}`", certificate.kind.word());
         Violation::new(Code::BadCertificate, format!("/claim/certificate/{key}"), message)
@@ -21,16 +30,69 @@ pub fn recompute(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) ->
     if certificate.prices.is_some() && certificate.kind != CertificateKind::Dual {
         return Err(foreign("prices"));
     }
-    match certificate.kind {
-        CertificateKind::Cut => cut(plan, fabric, certificate).map(Some),
-        CertificateKind::Bandwidth => bandwidth(plan, fabric).map(Some),
-        CertificateKind::None => Ok(Some(Rational::ZERO)),
-        CertificateKind::Dual | CertificateKind::Solver => Ok(None),
-        other => {
-            let message = format!("a certificate of kind `{}` says nothing about trees or paths", other.word());
+    match (certificate.kind, quantity) {
+        (CertificateKind::Cut, Quantity::TimePerByte) => cut(plan, fabric, certificate).map(Some),
+        (CertificateKind::Bandwidth, Quantity::TimePerByte) => bandwidth(plan, fabric).map(Some),
+        (CertificateKind::Diameter, Quantity::Steps) => diameter(plan, fabric),
+        (CertificateKind::Distance | CertificateKind::Port, Quantity::Epochs) => {
+            super::sends::bound(plan, fabric, certificate.kind)
+        }
+        (CertificateKind::Gateway, Quantity::Epochs) => Ok(None),
+        (CertificateKind::None, _) => Ok(Some(Rational::ZERO)),
+        (CertificateKind::Dual | CertificateKind::Solver, _) => Ok(None),
+        (other, _) => {
+            let kind = plan.body.content.kind().word();
+            let message =
+                format!("a certificate of kind `{}` says nothing about a plan of kind `{kind}`", other.word());
             Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message))
         }
     }
+}
+
+/// The most links between two participants that exchange something: no schedule has fewer steps.
+/// `None` where that would take too long.
+fn diameter(plan: &Plan, fabric: &Fabric<'_>) -> Result<Option<Rational>, Violation> {
+    if fabric.participants.len().saturating_mul(fabric.cables.len()) > MOST_STEPS_OF_SEARCH {
+        return Ok(None);
+    }
+    let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
+    for cable in &fabric.cables {
+        near[cable.from].push(cable.to);
+    }
+    let collective = plan.body.collective;
+    let begins = |node: &usize| match collective {
+        Collective::Broadcast | Collective::Scatter => fabric.root == Some(*node),
+        Collective::AllGather => fabric.share(*node) > 0,
+        _ => true,
+    };
+    let ends = |node: usize| match collective {
+        Collective::Reduce | Collective::Gather => fabric.root == Some(node),
+        Collective::ReduceScatter => fabric.share(node) > 0,
+        _ => true,
+    };
+    let mut most = 0_u64;
+    for start in fabric.participants.iter().filter(|node| begins(node)) {
+        let mut distance = vec![None; near.len()];
+        distance[*start] = Some(0_u64);
+        let mut queue = std::collections::VecDeque::from([*start]);
+        while let Some(node) = queue.pop_front() {
+            let next = distance[node].map(|distance| distance + 1);
+            for to in &near[node] {
+                if distance[*to].is_none() {
+                    distance[*to] = next;
+                    queue.push_back(*to);
+                }
+            }
+        }
+        for node in fabric.participants.iter().filter(|node| ends(**node)) {
+            let Some(distance) = distance[*node] else {
+                let message = format!("no way leads from {} to {}", fabric.id(*start), fabric.id(*node));
+                return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
+            };
+            most = most.max(distance);
+        }
+    }
+    Ok(Some(Rational::from(most)))
 }
 
 /// data / capacity; no bound where capacity is unlimited.
@@ -85,7 +147,7 @@ fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Ra
         Collective::Scatter => over(&parts(here), &inward),
         Collective::Gather if has_root => over(&parts(all - here), &inward),
         Collective::Gather => over(&parts(here), &outward),
-        Collective::Custom => return Err(Fabric::unserved(plan.body.collective, "trees or paths")),
+        Collective::Custom => return Err(Fabric::unserved(plan.body.collective, plan.body.content.kind().word())),
     };
     bound.ok_or_else(|| bad("no link crosses it: no plan at all would be possible".into()))
 }
