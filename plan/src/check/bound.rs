@@ -1,11 +1,14 @@
 //! Lower bounds of T/M, recomputed from their certificates.
 //!
 //! A cut counts the data that must leave a set of nodes against what leads out of it; in-network copy and reduction
-//! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out. Limits that
+//! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out; of an all-reduce, what all nodes or all machines
+//! together must take in. Limits that
 //! groups set are left out of both, which keeps them lower bounds.
 
+use std::collections::HashSet;
+
 use super::claims::Quantity;
-use super::fabric::Fabric;
+use super::fabric::{Cable, Fabric};
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Collective, Plan};
 use crate::quantity::{Capacity, Rational};
@@ -182,21 +185,43 @@ fn bandwidth(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
         }
     };
     if plan.body.collective == Collective::AllReduce {
-        // Every element needs N−1 arrivals until somebody has its sum and N−1 more until everybody has.
-        let nodes = fabric.topology.nodes();
-        let helps = |node: &usize| !fabric.takes_part(*node) && (nodes[*node].can.copy || nodes[*node].can.reduce);
-        if let Some(helper) = (0..n).find(helps) {
-            let message = format!("{} can copy or reduce, so the participants need not do it all", fabric.id(helper));
-            return Err(bad(&message));
-        }
-        let zero = Capacity::Finite(Rational::ZERO);
-        let sum = fabric.participants.iter().fold(zero, |sum, node| sum.plus(&into[*node]));
-        let data = Rational::from(2 * (all as u64 - 1));
-        return over(&data, &sum).ok_or_else(|| bad("no participant has a link"));
+        let ways = [all_reduce(fabric, false), all_reduce(fabric, true)];
+        let best = ways.iter().flatten().max().cloned();
+        return best.ok_or_else(|| match ways {
+            [Err(helper), _] => bad(&format!("{helper} can copy or reduce, so the participants need not do it all")),
+            _ => bad("no participant has a link"),
+        });
     }
     let mut bound = Rational::ZERO;
     for node in &fabric.participants {
         bound = bound.max(of_node(*node).ok_or_else(|| bad("a participant has no link"))?);
     }
     Ok(bound)
+}
+
+/// Every element needs n − 1 arrivals until one of n places has its sum, and n − 1 more until all have: everything that
+/// leads into the places must carry 2(n − 1) times the data. A place is a participant or, `by_machine`, a machine with
+/// everything in it. What helps outside would spoil the count; then its id is given.
+fn all_reduce<'f>(fabric: &'f Fabric<'_>, by_machine: bool) -> Result<Rational, &'f str> {
+    let nodes = fabric.topology.nodes();
+    let taking_part: HashSet<&str> =
+        fabric.participants.iter().filter_map(|node| nodes[*node].machine.as_deref()).collect();
+    // A place is called by its machine, or by a node on its own.
+    let place = |node: usize| -> Option<(bool, &str)> {
+        match nodes[node].machine.as_deref().filter(|machine| by_machine && taking_part.contains(machine)) {
+            Some(machine) => Some((true, machine)),
+            None => fabric.takes_part(node).then(|| (false, fabric.id(node))),
+        }
+    };
+    let helps = |node: &usize| place(*node).is_none() && (nodes[*node].can.copy || nodes[*node].can.reduce);
+    if let Some(helper) = (0..nodes.len()).find(helps) {
+        return Err(fabric.id(helper));
+    }
+    let places: HashSet<_> = fabric.participants.iter().filter_map(|node| place(*node)).collect();
+    let enters = |cable: &&Cable| place(cable.to).is_some() && place(cable.from) != place(cable.to);
+    let zero = Capacity::Finite(Rational::ZERO);
+    let sum = fabric.cables.iter().filter(enters).fold(zero, |sum, cable| sum.plus(&cable.capacity));
+    let data = Rational::from(2 * (places.len() as u64 - 1));
+    // A single place that nothing leads into bounds nothing.
+    Ok(if data.is_zero() { data } else { over(&data, &sum).unwrap_or(Rational::ZERO) })
 }
