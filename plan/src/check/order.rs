@@ -68,10 +68,10 @@ fn schedule(
         let end = &start + &durations[place];
         spans.push((start, end));
     }
-    let horizon = spans.iter().map(|(_, end)| end.clone()).max().unwrap_or(Rational::ZERO);
-    let slack = &horizon * &Rational::new(1, 1_000_000).unwrap_or(Rational::ZERO);
+    // Times are rounded: by a millionth of themselves, and never by much of a flow.
+    let millionth = |time: &Rational| time * &Rational::new(1, 1_000_000).unwrap_or(Rational::ZERO);
     for (place, flow) in of.flows.iter().enumerate() {
-        let early = |after: &Rational| &spans[place].0 + &slack < *after;
+        let early = |after: &Rational| &spans[place].0 + &millionth(after) < *after;
         if early(&release(flow)) {
             return Err(Violation::new(Code::BadOrder, at(place, "/start_s"), "begins before its release"));
         }
@@ -84,7 +84,8 @@ fn schedule(
     let mut changes: BTreeMap<usize, Vec<(Rational, bool, usize)>> = BTreeMap::new();
     for (place, flow) in of.flows.iter().enumerate() {
         let (start, end) = &spans[place];
-        let end = end - &slack;
+        let thousandth = &durations[place] * &Rational::new(1, 1_000).unwrap_or(Rational::ZERO);
+        let end = end - &millionth(end).min(thousandth);
         if end <= *start {
             continue;
         }
