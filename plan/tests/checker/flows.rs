@@ -42,7 +42,7 @@ fn code(plan: &Value) -> Option<Code> {
 }
 
 /// Two rings at rates that leave nothing: 3 groups of each share every link, 20 MB/s and 40/3 MB/s each.
-fn rates() -> Value {
+pub fn rates() -> Value {
     let mut flows = ring(0);
     flows.extend(ring(1));
     for flow in &mut flows {
@@ -63,7 +63,7 @@ fn weights() -> Value {
 }
 
 /// Two rings one after the other, each alone: hops of a second, three chains on different links at any time.
-fn order() -> Value {
+pub fn order() -> Value {
     let mut flows = ring(0);
     flows.extend(ring(1));
     for flow in &mut flows {

@@ -76,7 +76,7 @@ fn finish(plan: &Value) -> u64 {
 }
 
 /// An all-gather of three in a row.
-fn row() -> Value {
+pub fn row() -> Value {
     let sends = vec![
         send(0, 0, 0, 1, 0),
         send(1, 0, 1, 0, 0),

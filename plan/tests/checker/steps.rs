@@ -121,7 +121,7 @@ fn steps(op: &str, hops: &[Hop]) -> Vec<Value> {
     (0..count).map(of).collect()
 }
 
-fn of_steps(topology: &Topology, collective: Collective) -> Value {
+pub fn of_steps(topology: &Topology, collective: Collective) -> Value {
     let list = match collective {
         Collective::AllToAll | Collective::Scatter | Collective::Gather => steps("copy", &pairs(topology, collective)),
         _ => {
