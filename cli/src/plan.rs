@@ -3,6 +3,7 @@
 
 pub mod args;
 mod check;
+mod export;
 pub mod files;
 mod forestcoll;
 pub mod form;
@@ -11,12 +12,15 @@ mod watch;
 use std::process::ExitCode;
 
 use sluice_plan::error::{Error, Errors};
+use sluice_plan::export::PLAN_REFUSED;
 
 use crate::args::{Format, Global};
 use crate::failure::Failure;
 use crate::output;
 use args::PlanCmd;
 
+/// The answer is no.
+const NO: u8 = 3;
 /// Interrupted.
 const INTERRUPTED: u8 = 130;
 
@@ -52,6 +56,7 @@ pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
     let done = match command {
         PlanCmd::Forestcoll(args) => forestcoll::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
+        PlanCmd::Export(args) => export::run(global, args),
     };
     finish(global, done)
 }
@@ -69,6 +74,7 @@ pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode,
             return Ok(ExitCode::from(INTERRUPTED));
         }
         "INTERNAL_INVARIANT" => 1,
+        PLAN_REFUSED => NO,
         _ => 2,
     };
     if matches!(global.format(), Format::Json | Format::Jsonl) {

@@ -9,14 +9,25 @@
 //! | `fabric` | the topology as the checker sees it: who takes part, capacity from node to node |
 //! | `trees`, `hops` | coverage of a forest by its edges, and by what switches really forward |
 //! | `paths` | shares and loads of paths |
+//! | `ledger` | who holds how many copies of what |
+//! | `steps`, `step_loads` | synchronised steps, replayed; their loads and times |
+//! | `sends` | chunks in epochs, replayed with their model of time |
+//! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
 //! | `claims`, `bound` | the claim against the recomputed figures, and certificates |
 
 mod bound;
 mod claims;
 mod fabric;
+mod flows;
 mod hops;
+mod ledger;
 mod load;
+mod order;
 mod paths;
+mod rates;
+mod sends;
+mod step_loads;
+mod steps;
 mod trees;
 mod violation;
 
@@ -41,7 +52,7 @@ pub struct Report {
     pub figures: Option<Figures>,
 }
 
-/// What a plan of trees or paths achieves, recomputed.
+/// What a plan of trees, paths or steps achieves, recomputed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// T/M in seconds per byte, or abstract.
@@ -106,15 +117,21 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
     for key in plan.body.ignored.iter().flatten() {
         report.not_rechecked.push(format!("checked without `{}`, which the planner was told to ignore", quoted(key)));
     }
-    let (loads, born) = match &plan.body.content {
-        Content::Trees(trees) => trees::check(plan, &fabric, trees, report)?,
-        Content::Paths(paths) => paths::check(plan, &fabric, paths, report)?,
-        other => {
-            let message = format!("plans of kind `{}` are not checked yet", other.kind().word());
-            return Err(Violation::new(Code::UnsupportedKind, "/content/kind", message));
+    match &plan.body.content {
+        Content::Trees(trees) => {
+            let (loads, born) = trees::check(plan, &fabric, trees, report)?;
+            claims::check_loads(plan, &fabric, &loads, born, report)
         }
-    };
-    claims::check(plan, &fabric, &loads, born, report)
+        Content::Paths(paths) => {
+            let (loads, born) = paths::check(plan, &fabric, paths, report)?;
+            claims::check_loads(plan, &fabric, &loads, born, report)
+        }
+        Content::Steps(steps) => steps::check(plan, &fabric, steps, report),
+        Content::Sends(sends) => sends::check(plan, &fabric, sends, report),
+        Content::Rates(rates) => rates::check_rates(plan, &fabric, rates, report),
+        Content::Weights(weights) => rates::check_weights(plan, &fabric, weights, report),
+        Content::Order(order) => order::check(plan, &fabric, order, report),
+    }
 }
 
 /// The topology that the plan carries.
@@ -131,7 +148,7 @@ fn inline(plan: &Plan) -> Result<Topology, Violation> {
 }
 
 /// Refuses fractions whose sums would grow without end.
-fn check_common_denominator<'a>(numbers: impl Iterator<Item = &'a Rational>, at: &str) -> Result<(), Violation> {
+fn check_common_denominator<'a>(numbers: impl IntoIterator<Item = &'a Rational>, at: &str) -> Result<(), Violation> {
     match common_denominator(numbers) {
         Some(_) => Ok(()),
         None => Err(Violation::new(Code::TooFine, at, "no common denominator of at most 4096 bits")),

@@ -41,8 +41,8 @@ pub const REPEATED_EDGE: Code = "RepeatedEdge";
 /// A negative cost.
 pub const BAD_COST: Code = "BadCost";
 
-/// The order in which mistakes are reported; codes that are not here come last.
-const ORDER: [Code; 15] = [
+/// The codes of files, in the order in which mistakes are reported; codes that are not here come last.
+pub const CODES: [Code; 15] = [
     E_PARSE,
     E_VERSION,
     E_KEY,
@@ -133,7 +133,7 @@ struct Document<'a> {
 impl Errors {
     /// Puts mistakes in order and names the file; `None` if there are none.
     pub fn collect(mut errors: Vec<Error>, file: &str) -> Option<Errors> {
-        let rank = |error: &Error| ORDER.iter().position(|code| *code == error.code).unwrap_or(ORDER.len());
+        let rank = |error: &Error| CODES.iter().position(|code| *code == error.code).unwrap_or(CODES.len());
         errors.sort_by_key(rank);
         if errors.is_empty() { None } else { Some(Errors(errors).in_file(file)) }
     }

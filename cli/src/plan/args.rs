@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use sluice_plan::export;
 use sluice_plan::forestcoll::{IGNORABLE, Way};
 use sluice_plan::plan::Collective;
 
@@ -30,6 +31,17 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan check plan.json && echo good
     Check(CheckArgs),
+    /// Write a plan of trees for somebody else: a runtime, another checker, or people
+    ///
+    /// msccl-xml is a program for MSCCL and RCCL: a plan that the checker refuses becomes none, and what the runtime has no
+    /// channels, blocks or steps for is refused with the counts. --verify also executes it, step by step, and proves that
+    /// every rank ends with what the collective owes it. forest-json and tree-xml are the trees alone; dot and svg are
+    /// pictures. Plans of other kinds than trees are not exported.
+    ///
+    /// Example: sluice plan export plan.json --format msccl-xml --verify --out plan.xml
+    ///
+    /// Example: sluice plan export plan.json --format svg --tree 0 --out tree.svg
+    Export(Box<ExportArgs>),
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -118,6 +130,141 @@ pub struct CheckArgs {
     pub form: Option<Form>,
     #[command(flatten)]
     pub forms: FormArgs,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ExportArgs {
+    /// The plan; `-` is stdin
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: ExportFormat,
+    /// Write to this file instead of stdout; an all-reduce as forest-json is two, `F.in.json` and `F.out.json`
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Export for this topology, whose digest must be the plan's; none: the one inside the plan
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// Read that topology in another form
+    #[arg(long, value_enum, value_name = "FORM", requires = "topology")]
+    pub form: Option<Form>,
+    /// Programs side by side, each with a part of every tree's data (msccl-xml)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub instances: u32,
+    /// Whose words (msccl-xml)
+    #[arg(long, value_enum, value_name = "DIALECT", default_value_t)]
+    pub dialect: Dialect,
+    /// The transport's protocol (msccl-xml)
+    #[arg(long, value_enum, value_name = "PROTO", default_value_t)]
+    pub proto: Proto,
+    /// Write also what no runtime has room for; the interpreter can still run it (msccl-xml)
+    #[arg(long)]
+    pub no_limits: bool,
+    /// Execute the program before it is written (msccl-xml)
+    #[arg(long)]
+    pub verify: bool,
+    /// Draw only this tree, counted from 0 (dot, svg)
+    #[arg(long, value_name = "N")]
+    pub tree: Option<usize>,
+    /// What colours mean (dot, svg); none: trees where there are few, else how busy links are
+    #[arg(long, visible_alias = "color-by", value_enum, value_name = "BY")]
+    pub colour: Option<ColourBy>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+/// What a plan is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// A program for MSCCL
+    MscclXml,
+    /// The forests alone
+    ForestJson,
+    /// The trees one by one
+    TreeXml,
+    /// A graph for Graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+impl ExportFormat {
+    /// The library's name for it.
+    pub fn format(self) -> export::Format {
+        match self {
+            ExportFormat::MscclXml => export::Format::MscclXml,
+            ExportFormat::ForestJson => export::Format::ForestJson,
+            ExportFormat::TreeXml => export::Format::TreeXml,
+            ExportFormat::Dot => export::Format::Dot,
+            ExportFormat::Svg => export::Format::Svg,
+        }
+    }
+}
+
+/// Whose words MSCCL XML is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Dialect {
+    /// reduce_scatter
+    #[default]
+    Msccl,
+    /// reducescatter
+    Rccl,
+}
+
+impl Dialect {
+    /// The library's name for it.
+    pub fn dialect(self) -> export::Dialect {
+        match self {
+            Dialect::Msccl => export::Dialect::Msccl,
+            Dialect::Rccl => export::Dialect::Rccl,
+        }
+    }
+}
+
+/// The transport's protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Proto {
+    /// Full bandwidth
+    #[default]
+    #[value(name = "Simple", alias = "simple")]
+    Simple,
+    /// Low latency
+    #[value(name = "LL", alias = "ll")]
+    Ll,
+    /// Low latency, 128 bytes at a time
+    #[value(name = "LL128", alias = "ll128")]
+    Ll128,
+}
+
+impl Proto {
+    /// The library's name for it.
+    pub fn protocol(self) -> export::Protocol {
+        match self {
+            Proto::Simple => export::Protocol::Simple,
+            Proto::Ll => export::Protocol::Ll,
+            Proto::Ll128 => export::Protocol::Ll128,
+        }
+    }
+}
+
+/// What colours of a picture mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColourBy {
+    /// How busy a link is
+    Load,
+    /// Which tree it is
+    Tree,
+}
+
+impl ColourBy {
+    /// The library's name for it.
+    pub fn colour(self) -> export::Colour {
+        match self {
+            ColourBy::Load => export::Colour::Load,
+            ColourBy::Tree => export::Colour::Tree,
+        }
+    }
 }
 
 fn collective(text: &str) -> Result<Collective, String> {

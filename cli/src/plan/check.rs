@@ -7,13 +7,10 @@ use sluice_plan::plan::{MOST_BYTES, Plan};
 use sluice_plan::quantity::Unit;
 
 use super::args::CheckArgs;
-use super::{Stop, files, form};
+use super::{NO, Stop, files, form};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
 use crate::output;
-
-/// The answer is no.
-const NO: u8 = 3;
 
 /// `sluice plan check`.
 pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Stop> {

@@ -39,25 +39,35 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Errors> {
 /// Writes a file by renaming: whoever reads it meets the old file or the whole new one, and a failure leaves no part of
 /// it. What is no regular file (a pipe, a device) is written to as it is.
 pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::failed(format!("{} cannot be written: {error}", path.display()));
-    let target = match fs::canonicalize(path) {
-        Ok(there) if !there.is_file() => return fs::write(there, text).map_err(failed),
-        Ok(there) => there,
-        Err(_) => path.to_owned(),
-    };
-    let part = beside(&target);
-    let written = File::create_new(&part).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&part, &target)
+    write_all(&[(path, text)])
+}
+
+/// Writes several files as [`write`] does: none gets its name before all are on the disk.
+pub fn write_all(all: &[(&Path, &str)]) -> Result<(), Failure> {
+    let mut parts: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let done = all.iter().try_for_each(|(path, text)| {
+        let failed = |error: io::Error| Failure::failed(format!("{} cannot be written: {error}", path.display()));
+        let target = match fs::canonicalize(path) {
+            Ok(there) if !there.is_file() => return fs::write(there, text).map_err(failed),
+            Ok(there) => there,
+            Err(_) => path.to_path_buf(),
+        };
+        let part = beside(&target);
+        let mut file = File::create_new(&part).map_err(failed)?;
+        parts.push((part, target));
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
     });
-    written.map_err(|error| {
-        if error.kind() != io::ErrorKind::AlreadyExists {
-            // Nothing can be done about a part that cannot be removed either.
-            drop(fs::remove_file(&part));
-        }
-        failed(error)
-    })
+    let done = done.and_then(|()| {
+        parts.iter().try_for_each(|(part, target)| {
+            let failed = |error| Failure::failed(format!("{} cannot be written: {error}", target.display()));
+            fs::rename(part, target).map_err(failed)
+        })
+    });
+    if done.is_err() {
+        // Nothing can be done about a part that cannot be removed either; those that got their names are no parts.
+        parts.iter().for_each(|(part, _)| drop(fs::remove_file(part)));
+    }
+    done
 }
 
 /// A name in the same directory that nobody else uses.
@@ -85,6 +95,9 @@ mod tests {
         write(&link, "three").expect("written");
         assert!(link.is_symlink() && fs::read(&path).expect("read") == b"three");
         write(Path::new("/dev/null"), "x").expect("a device is written to");
+        let both: [(&Path, &str); 2] = [(&path, "four"), (&dir.path().join("none/b.json"), "x")];
+        assert!(write_all(&both).is_err());
+        assert_eq!(fs::read(&path).expect("read"), b"three", "neither of two files is written where one cannot be");
         let names: Vec<_> = fs::read_dir(dir.path()).expect("list").flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(names.len(), 2, "{names:?}");
     }

@@ -1,16 +1,28 @@
 //! Lower bounds of T/M, recomputed from their certificates.
 //!
 //! A cut counts the data that must leave a set of nodes against what leads out of it; in-network copy and reduction
-//! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out. Limits that
+//! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out; of an all-reduce, what all nodes or all machines
+//! together must take in. Limits that
 //! groups set are left out of both, which keeps them lower bounds.
 
-use super::fabric::Fabric;
+use std::collections::HashSet;
+
+use super::claims::Quantity;
+use super::fabric::{Cable, Fabric};
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Collective, Plan};
 use crate::quantity::{Capacity, Rational};
 
-/// The bound that the certificate proves; `None` for kinds that cannot be rechecked.
-pub fn recompute(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Option<Rational>, Violation> {
+/// Links that searches for ways may follow, all together.
+const MOST_STEPS_OF_SEARCH: usize = 1 << 30;
+
+/// The bound that the certificate proves, in this quantity; `None` for kinds that cannot be rechecked.
+pub fn recompute(
+    plan: &Plan,
+    fabric: &Fabric<'_>,
+    certificate: &Certificate,
+    quantity: Quantity,
+) -> Result<Option<Rational>, Violation> {
     let foreign = |key: &str| {
         let message = format!("a certificate of kind `{}` has no `{key}`", certificate.kind.word());
         Violation::new(Code::BadCertificate, format!("/claim/certificate/{key}"), message)
@@ -21,16 +33,69 @@ pub fn recompute(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) ->
     if certificate.prices.is_some() && certificate.kind != CertificateKind::Dual {
         return Err(foreign("prices"));
     }
-    match certificate.kind {
-        CertificateKind::Cut => cut(plan, fabric, certificate).map(Some),
-        CertificateKind::Bandwidth => bandwidth(plan, fabric).map(Some),
-        CertificateKind::None => Ok(Some(Rational::ZERO)),
-        CertificateKind::Dual | CertificateKind::Solver => Ok(None),
-        other => {
-            let message = format!("a certificate of kind `{}` says nothing about trees or paths", other.word());
+    match (certificate.kind, quantity) {
+        (CertificateKind::Cut, Quantity::TimePerByte) => cut(plan, fabric, certificate).map(Some),
+        (CertificateKind::Bandwidth, Quantity::TimePerByte) => bandwidth(plan, fabric).map(Some),
+        (CertificateKind::Diameter, Quantity::Steps) => diameter(plan, fabric),
+        (CertificateKind::Distance | CertificateKind::Port, Quantity::Epochs) => {
+            super::sends::bound(plan, fabric, certificate.kind)
+        }
+        (CertificateKind::Gateway, Quantity::Epochs) => Ok(None),
+        (CertificateKind::None, _) => Ok(Some(Rational::ZERO)),
+        (CertificateKind::Dual | CertificateKind::Solver, _) => Ok(None),
+        (other, _) => {
+            let kind = plan.body.content.kind().word();
+            let message =
+                format!("a certificate of kind `{}` says nothing about a plan of kind `{kind}`", other.word());
             Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message))
         }
     }
+}
+
+/// The most links between two participants that exchange something: no schedule has fewer steps.
+/// `None` where that would take too long.
+fn diameter(plan: &Plan, fabric: &Fabric<'_>) -> Result<Option<Rational>, Violation> {
+    if fabric.participants.len().saturating_mul(fabric.cables.len()) > MOST_STEPS_OF_SEARCH {
+        return Ok(None);
+    }
+    let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
+    for cable in &fabric.cables {
+        near[cable.from].push(cable.to);
+    }
+    let collective = plan.body.collective;
+    let begins = |node: &usize| match collective {
+        Collective::Broadcast | Collective::Scatter => fabric.root == Some(*node),
+        Collective::AllGather => fabric.share(*node) > 0,
+        _ => true,
+    };
+    let ends = |node: usize| match collective {
+        Collective::Reduce | Collective::Gather => fabric.root == Some(node),
+        Collective::ReduceScatter => fabric.share(node) > 0,
+        _ => true,
+    };
+    let mut most = 0_u64;
+    for start in fabric.participants.iter().filter(|node| begins(node)) {
+        let mut distance = vec![None; near.len()];
+        distance[*start] = Some(0_u64);
+        let mut queue = std::collections::VecDeque::from([*start]);
+        while let Some(node) = queue.pop_front() {
+            let next = distance[node].map(|distance| distance + 1);
+            for to in &near[node] {
+                if distance[*to].is_none() {
+                    distance[*to] = next;
+                    queue.push_back(*to);
+                }
+            }
+        }
+        for node in fabric.participants.iter().filter(|node| ends(**node)) {
+            let Some(distance) = distance[*node] else {
+                let message = format!("no way leads from {} to {}", fabric.id(*start), fabric.id(*node));
+                return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
+            };
+            most = most.max(distance);
+        }
+    }
+    Ok(Some(Rational::from(most)))
 }
 
 /// data / capacity; no bound where capacity is unlimited.
@@ -85,7 +150,7 @@ fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Ra
         Collective::Scatter => over(&parts(here), &inward),
         Collective::Gather if has_root => over(&parts(all - here), &inward),
         Collective::Gather => over(&parts(here), &outward),
-        Collective::Custom => return Err(Fabric::unserved(plan.body.collective, "trees or paths")),
+        Collective::Custom => return Err(Fabric::unserved(plan.body.collective, plan.body.content.kind().word())),
     };
     bound.ok_or_else(|| bad("no link crosses it: no plan at all would be possible".into()))
 }
@@ -120,21 +185,43 @@ fn bandwidth(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
         }
     };
     if plan.body.collective == Collective::AllReduce {
-        // Every element needs N−1 arrivals until somebody has its sum and N−1 more until everybody has.
-        let nodes = fabric.topology.nodes();
-        let helps = |node: &usize| !fabric.takes_part(*node) && (nodes[*node].can.copy || nodes[*node].can.reduce);
-        if let Some(helper) = (0..n).find(helps) {
-            let message = format!("{} can copy or reduce, so the participants need not do it all", fabric.id(helper));
-            return Err(bad(&message));
-        }
-        let zero = Capacity::Finite(Rational::ZERO);
-        let sum = fabric.participants.iter().fold(zero, |sum, node| sum.plus(&into[*node]));
-        let data = Rational::from(2 * (all as u64 - 1));
-        return over(&data, &sum).ok_or_else(|| bad("no participant has a link"));
+        let ways = [all_reduce(fabric, false), all_reduce(fabric, true)];
+        let best = ways.iter().flatten().max().cloned();
+        return best.ok_or_else(|| match ways {
+            [Err(helper), _] => bad(&format!("{helper} can copy or reduce, so the participants need not do it all")),
+            _ => bad("no participant has a link"),
+        });
     }
     let mut bound = Rational::ZERO;
     for node in &fabric.participants {
         bound = bound.max(of_node(*node).ok_or_else(|| bad("a participant has no link"))?);
     }
     Ok(bound)
+}
+
+/// Every element needs n − 1 arrivals until one of n places has its sum, and n − 1 more until all have: everything that
+/// leads into the places must carry 2(n − 1) times the data. A place is a participant or, `by_machine`, a machine with
+/// everything in it. What helps outside would spoil the count; then its id is given.
+fn all_reduce<'f>(fabric: &'f Fabric<'_>, by_machine: bool) -> Result<Rational, &'f str> {
+    let nodes = fabric.topology.nodes();
+    let taking_part: HashSet<&str> =
+        fabric.participants.iter().filter_map(|node| nodes[*node].machine.as_deref()).collect();
+    // A place is called by its machine, or by a node on its own.
+    let place = |node: usize| -> Option<(bool, &str)> {
+        match nodes[node].machine.as_deref().filter(|machine| by_machine && taking_part.contains(machine)) {
+            Some(machine) => Some((true, machine)),
+            None => fabric.takes_part(node).then(|| (false, fabric.id(node))),
+        }
+    };
+    let helps = |node: &usize| place(*node).is_none() && (nodes[*node].can.copy || nodes[*node].can.reduce);
+    if let Some(helper) = (0..nodes.len()).find(helps) {
+        return Err(fabric.id(helper));
+    }
+    let places: HashSet<_> = fabric.participants.iter().filter_map(|node| place(*node)).collect();
+    let enters = |cable: &&Cable| place(cable.to).is_some() && place(cable.from) != place(cable.to);
+    let zero = Capacity::Finite(Rational::ZERO);
+    let sum = fabric.cables.iter().filter(enters).fold(zero, |sum, cable| sum.plus(&cable.capacity));
+    let data = Rational::from(2 * (places.len() as u64 - 1));
+    // A single place that nothing leads into bounds nothing.
+    Ok(if data.is_zero() { data } else { over(&data, &sum).unwrap_or(Rational::ZERO) })
 }

@@ -4,7 +4,7 @@ use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
 use super::{Figures, Report, bound};
-use crate::plan::{CertificateKind, Claim, Plan, Status};
+use crate::plan::{CertificateKind, ContentKind, Plan, Status};
 use crate::quantity::{Rational, Unit};
 
 /// Where a plan comes from, which decides how its claims are compared.
@@ -14,51 +14,94 @@ pub enum Born {
     Exact,
     /// From linear programming: claims are compared within 10⁻⁷, relative.
     Lp,
+    /// From wide-area allocation, whose brains count in floats: claims are compared within 10⁻⁶, relative.
+    Wan,
 }
 
 impl Born {
-    fn same(self, a: &Rational, b: &Rational) -> bool {
+    /// Are two figures the same, as far as claims can be?
+    pub fn same(self, a: &Rational, b: &Rational) -> bool {
+        let within = match self {
+            Born::Exact => return a == b,
+            Born::Lp => 10_000_000,
+            Born::Wan => 1_000_000,
+        };
+        let apart = a - b;
+        let apart = if apart.is_negative() { -&apart } else { apart };
+        apart <= Rational::new(1, within).map_or(Rational::ZERO, |tolerance| &tolerance * a.max(b))
+    }
+}
+
+/// What a lower bound is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// T/M.
+    TimePerByte,
+    /// Synchronised steps.
+    Steps,
+    /// Epochs until the last chunk arrives.
+    Epochs,
+    /// Mean completion time in seconds.
+    MeanSeconds,
+}
+
+impl Quantity {
+    fn words(self, seconds: bool) -> &'static str {
         match self {
-            Born::Exact => a == b,
-            Born::Lp => {
-                let apart = a - b;
-                let apart = if apart.is_negative() { -&apart } else { apart };
-                let allowed = Rational::new(1, 10_000_000).map_or(Rational::ZERO, |tolerance| &tolerance * a.max(b));
-                apart <= allowed
-            }
+            Quantity::TimePerByte if seconds => " s/B",
+            Quantity::TimePerByte => "",
+            Quantity::Steps => " steps",
+            Quantity::Epochs => " epochs",
+            Quantity::MeanSeconds => " s",
         }
     }
 }
 
-/// Compares everything that is claimed.
-pub fn check(
+/// What a plan achieves, in the quantity that its lower bound is about.
+#[derive(Clone, Debug)]
+pub struct Achieved {
+    /// The figure, as recomputed.
+    pub value: Rational,
+    /// What it is.
+    pub quantity: Quantity,
+    /// How claims of it are compared.
+    pub born: Born,
+}
+
+/// Compares what is claimed about a plan of trees or paths.
+pub fn check_loads(
     plan: &Plan,
     fabric: &Fabric<'_>,
     loads: &Loads,
     born: Born,
     report: &mut Report,
 ) -> Result<(), Violation> {
-    let claim = &plan.body.claim;
-    foreign(claim)?;
     let slowest = loads.slowest(fabric);
+    report.figures = Some(Figures::new(fabric, &slowest.time, &slowest.place));
+    time(plan, fabric, &slowest.time, &slowest.place, born, report)?;
+    check(plan, fabric, &Achieved { value: slowest.time, quantity: Quantity::TimePerByte, born }, report)
+}
+
+/// Compares time and bandwidth.
+pub fn time(
+    plan: &Plan,
+    fabric: &Fabric<'_>,
+    time: &Rational,
+    place: &str,
+    born: Born,
+    report: &mut Report,
+) -> Result<(), Violation> {
+    let claim = &plan.body.claim;
     let unit = fabric.topology.unit();
-    let bandwidth = slowest.time.recip().map(|rate| unit.express(&rate));
-    report.figures = Some(Figures {
-        time_per_byte: slowest.time.clone(),
-        algorithm_bandwidth: bandwidth.clone(),
-        unit,
-        lower_bound: None,
-        bottleneck: slowest.place.clone(),
-    });
+    let bandwidth = time.recip().map(|rate| unit.express(&rate));
     let seconds = unit != Unit::Abstract;
     let suffix = if seconds { " s/B" } else { "" };
-    let time = &slowest.time;
     if let Some(claimed) = &claim.time_per_byte {
         if claimed.seconds != seconds || !born.same(&claimed.value, time) {
-            let message = format!("the loads say {time}{suffix} (on {})", slowest.place);
+            let message = format!("the loads say {time}{suffix} (on {place})");
             return Err(Violation::new(Code::WrongTime, "/claim/time_per_byte", message));
         }
-        report.proved.push(format!("time per byte {time}{suffix}, limited by {}", slowest.place));
+        report.proved.push(format!("time per byte {time}{suffix}, limited by {place}"));
     }
     for (key, claimed) in [("algorithm_bandwidth", &claim.algorithm_bandwidth), ("sum_x", &claim.sum_x)] {
         let Some(claimed) = claimed else { continue };
@@ -71,49 +114,61 @@ pub fn check(
         }
         report.proved.push(format!("{key} {}", claimed.0));
     }
-    check_bound(plan, fabric, time, born, report)
+    Ok(())
 }
 
-fn check_bound(
-    plan: &Plan,
-    fabric: &Fabric<'_>,
-    time: &Rational,
-    born: Born,
-    report: &mut Report,
-) -> Result<(), Violation> {
+/// Compares the lower bound, and whether the plan is optimal.
+pub fn check(plan: &Plan, fabric: &Fabric<'_>, achieved: &Achieved, report: &mut Report) -> Result<(), Violation> {
     let claim = &plan.body.claim;
+    foreign(plan)?;
+    let Achieved { value, quantity, born } = achieved;
     let certificate = claim.certificate.as_ref();
     let kind = certificate.map_or(CertificateKind::None, |certificate| certificate.kind);
     let proved = match certificate {
-        Some(certificate) => bound::recompute(plan, fabric, certificate)?,
+        Some(certificate) => bound::recompute(plan, fabric, certificate, *quantity)?,
         None => Some(Rational::ZERO),
     };
-    let seconds = fabric.topology.unit() != Unit::Abstract;
+    let seconds = *quantity == Quantity::TimePerByte && fabric.topology.unit() != Unit::Abstract;
+    let unit = quantity.words(seconds);
     if let Some(claimed) = &claim.lower_bound {
         // The unit may be left out of the bound: it is that of the time.
         let wrong_unit = claimed.seconds && !seconds;
         if wrong_unit || proved.as_ref().is_some_and(|proved| !born.same(proved, &claimed.value)) {
             let message = match &proved {
-                Some(proved) => format!("the certificate of kind `{}` proves {proved}", kind.word()),
-                None => "the bound has a unit, and the topology has none".into(),
+                Some(proved) => format!("the certificate of kind `{}` proves {proved}{unit}", kind.word()),
+                None => "the bound has a unit that it cannot have here".into(),
             };
             return Err(Violation::new(Code::WrongBound, "/claim/lower_bound", message));
         }
-        if claimed.value > *time && !born.same(&claimed.value, time) {
-            let message = format!("the plan takes {time}, which is less than this bound");
+        if claimed.value > *value && !born.same(&claimed.value, value) {
+            let message = format!("the plan takes {value}{unit}, which is less than this bound");
             return Err(Violation::new(Code::BoundAboveTime, "/claim/lower_bound", message));
         }
     }
     if let Some(proved) = &proved
         && kind != CertificateKind::None
     {
-        report.proved.push(format!("no plan is faster than {proved} per byte (`{}`)", kind.word()));
+        let per_byte = if *quantity == Quantity::TimePerByte { " per byte" } else { unit };
+        report.proved.push(format!("no plan is faster than {proved}{per_byte} (`{}`)", kind.word()));
         if let Some(figures) = &mut report.figures {
             figures.lower_bound = Some(proved.clone());
         }
     } else if kind != CertificateKind::None {
         report.not_rechecked.push(format!("the lower bound rests on a certificate of kind `{}`", kind.word()));
     }
+    optimal(plan, achieved, kind, proved.as_ref(), unit, report)
+}
+
+fn optimal(
+    plan: &Plan,
+    achieved: &Achieved,
+    kind: CertificateKind,
+    proved: Option<&Rational>,
+    unit: &str,
+    report: &mut Report,
+) -> Result<(), Violation> {
+    let claim = &plan.body.claim;
+    let (value, born) = (&achieved.value, achieved.born);
     let says_optimal = claim.optimal == Some(true);
     if says_optimal && claim.status.is_some_and(|status| status != Status::Optimal)
         || claim.optimal == Some(false) && claim.status == Some(Status::Optimal)
@@ -128,11 +183,11 @@ fn check_bound(
         let message = "a plan that calls itself optimal names what proves it";
         return Err(Violation::new(Code::UnprovedOptimal, "/claim/certificate", message));
     }
-    let bound = proved.as_ref().or(claim.lower_bound.as_ref().map(|bound| &bound.value));
+    let bound = proved.or(claim.lower_bound.as_ref().map(|bound| &bound.value));
     match bound {
-        Some(bound) if born.same(bound, time) => {}
+        Some(bound) if born.same(bound, value) => {}
         Some(bound) => {
-            let message = format!("the plan takes {time} per byte, the bound is {bound}");
+            let message = format!("the plan takes {value}{unit}, the bound is {bound}");
             return Err(Violation::new(Code::NotOptimal, "/claim/optimal", message));
         }
         None => {
@@ -148,21 +203,28 @@ fn check_bound(
 }
 
 /// Claims of other kinds of content.
-fn foreign(claim: &Claim) -> Result<(), Violation> {
+fn foreign(plan: &Plan) -> Result<(), Violation> {
+    let (claim, kind) = (&plan.body.claim, plan.body.content.kind());
+    let loads = matches!(kind, ContentKind::Trees | ContentKind::Paths | ContentKind::Steps);
+    let (steps, sends) = (kind == ContentKind::Steps, kind == ContentKind::Sends);
+    let flows = matches!(kind, ContentKind::Rates | ContentKind::Weights | ContentKind::Order);
     let keys = [
-        ("T", claim.t.is_some()),
-        ("T_B", claim.t_b.is_some()),
-        ("T_L", claim.t_l.is_some()),
-        ("T_mean_s", claim.t_mean_s.is_some()),
-        ("finish_epochs", claim.finish_epochs.is_some()),
-        ("finish_us", claim.finish_us.is_some()),
-        ("load_sum", claim.load_sum.is_some()),
-        ("loads", claim.loads.is_some()),
+        ("T", claim.t.is_some(), flows),
+        ("T_B", claim.t_b.is_some(), steps),
+        ("T_L", claim.t_l.is_some(), steps),
+        ("T_mean_s", claim.t_mean_s.is_some(), flows),
+        ("algorithm_bandwidth", claim.algorithm_bandwidth.is_some(), loads),
+        ("finish_epochs", claim.finish_epochs.is_some(), sends),
+        ("finish_us", claim.finish_us.is_some(), sends),
+        ("load_sum", claim.load_sum.is_some(), steps),
+        ("loads", claim.loads.is_some(), steps),
+        ("sum_x", claim.sum_x.is_some(), loads && !steps),
+        ("time_per_byte", claim.time_per_byte.is_some(), loads),
     ];
-    match keys.into_iter().find(|(_, present)| *present) {
+    match keys.into_iter().find(|(_, present, ours)| *present && !ours) {
         None => Ok(()),
-        Some((key, _)) => {
-            let message = format!("`{key}` says nothing about trees or paths");
+        Some((key, ..)) => {
+            let message = format!("`{key}` says nothing about a plan of kind `{}`", kind.word());
             Err(Violation::new(Code::ForeignClaim, format!("/claim/{key}"), message))
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::violation::{Code, Violation};
-use crate::plan::{Collective, NodeId, Plan};
+use crate::plan::{Collective, ContentKind, NodeId, Plan};
 use crate::quantity::{Capacity, Rational};
 use crate::topology::{Kind, Topology};
 
@@ -37,6 +37,10 @@ pub struct Fabric<'a> {
     nodes: Vec<Option<usize>>,
     between: HashMap<(usize, usize), usize>,
     ignores_groups: bool,
+    /// Do capacities stay what they are?
+    pub ignores_epochs: bool,
+    /// Are buffers unlimited?
+    pub ignores_buffers: bool,
 }
 
 impl<'a> Fabric<'a> {
@@ -54,8 +58,12 @@ impl<'a> Fabric<'a> {
             nodes,
             between: HashMap::new(),
             ignores_groups: ignored("groups"),
+            ignores_epochs: ignored("capacity_per_epoch"),
+            ignores_buffers: ignored("buffer"),
         };
-        if topology.links().iter().any(|link| link.per_epoch.is_some()) && !ignored("capacity_per_epoch") {
+        // Only sends have epochs.
+        let varies = topology.links().iter().any(|link| link.per_epoch.is_some());
+        if varies && !ignored("capacity_per_epoch") && plan.body.content.kind() != ContentKind::Sends {
             let message = "links whose capacity changes with the epoch: this kind of plan has no epochs";
             return Err(Violation::new(Code::UnsupportedField, "/topology/inline/links", message));
         }
@@ -153,7 +161,7 @@ impl<'a> Fabric<'a> {
     pub fn whole(&self) -> Rational {
         Rational::from_big(self.total.into(), 1.into()).unwrap_or(Rational::ONE)
     }
-    /// For errors: what trees and paths serve.
+    /// For errors: a kind of plan that does not serve a collective.
     pub fn unserved(collective: Collective, kind: &str) -> Violation {
         let message = format!("plans of kind `{kind}` do not serve `{}`", collective.word());
         Violation::new(Code::UnsupportedCollective, "/collective", message)

@@ -13,8 +13,6 @@ words! {
         TopologyInvalid = "TOPOLOGY_INVALID",
         /// The topology is not the one the plan was made for.
         DigestMismatch = "DIGEST_MISMATCH",
-        /// This kind of content is not checked yet.
-        UnsupportedKind = "UNSUPPORTED_KIND",
         /// This kind of content cannot do this collective.
         UnsupportedCollective = "UNSUPPORTED_COLLECTIVE",
         /// The topology has a key that this kind of content knows nothing of, and the plan does not say it was ignored.
@@ -65,6 +63,46 @@ words! {
         HopUnbalanced = "HOP_UNBALANCED",
         /// A path does not go from its source to its destination.
         BrokenPath = "BROKEN_PATH",
+        /// `P` or a part of a shard that cannot be one.
+        InvalidChunking = "INVALID_CHUNKING",
+        /// A step that copies or reduces where the collective does the other.
+        WrongSteps = "WRONG_STEPS",
+        /// A shard that the collective does not have.
+        WrongShard = "WRONG_SHARD",
+        /// A step uses a node that takes no part, and has no length of its own.
+        NotParticipant = "NOT_PARTICIPANT",
+        /// Somebody never gets what it is owed, or keeps what should have been added up.
+        MissingData = "MISSING_DATA",
+        /// More on a link, or in a step, than there is room or time for.
+        Overload = "OVERLOAD",
+        /// `T_L`, `loads`, `load_sum` or `T_B` are not what the sends say.
+        WrongLoads = "WRONG_LOADS",
+        /// A model of time that makes no sense.
+        BadModel = "BAD_MODEL",
+        /// Demands that make no sense.
+        BadDemands = "BAD_DEMANDS",
+        /// A send of something that is not there, or in a way the model does not have.
+        BadSend = "BAD_SEND",
+        /// The same chunk over the same link in the same epoch.
+        DuplicateSend = "DUPLICATE_SEND",
+        /// A node holds more for others than it has room for.
+        BufferFull = "BUFFER_FULL",
+        /// The schedule does not end when it says.
+        WrongFinish = "WRONG_FINISH",
+        /// A flow of no bytes, or two with one id.
+        BadFlow = "BAD_FLOW",
+        /// A route that does not lead from source to destination.
+        BadRoute = "BAD_ROUTE",
+        /// The orders of a group leave a gap.
+        NotAChain = "NOT_A_CHAIN",
+        /// A rate that is none, or missing.
+        BadRate = "BAD_RATE",
+        /// A group without flows, twice, without weight, or with too little reserved.
+        BadGroup = "BAD_GROUP",
+        /// A flow that begins too early, waits for what is not there, or has no place in the order.
+        BadOrder = "BAD_ORDER",
+        /// A way to carry out that this kind of content does not have.
+        BadExecution = "BAD_EXECUTION",
         /// `U` is not what the loads say.
         WrongU = "WRONG_U",
         /// The claimed time is not what the loads say.

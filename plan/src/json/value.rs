@@ -108,35 +108,26 @@ impl Json for bool {
     }
 }
 
-impl Json for u64 {
-    fn read(reader: &mut Reader<'_>) -> Read<Option<u64>> {
-        let allowed = "a whole number from 0 to 18446744073709551615";
-        let Some(number) = reader.number(allowed)? else { return Ok(None) };
-        let value = number.parse().ok();
-        if value.is_none() {
-            reader.refuse(Error::new(E_RANGE, "", "not a whole number").found(number).allowed(allowed));
+/// Whole numbers of a machine word.
+macro_rules! whole {
+    ($($type:ty),*) => {$(
+        impl Json for $type {
+            fn read(reader: &mut Reader<'_>) -> Read<Option<$type>> {
+                let allowed = format!("a whole number from 0 to {}", <$type>::MAX);
+                let Some(number) = reader.number(&allowed)? else { return Ok(None) };
+                let value = number.parse().ok();
+                if value.is_none() {
+                    reader.refuse(Error::new(E_RANGE, "", "not a whole number").found(number).allowed(allowed));
+                }
+                Ok(value)
+            }
+            fn write(&self, writer: &mut Writer<'_>) {
+                writer.raw(&self.to_string());
+            }
         }
-        Ok(value)
-    }
-    fn write(&self, writer: &mut Writer<'_>) {
-        writer.raw(&self.to_string());
-    }
+    )*};
 }
-
-impl Json for u32 {
-    fn read(reader: &mut Reader<'_>) -> Read<Option<u32>> {
-        let allowed = "a whole number from 0 to 4294967295";
-        let Some(number) = reader.number(allowed)? else { return Ok(None) };
-        let value = number.parse().ok();
-        if value.is_none() {
-            reader.refuse(Error::new(E_RANGE, "", "not a whole number").found(number).allowed(allowed));
-        }
-        Ok(value)
-    }
-    fn write(&self, writer: &mut Writer<'_>) {
-        writer.raw(&self.to_string());
-    }
-}
+whole!(u64, u32);
 
 /// A whole number, or `"p/q"` or a decimal as text; written as a number where it is a whole one that fits.
 impl Json for Rational {

@@ -10,7 +10,7 @@ use crate::naive;
 use crate::scene::{OF_TREES, edited, forests, fraction, on, refused};
 
 /// An all-reduce over a switch that copies and adds up: one stream up and one down per node and tree.
-fn through_the_switch(collective: Collective) -> (Topology, Plan) {
+pub fn through_the_switch(collective: Collective) -> (Topology, Plan) {
     let plain = star(&["3"; 6]).expect("valid");
     let topology = edited(&plain, |file| file["nodes"][6]["can"] = json!({"multicast": true, "aggregate": true}));
     let mut plan = naive::trees(&topology, collective);

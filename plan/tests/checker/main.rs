@@ -1,9 +1,13 @@
 //! The checker on plans that are right, with the figures of the textbook, and on hundreds that are not.
 
+mod codes;
 mod damaged;
+mod flows;
 mod hops;
 mod naive;
 mod scene;
+mod sends;
+mod steps;
 
 use proptest::prelude::*;
 use scene::{OF_TREES, edited, fabrics, forests, fraction, on};
@@ -208,20 +212,6 @@ fn nodes_between_must_only_forward() {
     assert_eq!(code(&on(&passed, &unable), &unable), None, "it can nothing but forward");
     assert_eq!(code(&on(&ended, &unable), &unable), Some(Code::CannotCopy));
     assert_eq!(code(&on(&idle, &unable), &unable), Some(Code::IdleLeaf));
-}
-
-#[test]
-fn kinds_that_are_not_checked_say_so() {
-    let topology = complete(3, "1").expect("valid");
-    let text = format!(
-        r#"{{"sluice_plan":1,"collective":"allgather","claim":{{}},"topology":{{"sha256":"{}"}},
-        "content":{{"kind":"steps","P":1,"steps":[]}}}}"#,
-        topology.digest()
-    );
-    let report = check(&Plan::read(text.as_bytes(), "p").expect("readable"), Some(&topology));
-    assert_eq!(report.violation.as_ref().map(|violation| violation.code), Some(Code::UnsupportedKind));
-    let json: Value = serde_json::from_str(&report.to_json()).expect("JSON");
-    assert_eq!((json["ok"].as_bool(), json["violation"]["code"].as_str()), (Some(false), Some("UNSUPPORTED_KIND")));
 }
 
 /// Does every node get the data, by letting it spread over the edges until nothing changes; and nobody twice?

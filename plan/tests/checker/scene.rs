@@ -1,45 +1,21 @@
 //! What the tests of the checker share: fabrics, and small changes to topologies and plans.
 
-use serde_json::{Value, json};
+#[path = "../common/fabrics.rs"]
+mod common;
+
+pub use common::{OF_TREES, edited};
+
 use sluice_plan::check::check;
-use sluice_plan::plan::{Collective, Content, Plan, Trees};
+use sluice_plan::plan::{Content, Plan, Trees};
 use sluice_plan::quantity::Rational;
 use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{Wiring, complete, dgx_a100, hypercube, ring, star, torus};
+use sluice_plan::topology::r#gen::{Wiring, dgx_a100};
 
-/// The collectives that trees serve.
-pub const OF_TREES: [Collective; 5] = [
-    Collective::AllGather,
-    Collective::ReduceScatter,
-    Collective::AllReduce,
-    Collective::Broadcast,
-    Collective::Reduce,
-];
-
-/// Small fabrics of every sort, one with node weights.
+/// Small fabrics of every sort, one of them with switches in a row.
 pub fn fabrics() -> Vec<Topology> {
-    let made = [
-        star(&["1", "2", "3", "1", "2"]),
-        complete(5, "4GB/s"),
-        ring(6, "5Gbit/s", true),
-        ring(5, "7/2", false),
-        torus(&[3, 3], "1"),
-        hypercube(3, "2"),
-        dgx_a100(2, Wiring::Pcie),
-    ];
-    let mut fabrics: Vec<Topology> = made.into_iter().map(|made| made.expect("valid")).collect();
-    fabrics.push(edited(&fabrics[1], |file| {
-        file["nodes"][0]["weight"] = json!(3);
-        file["nodes"][2]["weight"] = json!(0);
-    }));
+    let mut fabrics = common::fabrics();
+    fabrics.push(dgx_a100(2, Wiring::Pcie).expect("valid"));
     fabrics
-}
-
-/// The topology with its file changed.
-pub fn edited(topology: &Topology, edit: impl Fn(&mut Value)) -> Topology {
-    let mut file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
-    edit(&mut file);
-    Topology::read(file.to_string().as_bytes(), "t").expect("valid")
 }
 
 /// Puts another topology, with its digest, into a plan.

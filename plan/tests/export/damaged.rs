@@ -8,8 +8,7 @@ use sluice_plan::plan::Collective;
 use sluice_plan::topology::Topology;
 use sluice_plan::topology::r#gen::{hypercube, star};
 
-use crate::glue::{best_all_reduce, planned, two_ways};
-use crate::scene::{OF_TREES, text, unlimited};
+use crate::scene::{OF_TREES, best_all_reduce, planned, text, two_ways, unlimited};
 
 /// Small programs of every kind, one of them with steps that wait for several others.
 fn programs() -> Vec<Program> {

@@ -8,8 +8,7 @@ use sluice_plan::export::{Colour, Format, Options, export};
 use sluice_plan::plan::{Collective, Content, Plan};
 use sluice_plan::topology::r#gen::{Wiring, complete, dgx_a100, star};
 
-use crate::glue::planned;
-use crate::scene::{OF_TREES, edited, exported, fabrics, text};
+use crate::scene::{OF_TREES, edited, exported, fabrics, planned, text};
 
 fn forest_json(plan: &Plan) -> Vec<(&'static str, Value)> {
     let files = exported(plan, Format::ForestJson, &Options::default()).files;

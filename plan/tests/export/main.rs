@@ -2,7 +2,6 @@
 
 mod damaged;
 mod formats;
-mod glue;
 mod programs;
 mod properties;
 mod scene;

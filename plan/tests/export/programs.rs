@@ -8,8 +8,7 @@ use sluice_plan::interpret::{Op, Program, Report, interpret, read};
 use sluice_plan::plan::{Collective, Content, Names, Paths, Plan};
 use sluice_plan::topology::r#gen::{Wiring, complete, dgx_a100, mi250, star};
 
-use crate::glue::{best_all_reduce, planned, two_ways};
-use crate::scene::{OF_TREES, edited, exported, fabrics, text, unlimited};
+use crate::scene::{OF_TREES, best_all_reduce, edited, exported, fabrics, planned, text, two_ways, unlimited};
 
 /// The report on a program, which must be good.
 fn good(xml: &str) -> Report {

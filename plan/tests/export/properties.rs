@@ -6,8 +6,7 @@ use sluice_plan::export::{Format, Options, XML_LIMIT_EXCEEDED, export};
 use sluice_plan::interpret::{Op, interpret, read};
 use sluice_plan::topology::Topology;
 
-use crate::glue::{best_all_reduce, planned};
-use crate::scene::{OF_TREES, exported, text, unlimited};
+use crate::scene::{OF_TREES, best_all_reduce, exported, planned, text, unlimited};
 
 /// Participants and switches on random duplex links, with shares, switches that copy or add up, and rings one way.
 fn fabric() -> impl Strategy<Value = Topology> {

@@ -1,44 +1,40 @@
-//! What the tests share: fabrics, collectives, and an export that must succeed.
+//! What the tests share: fabrics, collectives, plans of every kind of tree, and an export that must succeed.
+
+#[path = "../common/fabrics.rs"]
+mod common;
+
+pub use common::{OF_TREES, edited, fabrics};
 
 use serde_json::{Value, json};
 use sluice_plan::export::{Export, Format, Options, export};
-use sluice_plan::plan::{Collective, Plan};
+use sluice_plan::forestcoll::{self, Problem, Request, Run, Way, make};
+use sluice_plan::plan::{Claim, Collective, Content, Plan};
 use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{Wiring, complete, dgx_a100, hypercube, ring, star, torus};
+use sluice_plan::topology::r#gen::complete;
 
-/// The collectives that trees serve.
-pub const OF_TREES: [Collective; 5] = [
-    Collective::AllGather,
-    Collective::ReduceScatter,
-    Collective::AllReduce,
-    Collective::Broadcast,
-    Collective::Reduce,
-];
-
-/// Small fabrics of every sort: direct links, switches, one way, unequal shares.
-pub fn fabrics() -> Vec<Topology> {
-    let made = [
-        star(&["1", "2", "3", "1", "2"]),
-        complete(5, "4GB/s"),
-        ring(6, "5Gbit/s", true),
-        ring(5, "7/2", false),
-        torus(&[3, 3], "1"),
-        hypercube(3, "2"),
-        dgx_a100(1, Wiring::Plain),
-    ];
-    let mut fabrics: Vec<Topology> = made.into_iter().map(|made| made.expect("valid")).collect();
-    fabrics.push(edited(&fabrics[1], |file| {
-        file["nodes"][0]["weight"] = json!(3);
-        file["nodes"][2]["weight"] = json!(0);
-    }));
-    fabrics
+/// A plan by ForestColl; rooted collectives have the second participant for root.
+pub fn planned(topology: &Topology, collective: Collective, fixed_k: Option<i64>) -> Plan {
+    made(topology, collective, forestcoll::Options { fixed_k, ..forestcoll::Options::default() }, Way::Phases)
 }
 
-/// The topology with its file changed.
-pub fn edited(topology: &Topology, edit: impl Fn(&mut Value)) -> Topology {
-    let mut file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
-    edit(&mut file);
-    Topology::read(file.to_string().as_bytes(), "t").expect("valid")
+/// The best all-reduce, whose trees may differ on the way in and on the way out.
+pub fn best_all_reduce(topology: &Topology) -> Plan {
+    let options = forestcoll::Options { in_network: false, ..forestcoll::Options::default() };
+    made(topology, Collective::AllReduce, options, Way::Program)
+}
+
+fn made(topology: &Topology, collective: Collective, options: forestcoll::Options, way: Way) -> Plan {
+    let second = topology.compute()[1];
+    let root = collective.is_rooted().then(|| &*topology.nodes()[second].id);
+    let request = Request { collective, participants: None, root, ignore: &[] };
+    let problem = Problem::new(topology, &request, "t").expect("a problem");
+    let mut plan = make(&problem, &options, way, &Run::quiet(1)).unwrap_or_else(|errors| panic!("{errors}")).plan;
+    // It claims nothing, so that a test may change it.
+    plan.body.claim = Claim::default();
+    if let Content::Trees(trees) = &mut plan.body.content {
+        trees.forests.iter_mut().for_each(|forest| forest.u = None);
+    }
+    plan
 }
 
 /// No limits: the interpreter has none.
@@ -56,4 +52,26 @@ pub fn text(plan: &Plan, format: Format, options: &Options) -> String {
     let mut files = exported(plan, format, options).files;
     assert_eq!(files.len(), 1);
     files.remove(0).text
+}
+
+/// An all-reduce of three, by hand: half of each sum comes in straight and half through the other rank, and all of it
+/// goes out straight.
+pub fn two_ways() -> Plan {
+    let topology = complete(3, "1").expect("valid");
+    let id = |node: usize| format!("n{}", node % 3);
+    let edge = |from: usize, to: usize| json!({"src": id(from), "dst": id(to), "path": [id(from), id(to)]});
+    let tree =
+        |root: usize, weight: u32, edges: [Value; 2]| json!({"root": id(root), "weight": weight, "edges": edges});
+    let inward = (0..3).flat_map(|root| {
+        let (next, last) = (root + 1, root + 2);
+        let through = [edge(next, root), edge(last, next)];
+        [tree(root, 1, [edge(next, root), edge(last, root)]), tree(root, 1, through)]
+    });
+    let outward = (0..3).map(|root| tree(root, 2, [edge(root, root + 1), edge(root, root + 2)]));
+    let forests = json!([{"direction": "in", "k": 2, "trees": inward.collect::<Vec<_>>()},
+        {"direction": "out", "k": 2, "trees": outward.collect::<Vec<_>>()}]);
+    let file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
+    let plan = json!({"sluice_plan": 1, "collective": "allreduce", "claim": {},
+        "topology": {"sha256": topology.digest(), "inline": file}, "content": {"kind": "trees", "forests": forests}});
+    Plan::read(plan.to_string().as_bytes(), "p").expect("readable")
 }

@@ -2,6 +2,7 @@
 
 mod allreduce;
 mod checker;
+mod codes;
 mod fabrics;
 mod large;
 mod properties;

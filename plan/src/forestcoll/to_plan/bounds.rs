@@ -2,7 +2,10 @@
 //!
 //! The planner's bottleneck is a cut of its fabric. Nodes that take no part are not in that fabric but could relay, so
 //! they are put on whichever side keeps the cut small before it is claimed. Of an all-reduce two more bounds are tried:
-//! the least cut, which all sums and all results must cross, and what must arrive at all participants together.
+//! the least cut, which all sums and all results must cross, and what must arrive at all participants, or machines,
+//! together.
+
+use std::collections::{HashMap, HashSet};
 
 use crate::forestcoll::flow::Arena;
 use crate::forestcoll::from_topology::Problem;
@@ -148,16 +151,37 @@ pub fn is_unaided(problem: &Problem<'_>) -> bool {
     nodes.iter().zip(&part).all(|(node, part)| *part || !(node.can.copy || node.can.reduce))
 }
 
-/// Every element needs N − 1 arrivals until somebody has its sum and N − 1 more until everybody has; where only the
-/// participants can add up and copy, all those arrivals are theirs.
+/// Every element needs N − 1 arrivals until somebody has its sum and N − 1 more until everybody has, also where a whole
+/// machine is taken for one somebody; provided that nobody outside can add up and copy. The better of the two bounds.
 fn arrivals(problem: &Problem<'_>) -> Option<Bound> {
-    if !is_unaided(problem) {
+    let participants = &problem.nodes[..problem.fabric.compute];
+    let nodes = problem.topology.nodes();
+    let mut alone = vec![None; nodes.len()];
+    participants.iter().zip(0..).for_each(|(node, number)| alone[*node] = Some(number));
+    let mut machines = alone.clone();
+    let mut numbers = HashMap::new();
+    for node in participants {
+        if let (Some(machine), Some(number)) = (&nodes[*node].machine, alone[*node]) {
+            machines[*node] = Some(*numbers.entry(machine).or_insert(number));
+        }
+    }
+    // All other nodes of a machine that takes part are in it, too.
+    for (node, machine) in nodes.iter().zip(&mut machines) {
+        *machine = machine.or_else(|| numbers.get(node.machine.as_ref()?).copied());
+    }
+    let time = [alone, machines].iter().filter_map(|sets| into_sets(problem, sets)).max()?;
+    Some(Bound { time, certificate: CertificateKind::Bandwidth, inside: Vec::new() })
+}
+
+/// The bound for these sets of nodes, each with a participant.
+fn into_sets(problem: &Problem<'_>, sets: &[Option<usize>]) -> Option<Rational> {
+    let helps = |node: usize| problem.topology.nodes()[node].can.copy || problem.topology.nodes()[node].can.reduce;
+    if sets.iter().enumerate().any(|(node, set)| set.is_none() && helps(node)) {
         return None;
     }
-    let links = problem.topology.links();
-    let mut part = vec![false; problem.topology.nodes().len()];
-    problem.nodes[..problem.fabric.compute].iter().for_each(|node| part[*node] = true);
-    let into: Rational = links.iter().filter(|link| part[link.to]).filter_map(|link| link.capacity.finite()).sum();
-    let all = Rational::from(2 * (problem.fabric.compute as u64).checked_sub(1)?);
-    Some(Bound { time: all.checked_div(&into)?, certificate: CertificateKind::Bandwidth, inside: Vec::new() })
+    let count = sets.iter().flatten().collect::<HashSet<_>>().len() as u64;
+    let links = problem.topology.links().iter();
+    let enters = links.filter(|link| sets[link.to].is_some() && sets[link.from] != sets[link.to]);
+    let into: Rational = enters.filter_map(|link| link.capacity.finite()).sum();
+    Rational::from(2 * count.checked_sub(1)?).checked_div(&into)
 }

@@ -126,6 +126,33 @@ fn the_program_is_used_where_it_is_better_and_proves_what_no_cut_does() {
 }
 
 #[test]
+fn what_must_arrive_at_machines_proves_large_all_reduces() {
+    // Three boxes and more: each element crosses into them 2(n − 1) times, and 8 · 25 GB/s lead into each.
+    for boxes in [3_i64, 8, 16] {
+        let topology = dgx_a100(boxes as u32, Wiring::Plain).expect("valid");
+        let made = make(&problem(&topology, Word::AllReduce), &plain(), Way::Auto, &Run::quiet(1)).expect("a plan");
+        let claim = &made.plan.body.claim;
+        assert_eq!(claim.algorithm_bandwidth.as_ref().expect("claimed").0, fraction(100 * boxes, boxes - 1));
+        assert_eq!((claim.optimal, claim.status), (Some(true), Some(Status::Optimal)), "{boxes} boxes");
+        assert_eq!(claim.certificate.as_ref().map(|of| of.kind), Some(CertificateKind::Bandwidth));
+        assert!(crate::check::check(&made.plan, None).proved.iter().any(|said| said == "the plan is optimal"));
+        // Without the boxes nobody knows, and nobody claims it.
+        let bare = edited(&topology, |file| drop(file.as_object_mut().expect("one").remove("box")));
+        let made = make(&problem(&bare, Word::AllReduce), &plain(), Way::Phases, &Run::quiet(1)).expect("a plan");
+        assert_eq!(made.plan.body.claim.optimal, Some(false));
+        // Nor where a switch between the boxes could add up.
+        let helping = edited(&topology, |file| {
+            let nodes = file["nodes"].as_array_mut().expect("nodes");
+            let between = nodes.iter_mut().find(|node| node["id"] == "ib").expect("the network");
+            between["can"] = json!({"aggregate": true});
+        });
+        let options = Options { in_network: false, ..plain() };
+        let made = make(&problem(&helping, Word::AllReduce), &options, Way::Phases, &Run::quiet(1)).expect("a plan");
+        assert_eq!(made.plan.body.claim.optimal, Some(false));
+    }
+}
+
+#[test]
 fn a_node_that_takes_no_part_is_put_on_the_side_where_it_costs_least() {
     // n0 and n1 share a fast cable to n2, which takes no part; the slow cable between them is the fabric.
     let topology = edited(&ring(3, "10", true).expect("valid"), |file| {

@@ -4,6 +4,7 @@
 //! passed over. What is refused is refused with its line.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use crate::error::{E_LIMIT, E_PARSE, Error, Errors};
 
@@ -25,6 +26,9 @@ pub enum Tag<'a> {
 pub struct Tags<'a> {
     text: &'a str,
     at: usize,
+    /// How far line ends were counted, and how many there are up to there: asking for the line of every tag must not
+    /// read the text again from its beginning.
+    counted: Cell<(usize, usize)>,
     open: Vec<&'a str>,
     /// An element that ended itself still owes its end.
     pending_end: bool,
@@ -37,6 +41,7 @@ impl<'a> Tags<'a> {
         Tags {
             text: text.trim_start_matches('\u{feff}'),
             at: 0,
+            counted: Cell::new((0, 0)),
             open: Vec::new(),
             pending_end: false,
             seen_root: false,
@@ -88,7 +93,13 @@ impl<'a> Tags<'a> {
 
     /// The line of the place where reading is, for messages about what a tag says.
     pub fn line(&self) -> usize {
-        self.text.as_bytes().get(..self.at).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() + 1
+        let (from, known) = self.counted.get();
+        let new = self.text.as_bytes().get(from..self.at).unwrap_or_default();
+        #[cfg(test)]
+        SCANNED.with(|scanned| scanned.set(scanned.get() + new.len()));
+        let lines = known + new.iter().filter(|byte| **byte == b'\n').count();
+        self.counted.set((self.at, lines));
+        lines + 1
     }
 
     fn refuse(&self, message: &str) -> Errors {
@@ -222,5 +233,40 @@ fn character(name: &str) -> Option<char> {
             };
             char::from_u32(code)
         }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Bytes in which line ends were looked for.
+    static SCANNED: Cell<usize> = const { Cell::new(0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_once_however_many_tags_ask() {
+        let mut text = String::from("<graphml>\n<graph>\n");
+        for node in 0..50_000 {
+            text += &format!("<node id=\"{node}\"/>\n");
+        }
+        text += "</graph>\n</graphml>\n";
+        let mut tags = Tags::new(&text);
+        SCANNED.with(|scanned| scanned.set(0));
+        let (mut count, mut last) = (0, 0);
+        while let Some(tag) = tags.next_tag().expect("XML") {
+            let line = tags.line();
+            assert!(line >= last);
+            last = line;
+            if let Tag::Start("node", attributes) = &tag {
+                assert_eq!(attributes[0].1.parse::<usize>().expect("a number") + 3, line);
+                count += 1;
+            }
+        }
+        assert_eq!((count, last), (50_000, 50_004));
+        let scanned = SCANNED.with(Cell::get);
+        assert!(scanned <= text.len(), "{scanned} bytes looked at in a text of {}", text.len());
     }
 }

@@ -1,0 +1,189 @@
+//! `sluice plan export`: a plan as a program for a runtime, as a list of trees, or as a picture.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use sluice_plan::error::{E_KEY, E_MISSING, Error, Errors};
+use sluice_plan::export::{self, INTERNAL_INVARIANT, Options};
+use sluice_plan::interpret::{self, Report};
+use sluice_plan::plan::{MOST_BYTES, Plan};
+
+use super::args::{ExportArgs, ExportFormat};
+use super::{Stop, files, form};
+use crate::args::Global;
+use crate::output;
+
+/// What was written, as one JSON document.
+#[derive(Serialize)]
+struct Shown {
+    schema: u32,
+    format: &'static str,
+    files: Vec<Written>,
+    warnings: Vec<Warned>,
+    /// What the interpreter found, where it was asked.
+    verified: Option<Report>,
+}
+
+#[derive(Serialize)]
+struct Written {
+    out: String,
+    bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Warned {
+    code: &'static str,
+    message: String,
+}
+
+/// `sluice plan export`.
+pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
+    fitting(args)?;
+    let file = files::name(&args.plan);
+    let plan = Plan::read(&files::read(&args.plan, MOST_BYTES as u64)?, &file)?;
+    let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
+    let options = Options {
+        instances: args.instances,
+        dialect: args.dialect.dialect(),
+        protocol: args.proto.protocol(),
+        limits: !args.no_limits,
+        tree: args.tree,
+        colour: args.colour.map(super::args::ColourBy::colour),
+    };
+    let made =
+        export::export(&plan, given.as_ref(), args.format.format(), &options).map_err(|errors| flags(errors, &file))?;
+    let verified = match (args.verify, made.files.as_slice()) {
+        (true, [only]) => Some(verify(&only.text)?),
+        _ => None,
+    };
+    let paths = places(args, &made.files)?;
+    for warning in made.warnings.iter().filter(|_| !global.quiet) {
+        eprintln!("warning[{}]: {}", warning.code, warning.message);
+    }
+    let Some(paths) = paths else {
+        // Where there is no file to write, there is one text.
+        made.files.iter().try_for_each(|file| output::print(&file.text))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let all: Vec<(&Path, &str)> =
+        paths.iter().map(PathBuf::as_path).zip(made.files.iter().map(|file| &*file.text)).collect();
+    files::write_all(&all)?;
+    if !global.quiet {
+        let written = all.iter().map(|(path, text)| Written { out: path.display().to_string(), bytes: text.len() });
+        let warnings =
+            made.warnings.iter().map(|warning| Warned { code: warning.code, message: warning.message.clone() });
+        let shown = Shown {
+            schema: 1,
+            format: args.format.format().word(),
+            files: written.collect(),
+            warnings: warnings.collect(),
+            verified,
+        };
+        output::one(global, &shown, || text(&shown))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses flags that say nothing about the format.
+fn fitting(args: &ExportArgs) -> Result<(), Errors> {
+    let program = args.format == ExportFormat::MscclXml;
+    let picture = matches!(args.format, ExportFormat::Dot | ExportFormat::Svg);
+    let given = [
+        ("--instances", args.instances != 1, program, "msccl-xml"),
+        ("--dialect", args.dialect != Default::default(), program, "msccl-xml"),
+        ("--proto", args.proto != Default::default(), program, "msccl-xml"),
+        ("--no-limits", args.no_limits, program, "msccl-xml"),
+        ("--verify", args.verify, program, "msccl-xml"),
+        ("--tree", args.tree.is_some(), picture, "dot and svg"),
+        ("--colour", args.colour.is_some(), picture, "dot and svg"),
+    ];
+    match given.into_iter().find(|(_, given, fits, _)| *given && !fits) {
+        None => Ok(()),
+        Some((flag, _, _, formats)) => {
+            let message = format!("{flag} says nothing about this format");
+            let error = Error::new(E_KEY, flag, message).found(args.format.format().word());
+            Err(error.allowed(format!("with {formats}")).into())
+        }
+    }
+}
+
+/// Runs the program; what goes wrong there is a defect of the exporter.
+fn verify(xml: &str) -> Result<Report, Errors> {
+    let report = interpret::interpret(xml.as_bytes(), "the program")?;
+    match &report.fault {
+        None => Ok(report),
+        Some(fault) => {
+            let error = Error::new(INTERNAL_INVARIANT, &fault.at, "the program does not do its collective");
+            Err(error.found(fault.to_string()).help("please report it, with the plan").into())
+        }
+    }
+}
+
+/// Where each file goes; `None` for stdout.
+fn places(args: &ExportArgs, made: &[export::Exported]) -> Result<Option<Vec<PathBuf>>, Errors> {
+    match args.out.as_deref().filter(|path| !files::is_standard(path)) {
+        Some(path) => Ok(Some(made.iter().map(|file| with_part(path, file.part)).collect())),
+        None if made.len() == 1 => Ok(None),
+        None => {
+            let parts: Vec<&str> = made.iter().map(|file| file.part).collect();
+            let error = Error::new(E_MISSING, "--out", "an all-reduce in this format is two files");
+            let allowed = format!("a file name, which gets `{}` before its ending", parts.join("` or `"));
+            Err(error.allowed(allowed).into())
+        }
+    }
+}
+
+/// `a.json` as `a.in.json`.
+fn with_part(path: &Path, part: &str) -> PathBuf {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().into_owned());
+    match (part, ending) {
+        ("", _) => path.to_owned(),
+        (part, None) => path.with_extension(part),
+        (part, Some(ending)) => path.with_extension(format!("{part}.{ending}")),
+    }
+}
+
+/// Names of parameters as flags, and the plan as the place of all other keys.
+fn flags(errors: Errors, file: &str) -> Errors {
+    let flag = |error: &Error| match error.key.as_str() {
+        "instances" | "tree" => Error { key: format!("--{}", error.key), ..error.clone() },
+        _ => Error { file: file.into(), ..error.clone() },
+    };
+    let is_flag = |error: &Error| matches!(error.key.as_str(), "instances" | "tree");
+    if errors.all().iter().any(is_flag) {
+        return Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors);
+    }
+    errors.in_file(file)
+}
+
+fn text(shown: &Shown) -> String {
+    let mut text = String::new();
+    for file in &shown.files {
+        text += &format!("wrote {}: {}, {} bytes\n", file.out, shown.format, file.bytes);
+    }
+    if let Some(report) = &shown.verified {
+        let ways = match (report.in_place, report.out_of_place) {
+            (true, true) => "in one buffer and in two",
+            (true, false) => "in one buffer",
+            _ => "in two buffers",
+        };
+        text += &format!(
+            "verified: the program does its collective {ways}; {} ranks, {} channels, up to {} blocks, {} steps\n",
+            report.ranks, report.channels, report.blocks, report.steps
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stand_before_the_ending() {
+        assert_eq!(with_part(Path::new("d/a.json"), "in"), Path::new("d/a.in.json"));
+        assert_eq!(with_part(Path::new("d.x/a"), "out"), Path::new("d.x/a.out"));
+        assert_eq!(with_part(Path::new("a.json"), ""), Path::new("a.json"));
+    }
+}

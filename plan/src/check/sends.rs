@@ -1,0 +1,304 @@
+//! Kind `sends`: chunks over links in epochs, replayed with latency, transmission, switches and buffers.
+//!
+//! A send that begins in epoch k has arrived by the end of epoch k + w and can be sent on from epoch k + w + 1. A switch
+//! has what arrived for the one epoch after. What is checked here is the schedule; the time model is [`timing`], the
+//! chunks and who wants them [`demand`], room for other nodes' data [`room`], bounds [`bounds`].
+
+mod bounds;
+mod demand;
+mod room;
+mod timing;
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::claims::{Achieved, Born, Quantity};
+use super::fabric::Fabric;
+use super::ledger::Ledger;
+use super::violation::{Code, Violation};
+use super::{Report, claims};
+use crate::plan::{CertificateKind, Content, Decimal, Plan, Sends};
+use crate::quantity::Rational;
+use demand::Demand;
+use timing::{Route, Timing};
+
+/// Epochs at most.
+const MOST_EPOCHS: u64 = 1 << 40;
+/// Parts of a second in which schedules say when they end.
+const MICROSECONDS: u64 = 1_000_000;
+
+/// Checks the sends and what they claim.
+pub fn check(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends, report: &mut Report) -> Result<(), Violation> {
+    if !fabric.groups().is_empty() {
+        let message = "limits that links share: this kind of plan knows nothing of them";
+        return Err(Violation::new(Code::UnsupportedField, "/topology/inline/groups", message));
+    }
+    let timing = Timing::new(plan, fabric, &sends.model)?;
+    let demand = Demand::new(plan, fabric, &sends.model)?;
+    let replay = Replay { plan, fabric, sends, timing: &timing, demand: &demand };
+    let flights = replay.flights()?;
+    replay.capacity(&flights)?;
+    let last = replay.run(&flights)?;
+    if !fabric.ignores_buffers {
+        room::check(fabric, &timing, &demand, &flights)?;
+    }
+    let (count, triples, finish) = (flights.len(), demand.wanted.len(), last.map_or(0, |last| last + 1));
+    report.proved.push(format!("all {triples} demands are met by {count} sends, in {finish} epochs"));
+    report.proved.push("no link carries more in an epoch than it can, and nobody sends what it does not have".into());
+    finishes(plan, sends, &timing, finish, report)?;
+    let value = Rational::from(finish);
+    claims::check(plan, fabric, &Achieved { value, quantity: Quantity::Epochs, born: Born::Exact }, report)
+}
+
+/// The lower bound in epochs that a certificate of this kind stands for; `None` where it cannot be recomputed.
+pub fn bound(plan: &Plan, fabric: &Fabric<'_>, kind: CertificateKind) -> Result<Option<Rational>, Violation> {
+    let Content::Sends(sends) = &plan.body.content else { return Ok(None) };
+    let timing = Timing::new(plan, fabric, &sends.model)?;
+    let demand = Demand::new(plan, fabric, &sends.model)?;
+    let epochs = match kind {
+        CertificateKind::Distance => bounds::distance(fabric, &timing, &demand)?,
+        _ => bounds::port(fabric, &timing, &demand)?,
+    };
+    Ok(epochs.map(Rational::from))
+}
+
+/// A send with everything about it looked up.
+#[derive(Clone, Debug)]
+struct Flight {
+    /// Its place in the file.
+    at: usize,
+    epoch: u64,
+    from: usize,
+    to: usize,
+    route: Route,
+    /// The first epoch in which the receiver has it.
+    usable: u64,
+    /// Number of the chunk, as [`Demand`] counts them.
+    chunk: u64,
+    /// The units of it.
+    lo: u64,
+    hi: u64,
+}
+
+fn at(place: usize, key: &str) -> String {
+    format!("/content/sends/{place}{key}")
+}
+
+struct Replay<'a> {
+    plan: &'a Plan,
+    fabric: &'a Fabric<'a>,
+    sends: &'a Sends,
+    timing: &'a Timing,
+    demand: &'a Demand,
+}
+
+impl Replay<'_> {
+    /// All sends, by epoch; those of switches first, since what they send may arrive at once.
+    fn flights(&self) -> Result<Vec<Flight>, Violation> {
+        let mut flights = Vec::with_capacity(self.sends.sends.len());
+        let mut seen = HashSet::new();
+        for (place, send) in self.sends.sends.iter().enumerate() {
+            let entry = &*send.entry;
+            let node = |node, key: &str| self.fabric.node(self.plan, node, || at(place, key));
+            let (from, to) = (node(entry.from, "/from")?, node(entry.to, "/to")?);
+            let via = entry.via.map(|via| node(via, "/via")).transpose()?;
+            if entry.epoch > MOST_EPOCHS {
+                let message = format!("an epoch beyond {MOST_EPOCHS}");
+                return Err(Violation::new(Code::BadSend, at(place, "/epoch"), message));
+            }
+            let route = self.timing.route(self.fabric, from, to, via, place)?;
+            let source = node(entry.src, "/src")?;
+            let chunk = self.demand.chunk(entry.tenant.as_deref(), source, entry.chunk).ok_or_else(|| {
+                let message = format!("nobody wants chunk {} of {}", entry.chunk, self.fabric.id(source));
+                Violation::new(Code::BadSend, at(place, ""), message)
+            })?;
+            let (lo, hi) = self.part(place)?;
+            if !seen.insert((chunk, route.clone(), entry.epoch, lo)) {
+                let message = "the same chunk over the same link in the same epoch";
+                return Err(Violation::new(Code::DuplicateSend, at(place, ""), message));
+            }
+            let usable = entry.epoch + self.timing.usable_after(self.fabric, &route);
+            flights.push(Flight { at: place, epoch: entry.epoch, from, to, route, usable, chunk, lo, hi });
+        }
+        flights.sort_by_key(|flight| (flight.epoch, !self.timing.is_switch(flight.from)));
+        Ok(flights)
+    }
+
+    /// Which units of its chunk a send carries.
+    fn part(&self, place: usize) -> Result<(u64, u64), Violation> {
+        let (entry, units) = (&*self.sends.sends[place].entry, self.timing.units);
+        match (self.timing.divisible, entry.offset.zip(entry.bytes)) {
+            (false, None) => Ok((0, units)),
+            (true, Some((offset, bytes))) => match offset.checked_add(bytes) {
+                Some(end) if end <= units && bytes > 0 => Ok((offset, end)),
+                _ => {
+                    let message = format!("{bytes} bytes from {offset}: a chunk has {units}");
+                    Err(Violation::new(Code::BadSend, at(place, "/bytes"), message))
+                }
+            },
+            (divisible, _) => {
+                let message =
+                    if divisible { "chunks can be cut: say which bytes" } else { "chunks of this model are not cut" };
+                Err(Violation::new(Code::BadSend, at(place, ""), message))
+            }
+        }
+    }
+
+    /// What every link and port may begin to carry.
+    fn capacity(&self, flights: &[Flight]) -> Result<(), Violation> {
+        let mut by_link: BTreeMap<usize, Vec<&Flight>> = BTreeMap::new();
+        // Ports of the switch of a hyper-edge: out of a node, into a node, and the switch itself.
+        let mut by_port: BTreeMap<(usize, usize, u8), Vec<&Flight>> = BTreeMap::new();
+        for flight in flights {
+            match flight.route {
+                Route::Link(link) => by_link.entry(link).or_default().push(flight),
+                Route::Via { switch, .. } => {
+                    by_port.entry((switch, flight.from, 0)).or_default().push(flight);
+                    by_port.entry((switch, flight.to, 1)).or_default().push(flight);
+                    by_port.entry((switch, switch, 2)).or_default().push(flight);
+                }
+            }
+        }
+        for (link, on) in by_link {
+            self.timing.fits(link, &on).map_err(|flight| {
+                let of = &self.fabric.topology.links()[link];
+                let (from, to) = (self.fabric.id(of.from), self.fabric.id(of.to));
+                let message = format!("{from} → {to} cannot begin one more in epoch {}", flight.epoch);
+                Violation::new(Code::Overload, at(flight.at, ""), message)
+            })?;
+        }
+        for ((switch, _, side), on) in by_port {
+            let most = if side == 2 { self.timing.lanes(self.fabric, switch) } else { 1 };
+            // Epochs in which those that began are through again.
+            let mut busy: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut active = 0;
+            for flight in on {
+                let done: Vec<u64> = busy.range(..=flight.epoch).map(|(end, _)| *end).collect();
+                active -= done.iter().filter_map(|end| busy.remove(end)).sum::<u64>();
+                active += 1;
+                *busy.entry(flight.epoch + self.timing.kappa(self.fabric, &flight.route)).or_default() += 1;
+                if active > most {
+                    let switch = self.fabric.id(switch);
+                    let message = format!("{switch} cannot carry one more at this port in epoch {}", flight.epoch);
+                    return Err(Violation::new(Code::Overload, at(flight.at, ""), message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows every chunk; gives the epoch by whose end the last demand is met.
+    fn run(&self, flights: &[Flight]) -> Result<Option<u64>, Violation> {
+        let (timing, demand, nodes) = (self.timing, self.demand, self.fabric.topology.nodes());
+        let starts = |(node, chunk): (usize, u64)| u32::from(demand.source(chunk) == Some(node));
+        let mut ledger = Ledger::new(timing.units, starts);
+        // Pieces of chunks are moved, whole chunks are copied, and switches do as they can.
+        let copies = |node: usize| if timing.is_switch(node) { nodes[node].can.copy } else { !timing.divisible };
+        let mut due: BTreeMap<u64, Vec<&Flight>> = BTreeMap::new();
+        let mut met: HashSet<(usize, u64)> = HashSet::new();
+        let mut fleeting: Vec<(usize, u64)> = Vec::new();
+        let mut last = None;
+        let mut arrive = |ledger: &mut Ledger<_>, flight: &Flight, fleeting: &mut Vec<(usize, u64)>| {
+            let place = (flight.to, flight.chunk);
+            ledger.give(place, flight.lo, flight.hi, copies(flight.to));
+            if timing.is_switch(flight.to) {
+                fleeting.push(place);
+            } else if demand.wanted.contains(&place)
+                && !met.contains(&place)
+                && ledger.missing(place, 0, timing.units).is_none()
+            {
+                met.insert(place);
+                last = last.max(Some(flight.usable.saturating_sub(1)));
+            }
+        };
+        let mut now = 0;
+        for flight in flights {
+            while let Some(first) = due.first_entry().filter(|first| *first.key() <= flight.epoch) {
+                let (epoch, arrivals) = first.remove_entry();
+                fleeting.drain(..).for_each(|place| ledger.clear(place));
+                arrivals.into_iter().for_each(|arrival| arrive(&mut ledger, arrival, &mut fleeting));
+                now = epoch;
+            }
+            if now < flight.epoch {
+                fleeting.drain(..).for_each(|place| ledger.clear(place));
+                now = flight.epoch;
+            }
+            let place = (flight.from, flight.chunk);
+            if ledger.missing(place, flight.lo, flight.hi).is_some() {
+                let (from, epoch) = (self.fabric.id(flight.from), flight.epoch);
+                let message = format!("{from} does not have this chunk in epoch {epoch}");
+                return Err(Violation::new(Code::HopWithoutData, at(flight.at, ""), message));
+            }
+            if timing.divisible && demand.wanted.contains(&place) {
+                let message = format!(
+                    "{} wants this chunk itself, and chunks that are cut are not copied",
+                    self.fabric.id(flight.from)
+                );
+                return Err(Violation::new(Code::HopWithoutData, at(flight.at, ""), message));
+            }
+            if !copies(flight.from) {
+                ledger.take(place, flight.lo, flight.hi);
+            }
+            if flight.usable == flight.epoch {
+                arrive(&mut ledger, flight, &mut fleeting);
+            } else {
+                due.entry(flight.usable).or_default().push(flight);
+            }
+            if ledger.is_tired() {
+                let message = "pieces so small that following them all would take too long";
+                return Err(Violation::new(Code::TooFine, at(flight.at, ""), message));
+            }
+        }
+        while let Some((_, arrivals)) = due.pop_first() {
+            fleeting.drain(..).for_each(|place| ledger.clear(place));
+            arrivals.into_iter().for_each(|arrival| arrive(&mut ledger, arrival, &mut fleeting));
+        }
+        // In the order of the demands, so that the first one missing is always the same.
+        for place in &demand.wanted {
+            if !ledger.holds(*place, 1) && (timing.divisible || !met.contains(place)) {
+                let (node, chunk) = (self.fabric.id(place.0), demand.name(self.fabric, place.1));
+                let message = format!("{node} never gets {chunk}");
+                return Err(Violation::new(Code::MissingData, "/content/sends", message));
+            }
+        }
+        Ok(last)
+    }
+}
+
+/// The claimed and the stated ends.
+fn finishes(plan: &Plan, sends: &Sends, timing: &Timing, finish: u64, report: &mut Report) -> Result<(), Violation> {
+    let claim = &plan.body.claim;
+    let wrong = |at: &str, message: String| Err(Violation::new(Code::WrongFinish, at, message));
+    let epochs = [("/claim/finish_epochs", claim.finish_epochs), ("/content/finish_epochs", sends.finish_epochs)];
+    for (at, claimed) in epochs {
+        if claimed.is_some_and(|claimed| claimed != finish) {
+            return wrong(at, format!("the last demand is met in {finish} epochs"));
+        }
+    }
+    let epoch_us = &timing.tau * &Rational::from(MICROSECONDS);
+    let finish_us = &epoch_us * &Rational::from(finish);
+    for (at, claimed, value) in [
+        ("/claim/finish_us", &claim.finish_us, &finish_us),
+        ("/content/finish_us", &sends.finish_us, &finish_us),
+        ("/content/epoch_us", &sends.epoch_us, &epoch_us),
+    ] {
+        if claimed.as_ref().is_some_and(|claimed| !same(claimed, value)) {
+            return wrong(at, format!("{value} µs"));
+        }
+    }
+    if claim.finish_epochs.is_some() || claim.finish_us.is_some() {
+        report.proved.push(format!("finish_epochs {finish}, finish_us {finish_us}"));
+    }
+    Ok(())
+}
+
+/// Is a number in a file this one? Exactly, unless no decimal is.
+fn same(claimed: &Decimal, value: &Rational) -> bool {
+    let mut rest = value.denominator();
+    for prime in [2_u32, 5] {
+        while (&rest % prime).bits() == 0 {
+            rest /= prime;
+        }
+    }
+    let born = if rest.bits() == 1 { Born::Exact } else { Born::Lp };
+    born.same(&claimed.value(), value)
+}

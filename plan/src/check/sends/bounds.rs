@@ -1,0 +1,100 @@
+//! Lower bounds on the number of epochs, from the model alone: how far chunks must go, and what a node can take in.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use super::demand::Demand;
+use super::timing::{Route, Timing};
+use crate::check::fabric::Fabric;
+use crate::check::violation::{Code, Violation};
+use crate::quantity::Rational;
+
+/// Links that searches for ways may follow, all together.
+const MOST_STEPS_OF_SEARCH: usize = 1 << 30;
+/// Epochs beyond which a bound says nothing any more.
+const MOST_EPOCHS: u64 = 1 << 40;
+
+/// The largest number of epochs that a chunk needs at least; `None` where switches are no nodes or it takes too long.
+pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Option<u64>, Violation> {
+    let mut targets: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for (node, chunk) in &demand.wanted {
+        if let Some(source) = demand.source(*chunk) {
+            targets.entry(source).or_default().insert(*node);
+        }
+    }
+    let links = fabric.topology.links();
+    if timing.hyper_edges() || targets.len().saturating_mul(links.len()) > MOST_STEPS_OF_SEARCH {
+        return Ok(None);
+    }
+    let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
+    for (i, link) in links.iter().enumerate() {
+        near[link.from].push((link.to, timing.usable_after(fabric, &Route::Link(i))));
+    }
+    let mut most = 0;
+    for (source, targets) in targets {
+        let mut distance = vec![u64::MAX; near.len()];
+        distance[source] = 0;
+        let mut queue = BinaryHeap::from([Reverse((0, source))]);
+        while let Some(Reverse((so_far, node))) = queue.pop() {
+            if so_far > distance[node] {
+                continue;
+            }
+            for (to, epochs) in &near[node] {
+                let there = so_far.saturating_add(*epochs);
+                if there < distance[*to] {
+                    distance[*to] = there;
+                    queue.push(Reverse((there, *to)));
+                }
+            }
+        }
+        for target in targets {
+            if distance[target] == u64::MAX {
+                let message = format!("no way leads from {} to {}", fabric.id(source), fabric.id(target));
+                return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
+            }
+            most = most.max(distance[target]);
+        }
+    }
+    Ok(Some(most))
+}
+
+/// The epochs until every node can have taken in as many chunks as it wants.
+pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Option<u64>, Violation> {
+    if timing.hyper_edges() {
+        return Ok(None);
+    }
+    let mut wanted: BTreeMap<usize, u64> = BTreeMap::new();
+    for (node, _) in &demand.wanted {
+        *wanted.entry(*node).or_default() += 1;
+    }
+    let mut into: BTreeMap<usize, Vec<(usize, u64)>> = BTreeMap::new();
+    for (i, link) in fabric.topology.links().iter().enumerate() {
+        into.entry(link.to).or_default().push((i, timing.usable_after(fabric, &Route::Link(i))));
+    }
+    let mut most = 0;
+    for (node, chunks) in wanted {
+        let wanted = Rational::from(chunks);
+        let enough = |epochs: u64| {
+            let mut can = Rational::ZERO;
+            for (link, after) in into.get(&node).into_iter().flatten() {
+                // A send that is usable after u epochs may begin in epoch 0 to `epochs` − u.
+                can += &timing.most_until(*link, (epochs + 1).saturating_sub(*after));
+            }
+            can >= wanted
+        };
+        let (mut no, mut yes) = (0, 1);
+        while !enough(yes) {
+            (no, yes) = (yes, yes * 2);
+            if yes > MOST_EPOCHS {
+                let message = format!("{} can never take in what it wants", fabric.id(node));
+                return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
+            }
+        }
+        while yes - no > 1 {
+            let middle = no + (yes - no) / 2;
+            if enough(middle) { yes = middle } else { no = middle }
+        }
+        most = most.max(yes);
+    }
+    Ok(Some(most))
+}

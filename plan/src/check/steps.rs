@@ -1,0 +1,299 @@
+//! Kind `steps`: the replay of synchronised steps. A step's sends use what was there before it.
+//!
+//! Steps that copy leave a copy behind where the node can copy. Steps that reduce move a sum: it is gone from the sender
+//! and added at the receiver, or kept apart where that one cannot add. So no contribution is ever lost or counted
+//! twice, and once all of them have left everybody but the owner, the owner has each exactly once. A node that cannot
+//! store has what came in one step for the next one only.
+
+use super::fabric::Fabric;
+use super::ledger::Ledger;
+use super::violation::{Code, Violation};
+use super::{Report, claims, step_loads};
+use crate::plan::{Collective, Op, Plan, Shard, Step, Steps};
+
+/// Units of a shard at most.
+const MOST_UNITS: u64 = 1 << 20;
+
+/// Checks the steps and what they claim.
+pub fn check(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps, report: &mut Report) -> Result<(), Violation> {
+    let shards = Shards::new(plan, fabric)?;
+    if !(1..=MOST_UNITS).contains(&steps.p) {
+        let message = format!("a shard of {} units; 1 to {MOST_UNITS} are possible", steps.p);
+        return Err(Violation::new(Code::InvalidChunking, "/content/P", message));
+    }
+    let first_copy = steps.steps.iter().position(|step| step.op == Op::Copy).unwrap_or(steps.steps.len());
+    let collective = plan.body.collective;
+    let reduces = matches!(collective, Collective::ReduceScatter | Collective::Reduce | Collective::AllReduce);
+    let copies = !matches!(collective, Collective::ReduceScatter | Collective::Reduce);
+    for (i, step) in steps.steps.iter().enumerate() {
+        let fits = match step.op {
+            Op::Reduce => reduces && i < first_copy,
+            Op::Copy => copies,
+        };
+        if !fits {
+            let message = format!("a step that does `{}` here does not fit `{}`", step.op.word(), collective.word());
+            return Err(Violation::new(Code::WrongSteps, format!("/content/steps/{i}/op"), message));
+        }
+    }
+    let replay = Replay { fabric, steps, shards: &shards };
+    for (i, step) in steps.steps.iter().enumerate() {
+        replay.read(i, step)?;
+    }
+    let (inward, outward) = steps.steps.split_at(if reduces { first_copy } else { 0 });
+    if reduces {
+        replay.reduce(inward)?;
+    }
+    if copies {
+        replay.copy(outward, inward.len())?;
+    }
+    let sends: usize = steps.steps.iter().map(|step| step.sends.len()).sum();
+    let (n, count) = (fabric.participants.len(), steps.steps.len());
+    report.proved.push(format!("all {n} participants end with what they are owed, by {sends} sends in {count} steps"));
+    let achieved = step_loads::check(plan, fabric, steps, &shards, report)?;
+    claims::check(plan, fabric, &achieved, report)
+}
+
+/// Which shards there are, where they begin and how large they are.
+pub struct Shards {
+    collective: Collective,
+    /// Participants.
+    pub n: usize,
+    /// Rank of the root.
+    root: usize,
+    /// Per rank its share of the data.
+    shares: Vec<u64>,
+    /// What all shares of M are parts of.
+    pub total: u128,
+}
+
+impl Shards {
+    fn new(plan: &Plan, fabric: &Fabric<'_>) -> Result<Shards, Violation> {
+        let collective = plan.body.collective;
+        let n = fabric.participants.len();
+        let refuse = |message: String| Err(Violation::new(Code::UnsupportedField, "/topology/inline/nodes", message));
+        for node in &fabric.participants {
+            if !fabric.topology.nodes()[*node].can.store {
+                return refuse(format!("{} takes part and cannot store", fabric.id(*node)));
+            }
+        }
+        let shares: Vec<u64> = fabric.participants.iter().map(|node| fabric.share(*node)).collect();
+        let (shares, total) = match collective {
+            Collective::Custom => return Err(Fabric::unserved(collective, "steps")),
+            Collective::AllToAll if shares.iter().any(|share| *share != 1) => {
+                return refuse(
+                    "an all-to-all gives every pair the same amount; other node weights mean nothing".into(),
+                );
+            }
+            Collective::AllToAll | Collective::Scatter | Collective::Gather => (vec![1; n], n as u128),
+            _ => (shares, fabric.total),
+        };
+        let root = fabric.root.and_then(|root| fabric.participants.iter().position(|node| *node == root)).unwrap_or(0);
+        Ok(Shards { collective, n, root, shares, total })
+    }
+
+    /// The item of a shard, if the collective has it.
+    pub fn item(&self, shard: Shard) -> Option<u64> {
+        let n = self.n as u64;
+        match (self.collective, shard) {
+            (Collective::AllToAll, Shard::Between(from, to)) => {
+                let (from, to) = (u64::from(from), u64::from(to));
+                (from < n && to < n && from != to).then_some(from * n + to)
+            }
+            (Collective::AllToAll, Shard::Of(_)) | (_, Shard::Between(..)) => None,
+            (Collective::Scatter | Collective::Gather, Shard::Of(rank)) => {
+                (u64::from(rank) < n && rank as usize != self.root).then_some(rank.into())
+            }
+            (_, Shard::Of(rank)) => self.shares.get(rank as usize).filter(|share| **share > 0).map(|_| rank.into()),
+        }
+    }
+    /// An item's size, in parts of `total`.
+    pub fn share(&self, item: u64) -> u128 {
+        match self.collective {
+            Collective::AllToAll => 1,
+            _ => self.shares.get(item as usize).copied().unwrap_or(0).into(),
+        }
+    }
+    /// Are all shards equally large?
+    pub fn is_even(&self) -> bool {
+        let mut shares = self.shares.iter().filter(|share| **share > 0);
+        let first = shares.next();
+        shares.all(|share| Some(share) == first)
+    }
+    /// The largest share.
+    pub fn largest(&self) -> u128 {
+        self.shares.iter().copied().max().unwrap_or(0).into()
+    }
+    /// The rank that owns an item: that has it when copying begins, or is to have its sum.
+    fn owner(&self, item: u64) -> usize {
+        match self.collective {
+            Collective::AllToAll => (item / self.n as u64) as usize,
+            Collective::Scatter => self.root,
+            _ => item as usize,
+        }
+    }
+    /// All items.
+    fn all(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        let n = self.n as u64;
+        match self.collective {
+            Collective::AllToAll => Box::new((0..n * n).filter(move |item| item / n != item % n)),
+            Collective::Scatter | Collective::Gather => Box::new((0..n).filter(|rank| *rank != self.root as u64)),
+            _ => Box::new((0..n).filter(|rank| self.shares.get(*rank as usize).is_some_and(|share| *share > 0))),
+        }
+    }
+    /// The ranks that are owed an item.
+    fn wanted_by(&self, item: u64) -> std::ops::Range<usize> {
+        let only = |rank: usize| rank..rank + 1;
+        match self.collective {
+            Collective::AllToAll => only((item % self.n as u64) as usize),
+            Collective::Scatter => only(item as usize),
+            Collective::Gather => only(self.root),
+            _ => 0..self.n,
+        }
+    }
+    /// An item in words.
+    fn name(&self, item: u64) -> String {
+        match self.collective {
+            Collective::AllToAll => format!("[{}, {}]", item / self.n as u64, item % self.n as u64),
+            _ => item.to_string(),
+        }
+    }
+}
+
+/// A send whose link and shard are there.
+struct Sent {
+    from: usize,
+    to: usize,
+    item: u64,
+    lo: u64,
+    hi: u64,
+}
+
+struct Replay<'a> {
+    fabric: &'a Fabric<'a>,
+    steps: &'a Steps,
+    shards: &'a Shards,
+}
+
+impl Replay<'_> {
+    /// Is everything there that a step names?
+    fn read(&self, i: usize, step: &Step) -> Result<(), Violation> {
+        (0..step.sends.len()).try_for_each(|j| self.send(i, j).map(drop))
+    }
+
+    fn send(&self, i: usize, j: usize) -> Result<Sent, Violation> {
+        let send = self.steps.steps[i].sends[j];
+        let bad = |code, part: &str, message: String| {
+            Err(Violation::new(code, format!("/content/steps/{i}/sends/{j}{part}"), message))
+        };
+        let Some(item) = self.shards.item(send.shard) else {
+            return bad(Code::WrongShard, "/0", "this collective has no such shard".into());
+        };
+        if send.lo >= send.hi || send.hi > self.steps.p {
+            let message = format!("[{}, {}) is no part of {} units", send.lo, send.hi, self.steps.p);
+            return bad(Code::InvalidChunking, "", message);
+        }
+        let link = self.fabric.topology.links().get(send.link as usize);
+        let Some(link) = link.filter(|link| link.from != link.to) else {
+            return bad(Code::NoLink, "/3", format!("no link {} that carries anything", send.link));
+        };
+        let outside = [link.from, link.to].into_iter().find(|node| !self.fabric.takes_part(*node));
+        if let Some(node) = outside.filter(|_| self.steps.step_length.is_none()) {
+            let message = format!("{} takes no part; only steps of a given length may use it", self.fabric.id(node));
+            return bad(Code::NotParticipant, "/3", message);
+        }
+        Ok(Sent { from: link.from, to: link.to, item, lo: send.lo, hi: send.hi })
+    }
+
+    /// Moves sums until only owners have any.
+    fn reduce(&self, steps: &[Step]) -> Result<(), Violation> {
+        let fabric = self.fabric;
+        let mut ledger = Ledger::new(self.steps.p, |(node, _)| u32::from(fabric.takes_part(node)));
+        let nodes = fabric.topology.nodes();
+        self.replay(steps, 0, &mut ledger, |_| true, |node| nodes[node].can.reduce)?;
+        let left = |node: usize, item: u64| {
+            let message =
+                format!("{} keeps a part of shard {} that never is added up", fabric.id(node), self.shards.name(item));
+            Err(Violation::new(Code::MissingData, "/content/steps", message))
+        };
+        for item in self.shards.all() {
+            for (rank, node) in fabric.participants.iter().enumerate() {
+                let is_owner = rank == self.shards.owner(item);
+                if !ledger.holds((*node, item), u32::from(is_owner)) {
+                    return left(*node, item);
+                }
+            }
+        }
+        let mut others: Vec<_> = ledger.touched().filter(|(node, _)| !fabric.takes_part(*node)).collect();
+        others.sort_unstable();
+        match others.into_iter().find(|place| !ledger.holds(*place, 0)) {
+            Some((node, item)) => left(node, item),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies until everybody has what it is owed.
+    fn copy(&self, steps: &[Step], before: usize) -> Result<(), Violation> {
+        let (fabric, shards) = (self.fabric, self.shards);
+        let starts = |(node, item)| u32::from(fabric.participants.get(shards.owner(item)) == Some(&node));
+        let mut ledger = Ledger::new(self.steps.p, starts);
+        let nodes = fabric.topology.nodes();
+        self.replay(steps, before, &mut ledger, |node| !nodes[node].can.copy, |node| nodes[node].can.copy)?;
+        for item in shards.all() {
+            for rank in shards.wanted_by(item).filter(|rank| *rank != shards.owner(item)) {
+                let node = fabric.participants[rank];
+                if let Some(unit) = ledger.missing((node, item), 0, self.steps.p) {
+                    let name = shards.name(item);
+                    let message = format!("{} never gets unit {unit} of shard {name}", fabric.id(node));
+                    return Err(Violation::new(Code::MissingData, "/content/steps", message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(
+        &self,
+        steps: &[Step],
+        before: usize,
+        ledger: &mut Ledger<impl Fn((usize, u64)) -> u32>,
+        consumes: impl Fn(usize) -> bool,
+        merges: impl Fn(usize) -> bool,
+    ) -> Result<(), Violation> {
+        let nodes = self.fabric.topology.nodes();
+        let adds = steps.first().is_some_and(|step| step.op == Op::Reduce);
+        // What came in the step before to nodes that cannot store.
+        let mut fleeting: Vec<(usize, u64)> = Vec::new();
+        for (i, step) in (before..).zip(steps) {
+            for j in 0..step.sends.len() {
+                let Sent { from, item, lo, hi, .. } = self.send(i, j)?;
+                if let Some(unit) = ledger.missing((from, item), lo, hi) {
+                    let name = self.shards.name(item);
+                    let message = format!("{} does not have unit {unit} of shard {name} then", self.fabric.id(from));
+                    return Err(Violation::new(Code::HopWithoutData, format!("/content/steps/{i}/sends/{j}"), message));
+                }
+                if consumes(from) {
+                    ledger.take((from, item), lo, hi);
+                }
+            }
+            for place in fleeting.drain(..) {
+                if adds && !ledger.holds(place, 0) {
+                    let message = format!("{} cannot store what came in the step before", self.fabric.id(place.0));
+                    return Err(Violation::new(Code::HopUnbalanced, format!("/content/steps/{i}"), message));
+                }
+                ledger.clear(place);
+            }
+            for j in 0..step.sends.len() {
+                let Sent { to, item, lo, hi, .. } = self.send(i, j)?;
+                ledger.give((to, item), lo, hi, merges(to));
+                if !nodes[to].can.store {
+                    fleeting.push((to, item));
+                }
+            }
+            if ledger.is_tired() {
+                let message = "parts so small that following them all would take too long";
+                return Err(Violation::new(Code::TooFine, format!("/content/steps/{i}"), message));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,506 @@
+//! Plans of kind `sends`: the worked examples of the time model, schedules of every sort, and hundreds that are damaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sluice_plan::check::{Code, check};
+use sluice_plan::plan::Plan;
+use sluice_plan::topology::Topology;
+
+use crate::scene::{edited, refused};
+
+/// GPUs `n0` to `n{count − 1}` with links of 25 GB/s and 0.7 µs, both ways, as these pairs say.
+fn gpus(count: usize, links: &[(usize, usize)]) -> Topology {
+    let nodes: Vec<Value> = (0..count).map(|i| json!({"id": format!("n{i}"), "kind": "gpu"})).collect();
+    let links: Vec<Value> = links
+        .iter()
+        .map(|(a, b)| {
+            json!({"from": format!("n{a}"), "to": format!("n{b}"), "capacity": "25GB/s", "latency": "0.7us", "duplex": true})
+        })
+        .collect();
+    let file = json!({"sluice_topology": 1, "nodes": nodes, "links": links});
+    Topology::read(file.to_string().as_bytes(), "t").expect("valid")
+}
+
+/// GPUs around one switch.
+fn star(count: usize) -> Topology {
+    let links: Vec<(usize, usize)> = (0..count).map(|i| (i, count)).collect();
+    edited(&gpus(count + 1, &links), |file| {
+        file["nodes"][count] = json!({"id": format!("n{count}"), "kind": "switch"});
+        for link in file["links"].as_array_mut().expect("links") {
+            link["latency"] = json!("0us");
+        }
+    })
+}
+
+/// A send of chunk `chunk` of `src`.
+fn send(src: usize, chunk: u64, from: usize, to: usize, epoch: u64) -> Value {
+    json!({"src": format!("n{src}"), "chunk": chunk, "from": format!("n{from}"), "to": format!("n{to}"), "epoch": epoch})
+}
+
+/// A plan of 25 kB chunks and epochs of 1 µs.
+fn plan(topology: &Topology, collective: &str, sends: Vec<Value>) -> Value {
+    let file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
+    let mut plan = json!({"sluice_plan": 1, "collective": collective, "claim": {},
+        "topology": {"sha256": topology.digest(), "inline": file},
+        "content": {"kind": "sends", "sends": sends, "model": {"chunk": "25000B", "chunks": 1, "tau": "1us"}}});
+    if ["broadcast", "scatter", "gather"].contains(&collective) {
+        plan["root"] = json!("n0");
+    }
+    plan
+}
+
+fn on(plan: &Value, topology: &Topology) -> Value {
+    let mut plan = plan.clone();
+    plan["topology"] = json!({"sha256": topology.digest(),
+        "inline": serde_json::from_str::<Value>(&topology.to_compact()).expect("JSON")});
+    plan
+}
+
+fn code(plan: &Value) -> Option<Code> {
+    let plan = Plan::read(plan.to_string().as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
+    check(&plan, None).violation.map(|violation| violation.code)
+}
+
+/// The epochs that the checker says it takes; `None` for a wrong plan.
+fn finish_of(plan: &Value) -> Option<u64> {
+    let plan = Plan::read(plan.to_string().as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
+    let report = check(&plan, None);
+    let said = report.proved.iter().find_map(|proved| proved.split_once(" demands are met by ")?.1.split_once(", in "));
+    said?.1.strip_suffix(" epochs")?.parse().ok()
+}
+
+fn finish(plan: &Value) -> u64 {
+    finish_of(plan).unwrap_or_else(|| panic!("{:?}", code(plan)))
+}
+
+/// An all-gather of three in a row.
+pub fn row() -> Value {
+    let sends = vec![
+        send(0, 0, 0, 1, 0),
+        send(1, 0, 1, 0, 0),
+        send(1, 0, 1, 2, 0),
+        send(2, 0, 2, 1, 0),
+        send(0, 0, 1, 2, 2),
+        send(2, 0, 1, 0, 2),
+    ];
+    plan(&gpus(3, &[(0, 1), (1, 2)]), "allgather", sends)
+}
+
+#[test]
+fn a_relay_of_two_hops_ends_after_four_epochs() {
+    // 25 kB at 25 GB/s take one epoch, the latency another: usable from epoch 2, and there by the end of epoch 3.
+    assert_eq!(finish(&row()), 4);
+    let mut claimed = row();
+    claimed["claim"] = json!({"finish_epochs": 4, "finish_us": 4, "lower_bound": "4", "optimal": true,
+        "certificate": {"kind": "distance"}});
+    claimed["content"]["epoch_us"] = json!(1.0);
+    assert_eq!(code(&claimed), None);
+    let mut early = row();
+    early["content"]["sends"][4]["epoch"] = json!(1);
+    assert_eq!(code(&early), Some(Code::HopWithoutData));
+    // Without latency that counts (0.7 of an epoch is at most theta), one epoch a hop.
+    let mut quick = row();
+    quick["content"]["model"]["theta"] = json!("0.7");
+    quick["content"]["sends"][4]["epoch"] = json!(1);
+    quick["content"]["sends"][5]["epoch"] = json!(1);
+    assert_eq!(finish(&quick), 2);
+    // Half the epoch length: two epochs to push a chunk through, and two for the latency.
+    let mut fine = row();
+    fine["content"]["model"]["tau"] = json!("0.5us");
+    fine["content"]["sends"][4]["epoch"] = json!(4);
+    fine["content"]["sends"][5]["epoch"] = json!(4);
+    assert_eq!(finish(&fine), 8);
+    fine["content"]["sends"][4]["epoch"] = json!(3);
+    assert_eq!(code(&fine), Some(Code::HopWithoutData));
+    // A straggling link, and a straggling node.
+    let slow = |key: Value, what: &str, value: Value| {
+        let mut plan = row();
+        plan["content"]["model"]["stragglers"] = json!([{ what: value }]);
+        plan["content"]["model"]["stragglers"][0]
+            .as_object_mut()
+            .expect("one")
+            .extend(key.as_object().expect("a key").clone());
+        plan["content"]["sends"][4]["epoch"] = json!(3);
+        plan["content"]["sends"][5]["epoch"] = json!(3);
+        finish(&plan)
+    };
+    assert_eq!(slow(json!({"link": 2}), "alpha_add", json!(1e-6)), 6, "n1 → n2: three epochs from epoch 3 on");
+    assert_eq!(slow(json!({"link": 0}), "beta_mul", json!(2)), 5, "n0 → n1: usable from epoch 3 on");
+    assert_eq!(slow(json!({"node": "n0"}), "beta_mul", json!(2)), 6, "also n1 → n0");
+}
+
+#[test]
+fn switches_hold_for_one_epoch_and_copy_if_they_can() {
+    let topology = star(3);
+    let sends = |second: u64, third: u64| {
+        vec![send(0, 0, 0, 3, 0), send(0, 0, 0, 3, 1), send(0, 0, 3, 1, second), send(0, 0, 3, 2, third)]
+    };
+    let good = plan(&topology, "broadcast", sends(1, 2));
+    assert_eq!(finish(&good), 3);
+    assert_eq!(code(&plan(&topology, "broadcast", sends(1, 1))), Some(Code::HopWithoutData), "it cannot copy");
+    assert_eq!(code(&plan(&topology, "broadcast", sends(1, 3))), Some(Code::HopWithoutData), "it cannot store");
+    let copying = edited(&topology, |file| file["nodes"][3]["can"] = json!({"copy": true}));
+    assert_eq!(finish(&plan(&copying, "broadcast", sends(1, 1).split_off(0))), 2);
+    // With a free second hop what arrives at the switch is at the GPU in the very epoch in which it is sent on.
+    let mut free = good.clone();
+    free["content"]["model"]["free_second_hop"] = json!(true);
+    assert_eq!(finish(&free), 2);
+    // As hyper-edges: no switch at all, and one chunk at a time out of n0.
+    let via = |to: usize, epoch: u64| {
+        let mut send = send(0, 0, 0, to, epoch);
+        send["via"] = json!("n3");
+        send
+    };
+    let hyper = |sends: Vec<Value>| {
+        let mut plan = plan(&topology, "broadcast", sends);
+        plan["content"]["model"]["hyper_edges"] = json!(true);
+        plan
+    };
+    assert_eq!(finish(&hyper(vec![via(1, 0), via(2, 1)])), 2);
+    assert_eq!(code(&hyper(vec![via(1, 0), via(2, 0)])), Some(Code::Overload));
+    assert_eq!(code(&hyper(vec![via(1, 0), send(0, 0, 3, 2, 1)])), Some(Code::BadSend));
+    assert_eq!(code(&plan(&topology, "broadcast", vec![via(1, 0), via(2, 1)])), Some(Code::BadSend));
+}
+
+#[test]
+fn links_carry_what_they_can_in_every_window() {
+    // Two chunks, one link.
+    let topology = gpus(2, &[(0, 1)]);
+    let two = |first: u64, second: u64| {
+        let mut plan = plan(&topology, "broadcast", vec![send(0, 0, 0, 1, first), send(0, 1, 0, 1, second)]);
+        plan["content"]["model"]["chunks"] = json!(2);
+        plan
+    };
+    assert_eq!(finish(&two(0, 1)), 3);
+    assert_eq!(code(&two(1, 1)), Some(Code::Overload));
+    let mut bound = two(0, 1);
+    bound["claim"] = json!({"finish_epochs": 3, "lower_bound": "3", "optimal": true, "certificate": {"kind": "port"}});
+    assert_eq!(code(&bound), None);
+    bound["claim"]["certificate"]["kind"] = json!("distance");
+    assert_eq!(code(&bound), Some(Code::WrongBound));
+    bound["claim"]["lower_bound"] = json!("2");
+    assert_eq!(code(&bound), Some(Code::NotOptimal));
+    bound["claim"]["certificate"]["kind"] = json!("gateway");
+    bound["claim"]["lower_bound"] = json!("3");
+    assert_eq!(code(&bound), None, "taken on trust, and said so");
+    // Chunks that take two epochs begin every other epoch.
+    let mut slow = two(0, 1);
+    slow["content"]["model"]["tau"] = json!("0.5us");
+    assert_eq!(code(&slow), Some(Code::Overload));
+    slow["content"]["sends"][1]["epoch"] = json!(2);
+    assert_eq!(code(&slow), None);
+    // A capacity that changes: two at once in epoch 0, none in epoch 1, then one each.
+    let varying = edited(&topology, |file| {
+        file["links"][0]["capacity_per_epoch"] = json!(["50GB/s", "0GB/s", "25GB/s"]);
+    });
+    assert_eq!(finish(&on(&two(0, 0), &varying)), 2);
+    assert_eq!(code(&on(&two(0, 1), &varying)), Some(Code::Overload));
+    assert_eq!(code(&on(&two(0, 2), &varying)), None);
+    assert_eq!(code(&on(&slow, &varying)), Some(Code::UnsupportedField), "it needs chunks of one epoch");
+    let mut ignoring = on(&two(0, 1), &varying);
+    ignoring["ignored"] = json!(["capacity_per_epoch"]);
+    assert_eq!(code(&ignoring), None);
+}
+
+#[test]
+fn buffers_hold_what_is_for_others() {
+    // n0's chunks 0 (for n1) and 1 (for n2), over n1: a scatter in a row.
+    let topology = gpus(3, &[(0, 1), (1, 2)]);
+    let relayed = |again: u64| {
+        plan(&topology, "scatter", vec![send(0, 2, 0, 1, 0), send(0, 1, 0, 1, 1), send(0, 2, 1, 2, again)])
+    };
+    let none = edited(&topology, |file| file["nodes"][1]["buffer"] = json!("0B"));
+    let one = edited(&topology, |file| file["nodes"][1]["buffer"] = json!("25kB"));
+    assert_eq!(code(&on(&relayed(2), &none)), None, "sent on at once");
+    assert_eq!(code(&on(&relayed(3), &none)), Some(Code::BufferFull));
+    assert_eq!(code(&on(&relayed(3), &one)), None);
+    let mut ignoring = on(&relayed(3), &none);
+    ignoring["ignored"] = json!(["buffer"]);
+    assert_eq!(code(&ignoring), None);
+}
+
+#[test]
+fn pieces_are_moved_byte_by_byte() {
+    let topology = gpus(3, &[(0, 1), (1, 2), (0, 2)]);
+    let piece = |src, chunk, from, to, epoch, offset: u64, bytes: u64| {
+        let mut send = send(src, chunk, from, to, epoch);
+        (send["offset"], send["bytes"]) = (json!(offset), json!(bytes));
+        send
+    };
+    // Half of n0's chunk for n2 straight, half over n1; the chunk for n1 when there is room.
+    let pieces = |second: u64, bytes: u64| {
+        let mut plan = plan(
+            &topology,
+            "scatter",
+            vec![
+                piece(0, 2, 0, 2, 0, 0, 12_500),
+                piece(0, 2, 0, 1, 0, 12_500, 12_500),
+                piece(0, 1, 0, 1, 0, 0, 12_500),
+                piece(0, 1, 0, 1, 1, 12_500, 12_500),
+                piece(0, 2, 1, 2, second, 12_500, bytes),
+            ],
+        );
+        plan["content"]["model"]["divisible"] = json!(true);
+        plan
+    };
+    assert_eq!(finish(&pieces(2, 12_500)), 4);
+    assert_eq!(code(&pieces(1, 12_500)), Some(Code::HopWithoutData));
+    assert_eq!(code(&pieces(2, 12_499)), Some(Code::MissingData));
+    assert_eq!(code(&pieces(2, 12_501)), Some(Code::BadSend));
+    let mut over = pieces(2, 12_500);
+    over["content"]["sends"][3]["epoch"] = json!(0);
+    assert_eq!(code(&over), Some(Code::Overload));
+    let mut copied = pieces(2, 12_500);
+    copied["content"]["sends"].as_array_mut().expect("sends").push(piece(0, 2, 1, 2, 3, 12_500, 12_500));
+    assert_eq!(code(&copied), Some(Code::HopWithoutData), "it left before");
+    let mut many = pieces(2, 12_500);
+    many["collective"] = json!("broadcast");
+    assert_eq!(code(&many), Some(Code::BadDemands), "chunks that are cut are not copied");
+}
+
+#[test]
+fn tenants_have_chunks_of_their_own() {
+    let topology = gpus(3, &[(0, 1), (1, 2), (0, 2)]);
+    let tenant = |mut send: Value, name: &str| {
+        send["tenant"] = json!(name);
+        send
+    };
+    let sends =
+        vec![tenant(send(0, 0, 0, 1, 0), "a"), tenant(send(0, 0, 0, 2, 0), "a"), tenant(send(0, 0, 0, 1, 1), "b")];
+    let mut good = plan(&topology, "custom", sends);
+    good["demands"] = json!({"sluice_demands": 1, "tenants": [
+        {"name": "a", "collective": "broadcast", "root": "n0"},
+        {"name": "b", "weight": 2, "triples": [["n0", 0, "n1"]]}]});
+    assert_eq!(finish(&good), 3);
+    let bad = |edit: &dyn Fn(&mut Value)| {
+        let mut plan = good.clone();
+        edit(&mut plan);
+        code(&plan)
+    };
+    assert_eq!(bad(&|plan| plan["content"]["sends"][2]["tenant"] = json!("c")), Some(Code::BadSend));
+    assert_eq!(
+        bad(&|plan| drop(plan["content"]["sends"][2].as_object_mut().expect("one").remove("tenant"))),
+        Some(Code::BadSend)
+    );
+    assert_eq!(bad(&|plan| plan["content"]["sends"][2]["tenant"] = json!("a")), Some(Code::MissingData));
+    assert_eq!(bad(&|plan| plan["demands"]["tenants"][1]["name"] = json!("a")), Some(Code::BadDemands));
+    assert_eq!(bad(&|plan| plan["demands"]["tenants"][1]["triples"][0][2] = json!("n0")), Some(Code::BadDemands));
+    let rootless = |plan: &mut Value| drop(plan["demands"]["tenants"][0].as_object_mut().expect("one").remove("root"));
+    assert_eq!(bad(&rootless), Some(Code::BadDemands));
+    assert_eq!(bad(&|plan| plan["collective"] = json!("allgather")), Some(Code::BadDemands));
+    let triple = json!(["n0", 0, "n1"]);
+    assert_eq!(bad(&|plan| plan["demands"]["tenants"][1]["triples"] = json!([triple, triple])), Some(Code::BadDemands));
+}
+
+/// Schedules made by sending whatever is wanted as soon as there is room: greedy, and right.
+fn greedy(topology: &Topology, collective: &str, chunks: u64) -> Value {
+    let n = topology.nodes().len();
+    let mut wanted: BTreeSet<(usize, u64, usize)> = BTreeSet::new();
+    for src in 0..n {
+        for dst in (0..n).filter(|dst| *dst != src) {
+            for chunk in 0..chunks {
+                match collective {
+                    "allgather" => drop(wanted.insert((src, chunk, dst))),
+                    "broadcast" if src == 0 => drop(wanted.insert((src, chunk, dst))),
+                    "alltoall" => drop(wanted.insert((src, dst as u64 * chunks + chunk, dst))),
+                    "scatter" if src == 0 => drop(wanted.insert((src, dst as u64 * chunks + chunk, dst))),
+                    "gather" if dst == 0 => drop(wanted.insert((src, chunk, dst))),
+                    _ => {}
+                }
+            }
+        }
+    }
+    // Hops to every node, for the next hop on a shortest path.
+    let mut hops = vec![vec![n; n]; n];
+    for _ in 0..n {
+        for (node, row) in hops.iter_mut().enumerate() {
+            row[node] = 0;
+        }
+        for link in topology.links() {
+            let next = hops[link.to].clone();
+            for (here, next) in hops[link.from].iter_mut().zip(next) {
+                *here = (*here).min(next + 1);
+            }
+        }
+    }
+    let mut usable: BTreeMap<(usize, u64, usize), u64> = BTreeMap::new();
+    let mut sends = Vec::new();
+    for epoch in 0.. {
+        let here = |usable: &BTreeMap<_, u64>, src: usize, chunk: u64, node: usize| {
+            node == src || usable.get(&(src, chunk, node)).is_some_and(|from| *from <= epoch)
+        };
+        if wanted.iter().all(|(src, chunk, dst)| here(&usable, *src, *chunk, *dst)) {
+            break;
+        }
+        for link in topology.links() {
+            let useful = |(src, chunk, dst): &&(usize, u64, usize)| {
+                here(&usable, *src, *chunk, link.from)
+                    && *src != link.to
+                    && !usable.contains_key(&(*src, *chunk, link.to))
+                    && hops[link.to][*dst] < hops[link.from][*dst]
+            };
+            if let Some((src, chunk, _)) = wanted.iter().find(useful) {
+                // One chunk an epoch, there two epochs later.
+                usable.insert((*src, *chunk, link.to), epoch + 2);
+                sends.push(send(*src, *chunk, link.from, link.to, epoch));
+            }
+        }
+    }
+    let mut plan = plan(topology, collective, sends);
+    plan["content"]["model"]["chunks"] = json!(chunks);
+    // On two equally short ways one send too many.
+    for i in (0..plan["content"]["sends"].as_array().expect("sends").len()).rev() {
+        let mut less = plan.clone();
+        less["content"]["sends"].as_array_mut().expect("sends").remove(i);
+        if finish_of(&less).is_some_and(|epochs| Some(epochs) == finish_of(&plan)) {
+            plan = less;
+        }
+    }
+    let last = finish(&plan);
+    plan["claim"] = json!({"finish_epochs": last, "finish_us": last});
+    plan["content"]["finish_epochs"] = json!(last);
+    plan
+}
+
+fn schedules() -> Vec<Value> {
+    let ring = gpus(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]);
+    let square = gpus(4, &[(0, 1), (1, 3), (3, 2), (2, 0)]);
+    let mesh = gpus(4, &[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]);
+    let mut all = Vec::new();
+    for topology in [&ring, &square, &mesh] {
+        for collective in ["allgather", "broadcast", "alltoall", "scatter", "gather"] {
+            for chunks in 1..3 {
+                all.push(greedy(topology, collective, chunks));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn greedy_schedules_pass_and_end_when_they_say() {
+    for plan in schedules() {
+        assert_eq!(code(&plan), None, "{}", plan["collective"]);
+        let read = Plan::read(plan.to_string().as_bytes(), "p").expect("readable");
+        assert_eq!(Plan::read(read.to_text().as_bytes(), "p"), Ok(read));
+    }
+}
+
+#[test]
+fn every_damaged_plan_of_sends_is_refused() {
+    let mut count = 0;
+    let mut good = schedules();
+    good.push(row());
+    for good in &mut good {
+        let epochs = finish(&{
+            let mut plan = good.clone();
+            plan["claim"] = json!({});
+            plan
+        });
+        good["claim"]["finish_epochs"] = json!(epochs);
+        let mut damaged: Vec<(String, Value)> = Vec::new();
+        let mut add = |what: String, edit: &dyn Fn(&mut Value)| {
+            let mut bad = good.clone();
+            edit(&mut bad);
+            assert_ne!(&bad, good, "{what}");
+            damaged.push((what, bad));
+        };
+        for i in 0..good["content"]["sends"].as_array().expect("sends").len() {
+            let of = &good["content"]["sends"][i];
+            // Every send brings a chunk that nobody brings again.
+            add(format!("send {i} gone"), &|bad| {
+                drop(bad["content"]["sends"].as_array_mut().expect("sends").remove(i))
+            });
+            add(format!("send {i} twice"), &|bad| {
+                let sends = bad["content"]["sends"].as_array_mut().expect("sends");
+                sends.push(sends[i].clone());
+            });
+            add(format!("send {i} ends late"), &|bad| bad["content"]["sends"][i]["epoch"] = json!(epochs + 7));
+            for (key, value) in [
+                ("to", of["from"].clone()),
+                ("to", json!("nobody")),
+                ("src", json!("nobody")),
+                ("chunk", json!(1_000_000)),
+                ("epoch", json!(u64::MAX)),
+                ("via", of["from"].clone()),
+                ("tenant", json!("x")),
+            ] {
+                add(format!("send {i} {key} {value}"), &|bad| bad["content"]["sends"][i][key] = value.clone());
+            }
+            add(format!("send {i} in pieces"), &|bad| {
+                let send = &mut bad["content"]["sends"][i];
+                (send["offset"], send["bytes"]) = (json!(0), json!(25_000));
+            });
+            if of["from"] != of["src"] {
+                // It was sent as soon as it was there, or later: at the beginning it is not.
+                add(format!("send {i} at once"), &|bad| bad["content"]["sends"][i]["epoch"] = json!(0));
+            }
+        }
+        for (key, value) in [
+            ("finish_epochs", json!(epochs - 1)),
+            ("finish_epochs", json!(epochs + 1)),
+            ("finish_us", json!(0.5)),
+            ("lower_bound", json!("1")),
+            ("time_per_byte", json!("1")),
+            ("T", json!([1])),
+            ("certificate", json!({"kind": "cut", "nodes": ["n0"]})),
+            ("certificate", json!({"kind": "diameter"})),
+            ("optimal", json!(true)),
+        ] {
+            add(format!("claims {key} {value}"), &|bad| bad["claim"][key] = value.clone());
+        }
+        for (key, value) in [
+            ("tau", json!("0s")),
+            ("tau", json!("0.1us")),
+            ("chunk", json!("0B")),
+            ("chunk", json!("250kB")),
+            ("chunks", json!(0)),
+            ("chunks", json!(7)),
+            ("chunks", json!(u64::MAX)),
+            ("theta", json!(-1)),
+            ("stragglers", json!([{"link": 99, "beta_mul": 2}])),
+            ("stragglers", json!([{"link": 0, "node": "n0"}])),
+            ("stragglers", json!([{"node": "n0", "beta_mul": 0}])),
+            ("stragglers", json!([{"node": "n0", "beta_mul": 1000}])),
+        ] {
+            add(format!("model {key} {value}"), &|bad| bad["content"]["model"][key] = value.clone());
+        }
+        for collective in ["allreduce", "reduce_scatter", "custom", "reduce"] {
+            add(format!("a {collective}"), &|bad| bad["collective"] = json!(collective));
+        }
+        for (what, bad) in damaged {
+            assert!(refused(&bad.to_string()), "{} {what}", good["collective"]);
+            count += 1;
+        }
+    }
+    println!("sends: {count} damaged plans refused");
+    assert!(count >= 300, "{count}");
+}
+
+proptest! {
+    /// Any sends of two chunks on a triangle: the checker and a table of who has what when agree.
+    #[test]
+    fn it_agrees_with_a_table(list in proptest::collection::vec((0_usize..6, 0_u64..2, 0_u64..5), 0..9)) {
+        let topology = gpus(3, &[(0, 1), (1, 2), (0, 2)]);
+        let links = topology.links();
+        let sends = list.iter().map(|(link, chunk, epoch)| send(0, *chunk, links[*link].from, links[*link].to, *epoch));
+        let mut plan = plan(&topology, "broadcast", sends.collect());
+        plan["content"]["model"]["chunks"] = json!(2);
+        let mut has = [[[false; 16]; 3]; 2];
+        has.iter_mut().for_each(|chunk| chunk[0] = [true; 16]);
+        let mut good = true;
+        for epoch in 0..5 {
+            let now: Vec<_> = list.iter().filter(|send| send.2 == epoch).collect();
+            for (i, (link, chunk, _)) in now.iter().enumerate() {
+                good &= now.iter().skip(i + 1).all(|other| other.0 != *link);
+                good &= has[*chunk as usize][links[*link].from][epoch as usize];
+                let to = &mut has[*chunk as usize][links[*link].to];
+                to[epoch as usize + 2..].fill(true);
+            }
+        }
+        good &= has.iter().all(|chunk| chunk.iter().all(|node| node[15]));
+        prop_assert_eq!(code(&plan).is_none(), good);
+    }
+}
