@@ -12,12 +12,14 @@
 //! | [`jobs`] | a job on this host, and its rounds as the brain hears of them |
 //! | [`processes`] | a process with its page, its connections and its rounds |
 //! | [`environ`] | what a process's environment says |
+//! | [`plans`] | plans that jobs follow, loaded and checked on their own thread |
 //! | [`discovery`] | finding the process behind a socket that no page names, on its own thread |
 //! | [`traffic`] | unmanaged traffic on the own links |
 
 pub mod discovery;
 pub mod environ;
 pub mod jobs;
+pub mod plans;
 pub mod processes;
 pub mod roles;
 pub mod round;
@@ -38,7 +40,9 @@ use crate::config::Config;
 use crate::fabric::Fabric;
 use discovery::{Discovery, Origin};
 pub use jobs::Job;
+use plans::{Following, Plans};
 use processes::Process;
+use roles::Connection;
 use sockets::{Noted, Sockets};
 
 /// The directory is listed again after this long even if nothing seems to have changed.
@@ -74,6 +78,7 @@ pub struct Monitor {
     scanning: bool,
     reaped: Nanos,
     discovery: Discovery,
+    plans: Plans,
     threshold: Bytes,
     allowed: Vec<String>,
     rematch: bool,
@@ -104,6 +109,7 @@ impl Monitor {
             scanning: false,
             reaped: Nanos::ZERO,
             discovery: Discovery::new(config.capture.environ),
+            plans: Plans::new(config.topology.clone()),
             threshold: config.threshold(),
             allowed: config.capture.jobs.clone(),
             rematch: false,
@@ -122,6 +128,7 @@ impl Monitor {
         self.threshold = config.threshold();
         self.allowed.clone_from(&config.capture.jobs);
         self.discovery.enabled = config.capture.environ;
+        self.plans.topology.clone_from(&config.topology);
         self.rematch = true;
     }
 
@@ -187,6 +194,7 @@ impl Monitor {
         self.read_pages(now, edge || self.eager, out);
         self.eager = false;
         self.find_processes(now, out);
+        self.find_plans(out);
         if std::mem::take(&mut self.rematch) {
             self.match_sockets(out);
         }
@@ -268,6 +276,12 @@ impl Monitor {
         job.processes.insert(key);
         if job.pattern == Pattern::Unknown {
             job.pattern = process.pattern;
+        }
+        if let (Some(named), Following::Nothing) = (&process.plan, &job.following) {
+            job.following = match process.uid.filter(|_| process.rank.is_some()) {
+                Some(uid) => self.plans.ask(id, named, uid, process.ranks),
+                None => Following::Refused("a plan needs a progress page with ranks, and the job has none".into()),
+            };
         }
         out.push(Event::JobSeen(JobSpec { job: id, pattern: job.pattern }));
         self.processes.insert(key, process);
@@ -360,11 +374,35 @@ impl Monitor {
         }
     }
 
+    /// Plans that have been loaded: their jobs' flows are the plans' from here on.
+    fn find_plans(&mut self, out: &mut Vec<Event>) {
+        let mut loaded = Vec::new();
+        self.plans.answers(&mut loaded);
+        for (id, following) in loaded {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            if let Following::Plan(plan) = &following {
+                let flows = plan.flows.iter().count();
+                tracing::info!(
+                    event = "plan-followed",
+                    job = job.name,
+                    plan = plan.name,
+                    flows,
+                    "a job follows a plan"
+                );
+                job.pattern = Pattern::Plan;
+                out.push(Event::JobSeen(JobSpec { job: id, pattern: job.pattern }));
+                self.rematch = true;
+            }
+            job.following = following;
+        }
+    }
+
     /// Gives every socket to the process that names it, and tells the brain which flows there are.
     fn match_sockets(&mut self, out: &mut Vec<Event>) {
         self.uncaptured = 0;
         for (key, process) in &mut self.processes {
-            let connections = process.connections(&self.fabric);
+            let plan = self.jobs.get(&process.job).and_then(|job| job.following.plan());
+            let connections = process.connections(&self.fabric, plan);
             for connection in connections {
                 if !connection.sends {
                     continue;
@@ -387,8 +425,8 @@ impl Monitor {
                 let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
                 let Some(path) = self.fabric.path(local, remote) else { continue };
                 let to = self.fabric.host_of(remote);
-                let (role, preds) = (connection.role, connection.preds);
-                let spec = FlowSpec { flow: socket.flow, job: process.job, to, role, path, preds };
+                let Connection { role, preds, share, .. } = connection;
+                let spec = FlowSpec { flow: socket.flow, job: process.job, to, role, path, preds, share };
                 socket.process = Some(*key);
                 if socket.told.as_ref() != Some(&spec) {
                     out.push(Event::FlowOpened(spec.clone()));

@@ -39,6 +39,12 @@ pub fn prefer_this_thread() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
+/// Leaves the CPU to others: for a thread whose work can wait. It inherits the loop's priority otherwise.
+pub fn defer_this_thread() {
+    // SAFETY: plain integers; 0 names the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+}
+
 /// Waits for this descriptor on the runtime of the caller.
 ///
 /// # Errors

@@ -1,11 +1,12 @@
 //! Topologies, plans and planners: which trees, schedules and rates a collective should use on a given fabric.
 //!
-//! Without the feature `solvers` this is what needs no solver: formats, checker, exporters and an interpreter of MSCCL
-//! programs.
+//! Without the feature `solvers` this is what needs no solver: formats, checker, exporters, an interpreter of MSCCL
+//! programs, and the reading of whoever follows a plan.
 
 pub mod check;
 pub mod error;
 pub mod export;
+pub mod follow;
 #[cfg(feature = "solvers")]
 pub mod forestcoll;
 pub mod interpret;

@@ -1,7 +1,7 @@
 //! What enters a host's brain ([`Event`]) and what leaves it ([`Action`]).
 
 use crate::message::{Announcement, Feedback};
-use crate::units::{Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot};
+use crate::units::{Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};
 
 /// The time of an event, read once by the shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +106,8 @@ pub struct FlowSpec {
     pub path: Vec<Hop>,
     /// What bounds it, 64 at most.
     pub preds: Vec<Predecessor>,
+    /// What it carries against the other flows of its job.
+    pub share: Share,
 }
 
 /// What the kernel measured of one flow.

@@ -2,7 +2,7 @@
 //!
 //! Every flow has up to 64 predecessors. A *pipelined* one bounds it at every moment, F ≤ lead + ρ·F_pred with
 //! ρ = G/G_pred; a *finish-to-start* one holds it back until it has ended. Rings, parameter servers, trees and flow
-//! groups are fillings of this graph ([`fill`], per process). On top of the bound stand the paper's two adjustments:
+//! groups are fillings of this graph ([`fill`], per process; [`PlanFlows`] where a plan names every tree). On top of the bound stand the paper's two adjustments:
 //! the catch-up Δ of a flow that lags behind what it depends on, and the excess of a successor that runs ahead of what
 //! it is fed. [`adjust`] turns Δ into the current slot's rate (Algorithm 2).
 //!
@@ -14,9 +14,11 @@
 
 mod adjust;
 mod fill;
+mod plan;
 
 pub use adjust::{Adjusted, Step, adjust};
 pub use fill::{Edge, Leg, fill, fill_edges, ring_lead};
+pub use plan::{PlanFlow, PlanFlows, PlanTree};
 
 use crate::event::{PredKind, Predecessor, Role};
 use crate::units::{Bytes, Nanos, Rate};

@@ -35,4 +35,4 @@ pub use event::{
     Action, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor, Role,
 };
 pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Refusal};
-pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot};
+pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};

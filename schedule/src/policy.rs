@@ -11,7 +11,7 @@ mod srpt_p;
 pub mod primal_dual;
 
 use crate::event::Now;
-use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
+use crate::units::{Bytes, FlowId, JobId, Nanos, Rate, Share};
 
 pub use fair::Fair;
 pub use paper::PrimalDual;
@@ -80,6 +80,8 @@ pub struct Other {
     pub rank: Rank,
     /// Promised for now.
     pub rate: Rate,
+    /// Bytes of the flow's round.
+    pub demand: Bytes,
 }
 
 /// One link that this host's flows cross.
@@ -110,8 +112,10 @@ pub struct JobScene {
     pub job: JobId,
     /// Its place in the order of rounds.
     pub rank: Rank,
-    /// Least offer its other hosts have for their flows of it.
+    /// Least offer its other hosts have for their flows of it, as of a flow with a full share.
     pub peer_offer: Rate,
+    /// Of a plan: bytes that a flow with a full share has in this round; 0: all its flows carry the same.
+    pub full: Bytes,
 }
 
 /// One flow with demand.
@@ -137,6 +141,8 @@ pub struct FlowScene {
     pub arrival: u64,
     /// What it would keep if nothing else were granted.
     pub floor: Rate,
+    /// What it carries against the other flows of its job.
+    pub share: Share,
 }
 
 impl FlowScene {

@@ -48,6 +48,38 @@ pub struct HolderId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootId(pub u64);
 
+/// What a flow carries of each round, against the flow of its job that carries most: 2^20 parts are as much.
+///
+/// Only a plan says that flows of one job carry different parts of its data; everywhere else all carry the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share(u32);
+
+impl Share {
+    /// As much as the flow that carries most.
+    pub const FULL: Share = Share(1 << 20);
+
+    /// `part` of `most`, at least the smallest share there is and at most [`Share::FULL`].
+    pub fn of(part: u64, most: u64) -> Share {
+        let parts = u128::from(part) * u128::from(Share::FULL.0) / u128::from(most.max(1));
+        Share(u32::try_from(parts).unwrap_or(u32::MAX).clamp(1, Share::FULL.0))
+    }
+    /// The share of each of `n` that carry this one together, at least the smallest there is.
+    pub const fn divided(self, n: u64) -> Share {
+        let parts = self.0 as u64 / if n == 0 { 1 } else { n };
+        Share(if parts == 0 { 1 } else { parts as u32 })
+    }
+    /// The number of parts.
+    pub const fn parts(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share::FULL
+    }
+}
+
 impl Rate {
     /// Nothing.
     pub const ZERO: Rate = Rate(0);
@@ -90,6 +122,24 @@ impl Rate {
     pub const fn share(self, n: u64) -> Rate {
         Rate(self.0 / if n == 0 { 1 } else { n })
     }
+    /// The rate of a flow with this share, where a full one has this rate. No limit stays no limit.
+    pub fn for_share(self, share: Share) -> Rate {
+        if self == Rate::MAX || share == Share::FULL {
+            return self;
+        }
+        Rate(saturate(u128::from(self.0) * u128::from(share.parts()) / u128::from(Share::FULL.parts())))
+    }
+    /// The rate that a full flow has where one with this share has this rate. No limit stays no limit.
+    pub fn per_share(self, share: Share) -> Rate {
+        self.split(Share::FULL.parts(), share.parts())
+    }
+    /// `part` of `whole` equal parts of this rate; no parts at all count as one. No limit stays no limit.
+    pub fn split(self, part: u64, whole: u64) -> Rate {
+        if self == Rate::MAX || part == whole {
+            return self;
+        }
+        Rate(saturate(u128::from(self.0) * u128::from(part) / u128::from(whole.max(1))))
+    }
     /// This rate times a ratio; NaN and negative ratios count as zero.
     pub fn times(self, ratio: f64) -> Rate {
         Rate((self.0 as f64 * ratio.max(0.0)) as u64)
@@ -115,6 +165,10 @@ impl Bytes {
     /// The difference, at least zero.
     pub const fn minus(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
+    }
+    /// The bytes that a full flow has where one with this share has so many.
+    pub fn per_share(self, share: Share) -> Bytes {
+        Bytes(saturate(u128::from(self.0) * u128::from(Share::FULL.parts()) / u128::from(share.parts())))
     }
     /// How long `rate` needs for this many bytes, rounded up; [`Nanos::MAX`] at no rate.
     pub fn at(self, rate: Rate) -> Nanos {

@@ -6,6 +6,7 @@ pub mod beside;
 pub mod capacity;
 pub mod cost;
 pub mod fail_open;
+pub mod forest;
 pub mod live;
 pub mod mix;
 pub mod pair;

@@ -2,20 +2,24 @@
 //!
 //! The process `sluice-job` is a thin shell around [`run`]. A job is described by a [`JobFile`], one for each of its
 //! members; what happened comes out as one JSON line per event ([`report::Line`]). Data moves as a pipeline: a rank
-//! forwards what has arrived, in pieces of at most [`JobFile::write_bytes`], never more. Placement, start times and
-//! the network are `run`'s business.
+//! forwards what has arrived, in pieces of at most [`JobFile::write_bytes`], never more. What goes where is one
+//! [`Exchange`]: ring, parameter server and tree in [`collective`], the trees of a plan in [`trees`]. Placement, start
+//! times and the network are `run`'s business.
 
 pub mod buffer;
 pub mod collective;
 pub mod connect;
 mod engine;
+pub mod exchange;
 pub mod file;
 mod page;
 pub mod report;
 mod stream;
+pub mod trees;
 
 pub use engine::{now, run};
-pub use file::{Arch, JobFile, Member};
+pub use exchange::Exchange;
+pub use file::{Arch, JobFile, Member, PlanFile};
 
 use thiserror::Error;
 
@@ -52,6 +56,9 @@ pub enum JobError {
         /// What it should be.
         expected: f32,
     },
+    /// The plan cannot be carried out.
+    #[error("{0}")]
+    Plan(String),
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {

@@ -51,6 +51,7 @@ pub fn job(snapshot: &Snapshot, job: &Job) -> String {
     let pairs = [
         ("job", job.id.to_string()),
         ("pattern", format!("{}, {}", job.pattern.as_str(), role(job))),
+        ("plan", word(&job.plan)),
         ("source", word(&job.source)),
         ("ended", ended.unwrap_or_else(|| UNKNOWN.into())),
         (

@@ -30,11 +30,29 @@ impl Core {
         let foreign = self.datapath.counters().foreign;
         let text = || format!("{foreign} managed sockets were given another congestion control by somebody else");
         self.conditions.hold(unix, ConditionCode::ForeignChange, "", (foreign > 0).then(text));
+        self.judge_plans(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.
         let missed = self.counters.slots_stopped;
         let text = || format!("{missed} of {} slots passed without a decision", self.counters.slots);
         let late = self.counters.slots > 100 && missed * 20 > self.counters.slots;
         self.conditions.hold(unix, ConditionCode::SlotsLate, "", late.then(text));
+    }
+
+    /// Plans that cannot be followed, per job.
+    fn judge_plans(&mut self, unix: u64) {
+        let why = |name: &str| {
+            let mut jobs = self.monitor.jobs.values().filter(|job| job.name == name);
+            jobs.find_map(|job| job.following.refused())
+        };
+        let known = self.conditions.iter().filter(|condition| condition.code == ConditionCode::PlanRejected);
+        let over: Vec<String> = known.filter(|c| why(&c.subject).is_none()).map(|c| c.subject.clone()).collect();
+        over.iter().for_each(|subject| self.conditions.clear(ConditionCode::PlanRejected, subject));
+        for job in self.monitor.jobs.values() {
+            if let Some(why) = job.following.refused() {
+                let text = format!("job {}: {why}", job.name);
+                self.conditions.set(unix, ConditionCode::PlanRejected, &job.name, text);
+            }
+        }
     }
 
     fn judge_clock(&mut self, now: Now) {

@@ -1,6 +1,9 @@
 //! What a process's environment says about its job: a few known keys, at most 64 KiB read, nothing else looked at.
 
+use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use sluice_schedule::Pattern;
 
@@ -8,6 +11,20 @@ use sluice_schedule::Pattern;
 const MOST_BYTES: u64 = 64 << 10;
 /// Bytes of a job id.
 const MOST_ID: usize = 64;
+
+/// Bytes of a plan's path.
+const MOST_PATH: usize = 4096;
+/// Ranks that may be listed by name.
+const MOST_RANKS: usize = 4096;
+
+/// The plan that a process names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanName {
+    /// `SLUICE_PLAN`: where it lies; absolute.
+    pub file: PathBuf,
+    /// `SLUICE_PLAN_RANKS`: ids of its participants by rank, with commas between; `None`: the plan's own order.
+    pub ranks: Option<Vec<String>>,
+}
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +39,8 @@ pub struct Environ {
     pub ranks: u32,
     /// Part in a parameter-server job; empty: none.
     pub dmlc_role: String,
+    /// The plan it follows.
+    pub plan: Option<PlanName>,
 }
 
 impl Environ {
@@ -35,11 +54,12 @@ impl Environ {
 
     /// Of the bytes of an `environ` file.
     pub fn parse(bytes: &[u8]) -> Environ {
-        let value = |key: &str| -> String {
+        let raw = |key: &str| -> &[u8] {
             let mut entries = bytes.split(|byte| *byte == 0);
             let found = entries.find_map(|entry| entry.strip_prefix(key.as_bytes())?.strip_prefix(b"="));
-            label(found.unwrap_or_default())
+            found.unwrap_or_default()
         };
+        let value = |key: &str| label(raw(key));
         let number = |keys: &[&str]| keys.iter().find_map(|key| value(key).parse::<u32>().ok());
         let pair = |host: &str, port: &str, name: &str| {
             let (host, port) = (value(host), value(port));
@@ -59,6 +79,7 @@ impl Environ {
             rank: number(&["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"]),
             ranks: number(&["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"]).unwrap_or(0),
             dmlc_role: value("DMLC_ROLE"),
+            plan: plan(raw("SLUICE_PLAN"), raw("SLUICE_PLAN_RANKS")),
         }
     }
 
@@ -66,6 +87,16 @@ impl Environ {
     pub fn pattern(&self) -> Pattern {
         if self.dmlc_role.is_empty() { Pattern::Unknown } else { Pattern::ParameterServer }
     }
+}
+
+/// A relative path would mean another file to the daemon than to the job: it names none.
+fn plan(file: &[u8], ranks: &[u8]) -> Option<PlanName> {
+    if file.first() != Some(&b'/') || file.len() > MOST_PATH {
+        return None;
+    }
+    let id = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ranks = (!ranks.is_empty()).then(|| ranks.split(|byte| *byte == b',').take(MOST_RANKS).map(id).collect());
+    Some(PlanName { file: PathBuf::from(OsStr::from_bytes(file)), ranks })
 }
 
 /// Bytes from a stranger as text that no terminal, log or metric can be hurt by.
@@ -95,6 +126,16 @@ mod tests {
         let ps = Environ::parse(b"DMLC_ROLE=worker\0DMLC_PS_ROOT_URI=10.0.0.1\0DMLC_PS_ROOT_PORT=9000\0");
         assert_eq!((ps.job_id.as_str(), ps.pattern()), ("ps-10.0.0.1:9000", Pattern::ParameterServer));
         assert_eq!(Environ::parse(b"PATH=/bin\0XSLUICE_JOB_ID=no\0"), Environ::default());
+    }
+
+    #[test]
+    fn a_plan_is_named_by_an_absolute_path() {
+        let environ = Environ::parse(b"SLUICE_PLAN=/plans/a b.json\0SLUICE_PLAN_RANKS=n2,n0,n1\0");
+        let ranks = ["n2", "n0", "n1"].map(str::to_owned).to_vec();
+        assert_eq!(environ.plan, Some(PlanName { file: "/plans/a b.json".into(), ranks: Some(ranks) }));
+        assert_eq!(Environ::parse(b"SLUICE_PLAN=plan.json\0").plan, None);
+        let long = [b"SLUICE_PLAN=/".as_slice(), &[b'x'; 5000]].concat();
+        assert_eq!(Environ::parse(&long).plan, None);
     }
 
     #[test]

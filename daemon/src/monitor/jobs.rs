@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sluice_schedule::{Bytes, Event, Nanos, Now, Pattern};
 
+use super::plans::Following;
 use super::round::{Sent, Step};
 use super::sockets::{Socket, Sockets};
 use super::{Monitor, ProcessKey};
@@ -18,6 +19,8 @@ pub struct Job {
     pub name: String,
     /// How its ranks talk.
     pub pattern: Pattern,
+    /// The plan it follows, if it names one.
+    pub following: Following,
     /// Its processes here.
     pub processes: BTreeSet<ProcessKey>,
     /// Processes that are in the present round.
@@ -94,7 +97,7 @@ impl Monitor {
         if joins {
             self.split(key, demand, out);
         } else {
-            shares(&mut self.sockets, key, demand);
+            shares(&mut self.sockets, key, demand, process.plan_parts);
             // A round of the job: flows of its other processes keep what they have.
             let others =
                 self.sockets.iter_mut().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == id));
@@ -121,7 +124,8 @@ impl Monitor {
     }
 
     fn split(&mut self, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
-        shares(&mut self.sockets, key, demand);
+        let plan_parts = self.processes.get(&key).map_or(0, |process| process.plan_parts);
+        shares(&mut self.sockets, key, demand, plan_parts);
         let told = self.sockets.of(key).filter(|socket| socket.told.is_some());
         out.extend(told.map(|socket| Event::DemandChanged { flow: socket.flow, demand: socket.demand }));
     }
@@ -145,14 +149,18 @@ impl Monitor {
     }
 }
 
-/// Splits a round among the flows of a process: as its last round was, or evenly while some flow has no past.
-fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes) {
+/// Splits a round among the flows of a process: as its plan says, else as its last round was, or evenly while some flow
+/// has no past. `plan_parts`: what all flows of the process carry together by its plan, those on this host too.
+fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes, plan_parts: u64) {
     let told = |socket: &&Socket| socket.told.is_some();
     let count = sockets.of(key).filter(told).count() as u64;
     let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(socket.last_round.0));
     let by_history = total > 0 && sockets.of(key).filter(told).all(|socket| socket.rounds > 0);
     for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
-        let share = if by_history {
+        let planned = socket.told.as_ref().map_or(0, |spec| spec.share.parts());
+        let share = if plan_parts > 0 {
+            u128::from(demand.0) * u128::from(planned) / u128::from(plan_parts)
+        } else if by_history {
             u128::from(demand.0) * u128::from(socket.last_round.0) / u128::from(total)
         } else {
             u128::from(demand.0 / count.max(1))

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Peer, PeerKind, Reader, Source};
 use sluice_schedule::{Bytes, JobId, Nanos, Now, Pattern};
 
-use super::environ::{Environ, label};
+use super::environ::{Environ, PlanName, label};
+use super::plans::JobPlan;
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
 use super::tuple::Tuple;
@@ -13,7 +14,7 @@ use crate::fabric::Fabric;
 
 /// Connections of a process without a page at most.
 const MOST_CLAIMS: usize = 256;
-/// A ring's lead is worked out anew when the round changed by more than this part.
+/// Leads are worked out anew when the round changed by more than this part.
 const LEAD_CHANGE: u64 = 8;
 
 /// A process that takes part in a job.
@@ -39,6 +40,10 @@ pub struct Process {
     pub view: Option<PageView>,
     /// Its rounds.
     pub rounds: Rounds,
+    /// The plan it names.
+    pub plan: Option<PlanName>,
+    /// Where its job follows a plan: the shares of all flows that leave it, in parts. 0: it follows none.
+    pub plan_parts: u64,
     /// A flow joined in mid-round.
     pub resplit: bool,
     /// Acknowledged bytes of all its flows at the last look.
@@ -65,12 +70,13 @@ impl Process {
             Liveness::Alive { pid } => pid,
             Liveness::Dead | Liveness::Foreign { .. } => return None,
         };
-        let unnamed = view.job_id.is_empty() && environ;
-        let named = if unnamed { pid.and_then(Environ::of).map(|environ| environ.job_id) } else { None };
+        let unnamed = view.job_id.is_empty();
+        let environ = pid.filter(|_| environ).and_then(Environ::of).unwrap_or_default();
         let mut process = Process::of_view(view, word, Some(reader.uid()));
         process.pid = pid;
-        if let Some(name) = named.filter(|name| !name.is_empty()) {
-            (process.job, process.job_name) = (JobId::of(&name), name);
+        process.plan = environ.plan;
+        if unnamed && !environ.job_id.is_empty() {
+            (process.job, process.job_name) = (JobId::of(&environ.job_id), environ.job_id);
         }
         Some(process)
     }
@@ -95,6 +101,8 @@ impl Process {
             uid,
             pid: None,
             rounds: Rounds::default(),
+            plan: None,
+            plan_parts: 0,
             resplit: false,
             acked: None,
             lead_round: Bytes::ZERO,
@@ -119,6 +127,8 @@ impl Process {
             pid: Some(pid),
             view: None,
             rounds: Rounds::default(),
+            plan: environ.plan.clone(),
+            plan_parts: 0,
             resplit: false,
             acked: None,
             lead_round: Bytes::ZERO,
@@ -149,13 +159,17 @@ impl Process {
         }
     }
 
-    /// Its connections to other hosts, each with its part.
-    pub fn connections(&mut self, fabric: &Fabric) -> Vec<Connection> {
+    /// Its connections to other hosts, each with its part: the plan's, if its job follows one.
+    pub fn connections(&mut self, fabric: &Fabric, plan: Option<&JobPlan>) -> Vec<Connection> {
+        let plan = plan.map(|plan| &plan.flows);
+        self.plan_parts = plan.zip(self.rank).map_or(0, |(plan, rank)| roles::parts_of(plan, rank));
         match &self.view {
             Some(view) => {
                 let lead = self.lead_base();
                 self.lead_round = lead;
-                roles::connections(&with_claims(view, &self.claims), fabric, lead)
+                let view = with_claims(view, &self.claims);
+                let planned = plan.and_then(|plan| roles::planned(&view, fabric, lead, plan));
+                planned.unwrap_or_else(|| roles::connections(&view, fabric, lead))
             }
             None => {
                 let plain = |tuple: &Tuple| Connection {
@@ -163,6 +177,7 @@ impl Process {
                     sends: true,
                     role: Default::default(),
                     preds: Vec::new(),
+                    share: Default::default(),
                 };
                 self.claims.iter().map(plain).collect()
             }
@@ -184,15 +199,18 @@ impl Process {
         self.view.as_ref().map(|view| Bytes(view.rx_bytes))
     }
 
-    /// Do the leads of its ring flows still fit its rounds?
+    /// Do the leads of its flows, of a ring or a plan, still fit its rounds?
     pub fn lead_moved(&self) -> bool {
         let ring = self.view.as_ref().is_some_and(|view| view.pattern == PagePattern::Ring);
         let (was, is) = (self.lead_round.0, self.lead_base().0);
-        ring && was.abs_diff(is) > was.max(is) / LEAD_CHANGE
+        (ring || self.plan_parts > 0) && was.abs_diff(is) > was.max(is) / LEAD_CHANGE
     }
 
     /// Bytes of the round that leads are worked out from.
     fn lead_base(&self) -> Bytes {
+        if self.plan_parts > 0 {
+            return self.rounds.demand;
+        }
         let hinted = self.view.as_ref().map_or(0, |view| {
             let ranks = u64::from(view.nranks.max(2));
             // A ring sends 2(n−1)/n of the tensor.

@@ -3,9 +3,11 @@
 //! A process lists its connections in its page; the flow *out* of each and the flow *into* it are both known by their
 //! 4-tuple. Trees are taken to be numbered from the root, so a peer of lower rank is the parent.
 
+use std::collections::BTreeMap;
+
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole};
-use sluice_schedule::graph::{Leg, fill, ring_lead};
-use sluice_schedule::{Bytes, Pattern, Predecessor, Role};
+use sluice_schedule::graph::{Leg, PlanFlows, fill, ring_lead};
+use sluice_schedule::{Bytes, FlowId, Pattern, Predecessor, Role, Share};
 
 use super::tuple::Tuple;
 use crate::fabric::Fabric;
@@ -21,6 +23,8 @@ pub struct Connection {
     pub role: Role,
     /// What bounds that.
     pub preds: Vec<Predecessor>,
+    /// What it carries against the job's other flows.
+    pub share: Share,
 }
 
 /// How the ranks of a page's job talk.
@@ -63,7 +67,8 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
         if let Some(role) = out {
             outgoing.push((rank, Leg { flow: tuple.outgoing(fabric.host), role, lane: lane(role, &outgoing) }));
         }
-        all.push(Connection { tuple, sends: out.is_some(), role: out.unwrap_or_default(), preds: Vec::new() });
+        let role = out.unwrap_or_default();
+        all.push(Connection { tuple, sends: out.is_some(), role, preds: Vec::new(), share: Share::FULL });
     }
     let legs = |list: &[(u32, Leg)]| list.iter().map(|(_, leg)| *leg).collect::<Vec<_>>();
     let preds = fill(&legs(&outgoing), &legs(&incoming), ring_lead(chunk(view, round), local_hops(view)));
@@ -72,6 +77,54 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
         connection.preds = preds;
     }
     all
+}
+
+/// The connections of a page whose job follows a plan: what each carries is what the plan's trees say. `round`: bytes
+/// that the process sends in a round. `None`: the page does not say which rank it is.
+pub fn planned(view: &PageView, fabric: &Fabric, round: Bytes, plan: &PlanFlows) -> Option<Vec<Connection>> {
+    let own = view.rank?;
+    let abroad = |peer: &&Peer| fabric.covers(peer.local.ip(), peer.remote.ip());
+    let whole = parts_of(plan, own);
+    let (mut outgoing, mut incoming) = (BTreeMap::<u32, u64>::new(), BTreeMap::<u32, Vec<FlowId>>::new());
+    let mut found = Vec::new();
+    for peer in view.peers.iter().filter(abroad) {
+        let tuple = Tuple::of(peer.local, peer.remote);
+        let of = |from: Option<u32>, to: Option<u32>| from.zip(to).and_then(|(from, to)| plan.flow(from, to));
+        let (mut out, mut back) = (of(Some(own), peer.rank), of(peer.rank, Some(own)));
+        if one_way(view, peer) {
+            if peer.kind == PeerKind::Connected { back = None } else { out = None }
+        }
+        let rank = peer.rank.unwrap_or(u32::MAX);
+        if back.is_some() {
+            incoming.entry(rank).or_default().push(tuple.incoming(fabric.host_of(peer.remote.ip())));
+        }
+        let lane = outgoing.get(&rank).copied().unwrap_or(0);
+        if out.is_some() {
+            *outgoing.entry(rank).or_default() += 1;
+        }
+        found.push((tuple, rank, lane, out));
+    }
+    let connection = |(tuple, rank, lane, out): (Tuple, u32, u64, Option<&_>)| {
+        let Some(flow) = out else {
+            return Connection { tuple, sends: false, role: Role::Plain, preds: Vec::new(), share: Share::FULL };
+        };
+        // Several connections between two ranks carry the flow together.
+        let lanes = outgoing.get(&rank).copied().unwrap_or(1);
+        let share = plan.share(flow).divided(lanes);
+        let demand = u128::from(round.0) * u128::from(share.parts()) / u128::from(whole.max(1));
+        let demand = Bytes(u64::try_from(demand).unwrap_or(u64::MAX));
+        let of_lane = |flows: &Vec<FlowId>| flows.get(lane as usize).or(flows.last()).copied();
+        let preds = plan.predecessors(flow, demand, |rank| incoming.get(&rank).and_then(of_lane));
+        // Level with what feeds it is where a flow should be; one that nothing feeds waits for nobody.
+        let role = if flow.feeds.is_empty() { Role::Plain } else { Role::Spread };
+        Connection { tuple, sends: true, role, preds, share }
+    };
+    Some(found.into_iter().map(connection).collect())
+}
+
+/// The shares of all flows that leave a rank, in parts: what its round is split by.
+pub fn parts_of(plan: &PlanFlows, own: u32) -> u64 {
+    plan.of(own).map(|flow| plan.share(flow).parts()).sum()
 }
 
 /// Does the page list connections of both kinds to this peer's process? Then each carries tensors one way only, as

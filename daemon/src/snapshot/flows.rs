@@ -32,6 +32,7 @@ pub fn jobs(core: &Core) -> Vec<Job> {
             Job {
                 id: Label::new(&job.name),
                 pattern: job.pattern.into(),
+                plan: job.following.plan().map(|plan| plan.name.clone()).unwrap_or_default(),
                 role: first.map_or("".into(), |process| role(process)),
                 rank: first.and_then(|process| process.rank),
                 nranks: first.map(|process| process.ranks).filter(|ranks| *ranks > 0),

@@ -88,6 +88,11 @@ impl Flow {
         if self.queued > STRAY { left.max(self.queued) } else { left }
     }
 
+    /// The offer as that of a flow with a full share, so that all of a job's flows can be compared.
+    pub fn full_offer(&self) -> Rate {
+        self.offer.per_share(self.spec.share)
+    }
+
     /// Does it take part in the plan?
     pub fn sends(&self) -> bool {
         self.remaining() > Bytes::ZERO && !self.released && self.releasing.is_none()

@@ -295,7 +295,7 @@ impl Link {
         self.foreign.clear();
         for promise in &self.view.flows {
             if promise.rate(0) > Rate::ZERO {
-                self.others.push(Other { rank: promise.rank(), rate: promise.rate(0) });
+                self.others.push(Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand });
             }
             let left = promise.demand.minus(promise.delivered);
             match self.foreign.iter_mut().find(|(job, ..)| *job == promise.job) {

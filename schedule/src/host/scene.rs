@@ -2,7 +2,7 @@
 
 use super::jobs::Work;
 use super::{Flow, Host};
-use crate::event::Now;
+use crate::event::{Now, Pattern};
 use crate::graph::{self, Fed, Progress};
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
@@ -74,7 +74,11 @@ impl Host {
         scene.links.iter_mut().for_each(|link| link.active = 0);
         for (drawn, (rank, id, _, job, flow)) in scene.flows.iter_mut().zip(&ranked) {
             if scene.jobs.last().is_none_or(|last| last.job != job.id) {
-                scene.jobs.push(JobScene { job: job.id, rank: *rank, peer_offer: job.peer_offer() });
+                let peer_offer = job.peer_offer();
+                scene.jobs.push(JobScene { job: job.id, rank: *rank, peer_offer, full: Bytes::ZERO });
+            }
+            if let Some(last) = scene.jobs.last_mut().filter(|_| job.pattern == Pattern::Plan) {
+                last.full = last.full.max(flow.demand.per_share(flow.spec.share));
             }
             drawn.links.clear();
             for &link in &flow.path {
@@ -93,6 +97,7 @@ impl Host {
             (drawn.allowed, drawn.behind) = self.allowed(flow);
             drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
             drawn.arrival = flow.arrival;
+            drawn.share = flow.spec.share;
         }
         scene.links.truncate(used.len());
         self.draw_links(&mut scene, &used);

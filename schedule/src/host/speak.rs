@@ -125,7 +125,7 @@ impl Host {
             self.jobs.values().map(|job| (job.id, job.promoted(), job.own_key(), Rate::MAX)).collect();
         for flow in active() {
             if let Ok(at) = jobs.binary_search_by_key(&flow.spec.job, |mark| mark.0) {
-                jobs[at].3 = jobs[at].3.min(flow.offer);
+                jobs[at].3 = jobs[at].3.min(flow.full_offer());
             }
         }
         let promised = |f: &Flow| f.rates.first().copied().unwrap_or(f.order);
@@ -178,7 +178,7 @@ impl Host {
         for job in self.jobs.values() {
             self.speaker.status_seq += 1;
             let active = self.flows.values().filter(|f| f.spec.job == job.id && f.sends());
-            let offer = active.map(|f| f.offer).min().unwrap_or(Rate::MAX);
+            let offer = active.map(Flow::full_offer).min().unwrap_or(Rate::MAX);
             statuses.push(JobStatus {
                 origin: self.config.host,
                 boot: self.config.boot,

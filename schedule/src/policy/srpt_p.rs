@@ -8,8 +8,8 @@
 //!
 //! Every flow with demand keeps the link's floor; the order of rounds shares out the rest.
 
-use super::{LinkScene, Planned, Policy, Rank, Scene, Why, forecast, resize};
-use crate::units::{JobId, Rate};
+use super::{FlowScene, JobScene, LinkScene, Planned, Policy, Rank, Scene, Why, forecast, resize};
+use crate::units::{Bytes, Rate, Share};
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,8 +26,10 @@ struct Shared {
     all: Rate,
     /// Flows that the job at hand has there on this host.
     here: u64,
-    /// What each of them is offered, once that is worked out.
-    offer: Option<Rate>,
+    /// Their shares together, in parts of a share.
+    parts: u64,
+    /// What one with a full share is offered, and what it keeps in any case, once that is worked out.
+    offer: Option<(Rate, Rate)>,
 }
 
 impl Policy for SrptP {
@@ -59,32 +61,41 @@ fn opening(link: &LinkScene) -> Shared {
 /// Gives one job's flows their offers and the job its common rate.
 fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>, out: &mut [Planned]) {
     let job = &scene.jobs[scene.flows[flows.start].job];
-    for &l in scene.flows[flows.clone()].iter().flat_map(|flow| &flow.links) {
-        shared[l].here += 1;
+    for flow in &scene.flows[flows.clone()] {
+        for &l in &flow.links {
+            shared[l].here += 1;
+            shared[l].parts += flow.share.parts();
+        }
     }
     let mut common = job.peer_offer;
     for i in flows.clone() {
-        let offers = scene.flows[i].links.iter().map(|&l| {
+        let flow = &scene.flows[i];
+        let (mut offer, mut floor) = (Rate::MAX, Rate::MAX);
+        for &l in &flow.links {
             let (link, shared) = (&scene.links[l], &mut shared[l]);
             if shared.offer.is_none() {
                 count_better(link, shared, job.rank);
-                shared.offer = Some(link_offer(link, shared, job.job));
+                shared.offer = Some(link_offer(link, shared, job));
             }
-            shared.offer.unwrap_or(Rate::MAX)
-        });
-        out[i].offer = offers.min().unwrap_or(Rate::MAX);
-        common = common.min(out[i].offer);
+            let here = shared.offer.unwrap_or((Rate::MAX, Rate::MAX));
+            (offer, floor) = (offer.min(here.0), floor.min(here.1));
+        }
+        out[i].offer = offer.for_share(flow.share);
+        // Until the pace is known, what the flow keeps in any case.
+        out[i].rate = floor.for_share(flow.share);
+        common = common.min(offer);
     }
     for i in flows {
         let flow = &scene.flows[i];
         let planned = &mut out[i];
-        planned.rate = common.max(flow.floor).min(planned.offer.max(flow.floor));
-        planned.why = reason(scene, planned, flow, job.peer_offer);
+        let floor = planned.rate;
+        planned.rate = common.for_share(flow.share).max(floor).min(planned.offer.max(floor));
+        planned.why = reason(scene, planned, (flow, floor), job.peer_offer.for_share(flow.share));
         for &l in &flow.links {
             let above_floor = planned.rate.minus(scene.links[l].floor);
             shared[l].used = shared[l].used.plus(above_floor);
             shared[l].all = shared[l].all.plus(planned.rate);
-            (shared[l].here, shared[l].offer) = (0, None);
+            (shared[l].here, shared[l].parts, shared[l].offer) = (0, 0, None);
         }
     }
 }
@@ -102,24 +113,32 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
     }
 }
 
-/// What better ranks leave of a link for each of the job's flows there.
-fn link_offer(link: &LinkScene, shared: &Shared, job: JobId) -> Rate {
-    let others_here = link.others.iter().filter(|other| other.rank.2 == job).count() as u64;
-    let here = (shared.here + others_here).max(1);
+/// What better ranks leave of a link for each of the job's flows there that has a full share, and its floor: the floors
+/// of all its flows there are the job's, and shared out as its rate is.
+fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> (Rate, Rate) {
+    let of_job = || link.others.iter().filter(|other| other.rank.2 == job.job);
+    let here = (shared.here + of_job().count() as u64).max(1);
+    // Other hosts' flows say how much they carry by their demand.
+    let others = of_job().map(|other| Share::of(other.demand.0, job.full.0).parts());
+    let all_alike = job.full == Bytes::ZERO;
+    let parts = if all_alike { here * Share::FULL.parts() } else { shared.parts + others.sum::<u64>() };
     let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
-    let by_rank = link.floor.plus(above_floors.minus(shared.used).share(here));
+    let floors = Rate(link.floor.0.saturating_mul(here));
+    let floor = floors.split(Share::FULL.parts(), parts);
+    let by_rank = floors.plus(above_floors.minus(shared.used)).split(Share::FULL.parts(), parts);
     if link.trust >= 1.0 {
-        return by_rank;
+        return (by_rank, floor);
     }
     // An old view is worth less: the offer moves from what ranks leave towards an equal share of the link.
-    let conservative = link.usable.share(link.active.max(1));
-    by_rank.times(link.trust).plus(conservative.times(1.0 - link.trust))
+    let equal = Rate(link.usable.share(link.active.max(1)).0.saturating_mul(here));
+    let conservative = equal.split(Share::FULL.parts(), parts);
+    (by_rank.times(link.trust).plus(conservative.times(1.0 - link.trust)), floor)
 }
 
-fn reason(scene: &Scene, planned: &Planned, flow: &super::FlowScene, peer_offer: Rate) -> Why {
+fn reason(scene: &Scene, planned: &Planned, (flow, floor): (&FlowScene, Rate), peer_offer: Rate) -> Why {
     let local = flow.links.iter().any(|&l| !scene.links[l].own && scene.links[l].trust <= 0.0);
     match planned {
-        p if p.rate <= flow.floor && p.offer <= flow.floor => Why::Rank,
+        p if p.rate <= floor && p.offer <= floor => Why::Rank,
         p if p.rate < p.offer && peer_offer <= p.rate => Why::Job,
         p if p.rate < p.offer => Why::Job,
         _ if local => Why::LocalTable,
@@ -146,6 +165,95 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
         planned.why = Why::WorkConserving;
         for &l in flow.links.iter().filter(|&&l| scene.links[l].own) {
             shared[l].all = shared[l].all.plus(rest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Other;
+    use crate::units::{FlowId, JobId, Nanos};
+    use proptest::prelude::*;
+
+    const JOB: JobId = JobId(7);
+
+    /// A job that follows a plan: per flow its parts and its second link; the own egress is link 0. `foreign` are the
+    /// parts of the job's flows of other hosts on each other link.
+    fn scene(usable: &[u64], flows: &[(u64, usize)], foreign: &[Vec<u64>]) -> Scene {
+        let most = flows.iter().map(|f| f.0).chain(foreign.iter().flatten().copied()).max().unwrap_or(1);
+        let rank: Rank = (true, Nanos(1), JOB);
+        let link = |(l, usable): (usize, &u64)| {
+            let others = foreign.get(l).into_iter().flatten();
+            let other = |parts: &u64| Other { rank, rate: Rate::ZERO, demand: Bytes(parts * 1000) };
+            let others: Vec<Other> = others.map(other).collect();
+            let here = flows.iter().filter(|f| l == 0 || f.1 == l).count();
+            let active = (here + others.len()) as u64;
+            let floor = Rate(usable / active.max(1) / 2);
+            LinkScene {
+                usable: Rate(*usable),
+                floor,
+                own: l == 0,
+                others,
+                trust: 1.0,
+                fresh: true,
+                active,
+                ..LinkScene::default()
+            }
+        };
+        let flow = |(i, &(parts, to)): (usize, &(u64, usize))| FlowScene {
+            flow: FlowId(i as u64),
+            links: vec![0, to],
+            demand: Bytes(parts * 1000),
+            share: Share::of(parts, most),
+            ..FlowScene::default()
+        };
+        Scene {
+            slot: Nanos::from_millis(60),
+            horizon: 4,
+            links: usable.iter().enumerate().map(link).collect(),
+            jobs: vec![JobScene { job: JOB, rank, peer_offer: Rate::MAX, full: Bytes(most * 1000) }],
+            flows: flows.iter().enumerate().map(flow).collect(),
+            ..Scene::default()
+        }
+    }
+
+    #[test]
+    fn a_plans_flows_run_in_proportion_to_what_they_carry() {
+        // 3 + 1 parts leave by 400; on the way of the larger one another host's flow of 3 parts shares 300.
+        let scene = scene(&[400_000_000, 300_000_000, 1_000_000_000], &[(3, 1), (1, 2)], &[vec![], vec![3], vec![]]);
+        let mut out = Vec::new();
+        SrptP.plan(&scene, &mut out);
+        let mbps: Vec<u64> = out.iter().map(|planned| planned.rate.0.div_ceil(1_000_000)).collect();
+        assert_eq!(mbps, [150, 50]);
+        assert_eq!(out[0].offer.0.div_ceil(1_000_000), 150);
+        // What its own links would give the small one is its part of the egress.
+        assert_eq!(out[1].offer.0.div_ceil(1_000_000), 100);
+    }
+
+    proptest! {
+        /// Against the definition: the largest rates in proportion to the parts that fit every link.
+        #[test]
+        fn the_common_pace_is_that_of_the_tightest_link(
+            usable in prop::collection::vec(1_000_000_u64..1_000_000_000, 4),
+            flows in prop::collection::vec((1_u64..100, 1_usize..4), 1..8),
+            foreign in prop::collection::vec(prop::collection::vec(1_u64..100, 0..4), 3),
+        ) {
+            let foreign = [vec![vec![]], foreign].concat();
+            let scene = scene(&usable, &flows, &foreign);
+            let mut out = Vec::new();
+            SrptP.plan(&scene, &mut out);
+            let crosses = |l: usize, f: &(u64, usize)| l == 0 || f.1 == l;
+            let pace = (0..4).filter(|&l| flows.iter().any(|f| crosses(l, f))).map(|l| {
+                let parts: u64 = flows.iter().filter(|f| crosses(l, f)).map(|f| f.0).chain(foreign[l].iter().copied()).sum();
+                usable[l] as f64 / parts as f64
+            });
+            let pace = pace.fold(f64::INFINITY, f64::min);
+            for (planned, (parts, _)) in out.iter().zip(&flows) {
+                let due = pace * *parts as f64;
+                // Shares are rounded to 2^-20 of the largest.
+                prop_assert!((planned.rate.0 as f64 - due).abs() <= due * 1e-3 + 200.0, "{} for {due}", planned.rate);
+            }
         }
     }
 }

@@ -220,6 +220,7 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             role: *role,
             preds: preds.collect(),
             path: path.clone(),
+            ..FlowSpec::default()
         });
         cluster.kernel.flows.push(Flow {
             id: flow_id(place),

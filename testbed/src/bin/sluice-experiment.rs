@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use sluice_plan::plan::Collective;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::experiment::fail_open::{self, Fault};
-use sluice_testbed::experiment::{Bench, beside, capacity, cost, mix, pair};
+use sluice_testbed::experiment::{Bench, beside, capacity, cost, forest, mix, pair};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 use sluice_testbed::scenario::Scenario;
 use sluice_testbed::sys;
@@ -81,6 +82,27 @@ enum What {
         #[arg(long, default_value_t = 20)]
         seconds: u64,
     },
+    /// A collective by the trees of a plan against the ring, on a three-tier fabric with unequal links.
+    Forest {
+        /// Link rate of the hosts in Mbit/s; the other links are between half and 5/4 of it.
+        #[arg(long, default_value_t = 100)]
+        mbps: u64,
+        /// allreduce, allgather or reduce_scatter; only the first has a ring beside it.
+        #[arg(long, default_value = "allreduce", value_parser = collective)]
+        collective: Collective,
+        /// Time that a round by the plan should take, ms.
+        #[arg(long, default_value_t = 3000)]
+        round_ms: u64,
+        /// Rounds; the first one is not counted.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..))]
+        iterations: u64,
+        /// Part of every link that daemons leave free.
+        #[arg(long, default_value_t = 0.02)]
+        reserve: f64,
+        /// Policies.
+        #[arg(long, value_delimiter = ',', default_value = "sluice,fair:cubic")]
+        policy: Vec<Policy>,
+    },
     /// The daemon is killed, stopped and cut off under load.
     FailOpen {
         /// Link rate in Mbit/s.
@@ -136,6 +158,12 @@ enum What {
     },
 }
 
+fn collective(word: &str) -> Result<Collective, String> {
+    let served = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
+    let known = Collective::parse_loosely(word).filter(|collective| served.contains(collective));
+    known.ok_or_else(|| "one of allreduce, allgather, reduce_scatter".into())
+}
+
 fn main() -> ExitCode {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     match carry_out(&Arguments::parse()) {
@@ -170,6 +198,19 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         }
         What::Cost { mbps, flows, seconds } => {
             serde_json::to_value(cost::cost(&bench, Rate::mbps(*mbps), *flows, *seconds)?)?
+        }
+        What::Forest { mbps, collective, round_ms, iterations, reserve, policy } => {
+            let settings = forest::Settings {
+                tiers: forest::Tiers::around(Rate::mbps(*mbps)),
+                collective: *collective,
+                round: Nanos::from_millis(*round_ms),
+                iterations: *iterations,
+                reserve: *reserve,
+                policies: policy.clone(),
+            };
+            let result = forest::forest(&bench, &settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
         }
         What::FailOpen { mbps, flows, repeats } => {
             let mut all = Vec::new();

@@ -61,6 +61,7 @@ pub fn beside(
                 workers: 2,
                 servers: 0,
                 fanout: 2,
+                plan: None,
                 bytes,
                 iterations,
                 compute: Vec::new(),

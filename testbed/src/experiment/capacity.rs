@@ -48,6 +48,7 @@ pub fn capacity(
             workers: hosts,
             servers: 0,
             fanout: 2,
+            plan: None,
             bytes,
             iterations,
             compute: Vec::new(),

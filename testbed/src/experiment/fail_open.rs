@@ -52,6 +52,7 @@ pub fn plan(rate: Rate, flows: usize) -> (RunPlan, Placement) {
         workers: 1,
         servers: flows,
         fanout: 2,
+        plan: None,
         // A round of some seconds, so that data is always there to send.
         bytes: Bytes(fabric.payload(rate).over(Nanos::from_millis(30_000)).0),
         iterations: 100,

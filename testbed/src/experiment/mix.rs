@@ -19,6 +19,7 @@ pub fn fixed_mix(gbps: f64, scale: f64, compute_scale: f64) -> (RunPlan, Vec<Pla
         workers,
         servers,
         fanout: 2,
+        plan: None,
         bytes: Bytes((megabytes * 1e6 / scale) as u64),
         iterations,
         compute: vec![Nanos((compute * compute_scale * 1e9) as u64)],

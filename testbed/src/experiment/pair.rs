@@ -44,6 +44,7 @@ pub fn pair(
         workers: 2,
         servers: 0,
         fanout: 2,
+        plan: None,
         bytes: Bytes(bytes.0),
         iterations,
         compute: vec![round],

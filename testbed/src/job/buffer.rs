@@ -27,7 +27,15 @@ pub fn fill(buffer: &mut [f32], real: usize, rank: usize, iteration: u64) {
 /// The first element of `buffer` (whose element 0 is element `first` of the gradient) that is not the exact sum over
 /// `ranks` ranks: its index, what it is, what it should be.
 pub fn wrong(buffer: &[f32], first: usize, real: usize, ranks: usize, iteration: u64) -> Option<(usize, f32, f32)> {
-    let total: f32 = (0..ranks).map(|r| coefficient(r, iteration)).sum();
+    differs(buffer, first, real, (0..ranks).map(|r| coefficient(r, iteration)).sum())
+}
+
+/// The same where `buffer` should hold what `rank` alone filled in.
+pub fn wrong_copy(buffer: &[f32], first: usize, real: usize, rank: usize, iteration: u64) -> Option<(usize, f32, f32)> {
+    differs(buffer, first, real, coefficient(rank, iteration))
+}
+
+fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<(usize, f32, f32)> {
     let inside = real.saturating_sub(first).min(buffer.len());
     // Branch-free first, so that it runs at memory speed; the search only when something is wrong.
     let off = buffer[..inside]

@@ -1,42 +1,16 @@
 //! Ring all-reduce, parameter server and tree as streams of bytes: what may be sent now, and what arriving bytes do.
 //!
-//! A *stream* is one direction between two members; its bytes of one round are numbered from 0. [`Collective::ready`]
-//! says how far an outgoing stream may go, given what has arrived: the pipeline of the simulator's dependencies, on
-//! real data. No sockets and no clock here, so the tests run whole jobs in memory.
+//! [`Collective::ready`] says how far an outgoing stream may go, given what has arrived: the pipeline of the simulator's
+//! dependencies, on real data. No sockets and no clock here, so the tests run whole jobs in memory.
 
+use super::JobError;
 use super::buffer;
+use super::exchange::{Exchange, Kind, Stream};
 use super::file::{Arch, JobFile};
-
-/// What a stream carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Rank n to rank n+1 of a ring.
-    Ring,
-    /// Worker to server.
-    Aggregate,
-    /// Server to worker.
-    Broadcast,
-    /// Child to parent.
-    Reduce,
-    /// Parent to child.
-    Spread,
-}
-
-/// One stream as one of its ends sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
-    /// The other member.
-    pub peer: usize,
-    /// What it carries.
-    pub kind: Kind,
-    /// Bytes of a round, a multiple of 4.
-    pub bytes: u64,
-}
 
 /// One member's buffer and its streams.
 #[derive(Debug)]
 pub struct Collective {
-    arch: Arch,
     rank: usize,
     workers: usize,
     /// Index of this server; 0 for workers.
@@ -97,11 +71,11 @@ impl Collective {
                 }
                 (real, real)
             }
-            Arch::None => (0, 0),
+            // Trees of a plan are an exchange of their own.
+            Arch::Plan | Arch::None => (0, 0),
         };
         let arrived = vec![0; ins.len()];
         Collective {
-            arch: file.arch,
             rank,
             workers: n,
             server: rank.saturating_sub(n),
@@ -112,26 +86,6 @@ impl Collective {
             outs,
             ins,
             arrived,
-        }
-    }
-
-    /// Outgoing streams.
-    pub fn outs(&self) -> &[Stream] {
-        &self.outs
-    }
-
-    /// Incoming streams.
-    pub fn ins(&self) -> &[Stream] {
-        &self.ins
-    }
-
-    /// Starts a round: the gradient of this iteration on a worker, zeros on a server.
-    pub fn begin(&mut self, iteration: u64) {
-        self.arrived.fill(0);
-        if self.is_worker {
-            buffer::fill(&mut self.buffer, self.real, self.rank, iteration);
-        } else {
-            self.buffer.fill(0.0);
         }
     }
 
@@ -150,6 +104,7 @@ impl Collective {
             Kind::Reduce => least(Kind::Reduce).unwrap_or(stream.bytes),
             // At the root the sum, elsewhere what the parent sent.
             Kind::Spread => least(Kind::Spread).or(least(Kind::Reduce)).unwrap_or(0),
+            Kind::Trees => 0,
         }
     }
 
@@ -161,13 +116,8 @@ impl Collective {
         &bytes[start..start + length.min(left)]
     }
 
-    /// How many bytes of incoming stream `input` have arrived in this round.
-    pub fn arrived(&self, input: usize) -> u64 {
-        self.arrived[input]
-    }
-
     /// Takes arriving floats of stream `input`: adds or copies them where they belong. Surplus is ignored.
-    pub fn accept(&mut self, input: usize, mut data: &[f32]) {
+    fn take(&mut self, input: usize, mut data: &[f32]) {
         let stream = self.ins[input];
         while !data.is_empty() && self.arrived[input] < stream.bytes {
             let at = self.arrived[input];
@@ -177,7 +127,7 @@ impl Collective {
             let reduces = match stream.kind {
                 Kind::Ring => at / (self.part as u64 * 4) < self.workers as u64 - 1,
                 Kind::Aggregate | Kind::Reduce => true,
-                Kind::Broadcast | Kind::Spread => false,
+                Kind::Broadcast | Kind::Spread | Kind::Trees => false,
             };
             if reduces {
                 buffer::add(into, &data[..n]);
@@ -187,17 +137,6 @@ impl Collective {
             self.arrived[input] += n as u64 * 4;
             data = &data[n..];
         }
-    }
-
-    /// Has everything of this round arrived?
-    pub fn complete(&self) -> bool {
-        self.ins.iter().zip(&self.arrived).all(|(s, arrived)| *arrived == s.bytes)
-    }
-
-    /// Compares the buffer with the exact sum: first wrong element, what it is, what it should be.
-    pub fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
-        let first = if self.is_worker { 0 } else { self.server * self.part };
-        buffer::wrong(&self.buffer, first, self.real, self.workers, iteration)
     }
 
     /// Where byte `at` of a stream lies in the buffer, and how many bytes lie there in one piece. A ring's step k
@@ -218,10 +157,39 @@ impl Collective {
             _ => (at, part - at),
         }
     }
+}
 
-    /// Its pattern.
-    pub fn arch(&self) -> Arch {
-        self.arch
+impl Exchange for Collective {
+    fn outs(&self) -> &[Stream] {
+        &self.outs
+    }
+    fn ins(&self) -> &[Stream] {
+        &self.ins
+    }
+    fn begin(&mut self, iteration: u64) {
+        self.arrived.fill(0);
+        if self.is_worker {
+            buffer::fill(&mut self.buffer, self.real, self.rank, iteration);
+        } else {
+            self.buffer.fill(0.0);
+        }
+    }
+    fn next(&mut self, out: usize, at: u64, most: usize) -> [&[u8]; 2] {
+        [&[], self.bytes(out, at, most)]
+    }
+    fn arrived(&self, input: usize) -> u64 {
+        self.arrived[input]
+    }
+    fn accept(&mut self, input: usize, data: &[f32]) -> Result<(), JobError> {
+        self.take(input, data);
+        Ok(())
+    }
+    fn complete(&self) -> bool {
+        self.ins.iter().zip(&self.arrived).all(|(s, arrived)| *arrived == s.bytes)
+    }
+    fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
+        let first = if self.is_worker { 0 } else { self.server * self.part };
+        buffer::wrong(&self.buffer, first, self.real, self.workers, iteration)
     }
 }
 
@@ -258,7 +226,7 @@ mod tests {
                     moved |= !piece.is_empty();
                     let to = &mut members[stream.peer];
                     let input = to.ins().iter().position(|s| s.peer == m && s.kind == stream.kind).unwrap();
-                    to.accept(input, &piece);
+                    to.accept(input, &piece).unwrap();
                 }
             }
             if !moved {
@@ -303,7 +271,7 @@ mod tests {
         let mut members = job(Arch::Ring, 3, 0, 3_000);
         members.iter_mut().for_each(|m| m.begin(0));
         assert_eq!(members[0].ready(0), 1_000);
-        members[0].accept(0, &[0.0; 10]);
+        members[0].accept(0, &[0.0; 10]).unwrap();
         assert_eq!(members[0].ready(0), 1_040);
     }
 

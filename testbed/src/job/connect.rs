@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use sluice_schedule::units::fnv1a64;
 
-use super::collective::{Collective, Kind, Stream};
+use super::exchange::{Exchange, Kind, Stream};
 use super::{JobError, JobFile};
 
 /// How long the members wait for each other.
@@ -36,12 +36,15 @@ pub struct Connections {
 ///
 /// # Errors
 /// When the port is taken, the congestion control is unknown or forbidden, or a peer does not come in 30 s.
-pub fn connect_all(file: &JobFile, collective: &Collective) -> Result<Connections, JobError> {
+pub fn connect_all(file: &JobFile, collective: &dyn Exchange) -> Result<Connections, JobError> {
     let listener = listener(file)?;
     let deadline = Instant::now() + PATIENCE;
+    // Members with different plans are strangers to each other.
+    let group = fnv1a64(format!("{}{}", file.job, collective.identity()).as_bytes());
+    let (ins, outs) = (collective.ins(), collective.outs());
     let (accepted, connected) = std::thread::scope(|scope| {
-        let accept = scope.spawn(|| accept_all(file, &listener, collective.ins(), deadline));
-        let connected = connect_outs(file, collective.outs(), deadline);
+        let accept = scope.spawn(|| accept_all(file, group, &listener, ins, deadline));
+        let connected = connect_outs(file, group, outs, deadline);
         let accepted = accept.join();
         (accepted, connected)
     });
@@ -70,13 +73,13 @@ fn listener(file: &JobFile) -> Result<TcpListener, JobError> {
     Ok(TcpListener::from(fd))
 }
 
-fn connect_outs(file: &JobFile, streams: &[Stream], deadline: Instant) -> Result<Vec<TcpStream>, JobError> {
+fn connect_outs(file: &JobFile, group: u64, streams: &[Stream], deadline: Instant) -> Result<Vec<TcpStream>, JobError> {
     streams
         .iter()
         .map(|stream| {
             let to = file.members[stream.peer].endpoint();
             loop {
-                match connect_one(file, stream, to) {
+                match connect_one(file, group, stream, to) {
                     Err(JobError::Io { source, .. }) if Instant::now() > deadline => {
                         let what = format!("cannot connect to {to} for 30 s: {source}");
                         return Err(JobError::Peer { peer: format!("member {}", stream.peer), what });
@@ -91,20 +94,21 @@ fn connect_outs(file: &JobFile, streams: &[Stream], deadline: Instant) -> Result
         .collect()
 }
 
-fn connect_one(file: &JobFile, stream: &Stream, to: std::net::SocketAddrV4) -> Result<TcpStream, JobError> {
+fn connect_one(file: &JobFile, group: u64, stream: &Stream, to: std::net::SocketAddrV4) -> Result<TcpStream, JobError> {
     let fd = new_socket(file)?;
     // Bounds connect(2), which knows no other time-out.
     setsockopt(&fd, sockopt::SendTimeout, &TimeVal::new(2, 0)).map_err(JobError::sys("setting SO_SNDTIMEO"))?;
     connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(to)).map_err(JobError::sys("connecting"))?;
     let mut socket = TcpStream::from(fd);
     socket.set_nodelay(true).map_err(JobError::io("setting TCP_NODELAY"))?;
-    socket.write_all(&hello(file, stream.kind)).map_err(JobError::io("saying hello"))?;
+    socket.write_all(&hello(file.rank, group, stream.kind)).map_err(JobError::io("saying hello"))?;
     socket.set_nonblocking(true).map_err(JobError::io("making a socket non-blocking"))?;
     Ok(socket)
 }
 
 fn accept_all(
     file: &JobFile,
+    group: u64,
     listener: &TcpListener,
     streams: &[Stream],
     deadline: Instant,
@@ -114,7 +118,7 @@ fn accept_all(
     while let Some(missing) = found.iter().position(Option::is_none) {
         match listener.accept() {
             Ok((socket, from)) => {
-                if let Some((rank, kind, socket)) = greet(file, socket, from)
+                if let Some((rank, kind, socket)) = greet(file, group, socket, from)
                     && let Some(at) = streams.iter().position(|s| s.peer == rank && s.kind == kind)
                     && found[at].is_none()
                 {
@@ -135,12 +139,12 @@ fn accept_all(
 }
 
 /// The sender's rank and the stream's kind; `None`: not one of ours.
-fn greet(file: &JobFile, mut socket: TcpStream, from: SocketAddr) -> Option<(usize, Kind, TcpStream)> {
+fn greet(file: &JobFile, group: u64, mut socket: TcpStream, from: SocketAddr) -> Option<(usize, Kind, TcpStream)> {
     let mut hello = [0; HELLO];
     socket.set_nonblocking(false).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     socket.read_exact(&mut hello).ok()?;
-    let (rank, kind) = parse(&hello, &file.job)?;
+    let (rank, kind) = parse(&hello, group)?;
     let known = file.members.get(rank)?;
     if SocketAddr::V4(known.endpoint()).ip() != from.ip() {
         return None;
@@ -149,20 +153,20 @@ fn greet(file: &JobFile, mut socket: TcpStream, from: SocketAddr) -> Option<(usi
     Some((rank, kind, socket))
 }
 
-const KINDS: [Kind; 5] = [Kind::Ring, Kind::Aggregate, Kind::Broadcast, Kind::Reduce, Kind::Spread];
+const KINDS: [Kind; 6] = [Kind::Ring, Kind::Aggregate, Kind::Broadcast, Kind::Reduce, Kind::Spread, Kind::Trees];
 
-fn hello(file: &JobFile, kind: Kind) -> [u8; HELLO] {
+fn hello(rank: usize, group: u64, kind: Kind) -> [u8; HELLO] {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
     hello[4] = KINDS.iter().position(|k| *k == kind).unwrap_or(0) as u8;
-    hello[8..12].copy_from_slice(&(file.rank as u32).to_le_bytes());
-    hello[16..].copy_from_slice(&fnv1a64(file.job.as_bytes()).to_le_bytes());
+    hello[8..12].copy_from_slice(&(rank as u32).to_le_bytes());
+    hello[16..].copy_from_slice(&group.to_le_bytes());
     hello
 }
 
-fn parse(hello: &[u8; HELLO], job: &str) -> Option<(usize, Kind)> {
+fn parse(hello: &[u8; HELLO], group: u64) -> Option<(usize, Kind)> {
     let (head, id) = hello.split_at(16);
-    if head[..4] != MAGIC || id != fnv1a64(job.as_bytes()).to_le_bytes() {
+    if head[..4] != MAGIC || id != group.to_le_bytes() {
         return None;
     }
     let rank = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
@@ -172,25 +176,16 @@ fn parse(hello: &[u8; HELLO], job: &str) -> Option<(usize, Kind)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Arch, Member};
-
-    fn file() -> JobFile {
-        let member = Member { host: "h0".into(), address: std::net::Ipv4Addr::LOCALHOST, port: 1 };
-        serde_json::from_value(serde_json::json!({"job": "j", "arch": Arch::Tree, "rank": 3, "workers": 4,
-            "members": vec![member; 4], "bytes": 4, "iterations": 1}))
-        .unwrap()
-    }
-
     #[test]
     fn a_hello_comes_back_and_another_jobs_is_refused() {
-        let sent = hello(&file(), Kind::Reduce);
-        assert_eq!(parse(&sent, "j"), Some((3, Kind::Reduce)));
-        assert_eq!(parse(&sent, "k"), None);
+        let sent = hello(3, 77, Kind::Reduce);
+        assert_eq!(parse(&sent, 77), Some((3, Kind::Reduce)));
+        assert_eq!(parse(&sent, 78), None);
     }
 
     #[test]
     fn mutated_hellos_never_panic() {
-        let good = hello(&file(), Kind::Ring);
+        let good = hello(3, 77, Kind::Ring);
         let mut seed = 1_u64;
         for _ in 0..10_000 {
             let mut bad = good;
@@ -198,7 +193,7 @@ mod tests {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 bad[(seed >> 33) as usize % HELLO] = (seed >> 40) as u8;
             }
-            if let Some((rank, kind)) = parse(&bad, "j") {
+            if let Some((rank, kind)) = parse(&bad, 77) {
                 assert!(u32::try_from(rank).is_ok() && KINDS.contains(&kind));
             }
         }

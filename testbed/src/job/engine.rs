@@ -13,8 +13,8 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId, clock_gettime};
 
-use super::collective::Collective;
 use super::connect::{Connections, connect_all};
+use super::exchange::{self, Exchange};
 use super::page::{JobPage, congestion_control};
 use super::report::{FlowReport, Line, Reporter, word};
 use super::stream::{Incoming, Outgoing, Stage};
@@ -64,7 +64,7 @@ fn told_start() -> Result<u64, JobError> {
 
 struct Engine<'a> {
     file: &'a JobFile,
-    collective: Collective,
+    collective: Box<dyn Exchange>,
     outs: Vec<Outgoing>,
     ins: Vec<Incoming>,
     stage: Stage,
@@ -77,9 +77,9 @@ struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     fn connect(file: &'a JobFile) -> Result<Engine<'a>, JobError> {
-        let collective = Collective::new(file);
-        let connections = connect_all(file, &collective)?;
-        let page = JobPage::open(file, &collective, &connections);
+        let collective = exchange::of(file)?;
+        let connections = connect_all(file, &*collective)?;
+        let page = JobPage::open(file, &*collective, &connections);
         let Connections { outs, ins } = connections;
         let started_on = outs.iter().map(congestion_control).collect();
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(JobError::sys("making an epoll"))?;
@@ -148,7 +148,7 @@ impl<'a> Engine<'a> {
         loop {
             let mut moved = 0;
             for (i, stream) in self.ins.iter_mut().enumerate() {
-                let bytes = stream.pull(i, &mut self.collective, &mut self.stage)?;
+                let bytes = stream.pull(i, &mut *self.collective, &mut self.stage)?;
                 if bytes > 0 {
                     self.page.received(bytes);
                 }
@@ -159,7 +159,7 @@ impl<'a> Engine<'a> {
                 told = true;
             }
             for (i, stream) in self.outs.iter_mut().enumerate() {
-                let bytes = stream.push(i, &self.collective, self.file.write_bytes)?;
+                let bytes = stream.push(i, &mut *self.collective, self.file.write_bytes)?;
                 if bytes > 0 {
                     self.page.sent(i, bytes);
                 }

@@ -18,6 +18,8 @@ pub enum Arch {
     Ps,
     /// Reduce up to rank 0, broadcast down.
     Tree,
+    /// The trees of a plan: all-reduce, all-gather or reduce-scatter, whichever it is for.
+    Plan,
     /// Compute only.
     None,
 }
@@ -41,6 +43,17 @@ impl Member {
     }
 }
 
+/// The plan a job follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// Where it lies; the same file for every member.
+    pub file: PathBuf,
+    /// Ids of its participants by rank; empty: the plan's own order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<String>,
+}
+
 /// One member's view of its job. Workers come first in `members`, then servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +71,10 @@ pub struct JobFile {
     /// Children of a tree's node, 1 or more.
     #[serde(default = "two")]
     pub fanout: usize,
-    /// Gradient bytes of an iteration, rounded up to whole floats.
+    /// The plan; needed by arch `plan`, and told to daemons by whoever starts the job, whatever its arch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanFile>,
+    /// Gradient bytes of an iteration, rounded up to whole floats. Of an all-gather: what everybody ends with.
     pub bytes: u64,
     /// How many iterations, 1 or more.
     pub iterations: u64,
@@ -124,6 +140,9 @@ impl JobFile {
         }
         if self.arch != Arch::Ps && self.workers != self.members.len() {
             return bad("workers", self.workers.to_string(), "only a ps job has members that are not workers");
+        }
+        if self.arch == Arch::Plan && self.plan.is_none() {
+            return bad("plan", "nothing".into(), "a job of arch plan names its plan file");
         }
         if self.bytes == 0 || self.bytes > 1 << 36 {
             return bad("bytes", self.bytes.to_string(), "1 to 2^36");

@@ -4,8 +4,8 @@ use nix::sys::socket::sockopt::TcpCongestion;
 use sluice_progress::{Ident, Page, Pattern, Peer, PeerKind, PeerSlot, Role, Source, State, Writer};
 
 use super::JobFile;
-use super::collective::Collective;
 use super::connect::Connections;
+use super::exchange::Exchange;
 use super::file::Arch;
 use crate::sys;
 
@@ -17,7 +17,7 @@ pub struct JobPage {
 
 impl JobPage {
     /// Creates it and publishes the member's connections.
-    pub fn open(file: &JobFile, collective: &Collective, connections: &Connections) -> JobPage {
+    pub fn open(file: &JobFile, collective: &dyn Exchange, connections: &Connections) -> JobPage {
         let mut ident = Ident::new(Source::Application);
         ident.job_id.clone_from(&file.job);
         ident.producer = concat!("sluice-job ", env!("CARGO_PKG_VERSION")).into();
@@ -29,7 +29,8 @@ impl JobPage {
             Arch::Ring => Pattern::Ring,
             Arch::Ps => Pattern::ParameterServer,
             Arch::Tree => Pattern::Tree,
-            Arch::None => Pattern::Unknown,
+            // What follows from a plan is the daemon's to find out; without it, nothing is known.
+            Arch::Plan | Arch::None => Pattern::Unknown,
         };
         ident.role = match (file.arch, file.is_worker()) {
             (Arch::Ps, true) => Role::Worker,

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::collective::Kind;
+use super::exchange::Kind;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub enum Line {
 pub struct FlowReport {
     /// The receiving member.
     pub to: usize,
-    /// What it carried: `ring`, `aggregate`, `broadcast`, `reduce`, `spread`.
+    /// What it carried: `ring`, `aggregate`, `broadcast`, `reduce`, `spread`, `trees`.
     pub kind: String,
     /// Payload bytes acknowledged.
     pub acked: u64,
@@ -77,6 +77,7 @@ pub fn word(kind: Kind) -> &'static str {
         Kind::Broadcast => "broadcast",
         Kind::Reduce => "reduce",
         Kind::Spread => "spread",
+        Kind::Trees => "trees",
     }
 }
 

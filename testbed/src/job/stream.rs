@@ -1,10 +1,10 @@
 //! One direction of one connection: moves bytes between a non-blocking socket and the collective's buffer.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 
 use super::JobError;
-use super::collective::Collective;
+use super::exchange::Exchange;
 
 /// Most bytes one stream moves before the others have their turn.
 const TURN: usize = 262_144;
@@ -54,14 +54,15 @@ impl Outgoing {
     }
 
     /// Writes what is ready, in pieces of at most `piece`; how many bytes went.
-    pub fn push(&mut self, at: usize, from: &Collective, piece: usize) -> Result<u64, JobError> {
+    pub fn push(&mut self, at: usize, from: &mut dyn Exchange, piece: usize) -> Result<u64, JobError> {
         let before = self.sent;
         while self.writable && self.sent - before < TURN as u64 {
-            let data = from.bytes(at, self.sent, piece);
-            if data.is_empty() {
+            let [head, body] = from.next(at, self.sent, piece);
+            if head.is_empty() && body.is_empty() {
                 break;
             }
-            match self.socket.write(data) {
+            // Both in one call: a head of its own would be a segment of its own.
+            match self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)]) {
                 Ok(n) => self.sent += n as u64,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => self.writable = false,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -79,7 +80,7 @@ impl Incoming {
     }
 
     /// Reads into the collective, never beyond this round; how many bytes came.
-    pub fn pull(&mut self, at: usize, into: &mut Collective, stage: &mut Stage) -> Result<u64, JobError> {
+    pub fn pull(&mut self, at: usize, into: &mut dyn Exchange, stage: &mut Stage) -> Result<u64, JobError> {
         let mut taken = 0;
         while self.readable && taken < TURN {
             let left = into.ins()[at].bytes - into.arrived(at);
@@ -99,7 +100,7 @@ impl Incoming {
                     let have = self.torn + n;
                     self.torn = have % 4;
                     stage.torn[at][..self.torn].copy_from_slice(&room[have - self.torn..have]);
-                    into.accept(at, &stage.floats[..have / 4]);
+                    into.accept(at, &stage.floats[..have / 4])?;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => self.readable = false,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}

@@ -91,6 +91,7 @@ fn job_plan(scenario: &Scenario, spec: &crate::scenario::Job) -> Result<JobPlan,
         workers: spec.workers as usize,
         servers: spec.servers as usize,
         fanout: spec.fanout as usize,
+        plan: None,
         // A job that only computes still names a size.
         bytes: Bytes(spec.bytes.max(1)),
         iterations: u64::from(spec.iterations),

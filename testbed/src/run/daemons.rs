@@ -16,7 +16,8 @@ use serde_json::json;
 use super::pins::{self, instance};
 use super::session::Session;
 use super::{Policy, RunError, RunPlan};
-use crate::fabric::{Cgroup, Fabric, NetNs};
+use crate::fabric::layout::{MANAGEMENT_BRIDGE, management_address};
+use crate::fabric::{Cgroup, Fabric, FabricSpec, Layout, NetNs};
 
 /// How long a daemon may take until it is ready.
 const READY: Duration = Duration::from_secs(20);
@@ -62,7 +63,7 @@ impl Daemons {
         pins::remove_leftovers();
         let dir = &session.dir;
         let topology = dir.join("topology.json");
-        write(&topology, &topology_json(fabric, *nic))?;
+        write(&topology, &topology_json(&fabric.spec, &fabric.layout, *nic))?;
         let program = session.binaries.daemon()?;
         let mut daemons = Daemons { switch: None, program, hosts: Vec::new() };
         if !nic && !fabric.switches.is_empty() {
@@ -289,22 +290,21 @@ fn write(path: &Path, text: &str) -> Result<(), RunError> {
     std::fs::write(path, text).map_err(RunError::io(format!("writing {}", path.display())))
 }
 
-/// The fabric as `topology.json`; with `nic` its switches keep no tables and have no address.
-pub fn topology_json(fabric: &Fabric, nic: bool) -> String {
-    let layout = &fabric.layout;
-    let hosts = fabric
-        .hosts
-        .iter()
-        .map(|h| json!({"id": h.name, "kind": "host", "addresses": [h.address.to_string(), h.management.to_string()]}));
-    let switches = fabric.switches.iter().map(|s| {
-        let mut node = json!({"id": s.name, "kind": "switch"});
+/// A network as `topology.json`; with `nic` its switches keep no tables and have no address.
+pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
+    let hosts = spec.hosts.iter().enumerate().map(|(i, name)| {
+        let addresses = [layout.host_address(i).to_string(), management_address(i).to_string()];
+        json!({"id": name, "kind": "host", "addresses": addresses})
+    });
+    let switches = spec.switches.iter().map(|name| {
+        let mut node = json!({"id": name, "kind": "switch"});
         if !nic {
-            node["addresses"] = json!([format!("{}:9604", fabric.management_address)]);
+            node["addresses"] = json!([format!("{MANAGEMENT_BRIDGE}:9604")]);
         }
         node
     });
     let links = layout.links.iter().enumerate().map(|(at, l)| {
-        let cable = &fabric.spec.cables[l.cable];
+        let cable = &spec.cables[l.cable];
         let rate = if at % 2 == 0 { cable.ab } else { cable.ba };
         json!({"from": layout.nodes[l.from.node], "to": layout.nodes[l.to.node],
             "capacity": format!("{}bit/s", rate.0), "latency": format!("{}ns", cable.delay.0)})

@@ -96,6 +96,7 @@ impl RunningJob {
                 members: members.clone(),
                 workers: plan.workers,
                 fanout: plan.fanout,
+                plan: plan.plan.clone(),
                 bytes: plan.bytes.0,
                 iterations: plan.iterations,
                 compute_ns: plan.compute.iter().map(|c| c.0).collect(),
@@ -111,6 +112,12 @@ impl RunningJob {
             let text = serde_json::to_vec(&file).map_err(|e| RunError::Plan(e.to_string()))?;
             std::fs::write(&path, text).map_err(RunError::io(format!("writing {}", path.display())))?;
             let mut command = Command::new(program);
+            if let Some(named) = &plan.plan {
+                command.env("SLUICE_PLAN", &named.file);
+                if !named.ranks.is_empty() {
+                    command.env("SLUICE_PLAN_RANKS", named.ranks.join(","));
+                }
+            }
             command.arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[h].ns.spawn(command, Some(fabric.cgroups.jobs(h).procs()?))?;
             listen(&mut child, serial, rank, to.clone())?;

@@ -4,7 +4,7 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::cross::CrossFlow;
 use crate::fabric::FabricSpec;
-use crate::job::Arch;
+use crate::job::{Arch, PlanFile};
 
 /// One job without a place.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct JobPlan {
     pub servers: usize,
     /// Children of a tree's node.
     pub fanout: usize,
+    /// The plan it follows; its processes name it to their daemons, and those of arch `plan` carry it out.
+    pub plan: Option<PlanFile>,
     /// Gradient bytes of an iteration, already scaled.
     pub bytes: Bytes,
     /// Iterations, 1 or more.

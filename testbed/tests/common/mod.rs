@@ -51,6 +51,7 @@ pub fn job(id: &str, arch: Arch, workers: usize, servers: usize, bytes: u64, ite
         workers,
         servers,
         fanout: 2,
+        plan: None,
         bytes: Bytes(bytes),
         iterations,
         compute: vec![Nanos::from_millis(5)],

@@ -116,6 +116,9 @@ codes! {
     /// A reload was refused.
     ConfigRejected, "config-rejected", Degraded,
         "the earlier configuration stays", "sluiced --check";
+    /// A job's plan cannot be followed.
+    PlanRejected, "plan-rejected", Degraded,
+        "the job runs as if it had no plan", "mend the plan and start the job again: sluice plan check FILE";
     /// Somebody changed a sysctl or an attachment of ours.
     ForeignChange, "foreign-change", Degraded,
         "rates may be off; Sluice does not fight over settings", "sluice doctor";
@@ -197,8 +200,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixteen_codes_each_with_cost_and_next_step() {
-        assert_eq!(ConditionCode::ALL.len(), 16);
+    fn seventeen_codes_each_with_cost_and_next_step() {
+        assert_eq!(ConditionCode::ALL.len(), 17);
         for code in ConditionCode::ALL {
             assert!(!code.cost().is_empty() && !code.next().is_empty(), "{}", code.as_str());
             let json = serde_json::to_string(code).expect("serialises");

@@ -46,6 +46,8 @@ pub struct Job {
     pub id: Label,
     /// How its ranks exchange tensors.
     pub pattern: JobPattern,
+    /// The plan it follows; empty: none.
+    pub plan: String,
     /// `worker`, `server`, `rank`, …; empty: not known.
     pub role: Cow<'static, str>,
     /// Rank of the (first) process here.

@@ -1,0 +1,99 @@
+//! Plans in files, good, damaged, foreign and absent; nothing here plans.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// An all-gather of three hosts on one switch: rank 0 passes the part of rank 2 on to rank 1, all else goes directly.
+const PLAN: &str = r#"{"sluice_plan":1,"collective":"allgather","claim":{},
+ "topology":{"sha256":"SHA","inline":{"sluice_topology":1,
+  "nodes":[{"id":"h0","kind":"host"},{"id":"h1","kind":"host"},{"id":"h2","kind":"host"},{"id":"s","kind":"switch"}],
+  "links":[{"from":"h0","to":"s","capacity":"1GB/s","duplex":true},{"from":"h1","to":"s","capacity":"1GB/s","duplex":true},
+   {"from":"h2","to":"s","capacity":"1GB/s","duplex":true}]}},
+ "content":{"kind":"trees","forests":[{"direction":"out","k":1,"trees":[
+  {"root":"h0","weight":1,"edges":[{"src":"h0","dst":"h1","path":["h0","s","h1"]},{"src":"h0","dst":"h2","path":["h0","s","h2"]}]},
+  {"root":"h1","weight":1,"edges":[{"src":"h1","dst":"h0","path":["h1","s","h0"]},{"src":"h1","dst":"h2","path":["h1","s","h2"]}]},
+  {"root":"h2","weight":1,"edges":[{"src":"h2","dst":"h0","path":["h2","s","h0"]},{"src":"h0","dst":"h1","path":["h0","s","h1"]}]}
+ ]}]}}"#;
+
+/// The plan with its digest.
+pub fn plan() -> String {
+    let file: serde_json::Value = serde_json::from_str(PLAN).expect("JSON");
+    let topology = Topology::read(file["topology"]["inline"].to_string().as_bytes(), "t").expect("valid");
+    PLAN.replace("SHA", &topology.digest())
+}
+
+/// Asks and waits for the answer.
+pub fn ask(file: &Path, ranks: u32, uid: u32) -> Following {
+    let (mut plans, mut answers) = (Plans::new(None), Vec::new());
+    let named = PlanName { file: file.into(), ranks: None };
+    assert!(matches!(plans.ask(JobId::of("j"), &named, uid, ranks), Following::Loading));
+    let began = Instant::now();
+    while answers.is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(60), "no answer");
+        std::thread::sleep(Duration::from_millis(1));
+        plans.answers(&mut answers);
+    }
+    answers.remove(0).1
+}
+
+fn own() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
+fn file(dir: &tempfile::TempDir, text: &str) -> PathBuf {
+    let path = dir.path().join("plan.json");
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+#[test]
+fn a_good_plan_becomes_flows_between_ranks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let following = ask(&file(&dir, &plan()), 3, own());
+    let plan = following.plan().expect("followed");
+    assert_eq!(plan.name, "plan.json");
+    let flow = plan.flows.flow(0, 1).expect("there");
+    assert_eq!(flow.feeds.keys().copied().collect::<Vec<_>>(), [2]);
+    assert_eq!(plan.flows.flow(2, 1), None);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_file_code_place_and_help() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let refused = |text: &str, ranks: u32| {
+        let following = ask(&file(&dir, text), ranks, own());
+        following.refused().expect("refused").to_owned()
+    };
+    let place = dir.path().join("plan.json").display().to_string();
+    let damaged = plan().replacen(r#""weight":1"#, r#""weight":2"#, 1);
+    for (said, parts) in [
+        (refused(&damaged, 3), ["error[WRONG_SHARE] at /content/forests/0/trees: ", "sluice plan check"]),
+        (refused(&plan().replace("GB/s", "GBps"), 3), ["error[TOPOLOGY_INVALID]", "/topology/inline"]),
+        (refused(&plan(), 4), ["error[E_RANGE] at /participants", "the job has 4"]),
+        (refused("{", 3), ["error[E_PARSE]", "sluice plan check"]),
+        (refused("", 3), ["error[E_PARSE]", "sluice plan check"]),
+    ] {
+        assert!(said.contains(&place) && parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+}
+
+#[test]
+fn a_name_finds_nothing_out_about_files_of_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = file(&dir, r#"{"secret":"of somebody else"}"#);
+    let foreign = own().wrapping_add(1);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("changed");
+    let said = |path: &Path, uid: u32| ask(path, 3, uid).refused().expect("refused").to_owned();
+    let text = |said: String| said.split_once(": ").expect("a name, then why").1.to_owned();
+    let absent = text(said(&dir.path().join("absent.json"), foreign));
+    assert_eq!(text(said(&path, foreign)), absent, "forbidden sounds like absent");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("changed");
+    let public = said(&path, foreign);
+    assert!(public.contains("error[E_KEY]") && !public.contains("secret"), "{public}");
+    let link = dir.path().join("link.json");
+    std::os::unix::fs::symlink(&path, &link).expect("linked");
+    assert!(said(&link, own()).contains("no plan that uid"));
+    assert!(said(dir.path(), own()).contains("no plan that uid"));
+}

@@ -1,0 +1,181 @@
+//! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries.
+//!
+//! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks copy
+//! and add up, since a follower cannot make switches do it. Who sends what when is left to whoever follows.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use num_bigint::BigInt;
+use num_traits::{ToPrimitive as _, Zero as _};
+
+use crate::check;
+use crate::error::{Code, DUPLICATE_NODE, E_RANGE, Error, Errors, UNKNOWN_NODE, nearest};
+use crate::plan::{Collective, Content, Direction, Forest, MOST_BYTES_OF_A_DAEMON, NodeId, Plan};
+use crate::quantity::{Rational, common_denominator};
+use crate::topology::{Topology, sha256_hex};
+
+/// A plan that asks for what a follower cannot do.
+pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
+/// The whole of a collective's data, in which parts are counted.
+pub const WHOLE: u64 = 1 << 48;
+
+/// A plan of trees that was checked, in ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// What is to be done with the data.
+    pub collective: Collective,
+    /// Ids of the nodes, by rank.
+    pub participants: Vec<String>,
+    /// The trees, those that add up before those that copy; within each by root, so that parts ascend.
+    pub trees: Vec<Tree>,
+    /// SHA-256 of the file's bytes, in hexadecimal: the same on every host that follows the same plan.
+    pub sha256: String,
+}
+
+/// A tree over all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Towards the root, adding up, or away from it, copying.
+    pub direction: Direction,
+    /// Where its data ends or comes from.
+    pub root: u32,
+    /// Which part of the data it carries, in parts of [`WHOLE`]; the parts of each direction fill the whole.
+    pub part: Range<u64>,
+    /// Its edges (from, to), in flow direction, as the file has them.
+    pub edges: Vec<(u32, u32)>,
+}
+
+impl Followed {
+    /// Reads and checks a plan. `file` is the name used in messages; `ranks` are the ids of its participants by rank,
+    /// where that is not the plan's own order; `topology` is the fabric, for a plan that does not carry it.
+    ///
+    /// # Errors
+    /// Everything the reader refuses, the checker's first violation under its code, `UNSUPPORTED_FIELD` for kinds,
+    /// collectives and switches that cannot be followed, and ranks that are not the participants.
+    pub fn read(
+        bytes: &[u8],
+        file: &str,
+        ranks: Option<&[String]>,
+        topology: Option<&Topology>,
+    ) -> Result<Followed, Errors> {
+        let plan = Plan::read_at_most(bytes, file, MOST_BYTES_OF_A_DAEMON)?;
+        let given = topology.filter(|_| plan.body.topology.inline.is_none());
+        let followed = of_plan(&plan, ranks, given).map_err(|errors| errors.in_file(file))?;
+        Ok(Followed { sha256: sha256_hex(bytes), ..followed })
+    }
+}
+
+fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -> Result<Followed, Errors> {
+    let refuse = |key: &str, found: &str, message: &str, allowed: &str| {
+        Err(Errors::from(Error::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed)))
+    };
+    let Content::Trees(trees) = &plan.body.content else {
+        let kind = plan.body.content.kind().word();
+        return refuse("/content/kind", kind, "plans of this kind cannot be followed yet", "trees");
+    };
+    let collective = plan.body.collective;
+    if !matches!(collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce) {
+        let allowed = "allgather, reduce_scatter, allreduce";
+        return refuse("/collective", collective.word(), "plans for this collective cannot be followed yet", allowed);
+    }
+    if let Some(violation) = check::check(plan, topology).violation {
+        let error = Error::new(violation.code.word(), violation.at, violation.message);
+        return Err(error.help("plan again; `sluice plan check` says the same").into());
+    }
+    let own = participants(plan, topology)?;
+    let participants = match ranks {
+        Some(ranks) => permuted(&own, ranks)?,
+        None => own,
+    };
+    let ranks: HashMap<NodeId, u32> =
+        participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank))).collect();
+    let mut all = Vec::new();
+    for (f, forest) in trees.forests.iter().enumerate() {
+        all.extend(follow(plan, forest, &ranks, &format!("/content/forests/{f}"))?);
+    }
+    Ok(Followed { collective, participants, trees: all, sha256: String::new() })
+}
+
+/// Ids by rank, as the plan or else its topology has them. The checker has seen that they exist.
+fn participants(plan: &Plan, topology: Option<&Topology>) -> Result<Vec<String>, Errors> {
+    if let Some(list) = &plan.body.participants {
+        return Ok(list.iter().map(|node| plan.id(*node).to_owned()).collect());
+    }
+    let of = |topology: &Topology| topology.compute().iter().map(|n| topology.nodes()[*n].id.to_string()).collect();
+    match (topology, &plan.body.topology.inline) {
+        (Some(topology), _) => Ok(of(topology)),
+        (None, Some(file)) => {
+            let built = Topology::build((**file).clone(), "");
+            built
+                .map(|topology| of(&topology))
+                .map_err(|_| Error::new(E_RANGE, "/topology/inline", "not a topology").into())
+        }
+        (None, None) => Err(Error::new(E_RANGE, "/topology/inline", "no topology names the participants").into()),
+    }
+}
+
+/// The order asked for, if it has every participant once.
+fn permuted(own: &[String], ranks: &[String]) -> Result<Vec<String>, Errors> {
+    let allowed = || format!("each of the plan's {} participants once", own.len());
+    let mut seen = std::collections::HashSet::new();
+    for id in ranks {
+        if !own.contains(id) {
+            let error = Error::new(UNKNOWN_NODE, "ranks", "a rank is none of the plan's participants").found(id);
+            let near = nearest(id, own.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+            return Err(error.allowed(allowed()).help(near.unwrap_or_default()).into());
+        }
+        if !seen.insert(id) {
+            let error = Error::new(DUPLICATE_NODE, "ranks", "two ranks are one participant").found(id);
+            return Err(error.allowed(allowed()).into());
+        }
+    }
+    if ranks.len() != own.len() {
+        let found = format!("{} ranks", ranks.len());
+        let error = Error::new(E_RANGE, "ranks", "not as many ranks as participants").found(found);
+        return Err(error.allowed(allowed()).into());
+    }
+    Ok(ranks.to_vec())
+}
+
+/// The trees of a forest by the rank of their root, each with its part of the data.
+fn follow(plan: &Plan, forest: &Forest, ranks: &HashMap<NodeId, u32>, at: &str) -> Result<Vec<Tree>, Errors> {
+    let rank = |node: NodeId, key: String| {
+        ranks.get(&node).copied().ok_or_else(|| {
+            let error = Error::new(UNSUPPORTED_FIELD, key, "a switch that copies or adds up cannot be followed");
+            Errors::from(error.found(plan.id(node)).allowed("participants").help("plan without --in-network"))
+        })
+    };
+    let mut trees: Vec<(Tree, &Rational)> = Vec::with_capacity(forest.trees.len());
+    for (t, tree) in forest.trees.iter().enumerate() {
+        let at = format!("{at}/trees/{t}");
+        if tree.hops.is_some() {
+            let error = Error::new(UNSUPPORTED_FIELD, format!("{at}/hops"), "switches would have to copy or add up");
+            return Err(error.found("hops").allowed("trees without hops").help("plan without --in-network").into());
+        }
+        let end = |node, e: usize, end: &str| rank(node, format!("{at}/edges/{e}/{end}"));
+        let edges = tree.edges.iter().enumerate();
+        let edges = edges.map(|(e, edge)| Ok((end(edge.src, e, "src")?, end(edge.dst, e, "dst")?)));
+        let (root, edges) = (rank(tree.root, format!("{at}/root"))?, edges.collect::<Result<_, Errors>>()?);
+        trees.push((Tree { direction: forest.direction, root, part: 0..0, edges }, &tree.weight));
+    }
+    trees.sort_by_key(|(tree, _)| tree.root);
+    let too_fine =
+        || Errors::from(Error::new(E_RANGE, format!("{at}/trees"), "weights without a reasonable common denominator"));
+    let common = common_denominator(trees.iter().map(|(_, weight)| *weight)).ok_or_else(too_fine)?;
+    let whole = |weight: &Rational| weight.numerator() * (&common / weight.denominator());
+    let sum: BigInt = trees.iter().map(|(_, weight)| whole(weight)).sum();
+    let mut before = BigInt::zero();
+    // Ends are rounded from the exact sum, so that both forests of an all-reduce end a root's part at the same place.
+    let mut end = 0;
+    for (tree, weight) in &mut trees {
+        before += whole(weight);
+        let start = end;
+        end = (&before * BigInt::from(WHOLE) / &sum).to_u64().ok_or_else(too_fine)?;
+        tree.part = start..end;
+    }
+    Ok(trees.into_iter().map(|(tree, _)| tree).collect())
+}

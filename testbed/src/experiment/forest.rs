@@ -1,0 +1,342 @@
+//! A collective by the trees of a plan against the ring, on a three-tier fabric with unequal links.
+//!
+//! The fabric is a tree of switches, so that the way of every flow is the one the plan names. ForestColl plans on the
+//! very links that are built; the claim and both theories are in wire rates there, and are compared as payload, since
+//! that is what a job moves: all links lose the same part to headers. The theory of the ring is its load of each link,
+//! members in the order of the tree, the best there is.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use sluice_plan::forestcoll::{Options, Problem, Request, Run, Way, make};
+use sluice_plan::plan::{Collective, MadeBy};
+use sluice_plan::topology::Topology;
+use sluice_schedule::{Bytes, Nanos, Rate};
+
+use super::Bench;
+use super::capacity::queue;
+use crate::fabric::{Cable, FabricSpec, Layout};
+use crate::job::{Arch, PlanFile};
+use crate::run::daemons::topology_json;
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// A three-tier fabric: hosts on leaves, leaves on two spines' side switches, those on one core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tiers {
+    /// Wire rate of every host's link.
+    pub host: Rate,
+    /// Wire rate of each leaf's link upwards; the first half of the leaves hang on one middle switch, the rest on another.
+    pub leaves: Vec<Rate>,
+    /// Hosts on each leaf.
+    pub hosts_per_leaf: usize,
+    /// Wire rates of the two middle switches' links to the core.
+    pub middles: [Rate; 2],
+}
+
+impl Tiers {
+    /// Unequal links around `rate`: leaves at 1, 3/4, 5/4 and 1 of it, the middle at 1/2 and 3/4.
+    pub fn around(rate: Rate) -> Tiers {
+        let part = |p: u64, q: u64| Rate(rate.0 / q * p);
+        let leaves = vec![part(1, 1), part(3, 4), part(5, 4), part(1, 1)];
+        Tiers { host: rate, leaves, hosts_per_leaf: 2, middles: [part(1, 2), part(3, 4)] }
+    }
+
+    /// The network to build.
+    pub fn spec(&self) -> FabricSpec {
+        let mut spec = FabricSpec { switches: vec!["core".into()], ..FabricSpec::default() };
+        let cable = |a: &str, b: &str, rate: Rate| Cable {
+            a: a.into(),
+            b: b.into(),
+            ab: rate,
+            ba: rate,
+            queue: queue(rate),
+            delay: Nanos::ZERO,
+            loss: 0.0,
+        };
+        for (m, rate) in self.middles.iter().enumerate() {
+            spec.switches.push(format!("middle{m}"));
+            spec.cables.push(cable(&format!("middle{m}"), "core", *rate));
+        }
+        for (l, rate) in self.leaves.iter().enumerate() {
+            let (leaf, middle) = (format!("leaf{l}"), usize::from(l * 2 >= self.leaves.len()));
+            spec.cables.push(cable(&leaf, &format!("middle{middle}"), *rate));
+            for _ in 0..self.hosts_per_leaf {
+                let host = format!("h{}", spec.hosts.len());
+                spec.cables.push(cable(&host, &leaf, self.host));
+                spec.hosts.push(host);
+            }
+            spec.switches.push(leaf);
+        }
+        spec
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForestRun {
+    /// `plan` or `ring`.
+    pub by: &'static str,
+    /// The policy.
+    pub policy: String,
+    /// Mean time of a round, s, without the first iteration.
+    pub round_s: f64,
+    /// Data over that time, payload Mbit/s.
+    pub bandwidth_mbps: f64,
+    /// Against what theory gives this way of doing it.
+    pub of_theory: f64,
+    /// Segments retransmitted.
+    pub retransmits: u64,
+}
+
+/// What the experiment found.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForestResult {
+    /// What is done with the data.
+    pub collective: &'static str,
+    /// Data of a round: what each member has, or ends with.
+    pub bytes: u64,
+    /// Members.
+    pub members: usize,
+    /// Different trees of the plan.
+    pub trees: usize,
+    /// Flows of the plan: pairs of members with a tree edge between them.
+    pub flows: usize,
+    /// Did the planner prove that no plan is faster?
+    pub optimal: bool,
+    /// The plan's claim: data over time, wire Mbit/s as in the topology.
+    pub claim_wire_mbps: f64,
+    /// The same as payload.
+    pub claim_mbps: f64,
+    /// What the ring can reach, payload.
+    pub ring_theory_mbps: f64,
+    /// The plan's claim over the ring's.
+    pub theory_ratio: f64,
+    /// Under each policy, how much faster the plan was than the ring.
+    pub measured_ratio: Vec<(String, f64)>,
+    /// Every run.
+    pub runs: Vec<ForestRun>,
+}
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The fabric.
+    pub tiers: Tiers,
+    /// What is done with the data; all-reduce, all-gather or reduce-scatter.
+    pub collective: Collective,
+    /// How long a round by the plan should take.
+    pub round: Nanos,
+    /// Rounds, 2 or more; the first one is not counted.
+    pub iterations: u64,
+    /// Part of every link that daemons leave free.
+    pub reserve: f64,
+    /// Policies.
+    pub policies: Vec<Policy>,
+}
+
+/// A plan on a fabric, written to a file, with its figures.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Where it lies.
+    pub file: PathBuf,
+    /// Data over time in wire rates.
+    pub claim: Rate,
+    /// Was it proved the best?
+    pub optimal: bool,
+    /// Different trees.
+    pub trees: usize,
+    /// Pairs of members with a tree edge between them.
+    pub flows: usize,
+}
+
+/// Plans a collective of all hosts on a fabric, as `sluice plan forestcoll` does, and writes the plan to `file`.
+///
+/// # Errors
+/// [`RunError::Plan`] with what the planner refuses.
+pub fn plan_on(spec: &FabricSpec, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
+    let layout = Layout::of(spec)?;
+    let refused = |errors: sluice_plan::error::Errors| RunError::Plan(errors.to_string());
+    let topology = Topology::read(topology_json(spec, &layout, false).as_bytes(), "topology.json").map_err(refused)?;
+    let request = Request { collective, participants: None, root: None, ignore: &[] };
+    let problem = Problem::new(&topology, &request, "topology.json").map_err(refused)?;
+    let mut made = make(&problem, &Options::default(), Way::Auto, &Run::quiet(1)).map_err(refused)?;
+    let claim = &made.plan.body.claim;
+    let per_byte = claim.time_per_byte.as_ref().map_or(f64::NAN, |time| time.value.to_f64());
+    let optimal = claim.optimal == Some(true);
+    made.plan.body.made_by =
+        Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
+    let text = made.plan.to_text();
+    std::fs::write(&file, &text).map_err(RunError::io(format!("writing {}", file.display())))?;
+    let followed = sluice_plan::follow::Followed::read(text.as_bytes(), "plan.json", None, None).map_err(refused)?;
+    let mut pairs: Vec<(u32, u32)> = followed.trees.iter().flat_map(|tree| tree.edges.iter().copied()).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    Ok(Planned { file, claim: Rate((8.0 / per_byte) as u64), optimal, trees: made.batches, flows: pairs.len() })
+}
+
+/// What a ring over all hosts, in their order, can reach: data over time in wire rates.
+///
+/// # Errors
+/// A fabric that contradicts itself.
+pub fn ring_theory(spec: &FabricSpec, collective: Collective) -> Result<Rate, RunError> {
+    let layout = Layout::of(spec)?;
+    let n = layout.hosts;
+    let mut crossings = vec![0_u64; layout.links.len()];
+    for host in 0..n {
+        let (mut at, to) = (host, (host + 1) % n);
+        while at != to {
+            let hop = layout.next[at][to].first().copied();
+            let hop = hop.ok_or_else(|| RunError::Plan("hosts without a way between them".into()))?;
+            crossings[hop] += 1;
+            at = layout.links[hop].to.node;
+        }
+    }
+    // An all-reduce goes round twice, the others once.
+    let rounds = if collective == Collective::AllReduce { 2.0 } else { 1.0 };
+    let carried = rounds * (n as f64 - 1.0) / n as f64;
+    let rates = layout.links.iter().enumerate().zip(&crossings).filter(|(_, crossings)| **crossings > 0);
+    let least = rates.map(|((at, link), crossings)| {
+        let cable = &spec.cables[link.cable];
+        (if at % 2 == 0 { cable.ab } else { cable.ba }).0 as f64 / (*crossings as f64 * carried)
+    });
+    Ok(Rate(least.fold(f64::INFINITY, f64::min) as u64))
+}
+
+/// Runs plan and ring under every policy at the same link rates.
+///
+/// # Errors
+/// As a run; every float is checked in every round.
+pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, RunError> {
+    let spec = settings.tiers.spec();
+    let planned = plan_on(&spec, settings.collective, bench.dir.join("plan.json"))?;
+    let (claim, ring) = (spec.payload(planned.claim), spec.payload(ring_theory(&spec, settings.collective)?));
+    let bytes = claim.over(settings.round);
+    let mut runs = Vec::new();
+    for policy in &settings.policies {
+        for (by, arch, theory) in [("plan", Arch::Plan, claim), ("ring", Arch::Ring, ring)] {
+            if arch == Arch::Ring && settings.collective != Collective::AllReduce {
+                continue; // The job's ring is an all-reduce.
+            }
+            let run = run(bench, settings, &spec, (by, arch, &planned.file), bytes, policy)?;
+            let job = &run.jobs[0];
+            let bandwidth = bytes.0 as f64 * 8.0 / job.round_s;
+            runs.push(ForestRun {
+                by,
+                policy: policy.to_string(),
+                round_s: job.round_s,
+                bandwidth_mbps: bandwidth / 1e6,
+                of_theory: bandwidth / theory.0 as f64,
+                retransmits: job.retransmits,
+            });
+        }
+    }
+    let round = |by: &str, policy: &str| runs.iter().find(|r| r.by == by && r.policy == policy).map(|r| r.round_s);
+    let ratio = |policy: &Policy| {
+        let name = policy.to_string();
+        Some((name.clone(), round("ring", &name)? / round("plan", &name)?))
+    };
+    Ok(ForestResult {
+        collective: settings.collective.word(),
+        bytes: bytes.0,
+        members: spec.hosts.len(),
+        trees: planned.trees,
+        flows: planned.flows,
+        optimal: planned.optimal,
+        claim_wire_mbps: planned.claim.0 as f64 / 1e6,
+        claim_mbps: claim.0 as f64 / 1e6,
+        ring_theory_mbps: ring.0 as f64 / 1e6,
+        theory_ratio: claim.0 as f64 / ring.0 as f64,
+        measured_ratio: settings.policies.iter().filter_map(ratio).collect(),
+        runs,
+    })
+}
+
+fn run(
+    bench: &Bench<'_>,
+    settings: &Settings,
+    spec: &FabricSpec,
+    (by, arch, file): (&str, Arch, &std::path::Path),
+    bytes: Bytes,
+    policy: &Policy,
+) -> Result<crate::run::PolicyRun, RunError> {
+    let members = spec.hosts.len();
+    let plan = (arch == Arch::Plan).then(|| PlanFile { file: file.to_owned(), ranks: spec.hosts.clone() });
+    let job = JobPlan {
+        id: by.into(),
+        model: String::new(),
+        arch,
+        workers: members,
+        servers: 0,
+        fanout: 2,
+        plan,
+        bytes,
+        iterations: settings.iterations,
+        compute: vec![Nanos::from_millis(100)],
+        overlap: 0.0,
+        arrival: Nanos::ZERO,
+    };
+    let plan = RunPlan {
+        name: "forest".into(),
+        fabric: spec.clone(),
+        jobs: vec![job],
+        reserve: settings.reserve,
+        // The floor is for flows that wait for other jobs; small flows of a plan must not be lifted by it.
+        floor: Some(Rate::mbps(1)),
+        ..RunPlan::default()
+    };
+    let place = Placement { workers: (0..members).collect(), servers: Vec::new() };
+    let name = format!("{by}-{}", policy.to_string().replace([':', '@'], "-"));
+    bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)
+}
+
+impl ForestResult {
+    /// A table for people.
+    pub fn table(&self) -> String {
+        let mut text = format!(
+            "{} of {} bytes over {} members: claim {:.1} Mbit/s payload ({:.1} on the wire{}), ring {:.1}, ratio {:.3}\n",
+            self.collective,
+            self.bytes,
+            self.members,
+            self.claim_mbps,
+            self.claim_wire_mbps,
+            if self.optimal { ", the best possible" } else { "" },
+            self.ring_theory_mbps,
+            self.theory_ratio
+        );
+        for run in &self.runs {
+            text.push_str(&format!(
+                "  {:<5} {:<12} {:>8.3} s {:>8.1} Mbit/s  {:>5.1} % of theory  {} retransmits\n",
+                run.by,
+                run.policy,
+                run.round_s,
+                run.bandwidth_mbps,
+                run.of_theory * 100.0,
+                run.retransmits
+            ));
+        }
+        for (policy, ratio) in &self.measured_ratio {
+            text.push_str(&format!(
+                "  plan over ring under {policy}: {ratio:.3}, {:.1} % of theory\n",
+                ratio / self.theory_ratio * 100.0
+            ));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn theory_is_that_of_the_slowest_cut() {
+        let spec = Tiers::around(Rate::mbps(100)).spec();
+        assert_eq!((spec.hosts.len(), spec.switches.len(), spec.cables.len()), (8, 7, 14));
+        // All traffic between the halves crosses 50 Mbit/s: a ring takes 2·7/8 of the data over it, trees all of it once.
+        let ring = ring_theory(&spec, Collective::AllReduce).expect("a ring");
+        assert_eq!(ring, Rate((50e6 * 8.0 / 14.0) as u64));
+        let dir = tempfile::tempdir().expect("a directory");
+        let planned = plan_on(&spec, Collective::AllReduce, dir.path().join("plan.json")).expect("a plan");
+        assert!(planned.optimal && planned.claim.0.abs_diff(50_000_000) <= 1, "{planned:?}");
+    }
+}
