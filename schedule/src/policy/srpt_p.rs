@@ -8,7 +8,7 @@
 //!
 //! Every flow with demand keeps the link's floor; the order of rounds shares out the rest.
 
-use super::{FlowScene, JobScene, LinkScene, Planned, Policy, Rank, Scene, Why, forecast, resize};
+use super::{JobScene, LinkScene, Planned, Policy, Rank, Scene, Why, forecast, resize};
 use crate::units::{Bytes, Rate, Share};
 
 /// The policy; it has no state.
@@ -28,8 +28,8 @@ struct Shared {
     here: u64,
     /// Their shares together, in parts of a share.
     parts: u64,
-    /// What one with a full share is offered, and what it keeps in any case, once that is worked out.
-    offer: Option<(Rate, Rate)>,
+    /// What one with a full share is offered, once that is worked out.
+    offer: Option<Rate>,
 }
 
 impl Policy for SrptP {
@@ -69,28 +69,23 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
     }
     let mut common = job.peer_offer;
     for i in flows.clone() {
-        let flow = &scene.flows[i];
-        let (mut offer, mut floor) = (Rate::MAX, Rate::MAX);
-        for &l in &flow.links {
+        let offers = scene.flows[i].links.iter().map(|&l| {
             let (link, shared) = (&scene.links[l], &mut shared[l]);
             if shared.offer.is_none() {
                 count_better(link, shared, job.rank);
                 shared.offer = Some(link_offer(link, shared, job));
             }
-            let here = shared.offer.unwrap_or((Rate::MAX, Rate::MAX));
-            (offer, floor) = (offer.min(here.0), floor.min(here.1));
-        }
-        out[i].offer = offer.for_share(flow.share);
-        // Until the pace is known, what the flow keeps in any case.
-        out[i].rate = floor.for_share(flow.share);
-        common = common.min(offer);
+            shared.offer.unwrap_or(Rate::MAX)
+        });
+        let full = offers.min().unwrap_or(Rate::MAX);
+        out[i].offer = full.for_share(scene.flows[i].share);
+        common = common.min(full);
     }
     for i in flows {
         let flow = &scene.flows[i];
         let planned = &mut out[i];
-        let floor = planned.rate;
-        planned.rate = common.for_share(flow.share).max(floor).min(planned.offer.max(floor));
-        planned.why = reason(scene, planned, (flow, floor), job.peer_offer.for_share(flow.share));
+        planned.rate = common.for_share(flow.share).max(flow.floor).min(planned.offer.max(flow.floor));
+        planned.why = reason(scene, planned, flow, job.peer_offer.for_share(flow.share));
         for &l in &flow.links {
             let above_floor = planned.rate.minus(scene.links[l].floor);
             shared[l].used = shared[l].used.plus(above_floor);
@@ -113,9 +108,8 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
     }
 }
 
-/// What better ranks leave of a link for each of the job's flows there that has a full share, and its floor: the floors
-/// of all its flows there are the job's, and shared out as its rate is.
-fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> (Rate, Rate) {
+/// What better ranks leave of a link for each of the job's flows there that has a full share.
+fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> Rate {
     let of_job = || link.others.iter().filter(|other| other.rank.2 == job.job);
     let here = (shared.here + of_job().count() as u64).max(1);
     // Other hosts' flows say how much they carry by their demand.
@@ -123,22 +117,21 @@ fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> (Rate, Rate)
     let all_alike = job.full == Bytes::ZERO;
     let parts = if all_alike { here * Share::FULL.parts() } else { shared.parts + others.sum::<u64>() };
     let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
-    let floors = Rate(link.floor.0.saturating_mul(here));
-    let floor = floors.split(Share::FULL.parts(), parts);
-    let by_rank = floors.plus(above_floors.minus(shared.used)).split(Share::FULL.parts(), parts);
+    let for_job = Rate(link.floor.0.saturating_mul(here)).plus(above_floors.minus(shared.used));
+    let by_rank = for_job.split(Share::FULL.parts(), parts);
     if link.trust >= 1.0 {
-        return (by_rank, floor);
+        return by_rank;
     }
     // An old view is worth less: the offer moves from what ranks leave towards an equal share of the link.
     let equal = Rate(link.usable.share(link.active.max(1)).0.saturating_mul(here));
     let conservative = equal.split(Share::FULL.parts(), parts);
-    (by_rank.times(link.trust).plus(conservative.times(1.0 - link.trust)), floor)
+    by_rank.times(link.trust).plus(conservative.times(1.0 - link.trust))
 }
 
-fn reason(scene: &Scene, planned: &Planned, (flow, floor): (&FlowScene, Rate), peer_offer: Rate) -> Why {
+fn reason(scene: &Scene, planned: &Planned, flow: &super::FlowScene, peer_offer: Rate) -> Why {
     let local = flow.links.iter().any(|&l| !scene.links[l].own && scene.links[l].trust <= 0.0);
     match planned {
-        p if p.rate <= floor && p.offer <= floor => Why::Rank,
+        p if p.rate <= flow.floor && p.offer <= flow.floor => Why::Rank,
         p if p.rate < p.offer && peer_offer <= p.rate => Why::Job,
         p if p.rate < p.offer => Why::Job,
         _ if local => Why::LocalTable,
@@ -172,7 +165,7 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Other;
+    use crate::policy::{FlowScene, JobScene, Other};
     use crate::units::{FlowId, JobId, Nanos};
     use proptest::prelude::*;
 
@@ -189,10 +182,8 @@ mod tests {
             let others: Vec<Other> = others.map(other).collect();
             let here = flows.iter().filter(|f| l == 0 || f.1 == l).count();
             let active = (here + others.len()) as u64;
-            let floor = Rate(usable / active.max(1) / 2);
             LinkScene {
                 usable: Rate(*usable),
-                floor,
                 own: l == 0,
                 others,
                 trust: 1.0,
