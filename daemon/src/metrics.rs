@@ -3,7 +3,7 @@
 //! One table ([`table::FAMILIES`]) names every metric with its type, labels and sentence and says how to read it from a
 //! [`Snapshot`]; the registry, the tests and the documentation come from it. Label values are [`Label`]s or words of
 //! ours, never addresses, flows or ranks, and every list is cut: at most `metrics.max_jobs` jobs (the rest is summed
-//! as `_other`), 16 links, 32 switches. A series that can appear exists from the start with 0.
+//! as `_other`), 16 links, 31 switches. A series that can appear exists from the start with 0.
 
 pub mod process;
 pub mod table;
@@ -19,7 +19,7 @@ use sluice_wire::snapshot::{Histogram, Job, Label, Snapshot};
 /// Links with series of their own.
 pub const MOST_LINKS: usize = 16;
 /// Switches with series of their own.
-pub const MOST_SWITCHES: usize = 32;
+pub const MOST_SWITCHES: usize = 31;
 /// A job's series stay this long after its end.
 const KEPT_AFTER_END_NS: u64 = 300_000_000_000;
 /// Content type of the classic text form.

@@ -58,9 +58,10 @@ impl Share {
     /// As much as the flow that carries most.
     pub const FULL: Share = Share(1 << 20);
 
-    /// `part` of `most`, at least the smallest share there is and at most [`Share::FULL`].
+    /// `part` of `most` to the nearest share, at least the smallest there is and at most [`Share::FULL`].
     pub fn of(part: u64, most: u64) -> Share {
-        let parts = u128::from(part) * u128::from(Share::FULL.0) / u128::from(most.max(1));
+        let most = u128::from(most.max(1));
+        let parts = (u128::from(part) * u128::from(Share::FULL.0) + most / 2) / most;
         Share(u32::try_from(parts).unwrap_or(u32::MAX).clamp(1, Share::FULL.0))
     }
     /// The share of each of `n` that carry this one together, at least the smallest there is.

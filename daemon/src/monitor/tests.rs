@@ -346,7 +346,9 @@ fn a_job_with_a_plan_has_the_plans_flows() {
     bytes.sort_unstable();
     assert_eq!(bytes, [Bytes(3_000_000), Bytes(6_000_000)], "split by the plan, in its first round");
     let lead = opened(&events).iter().find(|spec| !spec.preds.is_empty()).map(|spec| spec.preds[0].lead);
-    assert_eq!(lead, Some(Bytes(3_000_000)), "half of what goes to rank 1 waits for nobody");
+    // A tree's part of the data is kept in whole parts, and rounded down.
+    let lead = lead.expect("a predecessor").0;
+    assert!(lead.abs_diff(3_000_000) <= 1, "half of what goes to rank 1 waits for nobody: {lead}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
             Some(b'[') => Ok(Kind::List),
             Some(b'{') => Ok(Kind::Object),
             Some(_) => self.broken("not a JSON value", "null, true, false, a number, a text, a list or an object"),
-            None => self.broken("the text ends in the middle", ""),
+            None => self.broken("the text ends in the middle", "the rest of the document"),
         }
     }
 
@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
             Some(b',') if !first => self.at += 1,
             Some(_) if first => {}
             Some(_) => return self.broken("an element does not end", "`,` or the end of the list or object"),
-            None => return self.broken("the text ends in the middle", ""),
+            None => return self.broken("the text ends in the middle", "the rest of the document"),
         }
         self.elements += 1;
         if self.elements > self.limits.elements {

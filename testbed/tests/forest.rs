@@ -1,0 +1,130 @@
+//! Jobs that carry a plan out, over real sockets in namespaces: exact results, and daemons that follow the plan.
+//! Needs root, and for the second and third test BPF and the built daemons; says "skipped: why" otherwise.
+
+mod common;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged};
+use sluice_plan::plan::Collective;
+use sluice_schedule::{Nanos, Rate};
+use sluice_testbed::experiment::Bench;
+use sluice_testbed::experiment::forest::{Tiers, plan_on};
+use sluice_testbed::experiment::live::Live;
+use sluice_testbed::fabric::FabricSpec;
+use sluice_testbed::job::{Arch, PlanFile};
+use sluice_testbed::run::{FixedQueue, JobPlan, Placement, Policy, RunPlan, Session, Silent, run_once};
+
+/// Four hosts, two on each of two leaves, with unequal links.
+fn tiers() -> Tiers {
+    let (host, leaves) = (Rate::mbps(200), vec![Rate::mbps(200), Rate::mbps(150)]);
+    Tiers { host, leaves, hosts_per_leaf: 2, middles: [Rate::mbps(100), Rate::mbps(120)] }
+}
+
+fn follower(id: &str, file: PathBuf, spec: &FabricSpec, bytes: u64, iterations: u64) -> JobPlan {
+    let plan = Some(PlanFile { file, ranks: spec.hosts.clone() });
+    JobPlan { plan, ..job(id, Arch::Plan, spec.hosts.len(), 0, bytes, iterations) }
+}
+
+fn everywhere(spec: &FabricSpec) -> Placement {
+    Placement { workers: (0..spec.hosts.len()).collect(), servers: Vec::new() }
+}
+
+#[test]
+fn every_collective_ends_with_exact_floats() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let (_keep, dir) = dir();
+    let (programs, spec) = (binaries(), tiers().spec());
+    let collectives = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
+    let planned = collectives.map(|c| plan_on(&spec, c, dir.join(format!("{}.json", c.word()))).unwrap());
+    let jobs: Vec<JobPlan> = planned
+        .iter()
+        .zip(collectives)
+        .map(|(planned, c)| follower(c.word(), planned.file.clone(), &spec, 400_003, 3))
+        .collect();
+    let places = vec![everywhere(&spec); jobs.len()];
+    let plan = RunPlan { name: "forest".into(), fabric: spec, jobs, ..RunPlan::default() };
+    let session = Session { binaries: &programs, dir, stop: &NEVER };
+    let run = run_once(&plan, &mut FixedQueue::new(places), &Policy::Fair(None), &session, &mut Silent).unwrap();
+    for (job, planned) in run.jobs.iter().zip(&planned) {
+        assert_eq!(job.rounds.len(), 3, "{}", job.id);
+        assert_eq!(job.tcp.values().sum::<usize>(), planned.flows, "one connection per pair of members: {job:?}");
+    }
+}
+
+/// Runs a job under daemons until host 0's says of it what `wanted` wants to see, or says why there is nothing to see.
+fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> bool) -> Option<serde_json::Value> {
+    let programs = binaries();
+    if let Err(e) = programs.daemon().and_then(|_| programs.switch()) {
+        println!("skipped: {e}");
+        return None;
+    }
+    let (_keep, dir) = dir();
+    let bench = Bench { binaries: &programs, dir, stop: &NEVER };
+    let place = everywhere(&spec);
+    let plan = RunPlan { name: "forest".into(), fabric: spec, jobs: vec![job], ..RunPlan::default() };
+    let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 50).unwrap();
+    let began = Instant::now();
+    loop {
+        live.run_for(Duration::from_millis(200)).unwrap();
+        let text = live.daemons.get(0, "/api/v1/snapshot").expect("a snapshot");
+        let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        if wanted(&snapshot) {
+            return Some(snapshot);
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "not seen: {} {}", snapshot["jobs"], snapshot["conditions"]);
+    }
+}
+
+#[test]
+fn a_daemon_follows_the_plan_and_says_so() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let (_keep, dir) = dir();
+    let spec = tiers().spec();
+    let planned = plan_on(&spec, Collective::AllReduce, dir.join("plan.json")).unwrap();
+    let mut job = follower("followed", planned.file, &spec, 4_000_000, 10_000);
+    job.compute = vec![Nanos::from_millis(20)];
+    let wanted =
+        |s: &serde_json::Value| s["jobs"][0]["plan"] == "plan.json" && s["jobs"][0]["round"].as_u64() > Some(2);
+    let Some(snapshot) = seen(job, spec, wanted) else { return };
+    let of = &snapshot["jobs"][0];
+    assert_eq!((of["pattern"].as_str(), of["id"].as_str()), (Some("plan"), Some("followed")));
+    assert!(snapshot["flows"].as_array().is_some_and(|flows| !flows.is_empty()));
+}
+
+#[test]
+fn a_job_with_a_plan_that_is_no_good_runs_all_the_same() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let (_keep, dir) = dir();
+    let spec = tiers().spec();
+    let damaged = dir.join("damaged.json");
+    let good = plan_on(&spec, Collective::AllReduce, damaged.clone()).unwrap();
+    let text = std::fs::read_to_string(&good.file).unwrap();
+    std::fs::write(&damaged, text.replacen("\"weight\":", "\"weight\":1", 1)).unwrap();
+    for file in [dir.join("absent.json"), damaged] {
+        // A ring needs no plan; its processes name one all the same.
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let job = JobPlan { arch: Arch::Ring, ..follower("unfollowed", file, &spec, 1_000_000, 10_000) };
+        let wanted = |s: &serde_json::Value| {
+            let condition =
+                |c: &serde_json::Value| c["code"] == "plan-rejected" && c["sentence"].to_string().contains(&name);
+            s["conditions"].as_array().is_some_and(|all| all.iter().any(condition))
+                && s["jobs"][0]["round"].as_u64() > Some(2)
+        };
+        let Some(snapshot) = seen(job, spec.clone(), wanted) else { return };
+        assert_eq!(
+            (snapshot["jobs"][0]["pattern"].as_str(), snapshot["jobs"][0]["plan"].as_str()),
+            (Some("ring"), Some(""))
+        );
+    }
+}
