@@ -117,8 +117,8 @@ fn provoke(code: Code) -> Option<Code> {
         }
         "FIXED_K_NOT_EULERIAN" => {
             let uneven = import::forestcoll(UNEVEN.as_bytes(), "t", None).expect("valid");
-            let refusals = (1..8).map(|k| refused(planned(&uneven, Collective::AllGather, &fixed(k))));
-            refusals.filter(|code| *code != "no refusal").last().unwrap_or("no refusal")
+            let mut refusals = (1..8).map(|k| refused(planned(&uneven, Collective::AllGather, &fixed(k))));
+            refusals.rfind(|code| *code != "no refusal").unwrap_or("no refusal")
         }
         "UNSUPPORTED_FIELD" => refused(plan(&star("").replace(r#""kind":"gpu""#, r#""kind":"gpu","buffer":"1MiB""#))),
         "XML_LIMIT_EXCEEDED" => {
