@@ -42,7 +42,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
     write_all(&[(path, text)])
 }
 
-/// Writes several files as [`write`] does: none gets its name before all are on the disk.
+/// Writes several files as [`write()`] does: none gets its name before all are on the disk.
 pub fn write_all(all: &[(&Path, &str)]) -> Result<(), Failure> {
     let mut parts: Vec<(PathBuf, PathBuf)> = Vec::new();
     let done = all.iter().try_for_each(|(path, text)| {
