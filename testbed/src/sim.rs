@@ -1,0 +1,12 @@
+//! The simulator: a scenario in virtual time, thousands of hosts on one thread (`simulation.md` of the specifications).
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`world`] | what there is: jobs, flows, links, in arrays by index |
+//! | [`scheduler`] | what a scheduler is told and what it may say |
+
+pub mod scheduler;
+pub mod world;
+
+pub use scheduler::{Change, Order, Orders, Rounds, Scheduler};
+pub use world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, World};
