@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | [`world`] | what there is: jobs, flows, links, in arrays by index |
 //! | [`scheduler`] | what a scheduler is told and what it may say |
+//! | [`share`] | who gets how much bandwidth |
 
 pub mod scheduler;
+pub mod share;
 pub mod world;
 
 pub use scheduler::{Change, Order, Orders, Rounds, Scheduler};
