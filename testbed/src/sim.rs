@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | [`world`] | what there is: jobs, flows, links, in arrays by index |
 //! | [`scheduler`] | what a scheduler is told and what it may say |
+//! | [`policy`] | the schedulers that Sluice is compared with |
 //! | [`share`] | who gets how much bandwidth |
 
+pub mod policy;
 pub mod scheduler;
 pub mod share;
 pub mod world;
