@@ -5,6 +5,8 @@
 //! | [`fair`] | equal shares, as ideal TCP | nothing, or caps by loss |
 //! | [`static_order`] | a given order of jobs | class |
 //! | [`mcs`] | stages under one central order | cap |
+//! | [`ccml`] | shifts per host, or unequal weights | hold, weight |
+//! | [`cassini`] | one shift per job for the whole network | hold |
 //! | [`mltcp`] | aggressiveness by progress | weight |
 //! | [`sincronia`] | primal–dual order of coflows | class |
 //! | [`varys`] | shortest bottleneck first, one pace per coflow | cap |
@@ -12,13 +14,19 @@
 //! | [`echelonflow`] | least lateness | cap |
 //!
 //! What several of them use are functions over small plain structs: [`ports`] and [`meeting`] (who meets whom),
-//! [`primal_dual`] and [`madd`] (order and pace of coflows).
+//! [`primal_dual`] and [`madd`] (order and pace of coflows), [`circle`], [`affinity`] and [`grid`] (shifts).
 
 pub mod aalo;
+pub mod affinity;
+mod bursts;
+pub mod cassini;
+pub mod ccml;
+pub mod circle;
 pub mod echelonflow;
 pub mod fair;
 #[cfg(test)]
 mod fluid;
+pub mod grid;
 pub mod madd;
 pub mod mcs;
 pub mod meeting;
@@ -69,6 +77,9 @@ pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>,
             return Err(PolicyError::Option { option: "mcs.order", value: "\"lp\"".into(), instead });
         }
         "mcs" => Box::new(mcs::Mcs::new(scenario)),
+        "ccml" if options.ccml_unfair => Box::new(ccml::Unfair::new(scenario)),
+        "ccml" => Box::new(ccml::Interleave::new(scenario)),
+        "cassini" => Box::new(cassini::Cassini::new(scenario)),
         "mltcp" => Box::new(mltcp::Mltcp::new(scenario)),
         "sincronia" => Box::new(sincronia::Sincronia::new(scenario)),
         "varys" => Box::new(varys::Varys::new(scenario)),
