@@ -12,6 +12,7 @@
 //! | [`varys`] | shortest bottleneck first, one pace per coflow | cap |
 //! | [`aalo`] | queues by bytes sent | class, weight |
 //! | [`echelonflow`] | least lateness | cap |
+//! | [`crux`] | GPU intensity first | class, path |
 //!
 //! What several of them use are functions over small plain structs: [`ports`] and [`meeting`] (who meets whom),
 //! [`primal_dual`] and [`madd`] (order and pace of coflows), [`circle`], [`affinity`] and [`grid`] (shifts).
@@ -22,6 +23,7 @@ mod bursts;
 pub mod cassini;
 pub mod ccml;
 pub mod circle;
+pub mod crux;
 pub mod echelonflow;
 pub mod fair;
 #[cfg(test)]
@@ -85,6 +87,7 @@ pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>,
         "varys" => Box::new(varys::Varys::new(scenario)),
         "aalo" => Box::new(aalo::Aalo::new(scenario)),
         "echelonflow" => Box::new(echelonflow::EchelonFlow::new(scenario)),
+        "crux" => Box::new(crux::Crux::new(scenario)),
         _ => return Err(PolicyError::NoBaseline(policy.to_string())),
     })
 }
