@@ -13,12 +13,14 @@
 //! | [`aalo`] | queues by bytes sent | class, weight |
 //! | [`echelonflow`] | least lateness | cap |
 //! | [`crux`] | GPU intensity first | class, path |
+//! | [`bound`] | what none of them can beat; no schedule | |
 //!
 //! What several of them use are functions over small plain structs: [`ports`] and [`meeting`] (who meets whom),
 //! [`primal_dual`] and [`madd`] (order and pace of coflows), [`circle`], [`affinity`] and [`grid`] (shifts).
 
 pub mod aalo;
 pub mod affinity;
+pub mod bound;
 mod bursts;
 pub mod cassini;
 pub mod ccml;
@@ -53,6 +55,9 @@ pub enum PolicyError {
         "{0} is no baseline scheduler of the simulator; the baselines are fair, static, mcs, ccml, cassini, mltcp, sincronia, varys, aalo, echelonflow, crux"
     )]
     NoBaseline(String),
+    /// It cannot be run.
+    #[error("bound is a lower bound and no schedule: run another scheduler, its result names the bound")]
+    Bound,
     /// An option that the simulator does not have.
     #[error("scheduler.{option} = {value} is not available; use {instead}")]
     Option {
@@ -88,6 +93,7 @@ pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>,
         "aalo" => Box::new(aalo::Aalo::new(scenario)),
         "echelonflow" => Box::new(echelonflow::EchelonFlow::new(scenario)),
         "crux" => Box::new(crux::Crux::new(scenario)),
+        "bound" => return Err(PolicyError::Bound),
         _ => return Err(PolicyError::NoBaseline(policy.to_string())),
     })
 }
