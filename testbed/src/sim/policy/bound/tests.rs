@@ -71,7 +71,7 @@ fn exact(fraction: &serde_json::Value) -> f64 {
 
 #[test]
 fn bounds_of_the_worked_examples() {
-    let text = include_str!("../../../../tests/vectors/simulation-public-vectors.json");
+    let text = include_str!("../../../../tests/vectors/simulation.json");
     let file: serde_json::Value = serde_json::from_str(text).expect("vectors");
     let vectors = file["vectors"].as_array().expect("a list");
     assert_eq!(vectors.len(), 10);
