@@ -94,15 +94,15 @@ proptest! {
     /// Two jobs: as good as the best of all angles, each scored from scratch. Three: as good as any of many.
     #[test]
     fn nothing_is_better_than_what_is_found(
-        jobs in jobs(2..4), tries in prop::collection::vec((0usize..ANGLES, 0usize..ANGLES), 100),
+        jobs in jobs(2..4), tries in prop::collection::vec([0usize..ANGLES, 0usize..ANGLES, 0usize..ANGLES], 100),
     ) {
         let found = search(&jobs, 10.0);
         let mut c = Circle::of(&jobs);
         let order = { let mut o: Vec<usize> = (0..jobs.len()).collect();
             o.sort_by(|&a, &b| (jobs[b].burst_s * jobs[b].rate).total_cmp(&(jobs[a].burst_s * jobs[a].rate))); o };
-        let all: Vec<(usize, usize)> = if jobs.len() == 2 { (0..ANGLES).map(|a| (a, 0)).collect() } else { tries };
-        for (a, b) in all {
-            for (&j, angle) in order.iter().skip(1).zip([a, b]) {
+        let all: Vec<[usize; 3]> = if jobs.len() == 2 { (0..ANGLES).map(|a| [a, 0, 0]).collect() } else { tries };
+        for angles in all {
+            for (&j, angle) in order.iter().skip(1).zip(angles) {
                 c.shifts_s[j] = c.periods_s[j] * angle as f64 / ANGLES as f64;
             }
             prop_assert!(c.score_of(&jobs, 10.0) <= found.score + 1e-9);
