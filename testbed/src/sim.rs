@@ -9,22 +9,30 @@
 //! | `fluid` | flows in motion: progress, bounds, what happens next |
 //! | `engine` | virtual time: jobs, rounds, the queue, cross traffic; [`run`] |
 //! | [`log`] | what is written down while it runs: [`Outcome`] |
+//! | [`metrics`] | from observations to figures |
+//! | [`result`] | the JSON of a run: `result` and `machine` |
 //! | [`error`] | why a run ends without a result |
+//! | [`trace`] | every change of a rate, and a file for Perfetto |
 //! | [`watch`] | looking on, and stopping |
 
 mod engine;
 pub mod error;
 mod fluid;
 pub mod log;
+pub mod metrics;
 pub mod policy;
+pub mod result;
 pub mod scheduler;
 pub mod share;
+pub mod trace;
 pub mod watch;
 pub mod world;
 
 pub use engine::run;
 pub use error::SimError;
 pub use log::Outcome;
+pub use metrics::Figures;
+pub use result::{SimResult, document};
 pub use scheduler::{Change, Order, Orders, Rounds, Scheduler};
 pub use watch::Watch;
 pub use world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, World};

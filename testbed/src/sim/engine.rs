@@ -35,6 +35,7 @@ use super::error::SimError;
 use super::fluid::{Agenda, Fluid, Grid, NEVER};
 use super::log::{JobLog, LinkLog, Outcome};
 use super::scheduler::{Change, Orders, Rounds, Scheduler};
+use super::trace::Timeline;
 use super::watch::Watch;
 use super::world::{FlowIx, JobIx, JobState, World};
 use crate::scenario::Scenario;
@@ -164,6 +165,7 @@ impl<'a> Engine<'a> {
         let log = Outcome {
             jobs: scenario.jobs.iter().map(|j| JobLog { arrival: j.arrival, ..JobLog::default() }).collect(),
             links: vec![LinkLog::default(); capacity.len()],
+            timeline: scenario.output.timeline.then(Timeline::default),
             ..Outcome::default()
         };
         let world = World {

@@ -67,7 +67,7 @@ pub(super) struct Moving {
     pub(super) on: bool,
     /// Its last byte of this round has arrived.
     pub(super) done: bool,
-    /// It was at its bound when rates were last computed.
+    /// It is at its bound and goes as fast as the bound does.
     pub(super) tight: bool,
     /// When that began.
     pub(super) tight_since: u64,
@@ -131,6 +131,7 @@ pub(super) struct Fluid {
     /// Touched flows of the present search.
     seeds: Vec<u32>,
     part: Vec<u32>,
+    stack: Vec<u32>,
     link_found: Vec<u64>,
     link_place: Vec<u32>,
     on: u32,

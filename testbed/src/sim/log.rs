@@ -2,6 +2,7 @@
 
 use sluice_schedule::Nanos;
 
+use super::trace::Timeline;
 use crate::workload::Seats;
 
 /// One iteration of a job.
@@ -106,6 +107,8 @@ pub struct Outcome {
     pub running: Level,
     /// Active flows of jobs over time.
     pub active: Level,
+    /// Every change of a rate, where the scenario wants it (`output.timeline`).
+    pub timeline: Option<Timeline>,
     /// The scheduler's counters.
     pub counters: Vec<(&'static str, f64)>,
     /// Seconds of the machine's clock that decisions took.

@@ -7,11 +7,14 @@ use crate::scenario::LinkIx;
 use crate::scenario::settings::TimeMode;
 use crate::sim::fluid::NEVER;
 use crate::sim::scheduler::{Change, Scheduler};
+use crate::sim::trace::RateChange;
 use crate::sim::world::{FlowIx, JobIx};
 
 impl Engine<'_> {
     /// Asks the scheduler if it is time to, and computes rates.
     pub(super) fn ask(&mut self, scheduler: &mut dyn Scheduler) {
+        // Before the scheduler is asked: then the places of jobs that have ended are given away.
+        self.count_stalls();
         let woken = self.wake <= self.now;
         let on_edge = self.now.is_multiple_of(self.slot);
         let edge = on_edge && (self.edge == self.now || self.mode != TimeMode::Event);
@@ -38,7 +41,6 @@ impl Engine<'_> {
             self.wake = scheduler.wake().map_or(NEVER, |w| if w.0 > self.now { w.0 } else { NEVER });
         }
         self.follow_marks();
-        self.count_stalls();
     }
 
     fn decide(&mut self, scheduler: &mut dyn Scheduler) {
@@ -146,6 +148,7 @@ impl Engine<'_> {
     fn follow_marks(&mut self) {
         for i in 0..self.fluid.changed.len() {
             let slot = self.fluid.changed[i] as usize;
+            self.trace(slot, self.fluid.flows[slot].rate);
             if let Some(job) = self.world.flows[slot].job
                 && self.orders.mark_of_job(job).is_finite()
             {
@@ -164,6 +167,15 @@ impl Engine<'_> {
                 NEVER
             };
             self.marks.set(job.0 as u32, at);
+        }
+    }
+
+    /// Notes a change of a rate, where a log is wanted.
+    pub(super) fn trace(&mut self, slot: usize, rate: f64) {
+        let Some(timeline) = &mut self.log.timeline else { return };
+        if let Some(job) = self.world.flows[slot].job {
+            let flow = (slot - self.world.jobs[job.0].flows.start) as u32;
+            timeline.push(RateChange { at: Nanos(self.now), job, flow, rate });
         }
     }
 

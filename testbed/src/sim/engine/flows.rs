@@ -94,6 +94,7 @@ impl Engine<'_> {
         }
         self.leave_links(slot);
         self.fluid.stop(slot, self.now, complete);
+        self.trace(at, 0.0);
         let seen = &mut self.world.flows[at];
         seen.phase = if complete { FlowPhase::Done } else { FlowPhase::Idle };
         (seen.sent, seen.rate) = (self.fluid.flows[at].sent, 0.0);

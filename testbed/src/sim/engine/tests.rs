@@ -1,6 +1,7 @@
 //! The engine under two tiny schedulers, against what can be worked out by hand and against the public vectors.
 
 mod properties;
+mod speed;
 mod vectors;
 mod ways;
 

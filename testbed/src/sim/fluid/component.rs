@@ -1,6 +1,6 @@
 //! Shares out anew the flows that hang together with a change, through links or dependencies.
 
-use super::{Fluid, TIGHT};
+use super::{Dep, Fluid, TIGHT};
 
 impl Fluid {
     /// New rates at `now` for everything that hangs together with what was touched since the last time.
@@ -95,19 +95,17 @@ impl Fluid {
             }
             let held = self.flows[slot as usize].hold > now;
             let mut cap = if held { 0.0 } else { self.flows[slot as usize].cap };
-            let tight = self.tie(slot, now, &mut cap);
-            self.tell_tight(slot, now, tight);
+            self.tie(slot, now, &mut cap);
             let flow = &self.flows[slot as usize];
             self.share.flow(flow.class, flow.weight, cap);
         }
     }
 
-    /// Ties a flow to the predecessors at whose bound it is; true if there are any.
-    fn tie(&mut self, slot: u32, now: u64, cap: &mut f64) -> bool {
+    /// Ties a flow to the predecessors at whose bound it is.
+    fn tie(&mut self, slot: u32, now: u64, cap: &mut f64) {
         let flow = &self.flows[slot as usize];
-        let mut tight = false;
         if flow.preds.is_empty() {
-            return false;
+            return;
         }
         let sent = flow.sent_at(now);
         for dep in &flow.preds {
@@ -115,17 +113,31 @@ impl Fluid {
             if dep.after || pred.done || dep.bound(pred, now) - sent >= TIGHT {
                 continue;
             }
-            tight = true;
             if pred.on && dep.granule == 0.0 && flow.keep > 0.0 {
                 self.share.tie(pred.place, dep.ratio * pred.keep / flow.keep);
             } else {
                 *cap = 0.0;
             }
         }
-        tight
     }
 
-    pub(super) fn tell_tight(&mut self, slot: u32, now: u64, tight: bool) {
+    /// Notes whether a flow is at a bound and goes as fast as it. One that is slower leaves the bound behind by itself.
+    pub(super) fn note_tight(&mut self, slot: u32, now: u64) {
+        let flow = &self.flows[slot as usize];
+        if flow.preds.is_empty() {
+            return;
+        }
+        let (sent, speed) = (flow.sent_at(now), flow.speed());
+        let holds = |dep: &Dep| {
+            let pred = &self.flows[dep.pred as usize];
+            let pred_speed = if pred.on && dep.granule == 0.0 { dep.ratio * pred.speed() } else { 0.0 };
+            !dep.after && !pred.done && speed >= pred_speed * (1.0 - 1e-9) && dep.bound(pred, now) - sent < TIGHT
+        };
+        let tight = flow.preds.iter().any(holds);
+        self.tell_tight(slot, now, tight);
+    }
+
+    fn tell_tight(&mut self, slot: u32, now: u64, tight: bool) {
         let flow = &mut self.flows[slot as usize];
         if flow.tight == tight {
             return;
@@ -150,6 +162,9 @@ impl Fluid {
                 (flow.at, flow.rate) = (now, rate);
                 self.changed.push(slot);
             }
+        }
+        for i in 0..self.part.len() {
+            self.note_tight(self.part[i], now);
         }
         for i in before..self.changed.len() {
             self.plan_with_followers(self.changed[i], now);

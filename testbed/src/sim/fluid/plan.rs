@@ -89,20 +89,30 @@ impl Fluid {
         self.agenda.set(slot, next);
     }
 
-    /// A flow whose bound was due is put exactly there: the clock's nanosecond may have carried it past.
+    /// A flow whose bound was due is put exactly there: the clock's nanosecond may have carried it past. Those that ride
+    /// on it are put back with it.
     pub(in crate::sim) fn snap(&mut self, slot: u32, now: u64) {
-        let flow = &self.flows[slot as usize];
-        let reached = flow.sent_at(now);
-        let mut sent = reached;
-        for dep in &flow.preds {
-            let pred = &self.flows[dep.pred as usize];
-            if !dep.after && !pred.done {
-                sent = sent.min(dep.bound(pred, now));
+        debug_assert!(self.stack.is_empty());
+        self.stack.push(slot);
+        while let Some(slot) = self.stack.pop() {
+            let flow = &self.flows[slot as usize];
+            if !flow.on {
+                continue;
             }
-        }
-        if sent < reached {
-            let flow = &mut self.flows[slot as usize];
-            (flow.sent, flow.at) = (sent.max(0.0), now);
+            let reached = flow.sent_at(now);
+            let mut sent = reached;
+            for dep in &flow.preds {
+                let pred = &self.flows[dep.pred as usize];
+                if !dep.after && !pred.done {
+                    sent = sent.min(dep.bound(pred, now));
+                }
+            }
+            if sent < reached {
+                let flow = &mut self.flows[slot as usize];
+                (flow.sent, flow.at) = (sent.max(0.0), now);
+                self.stack.extend(&self.flows[slot as usize].succs);
+                self.touch_flow(slot);
+            }
         }
     }
 

@@ -18,6 +18,11 @@ impl Fluid {
                 again |= self.relax_one(slot as u32, now);
             }
         }
+        for slot in slots {
+            if self.flows[slot].on {
+                self.note_tight(slot as u32, now);
+            }
+        }
         for i in begin..self.changed.len() {
             self.plan_with_followers(self.changed[i], now);
         }
@@ -28,18 +33,16 @@ impl Fluid {
         if !flow.on {
             return false;
         }
-        let (mut rate, mut tight) = (flow.decided, false);
+        let mut rate = flow.decided;
         let sent = flow.sent_at(now);
         for dep in &flow.preds {
             let pred = &self.flows[dep.pred as usize];
             if dep.after || pred.done || dep.bound(pred, now) - sent >= TIGHT {
                 continue;
             }
-            tight = true;
             let rides = pred.on && dep.granule == 0.0 && flow.keep > 0.0;
             rate = rate.min(if rides { dep.ratio * pred.speed() / flow.keep } else { 0.0 });
         }
-        self.tell_tight(slot, now, tight);
         let flow = &mut self.flows[slot as usize];
         if rate == flow.rate {
             return false;
