@@ -11,10 +11,12 @@
 //! | [`log`] | what is written down while it runs: [`Outcome`] |
 //! | [`metrics`] | from observations to figures |
 //! | [`result`] | the JSON of a run: `result` and `machine` |
+//! | [`compare`] | runs side by side on the same jobs |
 //! | [`error`] | why a run ends without a result |
 //! | [`trace`] | every change of a rate, and a file for Perfetto |
 //! | [`watch`] | looking on, and stopping |
 
+pub mod compare;
 mod engine;
 pub mod error;
 mod fluid;
