@@ -59,7 +59,7 @@ pub enum PolicyError {
     #[error("bound is a lower bound and no schedule: run another scheduler, its result names the bound")]
     Bound,
     /// An option that the simulator does not have.
-    #[error("scheduler.{option} = {value} is not available; use {instead}")]
+    #[error("{option} = {value} is not available; use {instead}")]
     Option {
         /// The key.
         option: &'static str,
@@ -81,11 +81,19 @@ pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>,
         "static" => Box::new(static_order::StaticOrder::of(scenario)),
         "mcs" if options.mcs_lp => {
             let instead = "\"primal-dual\", which solves the same relaxation without a solver";
-            return Err(PolicyError::Option { option: "mcs.order", value: "\"lp\"".into(), instead });
+            return Err(PolicyError::Option { option: "scheduler.mcs.order", value: "\"lp\"".into(), instead });
         }
         "mcs" => Box::new(mcs::Mcs::new(scenario)),
         "ccml" if options.ccml_unfair => Box::new(ccml::Unfair::new(scenario)),
         "ccml" => Box::new(ccml::Interleave::new(scenario)),
+        "cassini" if scenario.placement.candidates > 1 => {
+            let value = scenario.placement.candidates.to_string();
+            return Err(PolicyError::Option {
+                option: "placement.candidates",
+                value,
+                instead: "1: one placement per job",
+            });
+        }
         "cassini" => Box::new(cassini::Cassini::new(scenario)),
         "mltcp" => Box::new(mltcp::Mltcp::new(scenario)),
         "sincronia" => Box::new(sincronia::Sincronia::new(scenario)),

@@ -164,6 +164,13 @@ fn what_cannot_be_run_says_what_can() {
     let why = |name: &str| build(&name.parse().expect("a name"), &s).map(|_| ()).map_err(|e| e.to_string());
     assert!(why("mcs").is_err_and(|e| e.contains("primal-dual")));
     assert_eq!(why("bound"), Err(PolicyError::Bound.to_string()));
+    let text = format!(
+        "{}[placement]\npolicy = \"spread\"\ncandidates = 10\n{}",
+        star(2),
+        ring("a", GB, "1", 1, "0", &[0, 1])
+    );
+    let ten = build(&"cassini".parse().expect("a name"), &scenario(&text)).map(|_| ());
+    assert!(ten.is_err_and(|e| e.to_string().contains("placement.candidates = 10")));
     assert!(why("sluice").is_err_and(|e| e.contains("sincronia")));
     assert_eq!(why("fair:cubic"), Ok(()));
 }

@@ -3,6 +3,7 @@
 //! After Rajasekaran, Ghobadi and Akella, "CASSINI: Network-Aware Job Scheduling in Machine Learning Clusters" (NSDI
 //! 2024): a circle for every link that two jobs can overfill, an affinity graph of jobs and such links, shifts read off
 //! the graph. Laid anew when a job starts or ends, for the jobs that share links with it, directly or through others.
+//! Jobs stay where the queue put them: several placements to choose from (`placement.candidates`) are refused.
 //! Simplified: bursts are flat and known from the job's isolated run; a graph with cycles loses links instead of being
 //! discarded (see [`super::affinity`]); at most sixteen jobs on a circle.
 
@@ -98,15 +99,6 @@ impl Cassini {
             self.grids.lay(anchor.0, anchor, started, &shifts);
         }
     }
-}
-
-/// How well jobs can be interleaved where they stand: the mean score of the links that two of them can overfill, 1 where
-/// there is none. Of several placements the one with the highest is best.
-pub fn mean_score(crowds: &[Crowd]) -> f64 {
-    if crowds.is_empty() {
-        return 1.0;
-    }
-    crowds.iter().map(|c| c.circle.score).sum::<f64>() / crowds.len() as f64
 }
 
 impl Scheduler for Cassini {
