@@ -52,3 +52,17 @@ fn ring(id: &str, bytes: u64, compute: &str, iterations: u32, arrival: &str, hos
         hosts.join(", ")
     )
 }
+
+/// Every scenario file of the repository can be read, and its name is the file's.
+#[test]
+fn shipped_scenarios_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut read = 0;
+    for path in files.filter_map(|f| f.ok().map(|f| f.path())).filter(|p| p.extension().is_some_and(|e| e == "toml")) {
+        let s = Scenario::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert_eq!(path.file_stem().and_then(|n| n.to_str()), Some(s.name.as_str()));
+        read += 1;
+    }
+    assert!(read > 20, "{read}");
+}
