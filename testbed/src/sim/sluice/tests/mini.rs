@@ -4,7 +4,7 @@
 use sluice_schedule::Nanos;
 
 use crate::scenario::settings::TimeMode;
-use crate::scenario::{CrossFlow, FaultKind, Scenario};
+use crate::scenario::{CrossFlow, Scenario};
 use crate::sim::scheduler::{Change, Orders, Scheduler};
 use crate::sim::world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, Predecessor, World};
 use crate::workload::{Queue, Started, arrival_order, round_flows};
@@ -167,10 +167,9 @@ impl<'a> Mini<'a> {
         let first = self.world.flows.len();
         let mut places = vec![None; all.len()];
         let mut next = first;
-        for (n, flow) in all.iter().enumerate().filter(|(_, flow)| !flow.local()) {
-            places[n] = Some(FlowIx(next));
+        for (place, _) in places.iter_mut().zip(&all).filter(|(_, flow)| !flow.local()) {
+            *place = Some(FlowIx(next));
             next += 1;
-            let _ = flow;
         }
         for flow in all.iter().filter(|flow| !flow.local()) {
             let preds = flow.preds.iter().filter_map(|pred| {
@@ -328,7 +327,3 @@ impl<'a> Mini<'a> {
         self.world.now = to;
     }
 }
-
-/// Every fault there is, at one time each; for tests that want them all.
-pub const FAULTS: [FaultKind; 5] =
-    [FaultKind::HostDeath, FaultKind::DaemonKill, FaultKind::SwitchRestart, FaultKind::Partition, FaultKind::ClockSkew];
