@@ -89,6 +89,7 @@ pub struct Orders {
     job_marks: Vec<f64>,
     changed: Vec<FlowIx>,
     routed: Vec<(FlowIx, Vec<LinkIx>)>,
+    marked_jobs: Vec<JobIx>,
 }
 
 impl Orders {
@@ -129,6 +130,7 @@ impl Orders {
         if let Some(slot) = self.job_marks.get_mut(job.0) {
             *slot = sent;
         }
+        self.marked_jobs.push(job);
     }
 
     /// Sends a flow over other links from now on (`crux`); between the same hosts.
@@ -149,6 +151,38 @@ impl Orders {
     /// Flows whose order or mark was changed since the last call, each perhaps more than once; forgets them.
     pub fn take_changed(&mut self) -> Vec<FlowIx> {
         std::mem::take(&mut self.changed)
+    }
+
+    /// As [`Orders::take_changed`], in exchange for an empty list whose memory is used again.
+    pub(super) fn swap_changed(&mut self, empty: &mut Vec<FlowIx>) {
+        std::mem::swap(&mut self.changed, empty);
+    }
+
+    /// A new flow stands here: no order, no mark.
+    pub(super) fn reset(&mut self, flow: FlowIx) {
+        if let Some(order) = self.of.get_mut(flow.0) {
+            *order = Order::default();
+        }
+        self.unmark(flow);
+    }
+
+    /// The mark was passed, or its round is over.
+    pub(super) fn unmark(&mut self, flow: FlowIx) {
+        if let Some(mark) = self.marks.get_mut(flow.0) {
+            *mark = f64::INFINITY;
+        }
+    }
+
+    /// As [`Orders::unmark`] for a job.
+    pub(super) fn unmark_job(&mut self, job: JobIx) {
+        if let Some(mark) = self.job_marks.get_mut(job.0) {
+            *mark = f64::INFINITY;
+        }
+    }
+
+    /// Jobs with a mark were marked since the last call.
+    pub(super) fn take_marked_jobs(&mut self, into: &mut Vec<JobIx>) {
+        into.append(&mut self.marked_jobs);
     }
 
     /// Flows that were sent over other links since the last call; forgets them.
@@ -179,6 +213,23 @@ pub trait Scheduler {
     /// result, which is not deterministic.
     fn decision_times(&self) -> &[f64] {
         &[]
+    }
+
+    /// Part of a link's capacity that managed flows can turn into progress, above 0 to 1: the rest of what they send is
+    /// lost in bursts (`fair.efficiency`). Asked once, before the first event.
+    fn efficiency(&self) -> f64 {
+        1.0
+    }
+
+    /// Whether it looks at `sent` and `rate` of flows. False spares the engine bringing every active flow up to date
+    /// before each call.
+    fn reads_progress(&self) -> bool {
+        true
+    }
+
+    /// Whether it wants [`Change::SlotEdge`] in event mode. False spares a call every slot.
+    fn wants_edges(&self) -> bool {
+        true
     }
 
     /// Counters for the result, by name, deterministic.
