@@ -3,8 +3,9 @@
 //!
 //! Nothing is decided here. Changes of the world become the events a daemon would see, orders become caps, and
 //! announcements and feedback travel over a road that delays, loses and weighs them. In event mode a daemon turns when
-//! something happens on its host, when it hears something, at its slot edges and while it is busy; with
-//! `sluice.events = false` and in the slot modes it decides at slot edges only. An idle host costs nothing.
+//! something happens on its host, when it hears something, at its slot edges and while it is busy. In the slot modes it
+//! hears of new rounds at slot edges only, and what it orders holds from the next edge on; in between it hears and plans.
+//! With `sluice.events = false` it decides at slot edges only. An idle host costs nothing.
 //!
 //! | module | is |
 //! | --- | --- |
@@ -57,6 +58,10 @@ pub use post::Sum;
 use tally::Tally;
 use traffic::Traffic;
 
+/// In the slot modes what is heard waits for this part of a slot: nothing that is planned in between is urgent.
+const HEARD_PART: u64 = 6;
+/// Looks per slot in the slot modes; all hosts at one time, which spares the engine showing its flows to each alone.
+const LOOKS_PER_SLOT: u64 = 2;
 /// Slots an order lives in the kernel (`enforce.deadline_slots`).
 const ORDER_SLOTS: u64 = 3;
 /// φ of the daemon's default configuration (`schedule.fair_floor`).
@@ -71,6 +76,9 @@ const SPREAD: f64 = 0.5;
 enum Rhythm {
     /// At events, looks and slot edges.
     Events,
+    /// At slot edges, once in between to see which flows have ended, and when they heard something; what they order
+    /// holds from the next edge on.
+    Heard,
     /// At slot edges.
     Edges,
 }
@@ -109,7 +117,7 @@ pub struct SluiceScheduler {
     turns: BTreeSet<usize>,
     agenda: Agenda,
     next: Option<Nanos>,
-    last_edge: Option<u64>,
+    last_beat: Option<u64>,
     post: Post,
     tally: Tally,
     faults: Faults,
@@ -122,14 +130,17 @@ impl SluiceScheduler {
     /// The product for this scenario; `policy` says with which rule (`sluice`, `sluice:primal-dual`, …).
     pub fn new(scenario: &Scenario, policy: &Policy) -> SluiceScheduler {
         let options = scenario.schedulers.options.sluice.clone();
-        let by_events = options.events && scenario.time.mode == TimeMode::Event;
         let rule = match policy.variant.as_deref() {
             Some("primal-dual") => PolicyName::PrimalDual,
             Some("fair") => PolicyName::Fair,
             _ => PolicyName::SrptP,
         };
         let mut scheduler = SluiceScheduler {
-            rhythm: if by_events { Rhythm::Events } else { Rhythm::Edges },
+            rhythm: match scenario.time.mode {
+                _ if !options.events => Rhythm::Edges,
+                TimeMode::Event => Rhythm::Events,
+                TimeMode::Slot | TimeMode::PaperSlot => Rhythm::Heard,
+            },
             slot: scenario.time.slot,
             horizon: scenario.time.horizon as usize,
             rule,
@@ -143,7 +154,7 @@ impl SluiceScheduler {
             turns: BTreeSet::new(),
             agenda: Agenda::default(),
             next: None,
-            last_edge: None,
+            last_beat: None,
             post: Post::new(&scenario.control, scenario.seed),
             tally: Tally::default(),
             faults: Faults::default(),
@@ -181,8 +192,9 @@ impl SluiceScheduler {
     fn daemon(&self, scenario: &Scenario, node: usize) -> Daemon {
         let name = scenario.network.name(NodeIx(node));
         let place = mix(sluice_schedule::units::fnv1a64(name.as_bytes())) >> 11;
-        let by_events = self.rhythm == Rhythm::Events;
-        let spread = if by_events { SPREAD * place as f64 / (1_u64 << 53) as f64 } else { 0.0 };
+        let by_events = self.rhythm != Rhythm::Edges;
+        // Where hosts look at slot edges only, that is when they repeat what they promise.
+        let spread = if self.rhythm == Rhythm::Events { SPREAD * place as f64 / (1_u64 << 53) as f64 } else { 0.0 };
         let config = HostConfig {
             slot: self.slot,
             horizon: self.horizon,
@@ -230,9 +242,9 @@ impl SluiceScheduler {
         })
     }
 
-    /// Everything on the agenda up to `now`, in order.
-    fn run(&mut self, world: &World<'_>, orders: &mut Orders) {
-        while let Some((at, due)) = self.agenda.pop(self.now) {
+    /// Everything on the agenda up to `until`, in order.
+    fn run(&mut self, until: Nanos, world: &World<'_>, orders: &mut Orders) {
+        while let Some((at, due)) = self.agenda.pop(until) {
             match due {
                 Due::Tick { host, stamp } => {
                     if self.daemons.get(host).is_some_and(|daemon| daemon.stamp == stamp) {
@@ -241,6 +253,7 @@ impl SluiceScheduler {
                 }
                 Due::ToHolder { holder, announcement } => self.holder_hears(at, holder, &announcement, world),
                 Due::ToHost { host, holder, feedback } => self.host_hears(at, host, holder, *feedback),
+                Due::Answer(holder) => self.answer(at, holder),
                 Due::Push(holder) => self.push(at, holder),
                 Due::HolderEdge { holder, life } => self.holder_edge(at, holder, life),
                 Due::Apply { host, life, actions } => {
@@ -277,12 +290,9 @@ impl SluiceScheduler {
 
     /// Sets the daemon's timer for its next look of its own accord.
     fn plan_look(&mut self, at: Nanos, host: usize) {
-        if self.rhythm == Rhythm::Edges {
-            return;
-        }
         let Some(daemon) = self.daemons.get_mut(host) else { return };
         daemon.stamp += 1;
-        daemon.look_at = daemon.awake().then(|| daemon.next_look(at));
+        daemon.look_at = (self.rhythm == Rhythm::Events && daemon.awake()).then(|| daemon.next_look(at));
         if let Some(look) = daemon.look_at {
             self.agenda.add(look, Due::Tick { host, stamp: daemon.stamp });
         }
@@ -363,24 +373,35 @@ impl SluiceScheduler {
         self.tally.announced(&announcement);
         if holder == host {
             // The own ingress is kept here: no wire in between.
-            let feedback = self.holder(world.scenario, holder, at).announce(at, &announcement);
+            let feedback = self.holder(world.scenario, holder, at).announce_own(at, &announcement);
             self.after_change(at, holder);
             if let (Some(feedback), Some(daemon)) = (feedback, self.daemons.get_mut(host)) {
                 daemon.answer(at, Event::Feedback { holder: holder_id(holder), feedback });
             }
             return;
         }
-        let bytes = post::announcement_bytes(holder, &announcement);
+        let bytes = self.post.weigh_announcement(holder, &announcement);
         if let Some(arrives) = self.post.send(at, host, holder, holder, bytes) {
             self.agenda.add(arrives, Due::ToHolder { holder, announcement: Box::new(announcement) });
         }
     }
 
-    fn holder_hears(&mut self, at: Nanos, holder: usize, announcement: &Announcement, world: &World<'_>) {
-        let feedback = self.holder(world.scenario, holder, at).announce(at, announcement);
-        let Some(feedback) = feedback else { return };
-        self.after_change(at, holder);
-        self.send_feedback(at, holder, node_of(announcement.host.0), feedback);
+    fn holder_hears(&mut self, at: Nanos, node: usize, announcement: &Announcement, world: &World<'_>) {
+        let holder = self.holder(world.scenario, node, at);
+        let first = holder.waiting() == 0;
+        if holder.take(at, announcement) {
+            if first {
+                self.agenda.add(at, Due::Answer(node));
+            }
+            self.after_change(at, node);
+        }
+    }
+
+    fn answer(&mut self, at: Nanos, node: usize) {
+        let answers = self.holders.get_mut(&node).map(|holder| holder.answers(at)).unwrap_or_default();
+        for (host, feedback) in answers {
+            self.send_feedback(at, node, node_of(host.0), feedback);
+        }
     }
 
     /// Something changed at a holder: others are told soon, and it looks at its next slot edge.
@@ -419,7 +440,7 @@ impl SluiceScheduler {
     }
 
     fn send_feedback(&mut self, at: Nanos, holder: usize, host: usize, feedback: Feedback) {
-        let bytes = post::feedback_bytes(holder, &feedback);
+        let bytes = self.post.weigh_feedback(holder, &feedback);
         if let Some(arrives) = self.post.send(at, holder, host, holder, bytes) {
             self.agenda.add(arrives, Due::ToHost { host, holder, feedback: Box::new(feedback) });
         }
@@ -441,7 +462,8 @@ impl SluiceScheduler {
     /// A daemon looks at what it heard, a little after its last turn at the earliest.
     fn wake_soon(&mut self, at: Nanos, host: usize) {
         let Some(daemon) = self.daemons.get_mut(host).filter(|daemon| daemon.awake()) else { return };
-        let soon = daemon.turned.map_or(at, |turned| turned.plus(GATHER).max(at));
+        let gather = if self.rhythm == Rhythm::Heard { Nanos(self.slot.0 / HEARD_PART) } else { GATHER };
+        let soon = daemon.turned.map_or(at, |turned| turned.plus(gather).max(at));
         if daemon.look_at.is_none_or(|look| look > soon) {
             daemon.stamp += 1;
             daemon.look_at = Some(soon);
@@ -449,13 +471,19 @@ impl SluiceScheduler {
         }
     }
 
-    /// In the rhythm of slots: every daemon with jobs turns, once per edge.
-    fn edge(&mut self, world: &World<'_>, orders: &mut Orders) {
-        let index = world.now.0 / self.slot.0.max(1);
-        if world.now.0 % self.slot.0.max(1) != 0 || self.last_edge == Some(index) {
+    /// How far apart looks are in the rhythms of slots.
+    fn beat(&self) -> u64 {
+        let parts = if self.rhythm == Rhythm::Heard { LOOKS_PER_SLOT } else { 1 };
+        (self.slot.0 / parts).max(1)
+    }
+
+    /// In the rhythms of slots: every daemon with jobs turns, once per beat.
+    fn beats(&mut self, world: &World<'_>, orders: &mut Orders) {
+        let index = world.now.0 / self.beat();
+        if !world.now.0.is_multiple_of(self.beat()) || self.last_beat == Some(index) {
             return;
         }
-        self.last_edge = Some(index);
+        self.last_beat = Some(index);
         let awake: Vec<usize> = self.awake.iter().copied().collect();
         for host in awake {
             self.turn(world.now, host, world, orders);
@@ -470,8 +498,9 @@ impl SluiceScheduler {
         };
         self.next = match self.rhythm {
             Rhythm::Events => self.agenda.next(stale),
-            Rhythm::Edges if world.scenario.time.mode != TimeMode::Event || self.awake.is_empty() => None,
-            Rhythm::Edges => Some(Nanos((world.now.0 / self.slot.0.max(1) + 1) * self.slot.0)),
+            Rhythm::Heard | Rhythm::Edges if self.awake.is_empty() => None,
+            Rhythm::Edges if world.scenario.time.mode != TimeMode::Event => None,
+            Rhythm::Heard | Rhythm::Edges => Some(Nanos((world.now.0 / self.beat() + 1) * self.beat())),
         };
     }
 }
@@ -481,7 +510,7 @@ impl Scheduler for SluiceScheduler {
         self.now = world.now;
         self.began.get_or_insert(world.now);
         // What was on its way came before what happened at this instant.
-        self.run(world, orders);
+        self.run(world.now.minus(Nanos(1)), world, orders);
         for change in changes {
             self.take(change, world, orders);
         }
@@ -490,13 +519,13 @@ impl Scheduler for SluiceScheduler {
                 for host in std::mem::take(&mut self.turns) {
                     self.turn(world.now, host, world, orders);
                 }
-                self.run(world, orders);
             }
-            Rhythm::Edges => {
+            Rhythm::Heard | Rhythm::Edges => {
                 self.turns.clear();
-                self.edge(world, orders);
+                self.beats(world, orders);
             }
         }
+        self.run(world.now, world, orders);
         self.plan_wake(world);
     }
 

@@ -16,6 +16,8 @@ pub(super) enum Due {
     ToHolder { holder: usize, announcement: Box<Announcement> },
     /// Feedback arrives.
     ToHost { host: usize, holder: usize, feedback: Box<Feedback> },
+    /// A holder answers everything that arrived at this instant.
+    Answer(usize),
     /// A holder tells those whose view changed.
     Push(usize),
     /// A slot begins at a holder: leases end.

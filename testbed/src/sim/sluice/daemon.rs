@@ -213,7 +213,9 @@ impl Daemon {
             let boot = BootId((self.node as u64 + 1) << 20 | self.boots);
             self.brain = Some(Brain::new(HostConfig { boot, ..self.config.clone() }, self.recorder.take()));
         }
-        let progress = self.progress(world);
+        // What was heard between two looks of a slot mode is worked off later, when the world has gone on.
+        let sees = at == world.now;
+        let progress = if sees { self.progress(world) } else { Vec::new() };
         let brain = self.brain.as_mut()?;
         let now = self.clock.now(at);
         self.heard.drain(..).for_each(|event| brain.handle(now, event));
@@ -229,7 +231,10 @@ impl Daemon {
         if !progress.is_empty() {
             brain.handle(now, Event::Progress(progress));
         }
-        if edge && let Some(traffic) = &mut self.traffic {
+        if edge
+            && sees
+            && let Some(traffic) = &mut self.traffic
+        {
             traffic.measure(at, world).into_iter().for_each(|event| brain.handle(now, event));
         }
         self.turned = Some(at);
@@ -263,7 +268,7 @@ impl Daemon {
         all
     }
 
-    /// How long the loop sleeps after a turn at `at` if nothing wakes it, as the daemon's does.
+    /// When the loop turns next after a turn at `at` if nothing wakes it, as the daemon's does.
     pub fn next_look(&mut self, at: Nanos) -> Nanos {
         let now = self.clock.now(at);
         let mut sleep = self.clock.until_edge(now);

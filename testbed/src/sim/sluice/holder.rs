@@ -1,7 +1,7 @@
 //! One keeper of tables: the very brain of the emulated switch, with a clock, a boot id and the rhythm of its pushes.
 
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{Announcement, BootId, Feedback, HostId, Nanos};
+use sluice_schedule::{Announcement, BootId, Feedback, HostId, Nanos, Refusal};
 
 use super::clock::Clock;
 
@@ -22,6 +22,8 @@ pub(super) struct Holder {
     boots: u64,
     /// Part of a daemon: it pushes at once, as the daemon does.
     own_table: bool,
+    /// Whom to answer, and what was refused.
+    answers: Vec<(HostId, Option<Refusal>)>,
     /// Its clock.
     pub clock: Clock,
     /// Counts processes.
@@ -49,6 +51,7 @@ impl Holder {
             switch: None,
             boots: 0,
             own_table,
+            answers: Vec::new(),
             clock,
             life: 0,
             push_due: false,
@@ -76,6 +79,7 @@ impl Holder {
     pub fn stop(&mut self) {
         self.switch = None;
         self.life += 1;
+        self.answers.clear();
         (self.push_due, self.edge_due) = (false, false);
     }
 
@@ -89,10 +93,38 @@ impl Holder {
         self.switch.as_ref()
     }
 
-    /// Applies an announcement that arrived.
-    pub fn announce(&mut self, at: Nanos, announcement: &Announcement) -> Option<Feedback> {
+    /// Applies the announcement of the host that keeps this table and answers it.
+    pub fn announce_own(&mut self, at: Nanos, announcement: &Announcement) -> Option<Feedback> {
         let slot = self.clock.now(at).slot;
         self.switch.as_mut().map(|switch| switch.announce(slot, announcement))
+    }
+
+    /// Applies an announcement that arrived. It is answered with all others of the same instant: on a real stream an
+    /// answer that waits to be sent is replaced by a newer one too. False if nobody is there.
+    pub fn take(&mut self, at: Nanos, announcement: &Announcement) -> bool {
+        let slot = self.clock.now(at).slot;
+        let Some(switch) = &mut self.switch else { return false };
+        let refused = switch.take(slot, announcement);
+        self.answers.push((announcement.host, refused));
+        true
+    }
+
+    /// How many answers are due.
+    pub fn waiting(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// The answers that are due.
+    pub fn answers(&mut self, at: Nanos) -> Vec<(HostId, Feedback)> {
+        let slot = self.clock.now(at).slot;
+        let boot = self.boot();
+        let waiting = std::mem::take(&mut self.answers);
+        let Some(switch) = &mut self.switch else { return Vec::new() };
+        let answer = |(host, refused)| {
+            let bare = Feedback { boot, slot, warm: switch.warm(slot), ..Feedback::default() };
+            (host, Feedback { refused, ..switch.feedback(slot, host).unwrap_or(bare) })
+        };
+        waiting.into_iter().map(answer).collect()
     }
 
     /// Who should hear what now.

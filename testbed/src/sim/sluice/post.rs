@@ -39,16 +39,30 @@ pub(super) struct Post {
     pub sums: BTreeMap<usize, Sum>,
     /// Messages lost on the way.
     pub lost: u64,
+    announcements: Scale,
+    feedback: Scale,
 }
 
-/// Bytes of an announcement on the wire.
-pub(super) fn announcement_bytes(holder: usize, announcement: &Announcement) -> usize {
-    convert::from_announcement(holder_id(holder), announcement).encoded_len()
+/// One message in so many is encoded to be weighed; the others weigh as much per item as the last one that was.
+const WEIGHED: u64 = 16;
+
+/// What messages of one kind weigh.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scale {
+    seen: u64,
+    per_item: f64,
 }
 
-/// Bytes of feedback on the wire.
-pub(super) fn feedback_bytes(holder: usize, feedback: &Feedback) -> usize {
-    convert::from_feedback(holder_id(holder), feedback).encoded_len()
+impl Scale {
+    fn weigh(&mut self, items: usize, exact: impl FnOnce() -> usize) -> usize {
+        self.seen += 1;
+        if self.seen % WEIGHED == 1 {
+            let bytes = exact();
+            self.per_item = bytes as f64 / items as f64;
+            return bytes;
+        }
+        (self.per_item * items as f64) as usize
+    }
 }
 
 impl Post {
@@ -61,7 +75,21 @@ impl Post {
             cut: BTreeMap::new(),
             sums: BTreeMap::new(),
             lost: 0,
+            announcements: Scale::default(),
+            feedback: Scale::default(),
         }
+    }
+
+    /// Bytes of an announcement as it is encoded.
+    pub fn weigh_announcement(&mut self, holder: usize, said: &Announcement) -> usize {
+        let items = 1 + said.flows.len() + said.jobs.len();
+        self.announcements.weigh(items, || convert::from_announcement(holder_id(holder), said).encoded_len())
+    }
+
+    /// Bytes of feedback as it is encoded.
+    pub fn weigh_feedback(&mut self, holder: usize, said: &Feedback) -> usize {
+        let items = 1 + said.jobs.len() + said.links.iter().map(|view| 1 + view.flows.len()).sum::<usize>();
+        self.feedback.weigh(items, || convert::from_feedback(holder_id(holder), said).encoded_len())
     }
 
     /// Sends `payload` bytes between a host and a holder; returns when they arrive, `None` if they do not.
