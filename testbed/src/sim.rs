@@ -5,6 +5,7 @@
 //! | [`world`] | what there is: jobs, flows, links, in arrays by index |
 //! | [`scheduler`] | what a scheduler is told and what it may say |
 //! | [`policy`] | the schedulers that Sluice is compared with |
+//! | [`sluice`] | the product itself as a scheduler |
 //! | [`share`] | who gets how much bandwidth |
 //! | `fluid` | flows in motion: progress, bounds, what happens next |
 //! | `engine` | virtual time: jobs, rounds, the queue, cross traffic; [`run`] |
@@ -26,6 +27,7 @@ pub mod policy;
 pub mod result;
 pub mod scheduler;
 pub mod share;
+pub mod sluice;
 pub mod trace;
 pub mod watch;
 pub mod world;
@@ -36,5 +38,6 @@ pub use log::Outcome;
 pub use metrics::Figures;
 pub use result::{SimResult, document};
 pub use scheduler::{Change, Order, Orders, Rounds, Scheduler};
+pub use sluice::SluiceScheduler;
 pub use watch::Watch;
 pub use world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, World};
