@@ -15,19 +15,26 @@
 //! | [`compare`] | runs side by side on the same jobs |
 //! | [`error`] | why a run ends without a result |
 //! | [`trace`] | every change of a rate, and a file for Perfetto |
+//! | [`runs`] | scenarios under schedulers by name, in parallel |
+//! | [`bar`], [`table`] | what a terminal shows while it runs, and afterwards |
+//! | `limit` | `bound` as a row beside the schedulers |
 //! | [`watch`] | looking on, and stopping |
 
+pub mod bar;
 pub mod compare;
 mod engine;
 pub mod error;
 mod fluid;
+mod limit;
 pub mod log;
 pub mod metrics;
 pub mod policy;
 pub mod result;
+pub mod runs;
 pub mod scheduler;
 pub mod share;
 pub mod sluice;
+pub mod table;
 pub mod trace;
 pub mod watch;
 pub mod world;
