@@ -16,6 +16,7 @@
 //! | [`error`] | why a run ends without a result |
 //! | [`trace`] | every change of a rate, and a file for Perfetto |
 //! | [`runs`] | scenarios under schedulers by name, in parallel |
+//! | [`sweep`] | a grid of runs that can be interrupted and resumed |
 //! | [`bar`], [`table`] | what a terminal shows while it runs, and afterwards |
 //! | `limit` | `bound` as a row beside the schedulers |
 //! | [`watch`] | looking on, and stopping |
@@ -34,6 +35,7 @@ pub mod runs;
 pub mod scheduler;
 pub mod share;
 pub mod sluice;
+pub mod sweep;
 pub mod table;
 pub mod trace;
 pub mod watch;

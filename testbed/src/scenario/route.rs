@@ -1,7 +1,7 @@
 //! Paths of flows: all shortest ones by hop count, one of them by a hash that every implementation agrees on
 //! (`simulation.md` section 2.4).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use sluice_schedule::units::fnv1a64;
 
@@ -19,7 +19,7 @@ pub fn choose(seed: u64, job: &str, flow: &str, node: &str, choices: usize) -> u
 /// Explicit paths, by (source, destination); pairs that are not listed go by ECMP.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Routing {
-    given: HashMap<(NodeIx, NodeIx), Vec<LinkIx>>,
+    given: BTreeMap<(NodeIx, NodeIx), Vec<LinkIx>>,
 }
 
 impl Routing {

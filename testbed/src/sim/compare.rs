@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
 use thiserror::Error;
 
 use super::log::Outcome;
@@ -16,6 +17,8 @@ pub struct Side {
     pub policy: String,
     /// Seconds from arrival to end, by job id; jobs that did not end are left out.
     pub jct_s: BTreeMap<String, f64>,
+    /// Name and seed of the scenario; jobs of different ones may have the same ids and be different jobs.
+    pub from: Option<(String, u64)>,
 }
 
 impl Side {
@@ -24,7 +27,73 @@ impl Side {
         let jct = |log: &super::log::JobLog| log.ended.map(|e| e.minus(log.arrival).as_secs_f64());
         let jobs = scenario.jobs.iter().zip(&outcome.jobs);
         let jct_s = jobs.filter_map(|(job, log)| Some((job.id.clone(), jct(log)?))).collect();
-        Side { policy: policy.to_owned(), jct_s }
+        let from = Some((scenario.name.clone(), scenario.seed));
+        Side { policy: policy.to_owned(), jct_s, from }
+    }
+}
+
+/// A result as JSON, as far as a comparison needs it: a file of one run, or the document of several.
+#[derive(Deserialize)]
+struct Read {
+    scenario: String,
+    seed: u64,
+    result: Option<ReadRun>,
+    runs: Option<Vec<ReadRun>>,
+}
+
+#[derive(Deserialize)]
+struct ReadRun {
+    policy: String,
+    jobs: Vec<ReadJob>,
+}
+
+#[derive(Deserialize)]
+struct ReadJob {
+    id: String,
+    jct_s: f64,
+}
+
+impl Side {
+    /// The runs in a result that was written earlier. Repeats of one policy become means per job.
+    ///
+    /// # Errors
+    /// [`CompareError::Read`] for what is no result.
+    pub fn read(bytes: &[u8]) -> Result<Vec<Side>, CompareError> {
+        let read: Read = serde_json::from_slice(bytes).map_err(|e| CompareError::Read(e.to_string()))?;
+        let runs: Vec<ReadRun> = read.result.into_iter().chain(read.runs.into_iter().flatten()).collect();
+        if runs.is_empty() {
+            return Err(CompareError::Read("it has neither result nor runs".into()));
+        }
+        let mut sides: Vec<(Side, BTreeMap<String, f64>)> = Vec::new();
+        for run in runs {
+            let mut mine = BTreeMap::new();
+            for job in run.jobs {
+                if !(job.jct_s.is_finite() && job.jct_s >= 0.0) {
+                    return Err(CompareError::Read(format!("job {:?}: jct_s is {}, not a time", job.id, job.jct_s)));
+                }
+                if let Some(twice) = mine.insert(job.id.clone(), job.jct_s).map(|_| job.id) {
+                    return Err(CompareError::Read(format!("job {twice:?} stands twice in {}", run.policy)));
+                }
+            }
+            match sides.iter_mut().find(|(side, _)| side.policy == run.policy) {
+                None => {
+                    let ones = mine.keys().map(|id| (id.clone(), 1.0)).collect();
+                    let from = Some((read.scenario.clone(), read.seed));
+                    sides.push((Side { policy: run.policy, jct_s: mine, from }, ones));
+                }
+                Some((side, counts)) => {
+                    for (id, jct_s) in mine {
+                        *side.jct_s.entry(id.clone()).or_default() += jct_s;
+                        *counts.entry(id).or_default() += 1.0;
+                    }
+                }
+            }
+        }
+        let mean = |(mut side, counts): (Side, BTreeMap<String, f64>)| {
+            side.jct_s.iter_mut().zip(counts.values()).for_each(|((_, sum), n)| *sum /= n);
+            side
+        };
+        Ok(sides.into_iter().map(mean).collect())
     }
 }
 
@@ -44,6 +113,23 @@ pub enum CompareError {
         /// Where it did not.
         here: String,
     },
+    /// The jobs were drawn from different scenarios or seeds.
+    #[error(
+        "{here} ran {mine} and {there} ran {other}: their jobs are different ones; compare runs of one scenario and seed"
+    )]
+    Scenarios {
+        /// A scheduler.
+        here: String,
+        /// Its scenario and seed.
+        mine: String,
+        /// The first scheduler.
+        there: String,
+        /// Its scenario and seed.
+        other: String,
+    },
+    /// No result.
+    #[error("no result of a run: {0}; give a file that `sluice sim run` wrote, or the output of --json")]
+    Read(String),
     /// There is nothing to compare.
     #[error("no job ended under {0}: there is nothing to compare; give the scenario a later time.end_s")]
     Empty(String),
@@ -83,7 +169,16 @@ pub fn compare(sides: &[Side]) -> Result<Comparison, CompareError> {
         let job = there.jct_s.keys().find(|id| !here.jct_s.contains_key(*id))?.clone();
         Some(CompareError::Jobs { job, there: there.policy.clone(), here: here.policy.clone() })
     };
+    let name = |side: &Side| side.from.as_ref().map_or("?".into(), |(name, seed)| format!("{name} with seed {seed}"));
     for side in sides {
+        if let Some(first) = sides.first().filter(|first| first.from != side.from) {
+            return Err(CompareError::Scenarios {
+                here: side.policy.clone(),
+                mine: name(side),
+                there: first.policy.clone(),
+                other: name(first),
+            });
+        }
         if side.jct_s.is_empty() {
             return Err(CompareError::Empty(side.policy.clone()));
         }
@@ -120,7 +215,7 @@ mod tests {
     use super::*;
 
     fn side(policy: &str, jobs: &[(&str, f64)]) -> Side {
-        Side { policy: policy.into(), jct_s: jobs.iter().map(|&(id, s)| (id.to_owned(), s)).collect() }
+        Side { policy: policy.into(), jct_s: jobs.iter().map(|&(id, s)| (id.to_owned(), s)).collect(), from: None }
     }
 
     #[test]
@@ -140,5 +235,22 @@ mod tests {
         assert_eq!(error, Err(want.clone()));
         assert_eq!(compare(&[b, a.clone()]), Err(want));
         assert_eq!(compare(&[a, side("c", &[])]), Err(CompareError::Empty("c".into())));
+    }
+    #[test]
+    fn results_are_read_and_other_scenarios_refused() {
+        let run = |policy: &str, s: f64| format!(r#"{{"policy":"{policy}","jobs":[{{"id":"x","jct_s":{s}}}]}}"#);
+        let file = |seed: u64| format!(r#"{{"scenario":"t","seed":{seed},"result":{}}}"#, run("a", 2.0));
+        let several = format!(r#"{{"scenario":"t","seed":1,"runs":[{},{}]}}"#, run("b", 1.0), run("b", 3.0));
+        let read = |text: &str| Side::read(text.as_bytes());
+        let (a, b) = (read(&file(1)).expect("a"), read(&several).expect("b"));
+        assert_eq!((b.len(), b[0].jct_s["x"]), (1, 2.0));
+        assert!(compare(&[a[0].clone(), b[0].clone()]).is_ok());
+        let other = read(&file(2)).expect("other");
+        assert!(matches!(compare(&[a[0].clone(), other[0].clone()]), Err(CompareError::Scenarios { .. })));
+        for wrong in
+            ["", "{}", r#"{"scenario":"t","seed":1}"#, &file(1).replace("2}", "-2}"), &file(1).replace('2', "null")]
+        {
+            assert!(matches!(read(wrong), Err(CompareError::Read(_))), "{wrong}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The table of simulated runs for the terminal: doubts first, then one line per scheduler, each against the first.
 
+use serde::Serialize;
+
 use super::result::SimResult;
 use crate::report::table::percent;
 use crate::scenario::Scenario;
@@ -46,6 +48,39 @@ pub fn table(scenario: &Scenario, runs: &[SimResult]) -> String {
         out.push('\n');
     }
     out
+}
+
+/// One line of the table as a record.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The scheduler.
+    pub policy: String,
+    /// Mean JCT, seconds.
+    pub jct_mean_s: f64,
+    /// Median.
+    pub jct_p50_s: f64,
+    /// 99th percentile.
+    pub jct_p99_s: f64,
+    /// Largest.
+    pub jct_max_s: f64,
+    /// Mean of run time over isolated run time.
+    pub slowdown_mean: f64,
+    /// Control traffic of a switch, bit/s; nothing where there is none.
+    pub control_bps_per_switch: Option<f64>,
+}
+
+/// The lines of the table as records, in the same order.
+pub fn rows(runs: &[SimResult]) -> Vec<Row> {
+    let row = |run: &SimResult| Row {
+        policy: run.result.policy.clone(),
+        jct_mean_s: run.result.figures.jct_mean_s,
+        jct_p50_s: run.result.figures.jct_p50_s,
+        jct_p99_s: run.result.figures.jct_p99_s,
+        jct_max_s: run.result.figures.jct_max_s,
+        slowdown_mean: run.result.figures.slowdown.mean,
+        control_bps_per_switch: run.result.counters.get("control_bps_per_switch_mean").copied(),
+    };
+    runs.iter().map(row).collect()
 }
 
 /// What makes figures doubtful or special, each once: of all runs, or with the name of the run.
