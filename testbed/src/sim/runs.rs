@@ -128,7 +128,8 @@ pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observe
                 while !ending.load(Ordering::Relaxed) {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let (Some(task), Some(watch)) = (tasks.get(at), watches.get(at)) else { break };
-                    if sender.send(Event::Begun(at)).is_err() || sender.send(Event::Over(at, one(task, watch))).is_err()
+                    if sender.send(Event::Begun(at)).is_err()
+                        || sender.send(Event::Over(at, Box::new(one(task, watch)))).is_err()
                     {
                         break;
                     }
@@ -146,7 +147,7 @@ pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observe
                 Ok(Event::Begun(at)) => running.push(at),
                 Ok(Event::Over(at, ran)) => {
                     running.retain(|&r| r != at);
-                    if !observer.over(at, ran) {
+                    if !observer.over(at, *ran) {
                         ending.store(true, Ordering::Relaxed);
                     }
                 }
@@ -167,7 +168,7 @@ pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observe
 /// What a worker says.
 enum Event {
     Begun(usize),
-    Over(usize, Result<Ran, RunsError>),
+    Over(usize, Box<Result<Ran, RunsError>>),
 }
 
 /// Runs one task on this thread.
