@@ -192,7 +192,7 @@ mod tests {
         let (a, b) = (run(10), run(20));
         let text = |r: &SimResult| document(&s, std::slice::from_ref(r)).to_string();
         assert_eq!(text(&a), text(&b));
-        let d = document(&s, &[a.clone()]);
+        let d = document(&s, std::slice::from_ref(&a));
         for key in ["policy", "jct_mean_s", "jct_p50_s", "jct_p99_s", "jct_max_s", "jobs"] {
             assert_eq!(d[key], d["runs"][0][key], "{key}");
             assert!(!d[key].is_null(), "{key}");

@@ -187,18 +187,20 @@ fn listed(job: &Job) -> Vec<RoundFlow> {
 /// A local predecessor is replaced by its own predecessors, leads added up; one without predecessors is done at once.
 pub(super) fn pass_through_local(flows: &mut [RoundFlow]) {
     let before: Vec<(bool, Vec<Pred>)> = flows.iter().map(|f| (f.local(), f.preds.clone())).collect();
-    for flow in flows.iter_mut() {
+    // For which flow a local one was last looked at: once is enough, and a ring inside one host has no end.
+    let mut seen = vec![usize::MAX; flows.len()];
+    for (i, flow) in flows.iter_mut().enumerate() {
         let mut found: Vec<Pred> = Vec::new();
         let mut open = std::mem::take(&mut flow.preds);
-        let mut steps = 0;
         while let Some(pred) = open.pop() {
-            steps += 1;
-            match before.get(pred.flow) {
-                Some((true, further)) if steps <= 100_000 => {
-                    open.extend(further.iter().map(|p| p.behind(&pred)));
-                }
-                Some((false, _)) if !found.iter().any(|p| p.flow == pred.flow) => found.push(pred),
-                _ => {}
+            let Some((local, further)) = before.get(pred.flow) else { continue };
+            if std::mem::replace(&mut seen[pred.flow], i) == i {
+                continue;
+            }
+            if *local {
+                open.extend(further.iter().map(|p| p.behind(&pred)));
+            } else {
+                found.push(pred);
             }
         }
         found.sort_by_key(|p| p.flow);

@@ -96,7 +96,8 @@ fn simulate(pieces: &[Piece], links: &HashMap<u32, u32>, capacity: &[f64]) -> u6
     let mut due = Vec::new();
     while left > 0 {
         fluid.share(now);
-        (fluid.changed.clear(), fluid.stalled.clear());
+        fluid.changed.clear();
+        fluid.stalled.clear();
         now = fluid.next();
         if now == NEVER {
             return NEVER;

@@ -167,7 +167,7 @@ fn bounded(s: &Scenario, o: &Outcome) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Properties 1 to 4 and 13, event and slot modes, equal shares and arbitrary orders.
     #[test]

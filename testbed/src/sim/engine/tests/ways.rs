@@ -78,7 +78,6 @@ fn cross_traffic_takes_its_share_and_only_while_it_lasts() {
             "{TWO_RINGS}cross_flows = [{{src = \"h0\", dst = \"h1\", start_s = 1, end_s = 2{gbps}}}]\n{}",
             ring("a", 1, "1", 1)
         );
-        let text = text.replace("name = \"t\"\n", "name = \"t\"\n");
         let (head, rest) = text.split_once("cross_flows").unwrap_or((&text, ""));
         let (line, jobs) = rest.split_once('\n').unwrap_or((rest, ""));
         scenario(&format!("cross_flows{line}\n{head}{jobs}"))
