@@ -9,6 +9,9 @@ use crate::sim::world::JobIx;
 
 /// A round may be late by this part of the period before the grid moves.
 const LATE: f64 = 0.05;
+/// A job that takes its place waits for a whole moment: one that began a little late would stay late by that for ever, and
+/// run into the next job every time. Only rounding is let through, nanoseconds.
+const ROUNDING: i128 = 1000;
 
 /// A job's place on its circle.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +33,8 @@ struct Grid {
     base: i128,
     /// Where its next round should begin; unknown until its first round after the grid was laid.
     next: Option<i128>,
+    /// The grid was laid through where it stands.
+    anchor: bool,
 }
 
 /// The grids of all jobs.
@@ -60,7 +65,7 @@ impl Grids {
             let base = zero + nanos(shift.shift_s);
             let same = self.of.get(&job).filter(|g| g.shift == shift && g.base == base);
             let next = same.and_then(|g| g.next);
-            self.of.insert(job, Grid { group, shift, base, next });
+            self.of.insert(job, Grid { group, shift, base, next, anchor: job == anchor });
         }
         self.groups.insert(group, jobs.iter().map(|j| j.0).collect());
     }
@@ -102,8 +107,9 @@ impl Grids {
         let late = nanos(grid.shift.period_s * LATE);
         let lead = nanos(grid.shift.lead_s);
         let first = grid.base + lead;
-        // The first moment of the grid that is not more than a little past.
-        let onward = first + period * div_ceil(here - late - first, period);
+        // The first moment of the grid that is not past.
+        let slack = if grid.anchor { late } else { ROUNDING.min(late) };
+        let onward = first + period * div_ceil(here - slack - first, period);
         let point = grid.next.unwrap_or(onward);
         let begins = point.max(here);
         self.began.insert(job, begins - lead);
@@ -198,7 +204,7 @@ mod tests {
         g.lay(1, A, s(0.0), &[(A, shift(0.0)), (B, shift(0.25))]);
         // a's iteration began at 3.2: its next round is at 4.7, b's at 3.95 or 4.95.
         assert_eq!(g.round(A, s(4.7), 0.5), s(4.7));
-        assert_eq!(g.round(B, s(4.0), 0.5), s(4.0));
-        assert_eq!(g.round(B, s(4.8), 0.5), s(4.95));
+        assert_eq!(g.round(B, s(4.0), 0.5), s(4.95));
+        assert_eq!(g.round(B, s(5.8), 0.5), s(5.95));
     }
 }
