@@ -205,7 +205,7 @@ impl SluiceScheduler {
             fair_floor: FAIR_FLOOR,
             events: by_events,
             max_wait: self.slot.times(MOST_WAIT_SLOTS),
-            reserve: self.options.reserve,
+            reserve: self.options.reserve.unwrap_or(0.0),
             ..HostConfig::new(host_id(node), BootId(0))
         };
         let traffic = self.measures.then(|| {
