@@ -7,6 +7,7 @@ use sluice_schedule::Nanos;
 use sluice_wire::text::parse_duration;
 
 use crate::plan::args::PlanCmd;
+use crate::sim::args::SimCmd;
 use crate::topology::args::TopologyCmd;
 
 /// Sluice schedules the network flows of training jobs. This command shows what it does and why.
@@ -155,6 +156,11 @@ pub enum Cmd {
     /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic
     #[command(subcommand)]
     Testbed(TestbedCmd),
+    /// Run scenarios in virtual time: thousands of hosts, and the schedulers that Sluice is compared with
+    ///
+    /// Example: sluice sim run scenario.toml --policy fair --policy sluice
+    #[command(subcommand)]
+    Sim(SimCmd),
     /// Fabrics as files: make them by rule, read other forms, look at them
     ///
     /// Example: sluice topology gen dgx-a100 --boxes 2 --out a100.json

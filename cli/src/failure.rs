@@ -29,6 +29,10 @@ impl Failure {
     pub fn daemon(message: impl fmt::Display) -> Failure {
         Failure { code: 4, message: format!("error: {message}") }
     }
+    /// With the exit status that a library says.
+    pub fn with(code: u8, message: impl fmt::Display) -> Failure {
+        Failure { code, message: format!("error: {message}") }
+    }
     /// From a refusal of the daemon.
     pub fn refused(status: u16, refused: &Refused) -> Failure {
         let code = match (status, refused.code.as_str()) {

@@ -1,5 +1,5 @@
-//! `sluice`: one command for people. It asks the daemon, tries things on this host, runs the testbed, and plans
-//! collectives; it decides nothing itself.
+//! `sluice`: one command for people. It asks the daemon, tries things on this host, runs the testbed and the simulator,
+//! and plans collectives; it decides nothing itself.
 //!
 //! Exit status: 0 done, 1 failed with a message, 2 wrong usage or invalid input, 3 the answer is no, 4 daemon not
 //! reachable or not permitted, 5 limit reached with a partial result, 130 interrupted.
@@ -13,6 +13,7 @@ mod failure;
 mod format;
 mod output;
 mod plan;
+mod sim;
 mod table;
 mod testbed;
 mod timeline;
@@ -63,6 +64,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Cmd::Timeline(timeline) => timeline::run(&global, &timeline).map(done),
         Cmd::Doctor(doctor) => doctor::run(&global, &doctor).map(done),
         Cmd::Testbed(testbed) => testbed::run(&global, &testbed),
+        Cmd::Sim(command) => sim::run(&global, &command),
         Cmd::Topology(command) => topology::run(&global, &command),
         Cmd::Plan(command) => plan::run(&global, &command),
         Cmd::Version => commands::version(&global).map(done),

@@ -5,6 +5,7 @@ use crate::units::{Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, 
 
 /// The time of an event, read once by the shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Now {
     /// CLOCK_MONOTONIC: leases, deadlines, ages.
     pub mono: Nanos,
@@ -18,6 +19,7 @@ pub struct Now {
 
 /// How a job's ranks exchange tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Pattern {
     /// Not known (yet).
     #[default]
@@ -34,6 +36,7 @@ pub enum Pattern {
 
 /// The part a flow plays in its job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Role {
     /// Not known: no dependencies.
     #[default]
@@ -52,6 +55,7 @@ pub enum Role {
 
 /// How a predecessor bounds a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PredKind {
     /// At every moment F ≤ lead + F_pred · G / G_pred.
     #[default]
@@ -62,6 +66,7 @@ pub enum PredKind {
 
 /// One predecessor of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Predecessor {
     /// The flow that must deliver first; usually one that another host sends to this one.
     pub flow: FlowId,
@@ -73,6 +78,7 @@ pub struct Predecessor {
 
 /// A job as far as this host knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobSpec {
     /// Its id.
     pub job: JobId,
@@ -82,6 +88,7 @@ pub struct JobSpec {
 
 /// One link of a flow's path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Hop {
     /// The link.
     pub link: LinkId,
@@ -93,6 +100,7 @@ pub struct Hop {
 
 /// A flow this host sends.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowSpec {
     /// Its id.
     pub flow: FlowId,
@@ -112,6 +120,7 @@ pub struct FlowSpec {
 
 /// What the kernel measured of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowProgress {
     /// The flow.
     pub flow: FlowId,
@@ -125,6 +134,7 @@ pub struct FlowProgress {
 
 /// May slot numbers be trusted?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClockTrust {
     /// Yes.
     #[default]
@@ -135,6 +145,7 @@ pub enum ClockTrust {
 
 /// What enters a host's brain.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Event {
     /// A slot began. The only event that renews every order.
     SlotEdge,
@@ -195,6 +206,7 @@ pub enum Event {
 
 /// What leaves a host's brain.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Action {
     /// Hold this flow to this rate until its order expires. Repeated in every slot: only that renews an order.
     Order {
@@ -221,6 +233,7 @@ pub enum Action {
 
 /// Why a flow was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ReleaseReason {
     /// Five rounds in a row were slower than the job's unmanaged baseline.
     NotHelping,

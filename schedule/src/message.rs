@@ -9,6 +9,7 @@ use crate::units::{BootId, Bytes, FlowId, HostId, JobId, LinkId, Nanos, Rate, Sl
 
 /// All that one host promises on the links of one holder, and what it asks to know.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Announcement {
     /// Who promises.
     pub host: HostId,
@@ -31,6 +32,7 @@ pub struct Announcement {
 
 /// One flow's promise: at most these rates, in this rank.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowPromise {
     /// The flow.
     pub flow: FlowId,
@@ -56,6 +58,7 @@ pub struct FlowPromise {
 
 /// What one host knows of one job; relayed from host to host, newest (boot, seq) of each origin wins.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobStatus {
     /// The job.
     pub job: JobId,
@@ -81,6 +84,7 @@ pub struct JobStatus {
 
 /// A holder's answer.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Feedback {
     /// Of the holder's process.
     pub boot: BootId,
@@ -100,6 +104,7 @@ pub struct Feedback {
 
 /// What a holder knows of one link.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LinkView {
     /// The link.
     pub link: LinkId,
@@ -121,6 +126,7 @@ impl LinkView {
 
 /// Why a holder did not apply an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Refusal {
     /// The announced slot is more than one away from the holder's.
     SlotGuard,

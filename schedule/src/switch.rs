@@ -166,20 +166,27 @@ impl Switch {
     /// Applies one host's announcement at the holder's own slot and answers it. A refused one changes nothing and is
     /// answered all the same.
     pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
+        let refused = self.take(slot, announcement);
         let now = self.advance(slot);
-        let refused = match self.check(now, announcement) {
-            Ok(()) => {
-                self.apply(now, announcement);
-                None
-            }
-            Err(refusal) => refusal,
-        };
         let mut feedback = match self.hosts.find(announcement.host) {
             Some(at) => self.feedback_to(now, at),
             None => self.first_answer(now, announcement),
         };
         feedback.refused = refused;
         feedback
+    }
+
+    /// Applies one host's announcement without answering it, for a caller that answers several at once with
+    /// [`Switch::feedback`]. Says why it was refused, if it was.
+    pub fn take(&mut self, slot: Slot, announcement: &Announcement) -> Option<Refusal> {
+        let now = self.advance(slot);
+        match self.check(now, announcement) {
+            Ok(()) => {
+                self.apply(now, announcement);
+                None
+            }
+            Err(refusal) => refusal,
+        }
     }
 
     /// What `host` should see now; `None` if it has no lease.

@@ -7,45 +7,55 @@ use std::fmt;
 
 /// A rate of payload bytes, in bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rate(pub u64);
 
 /// A number of payload bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bytes(pub u64);
 
 /// A length of time, or an instant on the clock the context names, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nanos(pub u64);
 
 /// A slot of the cluster's time grid: floor(time / slot length) mod 2³², compared in serial arithmetic.
 ///
 /// Deliberately not `Ord`: `a < b` has no meaning on a circle. Use [`Slot::since`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Slot(pub u32);
 
 /// A host of the cluster: 32-bit FNV-1a of its node name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostId(pub u32);
 
 /// A training job: 64-bit FNV-1a of the job id's text, so that all hosts agree without talking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobId(pub u64);
 
 /// A flow: sender's host id in the upper half, a hash of the 4-tuple in the lower, so that both ends know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowId(pub u64);
 
 /// A directed link: the node it leaves (32-bit FNV-1a of the node's name) in the upper half, the port in the lower.
 /// A host's own egress is `(host, 0)`; its ingress without switch help is `(host, 1)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LinkId(pub u64);
 
 /// Whoever keeps a load table: a switch (32-bit FNV-1a of its name) or, in `nic` mode, a host for its own links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HolderId(pub u32);
 
 /// Drawn anew at every start of a process; messages are ordered by (boot id, sequence).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BootId(pub u64);
 
 /// What a flow carries of each round, against the flow of its job that carries most: 2^20 parts are as much.

@@ -7,6 +7,7 @@
 pub mod about;
 pub mod page;
 pub mod picture;
+pub mod simulated;
 pub mod stats;
 pub mod table;
 #[cfg(test)]
@@ -17,8 +18,9 @@ use serde_json::{Value, json};
 use crate::run::PolicyRun;
 
 pub use about::About;
-pub use page::html;
+pub use page::{html, simulated};
 pub use picture::picture;
+pub use simulated::Simulated;
 pub use stats::{Comparison, Summary, compare, summaries};
 pub use table::table;
 

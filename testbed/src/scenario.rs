@@ -14,6 +14,7 @@ pub mod random;
 pub mod route;
 pub mod scale;
 pub mod scheduler;
+pub mod set;
 pub mod settings;
 mod synthetic;
 mod table;
@@ -34,6 +35,7 @@ pub use self::network::{Host, Link, LinkIx, Network, NodeIx};
 pub use self::problem::{Code, Problem, ScenarioError};
 pub use self::route::Routing;
 pub use self::scheduler::{Policy, Schedulers, Tables, Tcp};
+pub use self::set::{Axis, Set};
 pub use self::settings::{
     Control, CrossFlow, CrossTraffic, Fault, FaultKind, Output, PlacePolicy, Placement, Testbed, Time,
 };
@@ -93,6 +95,14 @@ impl Scenario {
     /// # Errors
     /// Every problem of the file and of the files it names.
     pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+        Scenario::load_with(path, &[])
+    }
+
+    /// As [`Scenario::load`], with other values for some keys.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`], and keys that cannot be set.
+    pub fn load_with(path: &Path, sets: &[Set]) -> Result<Scenario, ScenarioError> {
         let file = path.display().to_string();
         let one = |what: String, allowed: &str| {
             let problem = Problem {
@@ -113,7 +123,7 @@ impl Scenario {
         let text =
             trace::read_text(path, MOST_BYTES).map_err(|e| one(e.to_string(), "a readable text of at most 16 MiB"))?;
         let base = path.parent().unwrap_or(Path::new("."));
-        Scenario::parse(&text, notation, &file, base)
+        Scenario::parse_with(&text, notation, &file, base, sets)
     }
 
     /// Reads a text; `file` is its name in messages, `base` the folder its relative paths start from.
@@ -121,11 +131,26 @@ impl Scenario {
     /// # Errors
     /// Every problem of the text and of the files it names.
     pub fn parse(text: &str, notation: Notation, file: &str, base: &Path) -> Result<Scenario, ScenarioError> {
+        Scenario::parse_with(text, notation, file, base, &[])
+    }
+
+    /// As [`Scenario::parse`], with other values for some keys.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`], and keys that cannot be set.
+    pub fn parse_with(
+        text: &str,
+        notation: Notation,
+        file: &str,
+        base: &Path,
+        sets: &[Set],
+    ) -> Result<Scenario, ScenarioError> {
         let log = Log::new(file, (notation == Notation::Toml).then_some(text));
-        let tree = match notation {
+        let mut tree = match notation {
             Notation::Toml => tree::from_toml(text, &log),
             Notation::Json => tree::from_json(text, &log),
         };
+        sets.iter().for_each(|set| set::apply(&mut tree, set, &log));
         // After a syntax error the rest would be guesses.
         let scenario = if log.count() == 0 { Table::root(&tree, &log).and_then(|t| read(t, base)) } else { None };
         let problems = log.into_problems();

@@ -5,6 +5,7 @@ pub mod cross;
 pub mod place;
 pub mod queue;
 pub mod round;
+pub mod stages;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ pub use cross::CrossEvents;
 pub use place::Seats;
 pub use queue::{Queue, Started};
 pub use round::{Member, Pred, RoundFlow, round_flows};
+pub use stages::{Stages, flows_in_stages, flows_of};
 
 /// Indices of the jobs in the order in which they enter the queue: by arrival, then by place in the file.
 pub fn arrival_order(scenario: &Scenario) -> Vec<usize> {

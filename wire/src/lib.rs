@@ -10,6 +10,7 @@
 //! | [`hello`] | the handshake: who speaks, on which time grid |
 //! | [`convert`] | messages of [`pb`] to and from announcements and feedback |
 //! | [`outbox`] | a queue that keeps the newest message per key |
+//! | [`record`] | what one host's brain was told and said, and its replay |
 //! | [`session`] | typed clients of both services |
 //! | [`snapshot`] | the one model behind status, top, JSON, metrics and the API |
 //! | [`udp`] | the UDP format, version 1 |
@@ -20,6 +21,7 @@ pub mod convert;
 pub mod hello;
 pub mod limits;
 pub mod outbox;
+pub mod record;
 pub mod session;
 pub mod snapshot;
 pub mod text;

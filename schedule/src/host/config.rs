@@ -16,6 +16,7 @@ pub const MOST_LINKS: usize = 65_536;
 
 /// What a host's brain is told at start.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostConfig {
     /// This host.
     pub host: HostId,
@@ -98,6 +99,7 @@ impl HostConfig {
 
 /// The rules there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PolicyName {
     /// Least remaining round first, promoted when old.
     #[default]

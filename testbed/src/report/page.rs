@@ -2,26 +2,36 @@
 
 mod charts;
 mod sections;
+mod simulated;
 mod style;
 mod svg;
 
 use std::fmt::Write as _;
 
-use super::{About, json};
+use super::{About, Simulated, json};
 use crate::run::PolicyRun;
+use crate::scenario::Scenario;
+use crate::sim::result::{SimResult, document};
 
-/// The page.
+/// The page of runs on the testbed.
 pub fn html(about: &About, runs: &[PolicyRun]) -> String {
+    whole(about, &sections::all(about, runs), &json(about, runs).to_string())
+}
+
+/// The page of simulated runs. `scenario` is what ran; `runs` belong to `results`, one by one.
+pub fn simulated(about: &About, scenario: &Scenario, results: &[SimResult], runs: &[Simulated]) -> String {
+    whole(about, &simulated::all(about, results, runs), &document(scenario, results).to_string())
+}
+
+fn whole(about: &About, sections: &[String], data: &str) -> String {
     let mut page = String::with_capacity(1 << 18);
     let title = format!("Sluice: {}", about.scenario);
     put(&mut page, format_args!("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"));
     put(&mut page, format_args!("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
     put(&mut page, format_args!("<title>{}</title><style>{}</style></head><body><main>", text(&title), style::CSS));
-    for section in sections::all(about, runs) {
-        page.push_str(&section);
-    }
+    sections.iter().for_each(|section| page.push_str(section));
     // Inside a script element markup could end it early; JSON can say "<" without one.
-    let data = json(about, runs).to_string().replace('<', "\\u003c");
+    let data = data.replace('<', "\\u003c");
     put(&mut page, format_args!("<script type=\"application/json\" id=\"data\">{data}</script>"));
     page.push_str("</main></body></html>\n");
     page

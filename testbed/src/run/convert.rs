@@ -12,6 +12,8 @@ use crate::workload::{self, CrossEvents};
 
 /// Unfinished jobs after this time make a run fail where the scenario names no end.
 const LIMIT: Nanos = Nanos(1_800_000_000_000);
+/// Part of each link left free where the scenario does not say: the daemon's default.
+const RESERVE: f64 = 0.05;
 /// Cross traffic is drawn this far ahead; no run is longer.
 const CROSS_AHEAD: Nanos = Nanos(3_600_000_000_000);
 
@@ -60,7 +62,7 @@ impl RunPlan {
             warmup: u64::from(testbed.warmup_iterations),
             limit: scenario.time.end.unwrap_or(LIMIT),
             floor: testbed.floor,
-            reserve: scenario.schedulers.options.sluice.reserve,
+            reserve: scenario.schedulers.options.sluice.reserve.unwrap_or(RESERVE),
             daemon_extra: String::new(),
         })
     }

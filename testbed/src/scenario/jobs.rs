@@ -250,6 +250,11 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     if let Some((code, what, allowed)) = misfit(arch, workers, servers) {
         t.fail(code, what, allowed);
     }
+    let steps = crate::workload::stages::ring_chunks(u64::from(workers));
+    if arch == Arch::Ring && dependency == Dependency::StartAfter && steps > MOST_FLOWS {
+        let what = format!("a ring of {workers} that passes on whole chunks has {steps} flows in a round");
+        t.fail(Code::Limit, what, "at most 10000: fewer workers, or dependency = \"pipelined\"");
+    }
     let flows = flows.map(|list| read_flows(&t, &list, scene.network)).unwrap_or_default();
     let compute = compute.and_then(|c| {
         let time = compute_time(c, workers, d.compute_scale);

@@ -1,7 +1,7 @@
 //! Paths of flows: all shortest ones by hop count, one of them by a hash that every implementation agrees on
 //! (`simulation.md` section 2.4).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use sluice_schedule::units::fnv1a64;
 
@@ -19,7 +19,7 @@ pub fn choose(seed: u64, job: &str, flow: &str, node: &str, choices: usize) -> u
 /// Explicit paths, by (source, destination); pairs that are not listed go by ECMP.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Routing {
-    given: HashMap<(NodeIx, NodeIx), Vec<LinkIx>>,
+    given: BTreeMap<(NodeIx, NodeIx), Vec<LinkIx>>,
 }
 
 impl Routing {
@@ -75,6 +75,79 @@ pub fn next_hops(network: &Network, dst: NodeIx) -> Vec<Vec<LinkIx>> {
         b != far && a == b.saturating_add(1) && (to == dst || !network.is_host(to))
     };
     (0..network.nodes()).map(|i| network.out(NodeIx(i)).iter().copied().filter(|l| nearer(i, l)).collect()).collect()
+}
+
+/// Finds many paths on one network: as [`Routing::path`], with the distances to each destination worked out once.
+#[derive(Clone, Debug)]
+pub struct Router<'a> {
+    routing: &'a Routing,
+    network: &'a Network,
+    seed: u64,
+    /// Hops from every node, by destination; `u16::MAX`: no way.
+    hops: HashMap<NodeIx, Box<[u16]>>,
+    candidates: Vec<LinkIx>,
+}
+
+impl<'a> Router<'a> {
+    /// For the flows of a scenario with this seed.
+    pub fn new(routing: &'a Routing, network: &'a Network, seed: u64) -> Router<'a> {
+        Router { routing, network, seed, hops: HashMap::new(), candidates: Vec::new() }
+    }
+
+    /// The links a flow takes; `None` where there is no path.
+    pub fn path(&mut self, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
+        if src == dst {
+            return Some(Vec::new());
+        }
+        if let Some(path) = self.routing.given(src, dst) {
+            return Some(path.to_vec());
+        }
+        let network = self.network;
+        let hops = self.hops.entry(dst).or_insert_with(|| distances(network, dst));
+        let mut left = *hops.get(src.0).filter(|&&h| h != u16::MAX)?;
+        let mut path = Vec::with_capacity(usize::from(left));
+        let mut node = src;
+        while left > 0 {
+            left -= 1;
+            let nearer = |l: &&LinkIx| {
+                let to = network.link(**l).map(|l| l.to);
+                to.is_some_and(|to| hops.get(to.0) == Some(&left) && (to == dst || !network.is_host(to)))
+            };
+            self.candidates.clear();
+            self.candidates.extend(network.out(node).iter().filter(nearer));
+            let which = match self.candidates.len() {
+                0 => return None,
+                1 => 0,
+                many => choose(self.seed, job, flow, network.name(node), many),
+            };
+            let link = *self.candidates.get(which)?;
+            path.push(link);
+            node = network.link(link)?.to;
+        }
+        Some(path)
+    }
+}
+
+/// Hops of a shortest path from every node to `dst`; hosts never forward.
+fn distances(network: &Network, dst: NodeIx) -> Box<[u16]> {
+    let mut hops = vec![u16::MAX; network.nodes()].into_boxed_slice();
+    let mut queue = VecDeque::from([dst]);
+    if let Some(h) = hops.get_mut(dst.0) {
+        *h = 0;
+    }
+    while let Some(node) = queue.pop_front() {
+        if node != dst && network.is_host(node) {
+            continue;
+        }
+        let here = hops.get(node.0).copied().unwrap_or(u16::MAX);
+        for next in network.out(node).iter().filter_map(|&l| network.link(l)).map(|l| l.to) {
+            if let Some(h) = hops.get_mut(next.0).filter(|h| **h == u16::MAX) {
+                *h = here.saturating_add(1).min(u16::MAX - 1);
+                queue.push_back(next);
+            }
+        }
+    }
+    hops
 }
 
 fn ecmp(network: &Network, seed: u64, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
@@ -137,6 +210,19 @@ pub(crate) fn read(t: Table<'_>, network: &Network) -> Routing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_router_finds_the_paths_of_the_format() {
+        let text = "version = 1\nname = \"r\"\nseed = 3\n[network]\nkind = \"three-tier\"\nservers_per_rack = 2\nracks_per_edge = 2\nedges = 2\naggregations = 3\nuplinks = [2, 2]\ngbps = [1, 1, 1]\n[routing]\nkind = \"explicit\"\npaths = [{src = \"h0\", dst = \"h1\", via = [\"t0\"]}]\n[[jobs]]\nid = \"a\"\nbytes = 1\ncompute_s = 0\narch = \"ring\"\nworkers = 2\niterations = 1\n";
+        let s = crate::scenario::Scenario::parse(text, crate::scenario::Notation::Toml, "r", std::path::Path::new("."))
+            .unwrap_or_else(|e| panic!("{e}"));
+        let mut router = Router::new(&s.routing, &s.network, s.seed);
+        for (a, b) in (0..8).flat_map(|a| (0..8).map(move |b| (NodeIx(a), NodeIx(b)))) {
+            for flow in ["x", "y", "z"] {
+                assert_eq!(router.path("job", flow, a, b), s.path("job", flow, a, b), "{a:?} {b:?}");
+            }
+        }
+    }
 
     #[test]
     fn check_value_of_the_format() {

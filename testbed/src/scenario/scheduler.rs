@@ -125,8 +125,9 @@ pub struct SluiceOptions {
     pub tables: Tables,
     /// Virtual time a decision costs in the simulator.
     pub charge_decision: Nanos,
-    /// Share of each link left free, 0 to 0.5.
-    pub reserve: f64,
+    /// Share of each link left free, 0 to 0.5; `None`: what the runner takes. It keeps queues short, so the testbed takes
+    /// the daemon's default, and the simulator, which has no queues, nothing.
+    pub reserve: Option<f64>,
 }
 
 /// Options of `fair`.
@@ -183,7 +184,7 @@ impl Default for Options {
             fair: FairOptions { efficiency: 1.0, tcp: None, queue: Nanos(200_000) },
             static_order: Vec::new(),
             static_search: false,
-            sluice: SluiceOptions { events: true, tables: Tables::Switch, charge_decision: Nanos::ZERO, reserve: 0.05 },
+            sluice: SluiceOptions { events: true, tables: Tables::Switch, charge_decision: Nanos::ZERO, reserve: None },
             mcs_per_server: false,
             mcs_ring_chunks: false,
             mcs_lp: false,
@@ -261,7 +262,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.tables =
                 t.choice("tables", &[("switch", Tables::Switch), ("nic", Tables::Nic)]).unwrap_or_default();
             o.sluice.charge_decision = t.micros("charge_decision_us").unwrap_or_default();
-            o.sluice.reserve = t.float("reserve", zero, half).unwrap_or(o.sluice.reserve);
+            o.sluice.reserve = t.float("reserve", zero, half);
         }
         "mcs" => {
             o.mcs_per_server = t.choice("scope", &[("job", false), ("server", true)]).unwrap_or(false);

@@ -113,6 +113,14 @@ fn spread(placement: &Placement, job: &Job, free: &[u32]) -> Option<Seats> {
     Some(Seats { workers, servers })
 }
 
+/// Free GPUs and hosts of a subtree, and its first host.
+#[derive(Clone, Copy)]
+struct Room {
+    gpus: usize,
+    hosts: usize,
+    first: usize,
+}
+
 /// Hosts of the smallest subtree that is large enough: host, rack, edge, all.
 fn packed(network: &Network, placement: &Placement, job: &Job, free: &[u32]) -> Option<Seats> {
     let need = gpus_needed(placement, job);
@@ -123,16 +131,24 @@ fn packed(network: &Network, placement: &Placement, job: &Job, free: &[u32]) -> 
         &|i| network.hosts.get(i).map_or(0, |h| h.edge),
         &|_| 0,
     ];
+    let mut groups: Vec<Room> = Vec::new();
     for tier in tiers {
-        let mut groups: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
-        (0..free.len()).for_each(|i| groups.entry(tier(i)).or_default().push(i));
-        let room = |hosts: &[usize]| -> usize {
-            hosts.iter().filter_map(|&i| free.get(i)).map(|&g| usable(placement, g) as usize).sum()
-        };
-        let fits = |hosts: &Vec<usize>| room(hosts) >= need && (!placement.one_per_host || hosts.len() >= members);
-        let best = groups.values().filter(|h| fits(h)).min_by_key(|hosts| (room(hosts), hosts.first().copied()));
-        if let Some(hosts) = best {
-            return fill(placement, job, free, hosts.clone());
+        groups.clear();
+        for (i, &gpus) in free.iter().enumerate() {
+            let group = tier(i);
+            if groups.len() <= group {
+                groups.resize(group + 1, Room { gpus: 0, hosts: 0, first: i });
+            }
+            if let Some(room) = groups.get_mut(group) {
+                room.first = if room.hosts == 0 { i } else { room.first };
+                room.gpus += usable(placement, gpus) as usize;
+                room.hosts += 1;
+            }
+        }
+        let fits = |r: &Room| r.hosts > 0 && r.gpus >= need && (!placement.one_per_host || r.hosts >= members);
+        let best = groups.iter().enumerate().filter(|(_, r)| fits(r)).min_by_key(|(_, r)| (r.gpus, r.first));
+        if let Some((group, _)) = best {
+            return fill(placement, job, free, (0..free.len()).filter(|&i| tier(i) == group).collect());
         }
     }
     None

@@ -25,6 +25,13 @@ pub struct Pred {
     pub lead: u64,
 }
 
+impl Pred {
+    /// This predecessor of a local flow, seen from a flow for which the local one was `local`.
+    fn behind(&self, local: &Pred) -> Pred {
+        Pred { flow: self.flow, after: self.after || local.after, lead: self.lead.saturating_add(local.lead) }
+    }
+}
+
 /// One directed transfer of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundFlow {
@@ -42,6 +49,8 @@ pub struct RoundFlow {
     pub bytes: u64,
     /// Its predecessors among the network flows: dependencies through local flows are passed on.
     pub preds: Vec<Pred>,
+    /// Which stage of the round it belongs to, 0 for the first: a server's broadcasts and a tree's broadcasts are 1.
+    pub stage: u32,
 }
 
 impl RoundFlow {
@@ -51,7 +60,7 @@ impl RoundFlow {
     }
 }
 
-/// All flows of a round, local ones included. With pipelined dependencies; `start-after` is the caller's business.
+/// All flows of a round, local ones included, with pipelined dependencies; see [`super::stages`] for start-after.
 pub fn round_flows(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
     let mut flows = match job.arch {
         Arch::Ring => ring(job, seats),
@@ -69,15 +78,15 @@ pub fn ring_chunk(bytes: u64, workers: usize) -> u64 {
     bytes.div_ceil(workers.max(1) as u64)
 }
 
-fn host(list: &[NodeIx], i: usize) -> NodeIx {
+pub(super) fn host(list: &[NodeIx], i: usize) -> NodeIx {
     list.get(i).copied().unwrap_or_default()
 }
 
-fn rank(i: usize) -> u32 {
+pub(super) fn rank(i: usize) -> u32 {
     u32::try_from(i).unwrap_or(u32::MAX)
 }
 
-fn ring(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
+pub(super) fn ring(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
     let n = seats.workers.len();
     if n < 2 {
         return Vec::new();
@@ -91,11 +100,12 @@ fn ring(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
         dst: host(&seats.workers, (i + 1) % n),
         bytes: 2 * (n as u64 - 1) * chunk,
         preds: vec![Pred { flow: (i + n - 1) % n, after: false, lead: chunk }],
+        stage: 0,
     };
     (0..n).map(flow).collect()
 }
 
-fn parameter_server(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
+pub(super) fn parameter_server(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
     let (workers, servers) = (seats.workers.len(), seats.servers.len());
     let shard = job.bytes.div_ceil(servers.max(1) as u64);
     let mut flows = Vec::with_capacity(2 * workers * servers);
@@ -109,6 +119,7 @@ fn parameter_server(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
                 dst: host(&seats.servers, p),
                 bytes: shard,
                 preds: Vec::new(),
+                stage: 0,
             });
         }
     }
@@ -123,6 +134,7 @@ fn parameter_server(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
                 dst: host(&seats.workers, w),
                 bytes: shard,
                 preds: into.collect(),
+                stage: 1,
             });
         }
     }
@@ -137,7 +149,7 @@ fn tree(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
     // Flow up{i} has index i − 1, flow down{i} index n − 1 + i − 1.
     let up = |i: usize| Pred { flow: i - 1, after: false, lead: 0 };
     let down = |i: usize| Pred { flow: n - 2 + i, after: false, lead: 0 };
-    let flow = |name: String, from: usize, to: usize, preds: Vec<Pred>| RoundFlow {
+    let flow = |name: String, from: usize, to: usize, preds: Vec<Pred>, stage: u32| RoundFlow {
         name,
         from: Member::Worker(rank(from)),
         to: Member::Worker(rank(to)),
@@ -145,11 +157,12 @@ fn tree(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
         dst: host(&seats.workers, to),
         bytes: job.bytes,
         preds,
+        stage,
     };
-    let ups = (1..n).map(|i| flow(format!("up{i}"), i, parent(i), children(i).map(up).collect()));
+    let ups = (1..n).map(|i| flow(format!("up{i}"), i, parent(i), children(i).map(up).collect(), 0));
     let downs = (1..n).map(|i| {
         let preds = if parent(i) == 0 { children(0).map(up).collect() } else { vec![down(parent(i))] };
-        flow(format!("down{i}"), parent(i), i, preds)
+        flow(format!("down{i}"), parent(i), i, preds, 1)
     });
     ups.chain(downs).collect()
 }
@@ -165,26 +178,29 @@ fn listed(job: &Job) -> Vec<RoundFlow> {
             dst: f.dst,
             bytes: f.bytes,
             preds: f.pipelined.iter().map(pred(false)).chain(f.after.iter().map(pred(true))).collect(),
+            stage: 0,
         }
     };
     job.flows.iter().map(flow).collect()
 }
 
 /// A local predecessor is replaced by its own predecessors, leads added up; one without predecessors is done at once.
-fn pass_through_local(flows: &mut [RoundFlow]) {
+pub(super) fn pass_through_local(flows: &mut [RoundFlow]) {
     let before: Vec<(bool, Vec<Pred>)> = flows.iter().map(|f| (f.local(), f.preds.clone())).collect();
-    for flow in flows.iter_mut() {
+    // For which flow a local one was last looked at: once is enough, and a ring inside one host has no end.
+    let mut seen = vec![usize::MAX; flows.len()];
+    for (i, flow) in flows.iter_mut().enumerate() {
         let mut found: Vec<Pred> = Vec::new();
         let mut open = std::mem::take(&mut flow.preds);
-        let mut steps = 0;
         while let Some(pred) = open.pop() {
-            steps += 1;
-            match before.get(pred.flow) {
-                Some((true, further)) if steps <= 100_000 => {
-                    open.extend(further.iter().map(|p| Pred { lead: p.lead.saturating_add(pred.lead), ..*p }));
-                }
-                Some((false, _)) if !found.iter().any(|p| p.flow == pred.flow) => found.push(pred),
-                _ => {}
+            let Some((local, further)) = before.get(pred.flow) else { continue };
+            if std::mem::replace(&mut seen[pred.flow], i) == i {
+                continue;
+            }
+            if *local {
+                open.extend(further.iter().map(|p| p.behind(&pred)));
+            } else {
+                found.push(pred);
             }
         }
         found.sort_by_key(|p| p.flow);

@@ -101,6 +101,43 @@ fn dependencies_pass_through_local_flows() {
 }
 
 #[test]
+fn a_ring_inside_one_host_waits_for_nobody() {
+    let s = scenario("policy = \"packed\"", &job("a", "ring", 2, 0));
+    let seats = Queue::new(&s).arrive(0).remove(0).seats;
+    let flows = s.jobs.first().map(|j| round_flows(j, &seats)).unwrap_or_default();
+    assert!(flows.len() == 2 && flows.iter().all(|f| f.local() && f.preds.is_empty()));
+}
+
+#[test]
+fn stages_follow_one_another() {
+    let s = scenario("policy = \"spread\"\nserver_gpus = 0", &[job("a", "ring", 3, 0), job("p", "ps", 2, 2)].concat());
+    let mut q = Queue::new(&s);
+    let seats = q.arrive(0).remove(0).seats;
+    let (ring, ps) = (&s.jobs[0], &s.jobs[1]);
+    let chunks = flows_in_stages(ring, &seats, Stages::default());
+    // Four steps of three ranks; each after its own and its predecessor's last one; together the bytes of the ring.
+    assert_eq!(chunks.len(), 12);
+    assert_eq!(
+        chunks.iter().map(|f| f.bytes).sum::<u64>(),
+        round_flows(ring, &seats).iter().map(|f| f.bytes).sum::<u64>()
+    );
+    let after = |f: &RoundFlow| f.preds.iter().map(|p| (p.flow, p.after)).collect::<Vec<_>>();
+    assert_eq!((chunks[4].name.as_str(), after(&chunks[4])), ("ring1.1", vec![(0, true), (1, true)]));
+    assert_eq!(chunks.iter().map(|f| f.stage).max(), Some(3));
+    let chain = flows_in_stages(ring, &seats, Stages { ring_chain: true, ..Stages::default() });
+    assert_eq!(chain.iter().map(|f| (f.stage, f.preds.len())).collect::<Vec<_>>(), [(0, 0), (1, 1), (2, 1)]);
+    let seats = Seats {
+        workers: vec![0, 1].into_iter().map(crate::scenario::NodeIx).collect(),
+        servers: seats.workers[1..].to_vec(),
+    };
+    let own = flows_in_stages(ps, &seats, Stages::default());
+    let all = flows_in_stages(ps, &seats, Stages { whole_job: true, ..Stages::default() });
+    let waits = |flows: &[RoundFlow]| flows.iter().filter(|f| f.stage == 1 && !f.local()).map(|f| f.preds.len()).max();
+    // Server 0 stands on worker 1's host: one of its aggregations is local and counts as done.
+    assert_eq!((waits(&own), waits(&all)), (Some(2), Some(3)));
+}
+
+#[test]
 fn parameter_servers_and_trees() {
     let s = scenario("policy = \"spread\"\nserver_gpus = 0", &[job("p", "ps", 2, 1), job("t", "tree", 3, 0)].concat());
     let mut q = Queue::new(&s);

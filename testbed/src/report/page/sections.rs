@@ -51,12 +51,12 @@ pub(super) fn all(about: &About, runs: &[PolicyRun]) -> Vec<String> {
     parts
 }
 
-fn section(title: &str, lead: &str, body: &str) -> String {
+pub(super) fn section(title: &str, lead: &str, body: &str) -> String {
     format!("<section><h2>{}</h2><p class=\"soft\">{}</p>{body}</section>", text(title), text(lead))
 }
 
 /// A table; the first row is the heading. Cells are HTML already.
-fn html_table(heading: &[String], rows: &[Vec<String>]) -> String {
+pub(super) fn html_table(heading: &[String], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
     heading.iter().for_each(|h| put(&mut out, format_args!("<th>{h}</th>")));
     out.push_str("</tr></thead><tbody>");
@@ -69,7 +69,7 @@ fn html_table(heading: &[String], rows: &[Vec<String>]) -> String {
     out
 }
 
-fn heading(words: &[&str]) -> Vec<String> {
+pub(super) fn heading(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| text(w)).collect()
 }
 

@@ -1,0 +1,84 @@
+//! The command line of `sluice sim`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+use sluice_testbed::scenario::{Axis, Policy};
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum SimCmd {
+    /// Run a scenario in virtual time under one or several schedulers and compare them
+    ///
+    /// Example: sluice sim run scenario.toml --policy fair --policy sluice --report out.html
+    Run(SimRunArgs),
+    /// Check a scenario and its schedulers without running anything
+    ///
+    /// Example: sluice sim validate scenario.toml --policy crux
+    Validate {
+        /// The scenario
+        #[arg(value_name = "SCENARIO")]
+        scenario: PathBuf,
+        /// A scheduler; repeat it
+        #[arg(long = "policy", value_name = "P")]
+        policies: Vec<Policy>,
+    },
+    /// Compare results of earlier runs on the same jobs
+    ///
+    /// Example: sluice sim compare mix.fair.json mix.sluice.json
+    Compare {
+        /// Files that `sluice sim run` wrote, or what `--json` of `sluice sim run` and `sluice testbed run` printed
+        #[arg(required = true, value_name = "RESULT")]
+        results: Vec<PathBuf>,
+    },
+    /// Run a grid of settings, seeds and schedulers; interrupted, it goes on where it was
+    ///
+    /// Example: sluice sim sweep scenario.toml --set time.slot_ms=20,60 --seeds 3 --policy fair --policy sluice --out sweep
+    Sweep(SimSweepArgs),
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SimRunArgs {
+    /// The scenario (TOML or JSON)
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// A scheduler to run; repeat it to compare several; none: those of the scenario.
+    /// fair, static, sluice, sluice:primal-dual, sluice:fair, mcs, ccml, cassini, mltcp, sincronia, varys, aalo,
+    /// echelonflow, crux, and bound, which is what none of them can beat
+    #[arg(long = "policy", value_name = "P")]
+    pub policies: Vec<Policy>,
+    /// Another seed than the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Directory of the result files; none: output.dir of the scenario, from where you are
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write a report: one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Schedulers that run at the same time; it changes no result
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub threads: NonZeroUsize,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SimSweepArgs {
+    /// The scenario (TOML or JSON)
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// A key and the values it gets; repeat it for a grid
+    #[arg(long = "set", value_name = "KEY=V1,V2")]
+    pub sets: Vec<Axis>,
+    /// Seeds per cell of the grid: the scenario's and those that follow it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub seeds: u16,
+    /// A scheduler to run; repeat it; none: those of the scenario
+    #[arg(long = "policy", value_name = "P")]
+    pub policies: Vec<Policy>,
+    /// Runs at the same time; none: as many as there are cores
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Directory of the result files and of table.csv; what is finished there is not run again
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}

@@ -1,0 +1,149 @@
+//! How bandwidth is shared: weighted max–min in classes, under caps and ties to predecessors (`simulation.md` section 5).
+//!
+//! [`Share`] takes one set of flows that belong together (through links or ties), by indices of its own, and gives their
+//! rates. It knows no clock, no bytes and no jobs. All of its memory is used again: solving allocates nothing once it
+//! has seen a set as large.
+
+mod fill;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use lines::Line;
+
+/// Below this part of its capacity what is left of a link is rounding, not bandwidth.
+const NOTHING: f64 = 1e-9;
+
+/// One flow of the problem, with the ends of its stretches in `hops` and `ties`; they begin where the flow before ends.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    class: u32,
+    weight: f64,
+    cap: f64,
+    hops_end: u32,
+    ties_end: u32,
+}
+
+/// A flow grows no faster than `ratio` times its predecessor.
+#[derive(Clone, Copy, Debug)]
+struct Tie {
+    pred: u32,
+    ratio: f64,
+}
+
+/// What a link carries while rates grow: Σ rate = `base` + `speed` · level.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// Bytes per second in all.
+    capacity: f64,
+    /// What more urgent classes left.
+    free: f64,
+    base: f64,
+    speed: f64,
+    /// Flows of the present class that are not settled.
+    live: u32,
+    /// The link's stretch in `on_link`: from the first flow that is not settled to the end.
+    from: u32,
+    to: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    /// Its class comes later.
+    Later,
+    Growing,
+    Settled,
+}
+
+/// A problem being built, its solution, and the memory both need.
+#[derive(Debug, Default)]
+pub struct Share {
+    entries: Vec<Entry>,
+    hops: Vec<u32>,
+    ties: Vec<Tie>,
+    loads: Vec<Load>,
+    rates: Vec<f64>,
+    // What follows is only of use inside `solve`.
+    classes: Vec<u32>,
+    order: Vec<u32>,
+    on_link: Vec<u32>,
+    lines: Vec<Line>,
+    limits: Vec<f64>,
+    stands: Vec<Stand>,
+    next_from: Vec<u32>,
+    next: Vec<u32>,
+    stack: Vec<u32>,
+    used: Vec<u32>,
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    level: f64,
+}
+
+impl Share {
+    /// Forgets the problem, keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.hops.clear();
+        self.ties.clear();
+        self.loads.clear();
+    }
+
+    /// Adds a link of so many bytes per second; its index.
+    pub fn link(&mut self, capacity: f64) -> u32 {
+        let capacity = capacity.max(0.0);
+        self.loads.push(Load { capacity, free: capacity, ..Load::default() });
+        self.loads.len() as u32 - 1
+    }
+
+    /// Adds a link to the path of the flow that [`Share::flow`] will add next.
+    pub fn hop(&mut self, link: u32) {
+        debug_assert!((link as usize) < self.loads.len());
+        self.hops.push(link);
+    }
+
+    /// Ties the flow that [`Share::flow`] will add next to `pred`, which may be added later: its rate stays at or below
+    /// `ratio` times that of `pred`. Ties must not run in a circle.
+    pub fn tie(&mut self, pred: u32, ratio: f64) {
+        self.ties.push(Tie { pred, ratio });
+    }
+
+    /// Adds a flow over the hops and with the ties named since the last one; its index. `weight` is above 0, `cap` in
+    /// bytes per second, infinite for none; lower classes are more urgent.
+    pub fn flow(&mut self, class: u32, weight: f64, cap: f64) -> u32 {
+        debug_assert!(weight > 0.0 && weight.is_finite() && !cap.is_nan());
+        let (hops_end, ties_end) = (self.hops.len() as u32, self.ties.len() as u32);
+        self.entries.push(Entry { class, weight, cap, hops_end, ties_end });
+        self.entries.len() as u32 - 1
+    }
+
+    /// The rate that [`Share::solve`] gave a flow, bytes per second.
+    pub fn rate(&self, flow: usize) -> f64 {
+        self.rates[flow]
+    }
+
+    /// Flows of the problem.
+    pub fn flows(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes per second of each flow, by index. The result depends on the order of the flows only through rounding.
+    pub fn solve(&mut self) -> &[f64] {
+        self.fill_all();
+        debug_assert!(self.rates.iter().all(|r| r.is_finite() && *r >= 0.0));
+        &self.rates
+    }
+
+    fn hops_of(&self, flow: u32) -> std::ops::Range<usize> {
+        let end = |f: usize| self.entries[f].hops_end as usize;
+        let flow = flow as usize;
+        (if flow == 0 { 0 } else { end(flow - 1) })..end(flow)
+    }
+
+    fn ties_of(&self, flow: u32) -> std::ops::Range<usize> {
+        let end = |f: usize| self.entries[f].ties_end as usize;
+        let flow = flow as usize;
+        (if flow == 0 { 0 } else { end(flow - 1) })..end(flow)
+    }
+}

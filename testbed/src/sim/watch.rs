@@ -1,0 +1,44 @@
+//! Looking on while a simulation runs, from another thread if need be, and stopping it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sluice_schedule::Nanos;
+
+/// How far a run is, and whether it should go on.
+#[derive(Debug, Default)]
+pub struct Watch {
+    events: AtomicU64,
+    now: AtomicU64,
+    ended: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+impl Watch {
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Virtual time so far.
+    pub fn now(&self) -> Nanos {
+        Nanos(self.now.load(Ordering::Relaxed))
+    }
+
+    /// Jobs that have ended.
+    pub fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// The run ends with [`super::SimError::Cancelled`] soon.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Says how far the run is; true when it should stop.
+    pub(super) fn tell(&self, events: u64, now: u64, ended: u64) -> bool {
+        self.events.store(events, Ordering::Relaxed);
+        self.now.store(now, Ordering::Relaxed);
+        self.ended.store(ended, Ordering::Relaxed);
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}

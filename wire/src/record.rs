@@ -1,0 +1,263 @@
+//! The record of one host's brain: what it was told at start, every event, every decision and what it said, as lines of
+//! JSON; and the replay that shows that the same brain says the same again.
+//!
+//! | line | is |
+//! | --- | --- |
+//! | `{"config": …}` | a new brain begins with this [`HostConfig`] |
+//! | `{"event": [now, …]}` | [`Host::handle`] |
+//! | `{"decision": [now, [actions]]}` | [`Host::decide`] and what it appended |
+//!
+//! Names and shapes are those of [`sluice_schedule`]'s own types. A process that dies and comes back begins again with a
+//! `config` line in the same record.
+
+use std::fmt;
+use std::io::{BufRead, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use sluice_schedule::host::{Host, HostConfig};
+use sluice_schedule::{Action, Event, Now};
+
+/// Bytes of a line at most.
+const MOST_LINE: u64 = 64 << 20;
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Entry<'a> {
+    Config(&'a HostConfig),
+    Event(Now, &'a Event),
+    Decision(Now, &'a [Action]),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    Config(Box<HostConfig>),
+    Event(Now, Event),
+    Decision(Now, serde::de::IgnoredAny),
+}
+
+/// Writes a record. A write that fails ends it; [`Recorder::failed`] says why. Nothing else is disturbed.
+pub struct Recorder {
+    out: Box<dyn Write + Send>,
+    failed: Option<std::io::Error>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("failed", &self.failed).finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// A record that is empty so far. Give it something buffered.
+    pub fn new(out: Box<dyn Write + Send>) -> Recorder {
+        Recorder { out, failed: None }
+    }
+    /// A brain begins.
+    pub fn start(&mut self, config: &HostConfig) {
+        self.line(&Entry::Config(config));
+    }
+    /// It is told something.
+    pub fn event(&mut self, now: Now, event: &Event) {
+        self.line(&Entry::Event(now, event));
+    }
+    /// It decided and said this.
+    pub fn decision(&mut self, now: Now, actions: &[Action]) {
+        self.line(&Entry::Decision(now, actions));
+    }
+    /// Why the record ends early, if it does.
+    pub fn failed(&self) -> Option<&std::io::Error> {
+        self.failed.as_ref()
+    }
+
+    fn line(&mut self, line: &Entry<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let written = serde_json::to_writer(&mut self.out, line).map_err(std::io::Error::from);
+        self.failed = written.and_then(|()| self.out.write_all(b"\n")).err();
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.out.flush(); // Whoever reads the record finds its end missing.
+    }
+}
+
+/// What a replay went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Brains that began.
+    pub brains: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Decisions that came out the same.
+    pub decisions: u64,
+    /// Actions of those decisions.
+    pub actions: u64,
+}
+
+/// Why a record could not be replayed, or that a brain decides otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error("line {line}: cannot be read: {error}")]
+    Read {
+        /// Counted from 1.
+        line: u64,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is no record.
+    #[error("line {line}: {error}; expected a config, event or decision as this version writes them")]
+    Form {
+        /// Counted from 1.
+        line: u64,
+        /// What is wrong.
+        error: serde_json::Error,
+    },
+    /// A line is too long.
+    #[error("line {line}: longer than {MOST_LINE} bytes")]
+    Long {
+        /// Counted from 1.
+        line: u64,
+    },
+    /// Something comes before the first configuration.
+    #[error("line {line}: no config before it; a record begins with one")]
+    NoConfig {
+        /// Counted from 1.
+        line: u64,
+    },
+    /// The brain says something else.
+    #[error("line {line}: the brain decides otherwise: recorded {recorded}, now {now}")]
+    Differs {
+        /// Counted from 1.
+        line: u64,
+        /// The recorded line.
+        recorded: String,
+        /// The line as it would be written now.
+        now: String,
+    },
+}
+
+/// Puts every recorded event through a fresh brain and holds its decisions against the recorded ones, byte for byte.
+///
+/// # Errors
+/// The first line that cannot be read, or that comes out otherwise.
+pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
+    let (mut replayed, mut brain, mut text) = (Replayed::default(), None::<Host>, Vec::new());
+    for line in 1.. {
+        text.clear();
+        let read = record.by_ref().take(MOST_LINE).read_until(b'\n', &mut text);
+        match read.map_err(|error| ReplayError::Read { line, error })? {
+            0 => break,
+            bytes if bytes as u64 == MOST_LINE => return Err(ReplayError::Long { line }),
+            _ => {}
+        }
+        let form = |error| ReplayError::Form { line, error };
+        let again = match (serde_json::from_slice(&text).map_err(form)?, &mut brain) {
+            (Line::Config(config), _) => {
+                replayed.brains += 1;
+                let again = serde_json::to_string(&Entry::Config(&config));
+                brain = Some(Host::new(*config));
+                again
+            }
+            (_, None) => return Err(ReplayError::NoConfig { line }),
+            (Line::Event(now, event), Some(brain)) => {
+                replayed.events += 1;
+                let again = serde_json::to_string(&Entry::Event(now, &event));
+                brain.handle(now, event);
+                again
+            }
+            (Line::Decision(now, _), Some(brain)) => {
+                let mut actions = Vec::new();
+                brain.decide(now, &mut actions);
+                replayed.decisions += 1;
+                replayed.actions += actions.len() as u64;
+                serde_json::to_string(&Entry::Decision(now, &actions))
+            }
+        };
+        let again = again.map_err(form)?;
+        if text.strip_suffix(b"\n").unwrap_or(&text) != again.as_bytes() {
+            let recorded = String::from_utf8_lossy(&text).trim_end().to_owned();
+            return Err(ReplayError::Differs { line, recorded, now: again });
+        }
+    }
+    Ok(replayed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use sluice_schedule::{BootId, Bytes, FlowId, FlowSpec, Hop, HostId, JobId, LinkId, Nanos, Rate, Slot};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("one thread").write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn record() -> String {
+        let shared = Shared::default();
+        let mut recorder = Recorder::new(Box::new(shared.clone()));
+        let me = HostId::of("h0");
+        let config = HostConfig::new(me, BootId(1));
+        let mut host = Host::new(config.clone());
+        recorder.start(&config);
+        let now = |ms: u64| Now {
+            mono: Nanos::from_millis(60_000 + ms),
+            wall: Nanos::from_millis(60_000 + ms),
+            slot: Slot(1000 + (ms / 60) as u32),
+            into_slot: Nanos::from_millis(ms % 60),
+        };
+        let id = FlowId(u64::from(me.0) << 32 | 1);
+        let path = vec![Hop { link: LinkId::egress(me), capacity: Rate::mbps(10_000), holder: None }];
+        let spec = FlowSpec { flow: id, job: JobId(5), path, ..FlowSpec::default() };
+        let began = Event::RoundBegan { job: JobId(5), flows: vec![(id, Bytes(1_000_000))] };
+        for (ms, event) in [(0, Event::FlowOpened(spec)), (1, began), (60, Event::SlotEdge)] {
+            recorder.event(now(ms), &event);
+            host.handle(now(ms), event);
+            let mut actions = Vec::new();
+            host.decide(now(ms), &mut actions);
+            recorder.decision(now(ms), &actions);
+        }
+        drop(recorder);
+        let bytes = shared.0.lock().expect("one thread").clone();
+        String::from_utf8(bytes).expect("JSON is text")
+    }
+
+    #[test]
+    fn what_was_recorded_comes_out_again() {
+        let text = record();
+        let replayed = replay(text.as_bytes()).expect("the same");
+        assert_eq!((replayed.brains, replayed.events, replayed.decisions), (1, 3, 3));
+        assert!(replayed.actions >= 2, "{replayed:?}");
+    }
+
+    #[test]
+    fn another_event_gives_another_decision_and_is_found() {
+        let text = record();
+        let changed = text.replacen("10000000000", "9000000000", 1);
+        assert_ne!(text, changed);
+        assert!(matches!(replay(changed.as_bytes()), Err(ReplayError::Differs { .. })));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_with_its_line() {
+        let said = |text: &str| replay(text.as_bytes()).expect_err("no record").to_string();
+        assert!(said("x\n").starts_with("line 1: "));
+        let event = record().lines().nth(1).expect("an event").to_owned();
+        assert!(said(&event).contains("no config before it"));
+        assert!(said("{\"config\":1}").contains("expected a config"));
+    }
+}
