@@ -118,7 +118,7 @@ pub fn check(tasks: &[Task<'_>]) -> Result<(), RunsError> {
 /// Runs all tasks and says how each ended, in the order in which they end. Cancelled when `stop` becomes true.
 pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observer: &mut dyn Observer) {
     let watches: Vec<Watch> = tasks.iter().map(|_| Watch::default()).collect();
-    let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(stop.load(Ordering::Relaxed)));
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..threads.get().min(tasks.len()) {
