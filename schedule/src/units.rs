@@ -62,6 +62,7 @@ pub struct BootId(pub u64);
 ///
 /// Only a plan says that flows of one job carry different parts of its data; everywhere else all carry the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Share(u32);
 
 impl Share {

@@ -89,6 +89,7 @@ impl SluiceScheduler {
                 role: role(facts.arch, flow),
                 path: self.fabric.path(world.scenario, flow),
                 preds: preds.collect(),
+                ..FlowSpec::default()
             }));
         }
         if let Some(daemon) = self.daemons.get_mut(host) {

@@ -60,7 +60,7 @@ impl<'a> Mini<'a> {
         let slot = self.world.scenario.time.slot;
         loop {
             self.instant(slots);
-            let edge = self.world.now.0 % slot.0 == 0;
+            let edge = self.world.now.0.is_multiple_of(slot.0);
             if edge {
                 self.changes.push(Change::SlotEdge);
             }
@@ -124,7 +124,7 @@ impl<'a> Mini<'a> {
             for at in 0..self.world.running.len() {
                 again |= self.begin_round(self.world.running[at]);
             }
-            let edge = now.0 % self.world.scenario.time.slot.0 == 0;
+            let edge = now.0.is_multiple_of(self.world.scenario.time.slot.0);
             for ix in 0..self.world.flows.len() {
                 let flow = &self.world.flows[ix];
                 let fed = flow.preds.iter().all(|p| !p.after || self.world.flows[p.flow.0].phase == FlowPhase::Done);
@@ -166,10 +166,9 @@ impl<'a> Mini<'a> {
         let all = round_flows(facts, &started.seats);
         let first = self.world.flows.len();
         let mut places = vec![None; all.len()];
-        let mut next = first;
-        for (place, _) in places.iter_mut().zip(&all).filter(|(_, flow)| !flow.local()) {
+        let moving = places.iter_mut().zip(&all).filter(|(_, flow)| !flow.local());
+        for (next, (place, _)) in (first..).zip(moving) {
             *place = Some(FlowIx(next));
-            next += 1;
         }
         for flow in all.iter().filter(|flow| !flow.local()) {
             let preds = flow.preds.iter().filter_map(|pred| {
