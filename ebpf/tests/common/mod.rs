@@ -309,3 +309,32 @@ impl Canary {
         self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
     }
 }
+
+/// How much of the processors the hypervisor gave to others while a test ran: paced rates mean nothing then.
+pub struct Steal(u64, u64);
+
+impl Steal {
+    /// From now on.
+    pub fn start() -> Steal {
+        let (stolen, all) = ticks();
+        Steal(stolen, all)
+    }
+
+    /// True, and said, when more than three per cent were taken.
+    pub fn much(&self) -> bool {
+        let (stolen, all) = ticks();
+        let part = (stolen - self.0) as f64 / (all - self.1).max(1) as f64;
+        if part > 0.03 {
+            eprintln!("skipped: the hypervisor took {:.0} % of the processors", part * 100.0);
+        }
+        part > 0.03
+    }
+}
+
+/// Stolen and all ticks of `/proc/stat`.
+fn ticks() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = first.split_whitespace().skip(1).filter_map(|t| t.parse().ok()).collect();
+    (ticks.get(7).copied().unwrap_or(0), ticks.iter().take(8).sum())
+}
