@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
-use nix::sys::socket::{getsockopt, sockopt::TcpCongestion};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt::TcpCongestion};
 use sluice_ebpf::{Datapath, Kernel, Opened, Options, Row, SocketEvent, SocketEventKind, Tier};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -255,12 +255,60 @@ impl Flow {
         name.to_string_lossy().trim_end_matches('\0').to_owned()
     }
 
+    /// Another congestion control, paced by the kernel at so many Mbit/s.
+    pub fn pace(&self, control: &str, mbps: f64) {
+        setsockopt(&self.stream, TcpCongestion, &control.into()).expect("TCP_CONGESTION");
+        let rate = (mbps * 125e3) as u64;
+        // SAFETY: SO_MAX_PACING_RATE reads a u64 that lives until the call returns.
+        let result = unsafe {
+            libc::setsockopt(
+                std::os::fd::AsRawFd::as_raw_fd(&self.stream),
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                (&raw const rate).cast(),
+                size_of::<u64>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0, "SO_MAX_PACING_RATE");
+    }
+
     /// Mbit/s received over this time.
     pub fn rate_over(&self, time: Duration) -> f64 {
         let (from, at) = (self.received.load(Ordering::Relaxed), Instant::now());
         std::thread::sleep(time);
         (self.received.load(Ordering::Relaxed) - from) as f64 * 8e-6 / at.elapsed().as_secs_f64()
     }
+}
+
+/// The median of short windows: one in which the writer got no processor says nothing about a rate.
+fn median_rate(flow: &Flow) -> f64 {
+    let mut windows: Vec<f64> = (0..6).map(|_| flow.rate_over(Duration::from_millis(60))).collect();
+    windows.sort_by(f64::total_cmp);
+    (windows[2] + windows[3]) / 2.0
+}
+
+/// Asserts that the flow keeps to a rate in Mbit/s within a part of it, or as near as the kernel's own pacing comes to
+/// that rate in the same second: where others take the processors, both come late, and only a fault of ours shows.
+pub fn assert_paced(net: &Net, flow: &Flow, mbps: f64, part: f64) {
+    let near = |measured: f64, wanted: f64| (measured / wanted - 1.0).abs() <= part;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let measured = median_rate(flow);
+        if near(measured, mbps) {
+            return;
+        }
+        let plain = Flow::start(net, port() + 10_000);
+        plain.pace("cubic", mbps);
+        std::thread::sleep(Duration::from_millis(100));
+        let yardstick = median_rate(&plain);
+        drop(plain);
+        eprintln!("wanted {mbps} Mbit/s, got {measured:.1}; the kernel's own pacing {yardstick:.1}");
+        if near(measured, yardstick) {
+            return;
+        }
+        seen.push(measured);
+    }
+    panic!("wanted {mbps} Mbit/s, got {seen:.1?}");
 }
 
 impl Drop for Flow {
