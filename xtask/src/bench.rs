@@ -7,7 +7,7 @@ use crate::shell::{Step, options, root, target_dir};
 const HELP: &str = "\
 cargo xtask bench [--micro | --testbed] [--list]
 
-  --micro     only the criterion benchmarks: decisions, load tables
+  --micro     only the criterion benchmarks (decisions, load tables) and the planners at full size
   --testbed   only the experiments on network namespaces; needs root; about an hour
   --list      print the commands instead of running them
 
@@ -23,7 +23,10 @@ const EXPERIMENTS: [(&str, &str, &[&str]); 5] = [
     ("pair", "3", &[]),
 ];
 
-/// Policies of every experiment.
+/// What `sluice-experiment` measures beside scenarios.
+const FURTHER: [&str; 4] = ["beside", "cost", "forest", "fail-open"];
+
+/// Policies of every scenario.
 const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
 
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
@@ -31,7 +34,14 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let has = |option: &str| given.contains(&option);
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
-    let micro = steps(micro, vec![Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"])]);
+    let planners = ["test", "--release", "--locked", "-p", "sluice-plan", "--test", "forestcoll", "--", "--ignored"];
+    let micro = steps(
+        micro,
+        vec![
+            Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"]),
+            Step::cargo(&planners).arg("--nocapture").arg("large"),
+        ],
+    );
     let testbed = steps(testbed, experiments());
     if has("--list") {
         micro.iter().chain(&testbed).for_each(|s| println!("{}", s.shown()));
@@ -49,8 +59,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 }
 
 fn experiments() -> Vec<Step> {
-    let binary = target_dir().join("release").join("sluice");
-    let step = |(name, repeats, further): &(&str, &str, &[&str])| {
+    let release = target_dir().join("release");
+    let (binary, experiment) = (release.join("sluice"), release.join("sluice-experiment"));
+    let scenario = |(name, repeats, further): &(&str, &str, &[&str])| {
         let scenario = format!("testbed/scenarios/{name}.toml");
         let report = format!("target/bench/{name}.html");
         let mut step = Step::new(&binary.to_string_lossy(), &["testbed", "run", &scenario, "--repeats", repeats]);
@@ -59,5 +70,6 @@ fn experiments() -> Vec<Step> {
         }
         step.arg("--report").arg(&report).with_root()
     };
-    EXPERIMENTS.iter().map(step).collect()
+    let further = |what: &&str| Step::new(&experiment.to_string_lossy(), &[what]).with_root();
+    EXPERIMENTS.iter().map(scenario).chain(FURTHER.iter().map(further)).collect()
 }

@@ -49,25 +49,77 @@ fn timed(name: &str, fabric: &Fabric, options: &Options) -> (Planned, Duration) 
     (planned, took)
 }
 
+/// A fabric of `compute` GPUs at random, of one of three sorts and without symmetry.
+fn random(compute: usize, case: usize) -> (String, Fabric) {
+    let seed = case as u64;
+    let (sort, fabric) = match case % 3 {
+        0 => ("boxes", heterogeneous(compute, seed)),
+        1 => ("meshed", meshed(compute, compute / 8, 4 + case % 9, 1000, seed)),
+        _ => ("tangled", tangled(compute, compute / 6, 100, seed)),
+    };
+    (format!("{sort} {compute} #{case}"), fabric)
+}
+
+/// The general way alone.
+const EXACT: Options = Options { fixed_k: None, most_k: None, in_network: true, symmetry: false, relaxed: false };
+
 #[test]
 #[ignore = "about a minute; release build"]
 fn large_heterogeneous() {
-    let exact = Options { symmetry: false, ..Options::default() };
     let mut times: Vec<Duration> = (0..60)
         .map(|case| {
-            let compute = 4 + case * 124 / 59;
-            let seed = case as u64;
-            let (name, fabric) = match case % 3 {
-                0 => ("boxes", heterogeneous(compute, seed)),
-                1 => ("meshed", meshed(compute, compute / 8, 4 + case % 9, 1000, seed)),
-                _ => ("tangled", tangled(compute, compute / 6, 100, seed)),
-            };
-            timed(&format!("{name} {compute} #{case}"), &fabric, &exact).1
+            let (name, fabric) = random(4 + case * 124 / 59, case);
+            timed(&name, &fabric, &EXACT).1
         })
         .collect();
     times.sort();
     println!("median {:.2?}, worst {:.2?}", times[30], times[59]);
     assert!(times[30] < Duration::from_secs(1) && times[59] < Duration::from_secs(60));
+}
+
+/// Time over GPUs, both logarithmic: three rows to a decade of time, six columns to a doubling.
+fn plot(points: &[(usize, Duration)]) -> String {
+    let row = |time: Duration| (time.as_secs_f64().log10() * 3.0).floor() as i64;
+    let column = |gpus: usize| ((gpus as f64 / 4.0).log2() * 6.0).round() as usize;
+    let rows = points.iter().map(|p| row(p.1)).min().unwrap_or(0)..=points.iter().map(|p| row(p.1)).max().unwrap_or(0);
+    let width = points.iter().map(|p| column(p.0)).max().unwrap_or(0) + 1;
+    let mut text = String::new();
+    for at in rows.rev() {
+        let mut counts = vec![0_usize; width];
+        points.iter().filter(|p| row(p.1) == at).for_each(|p| counts[column(p.0)] += 1);
+        let marks: String = counts.iter().map(|n| [' ', '·', 'o', 'O'].get(*n).copied().unwrap_or('@')).collect();
+        let label = if at.rem_euclid(3) == 0 {
+            format!("{:?}", Duration::from_secs_f64(10_f64.powi((at / 3) as i32)))
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("{label:>8} |{}\n", marks.trim_end()));
+    }
+    text.push_str(&format!("{:>9}+{}\n{:>9}", "", "-".repeat(width), ""));
+    (0..)
+        .map(|n| 4_usize << n)
+        .take_while(|gpus| column(*gpus) < width)
+        .for_each(|gpus| text.push_str(&format!(" {gpus:<5}")));
+    text
+}
+
+#[test]
+#[ignore = "minutes; release build"]
+fn large_growth() {
+    let sizes = [4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256];
+    let mut points = Vec::new();
+    for gpus in sizes {
+        let mut times: Vec<Duration> = (0..9)
+            .map(|case| {
+                let (name, fabric) = random(gpus, case);
+                timed(&name, &fabric, &EXACT).1
+            })
+            .collect();
+        points.extend(times.iter().map(|time| (gpus, *time)));
+        times.sort();
+        println!("{gpus} GPUs: median {:.2?}, worst {:.2?}", times[4], times[8]);
+    }
+    println!("{}", plot(&points));
 }
 
 #[test]
@@ -123,9 +175,8 @@ fn large_all_reduce_programs() {
 
 #[test]
 fn threads_do_not_matter_to_the_general_way() {
-    let exact = Options { symmetry: false, ..Options::default() };
     for fabric in [mi250(2), heterogeneous(40, 11), meshed(30, 4, 6, 500, 2)] {
-        let of = |threads| plan(&fabric, Collective::AllGather, &exact, &Run::quiet(threads)).expect("a plan");
+        let of = |threads| plan(&fabric, Collective::AllGather, &EXACT, &Run::quiet(threads)).expect("a plan");
         assert_eq!(of(1), of(3));
     }
 }
