@@ -59,7 +59,7 @@ impl Jobs {
 
     /// Takes in the statuses of an applied announcement, whose host stands at `at` already. Returns how many were left
     /// out.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "parts of one table, borrowed apart")]
     pub(super) fn apply(
         &mut self,
         at: u32,

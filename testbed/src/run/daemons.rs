@@ -333,7 +333,7 @@ fn switch_toml(fabric: &Fabric, plan: &RunPlan, topology: &Path) -> String {
     text
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "one file, written from one place")]
 fn daemon_toml(
     fabric: &Fabric,
     plan: &RunPlan,

@@ -64,7 +64,7 @@ impl RunningJob {
     ///
     /// # Errors
     /// When a job file cannot be written or a process cannot be started.
-    #[allow(clippy::too_many_arguments)]
+    #[allow(clippy::too_many_arguments, reason = "everything a job needs, each of its own kind")]
     pub fn launch(
         fabric: &Fabric,
         program: &Path,

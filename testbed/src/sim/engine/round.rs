@@ -52,7 +52,7 @@ pub(super) fn network_flows(
         .collect()
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "one round, taken apart by one caller")]
 fn network_flow(
     scenario: &Scenario,
     job: &Job,
