@@ -91,13 +91,13 @@ enum What {
         #[arg(long, default_value = "allreduce", value_parser = collective)]
         collective: Collective,
         /// Time that a round by the plan should take, ms.
-        #[arg(long, default_value_t = 3000)]
+        #[arg(long, default_value_t = 6000)]
         round_ms: u64,
         /// Rounds; the first one is not counted.
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(2..))]
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
         iterations: u64,
         /// Part of every link that daemons leave free.
-        #[arg(long, default_value_t = 0.02)]
+        #[arg(long, default_value_t = 0.01)]
         reserve: f64,
         /// Policies.
         #[arg(long, value_delimiter = ',', default_value = "sluice,fair:cubic")]

@@ -16,7 +16,7 @@ use super::file::{JobFile, PlanFile};
 use super::{JobError, buffer};
 
 /// Floats of a chunk: some milliseconds of a slow link, so that a deep tree fills soon.
-pub const CHUNK: usize = 8_192;
+pub const CHUNK: usize = 2_048;
 /// Bytes of the word that names a chunk's edge.
 const WORD: usize = 4;
 
