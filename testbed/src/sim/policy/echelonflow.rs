@@ -13,8 +13,10 @@ use crate::scenario::Scenario;
 use crate::sim::scheduler::{Change, Orders, Scheduler};
 use crate::sim::world::{FlowIx, JobIx, World};
 
-/// The lateness is found to this many seconds.
+/// The lateness is found to this many seconds,
 const PRECISION_S: f64 = 1e-6;
+/// or this part of it: on a port with next to nothing left it is longer than seconds can be told apart.
+const PRECISION: f64 = 1e-12;
 
 /// Least lateness per round.
 #[derive(Clone, Debug)]
@@ -59,7 +61,7 @@ pub fn lateness(flows: &[Due], ports: &Ports) -> Option<f64> {
     // With everyone given Γ seconds or more the ports can carry all.
     let earliest = flows.iter().map(|d| d.ideal_s).fold(f64::INFINITY, f64::min);
     let (mut low, mut high) = ((-earliest).max(0.0), (gamma - earliest).max(0.0) + PRECISION_S);
-    while high - low > PRECISION_S {
+    while high - low > PRECISION_S.max(high * PRECISION) {
         let middle = f64::midpoint(low, high);
         if fits(middle) {
             high = middle;
@@ -144,7 +146,10 @@ mod tests {
         // Due five seconds ago and needing two: seven late.
         let tau = lateness(&[due(0, 1, 20.0, -5.0)], &ports).unwrap_or(f64::NAN);
         assert!((tau - 7.0).abs() < 2e-6, "{tau}");
-        ports.take(&due(0, 1, 1.0, 0.0).transfer, 10.0);
+        // Next to nothing left is next to no rate, not a search without end.
+        ports.take(&due(0, 1, 1.0, 0.0).transfer, 10.0 - 2e-8);
+        assert!(lateness(&[due(0, 1, 2e4, 1.0)], &ports).is_some_and(|tau| (0.9e12..1.1e12).contains(&tau)));
+        ports.take(&due(0, 1, 1.0, 0.0).transfer, 2e-8);
         assert_eq!(lateness(&[due(0, 1, 20.0, 1.0)], &ports), None);
     }
 
