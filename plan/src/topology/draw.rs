@@ -27,6 +27,11 @@ struct Cable {
 
 /// The picture of a topology, as the text of an SVG file.
 pub fn svg(topology: &Topology) -> String {
+    svg_around(topology, "")
+}
+
+/// The same with more SVG above the links and below the nodes, so that names stay readable.
+pub(crate) fn svg_around(topology: &Topology, above_links: &str) -> String {
     let layout = layout(topology);
     let cables = cables(topology);
     let classes = classes(topology, &cables);
@@ -53,6 +58,7 @@ pub fn svg(topology: &Topology) -> String {
         );
     }
     draw_cables(&mut out, topology, &layout, &cables, &classes);
+    out.push_str(above_links);
     for (node, place) in topology.nodes().iter().zip(&layout.places) {
         draw_node(&mut out, node.kind, &node.id, *place);
     }

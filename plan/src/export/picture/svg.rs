@@ -15,7 +15,12 @@ const LANE: f64 = 3.0;
 /// Draws the strokes.
 pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
     let layout = draw::layout(topology);
-    let base = draw::svg(topology);
+    let mut arrows = String::from("<g stroke-linecap=\"round\">\n");
+    for stroke in &strokes.list {
+        arrow(&mut arrows, stroke, layout.places[stroke.from], layout.places[stroke.to]);
+    }
+    arrows.push_str("</g>\n");
+    let base = draw::svg_around(topology, &arrows);
     let top = 30.0 + ROW * strokes.legend.len() as f64;
     let (width, height) = (size(&base, "width").max(420.0), size(&base, "height") + top);
     let title = escape(&format!("{} on {}", plan.body.collective.word(), topology.name()));
@@ -35,11 +40,7 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
         );
     }
     // The topology's picture is a document of its own, which may stand inside another one.
-    let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}<g stroke-linecap=\"round\">");
-    for stroke in &strokes.list {
-        arrow(&mut out, stroke, layout.places[stroke.from], layout.places[stroke.to]);
-    }
-    out.push_str("</g>\n</g>\n</svg>\n");
+    let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}</g>\n</svg>");
     out
 }
 
