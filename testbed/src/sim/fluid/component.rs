@@ -3,15 +3,17 @@
 use super::{Dep, Fluid, TIGHT};
 
 impl Fluid {
-    /// New rates at `now` for everything that hangs together with what was touched since the last time.
-    pub(in crate::sim) fn share(&mut self, now: u64) {
+    /// New rates at `now` for everything that hangs together with what was touched since the last time; false if
+    /// nothing was.
+    pub(in crate::sim) fn share(&mut self, now: u64) -> bool {
         if self.dirty_flows.is_empty() && self.dirty_links.is_empty() {
-            return;
+            return false;
         }
         self.find();
         self.build(now);
         self.share.solve();
         self.take_rates(now);
+        true
     }
 
     /// Flows that are on and connected with a touched flow or link, in order of slot, in `part`.
