@@ -1,7 +1,6 @@
 //! The engine under two tiny schedulers, against what can be worked out by hand and against the public vectors.
 
 mod properties;
-mod speed;
 mod vectors;
 mod ways;
 
