@@ -26,7 +26,7 @@ pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
         SimCmd::Run(args) => run::run(global, args),
         SimCmd::Validate { scenario, policies } => {
             let scenario = load(scenario, &[])?;
-            let tasks = tasks(&scenario, policies)?;
+            let tasks = tasks(&scenario, policies, false)?;
             if !global.quiet {
                 let names: Vec<String> = tasks.iter().map(|t| t.policy.to_string()).collect();
                 let (jobs, hosts) = (scenario.jobs.len(), scenario.network.hosts.len());
@@ -45,12 +45,12 @@ fn load(path: &Path, sets: &[Set]) -> Result<Scenario, Failure> {
 }
 
 /// The schedulers asked for, else those of the scenario, each once; all of them can be run.
-fn tasks<'a>(scenario: &'a Scenario, asked: &[Policy]) -> Result<Vec<Task<'a>>, Failure> {
+fn tasks<'a>(scenario: &'a Scenario, asked: &[Policy], profile: bool) -> Result<Vec<Task<'a>>, Failure> {
     let wanted = if asked.is_empty() { &scenario.schedulers.policies } else { asked };
     let mut tasks: Vec<Task<'a>> = Vec::new();
     for policy in wanted {
         if !tasks.iter().any(|t| t.policy == *policy) {
-            tasks.push(Task { scenario, policy: policy.clone() });
+            tasks.push(Task { scenario, policy: policy.clone(), profile });
         }
     }
     runs::check(&tasks).map_err(|error| failed(&error))?;

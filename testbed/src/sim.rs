@@ -20,6 +20,7 @@
 //! | [`bar`], [`table`] | what a terminal shows while it runs, and afterwards |
 //! | `limit` | `bound` as a row beside the schedulers |
 //! | [`watch`] | looking on, and stopping |
+//! | [`profile`] | where a run's time goes |
 
 pub mod bar;
 pub mod compare;
@@ -30,6 +31,7 @@ mod limit;
 pub mod log;
 pub mod metrics;
 pub mod policy;
+pub mod profile;
 pub mod result;
 pub mod runs;
 pub mod scheduler;

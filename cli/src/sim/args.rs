@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
-use sluice_testbed::scenario::{Axis, Policy};
+use sluice_testbed::scenario::{Axis, Policy, Set};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCmd {
@@ -47,6 +47,9 @@ pub struct SimRunArgs {
     /// echelonflow, crux, and bound, which is what none of them can beat
     #[arg(long = "policy", value_name = "P")]
     pub policies: Vec<Policy>,
+    /// A key and the value it gets instead of the scenario's; repeat it
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<Set>,
     /// Another seed than the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -59,6 +62,9 @@ pub struct SimRunArgs {
     /// Schedulers that run at the same time; it changes no result
     #[arg(long, value_name = "N", default_value = "1")]
     pub threads: NonZeroUsize,
+    /// Also say where the time went: sharing, scheduler, events; how many events a second; memory
+    #[arg(long)]
+    pub profile: bool,
 }
 
 #[derive(Clone, Debug, ClapArgs)]

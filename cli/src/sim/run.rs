@@ -9,7 +9,7 @@ use sluice_testbed::scenario::{Scenario, Set};
 use sluice_testbed::sim::bar::Bar;
 use sluice_testbed::sim::result::{SimResult, document};
 use sluice_testbed::sim::runs::{self, Observer, Ran, Running, RunsError, Task};
-use sluice_testbed::sim::{table, trace};
+use sluice_testbed::sim::{profile, table, trace};
 use sluice_testbed::sys;
 
 use super::args::SimRunArgs;
@@ -22,8 +22,9 @@ use crate::plan::files;
 /// `sluice sim run`.
 pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
     let seed = args.seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() });
-    let scenario = load(&args.scenario, seed.as_slice())?;
-    let tasks = tasks(&scenario, &args.policies)?;
+    let sets: Vec<Set> = args.sets.iter().cloned().chain(seed).collect();
+    let scenario = load(&args.scenario, &sets)?;
+    let tasks = tasks(&scenario, &args.policies, args.profile)?;
     let stop = sys::on_interrupt();
     let mut gathered = Gathered {
         scenario: &scenario,
@@ -57,6 +58,9 @@ pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
         let pages: Vec<Simulated> = pages.into_iter().filter_map(|e| e.page).collect();
         files::write(path, &report::simulated(&about, &scenario, &results, &pages))?;
         eprintln!("wrote {}", path.display());
+    }
+    if args.profile {
+        eprint!("{}", profile::table(&results));
     }
     match global.format() {
         Format::Table => output::print(&table::table(&scenario, &results))?,

@@ -87,7 +87,7 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
 }
 
 fn as_task<'a>(run: &(&'a Cell, Policy)) -> Task<'a> {
-    Task { scenario: &run.0.scenario, policy: run.1.clone() }
+    Task { scenario: &run.0.scenario, policy: run.1.clone(), profile: false }
 }
 
 /// Every point of the grid, read and checked.

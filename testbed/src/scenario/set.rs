@@ -23,17 +23,35 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
+impl FromStr for Set {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Set, String> {
+        let (key, value) = split(text)?;
+        if value.is_empty() {
+            return Err(format!("{key} has an empty value; write key=value, for example time.slot_ms=20"));
+        }
+        Ok(Set { key: key.to_owned(), value: value.to_owned() })
+    }
+}
+
+/// Key and what stands after `=`.
+fn split(text: &str) -> Result<(&str, &str), String> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(format!("{text:?} has no `=`; write key=value, for example time.slot_ms=20"));
+    };
+    let key = key.trim();
+    if key.is_empty() || key.split('.').any(str::is_empty) {
+        return Err(format!("{key:?} is no key; write names with dots between them, for example time.slot_ms"));
+    }
+    Ok((key, value.trim()))
+}
+
 impl FromStr for Axis {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Axis, String> {
-        let Some((key, list)) = text.split_once('=') else {
-            return Err(format!("{text:?} has no `=`; write key=value,value, for example time.slot_ms=20,60"));
-        };
-        let key = key.trim();
-        if key.is_empty() || key.split('.').any(str::is_empty) {
-            return Err(format!("{key:?} is no key; write names with dots between them, for example time.slot_ms"));
-        }
+        let (key, list) = split(text)?;
         let mut values: Vec<String> = Vec::new();
         let (mut depth, mut from) = (0_usize, 0);
         let ends = list.char_indices().filter(|&(_, c)| {
@@ -112,6 +130,15 @@ mod tests {
         assert!(with(&[("time.slot_ms", "0")]).is_err_and(|e| e.has(Code::Range)));
         assert!(with(&[("jobs.3.workers", "2")]).is_err_and(|e| e.has(Code::Key)));
         assert!(with(&[("name.x", "2")]).is_err_and(|e| e.has(Code::Key)));
+    }
+
+    #[test]
+    fn a_set_takes_all_that_stands_after_the_sign() {
+        let set: Set = "network.gbps = [10,20,40]".parse().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((set.key.as_str(), set.value.as_str()), ("network.gbps", "[10,20,40]"));
+        for wrong in ["x", "=1", "a..b=1", "a="] {
+            assert!(wrong.parse::<Set>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

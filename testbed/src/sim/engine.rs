@@ -34,6 +34,7 @@ use self::slots::Slots;
 use super::error::SimError;
 use super::fluid::{Agenda, Fluid, Grid, NEVER};
 use super::log::{JobLog, LinkLog, Outcome};
+use super::profile::Stopwatch;
 use super::scheduler::{Change, Orders, Rounds, Scheduler};
 use super::trace::Timeline;
 use super::watch::Watch;
@@ -65,10 +66,12 @@ pub(super) fn run_with(
 ) -> Result<Outcome, SimError> {
     let frozen = if scenario.placement.freeze { Some(frozen::assign(scenario)?) } else { None };
     let mut engine = Engine::new(scenario, frozen.as_ref().unwrap_or(scenario), scheduler);
-    engine.fluid.whole = whole;
+    engine.world.fluid.whole = whole;
+    engine.clock = Stopwatch::new(watch.profiles());
     engine.run(scheduler, watch)?;
     engine.log.counters = scheduler.counters();
     engine.log.decisions = scheduler.decision_times().to_vec();
+    engine.log.profile = engine.clock.profile();
     Ok(engine.log)
 }
 
@@ -96,7 +99,6 @@ impl Default for Seat {
 struct Engine<'a> {
     scenario: &'a Scenario,
     world: World<'a>,
-    fluid: Fluid,
     orders: Orders,
     queue: Queue<'a>,
     router: Router<'a>,
@@ -141,6 +143,7 @@ struct Engine<'a> {
     ended: usize,
     idle: u64,
     log: Outcome,
+    clock: Stopwatch,
 }
 
 impl<'a> Engine<'a> {
@@ -172,6 +175,7 @@ impl<'a> Engine<'a> {
             scenario,
             now: Nanos::ZERO,
             capacity: capacity.clone(),
+            fluid: Fluid::new(capacity.clone(), grid),
             jobs: vec![JobState::default(); jobs],
             flows: Vec::new(),
             running: Vec::new(),
@@ -179,7 +183,6 @@ impl<'a> Engine<'a> {
         Engine {
             scenario,
             world,
-            fluid: Fluid::new(capacity, grid),
             orders: Orders::default(),
             queue: Queue::new(placed),
             router: Router::new(&scenario.routing, &scenario.network, scenario.seed),
@@ -216,6 +219,7 @@ impl<'a> Engine<'a> {
             ended: 0,
             idle: 0,
             log,
+            clock: Stopwatch::default(),
         }
     }
 
@@ -233,9 +237,9 @@ impl<'a> Engine<'a> {
                 if watch.tell(self.log.events, self.now, self.ended as u64) {
                     return Err(SimError::Cancelled { at: Nanos(self.now), events: self.log.events });
                 }
-                if self.log.events > self.scenario.time.max_events {
-                    return Err(SimError::Events { at: Nanos(self.now), events: self.log.events });
-                }
+            }
+            if self.log.events > self.scenario.time.max_events {
+                return Err(SimError::Events { at: Nanos(self.now), events: self.log.events });
             }
             let next = self.next(scheduler)?;
             if next > end {
@@ -252,7 +256,7 @@ impl<'a> Engine<'a> {
 
     /// The next instant at which anything happens.
     fn next(&mut self, scheduler: &dyn Scheduler) -> Result<u64, SimError> {
-        let work = self.fluid.next().min(self.timers.next()).min(self.marks.next()).min(self.next_arrival());
+        let work = self.world.fluid.next().min(self.timers.next()).min(self.marks.next()).min(self.next_arrival());
         let outside = self.cross.peek().map_or(NEVER, |c| c.start.0).min(self.faults.front().map_or(NEVER, |f| f.0));
         self.edge = self.next_edge(scheduler);
         // Unmanaged traffic and faults may go on for ever; they alone are no progress.
@@ -273,7 +277,7 @@ impl<'a> Engine<'a> {
     /// True when a managed flow moves, or will when its hold ends.
     fn any_hope(&self) -> bool {
         let flows = || self.world.running.iter().flat_map(|j| self.world.jobs[j.0].flows.clone());
-        flows().map(|f| &self.fluid.flows[f]).any(|f| f.on && (f.rate > 0.0 || f.hold > self.now))
+        flows().map(|f| &self.world.fluid.flows[f]).any(|f| f.on && (f.rate > 0.0 || f.hold > self.now))
     }
 
     fn in_rounds(&self) -> Vec<String> {
@@ -288,7 +292,9 @@ impl<'a> Engine<'a> {
         let wanted = match self.mode {
             TimeMode::Event => scheduler.wants_edges() && !self.world.running.is_empty(),
             TimeMode::Slot | TimeMode::PaperSlot => {
-                self.fluid.active() > 0 && scheduler.wants_edges() || !self.changes.is_empty() || self.fluid.is_dirty()
+                self.world.fluid.active() > 0 && scheduler.wants_edges()
+                    || !self.changes.is_empty()
+                    || self.world.fluid.is_dirty()
             }
         };
         if wanted { (self.now / self.slot + 1).saturating_mul(self.slot) } else { NEVER }
@@ -349,8 +355,8 @@ impl<'a> Engine<'a> {
 
     /// Virtual time is over: what is still under way is counted as far as it got.
     fn finish(&mut self) {
-        for slot in 0..self.fluid.flows.len() as u32 {
-            if self.fluid.flows[slot as usize].on {
+        for slot in 0..self.world.fluid.flows.len() as u32 {
+            if self.world.fluid.flows[slot as usize].on {
                 self.halt_flow(slot, false);
             }
         }

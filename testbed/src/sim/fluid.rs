@@ -2,7 +2,7 @@
 //!
 //! Knows links, orders and dependencies, but no jobs, rounds or schedulers: those are the engine's. A flow's progress is
 //! a line since the last time it was touched; it is touched only when its rate changes, so an event costs what it
-//! changes. Of the links and flows only the part that hangs together with a change is shared out anew.
+//! changes. Of the links and flows only the part that a change can reach is shared out anew.
 
 mod agenda;
 mod component;
@@ -13,6 +13,7 @@ pub(super) use agenda::{Agenda, NEVER};
 
 use std::collections::HashMap;
 
+use self::component::Seen;
 use super::share::Share;
 use super::world::{FlowIx, Predecessor};
 
@@ -75,9 +76,6 @@ pub(super) struct Moving {
     pub(super) path: (u32, u32),
     pub(super) preds: Box<[Dep]>,
     pub(super) succs: Box<[u32]>,
-    /// In which search it was found, and its place there.
-    pub(super) found: u64,
-    pub(super) place: u32,
     /// In which search its next event was planned.
     pub(super) planned: u64,
 }
@@ -112,6 +110,8 @@ pub(super) struct Fluid {
     pub(super) capacity: Vec<f64>,
     /// Flows that are on, per link, in no order.
     on_link: Vec<Vec<u32>>,
+    /// Sum of their rates, per link; to rounding.
+    load: Vec<f64>,
     /// Links of all paths, one after the other.
     pub(super) hops: Vec<u32>,
     paths: HashMap<Box<[u32]>, (u32, u32)>,
@@ -128,12 +128,19 @@ pub(super) struct Fluid {
     /// Flows whose rate changed since the engine last looked.
     pub(super) changed: Vec<u32>,
     search: u64,
+    problem: u64,
+    /// In which search each flow was found, and its place in the last problem.
+    found: Vec<u64>,
+    place: Vec<u32>,
     /// Touched flows of the present search.
     seeds: Vec<u32>,
     part: Vec<u32>,
+    /// How many of those were asked whom they reach.
+    looked: usize,
     stack: Vec<u32>,
-    link_found: Vec<u64>,
-    link_place: Vec<u32>,
+    seen: Vec<Seen>,
+    /// Links of the problem that flows outside it use too.
+    open: Vec<u32>,
     on: u32,
 }
 
@@ -144,8 +151,8 @@ impl Fluid {
         Fluid {
             capacity,
             on_link: vec![Vec::new(); links],
-            link_found: vec![0; links],
-            link_place: vec![0; links],
+            load: vec![0.0; links],
+            seen: vec![Seen::default(); links],
             grid,
             ..Fluid::default()
         }
@@ -156,11 +163,13 @@ impl Fluid {
         let at = slot as usize;
         if self.flows.len() <= at {
             self.flows.resize_with(at + 1, Moving::default);
+            self.found.resize(at + 1, 0);
+            self.place.resize(at + 1, 0);
         }
         flow.stops = if flow.stops == 0 { NEVER } else { flow.stops };
         (flow.mark, flow.ends) = (f64::INFINITY, NEVER);
         // Marks of searches belong to the slot, not to the flow.
-        (flow.found, flow.planned) = (self.flows[at].found, self.flows[at].planned);
+        flow.planned = self.flows[at].planned;
         self.flows[at] = flow;
     }
 
@@ -225,6 +234,7 @@ impl Fluid {
     /// The flow has delivered its last byte, or is stopped where it is.
     pub(super) fn stop(&mut self, slot: u32, now: u64, complete: bool) {
         self.loose(slot, now);
+        self.leave_links(slot);
         let flow = &mut self.flows[slot as usize];
         debug_assert!(flow.on);
         flow.sent = if complete { flow.bytes } else { flow.sent_at(now) };
@@ -232,7 +242,6 @@ impl Fluid {
         (flow.ends, flow.decided, flow.mark) = (NEVER, 0.0, f64::INFINITY);
         self.on -= 1;
         self.agenda.remove(slot);
-        self.leave_links(slot);
         for i in 0..self.flows[slot as usize].succs.len() {
             let next = self.flows[slot as usize].succs[i];
             if self.flows[next as usize].on {
@@ -246,7 +255,9 @@ impl Fluid {
         if self.flows[slot as usize].on {
             self.leave_links(slot);
             for hop in path.0..path.1 {
-                self.on_link[self.hops[hop as usize] as usize].push(slot);
+                let link = self.hops[hop as usize] as usize;
+                self.on_link[link].push(slot);
+                self.load[link] += self.flows[slot as usize].rate;
             }
             self.touch_flow(slot);
         }
@@ -257,10 +268,20 @@ impl Fluid {
         let (from, to) = self.flows[slot as usize].path;
         for hop in from..to {
             let link = self.hops[hop as usize];
+            self.dirty_if_full(link);
             let list = &mut self.on_link[link as usize];
             if let Some(at) = list.iter().position(|&f| f == slot) {
                 list.swap_remove(at);
             }
+            let left = self.load[link as usize] - self.flows[slot as usize].rate;
+            // What an empty link carries is known exactly.
+            self.load[link as usize] = if self.on_link[link as usize].is_empty() { 0.0 } else { left };
+        }
+    }
+
+    /// A flow of this link gives up bandwidth: only where the link is full does anybody wait for it.
+    fn dirty_if_full(&mut self, link: u32) {
+        if self.is_full(link) {
             self.dirty_links.push(link);
         }
     }

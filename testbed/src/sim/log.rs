@@ -2,6 +2,7 @@
 
 use sluice_schedule::Nanos;
 
+use super::profile::Profile;
 use super::trace::Timeline;
 use crate::workload::Seats;
 
@@ -113,6 +114,8 @@ pub struct Outcome {
     pub counters: Vec<(&'static str, f64)>,
     /// Seconds of the machine's clock that decisions took.
     pub decisions: Vec<f64>,
+    /// Where the run's time went, if that was asked for.
+    pub profile: Option<Profile>,
 }
 
 impl Outcome {

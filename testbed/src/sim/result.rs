@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::log::Outcome;
 use super::metrics::Figures;
+use super::profile::Parts;
 use crate::run::result::{mean, percentile};
 use crate::scenario::{Policy, Scenario};
 
@@ -44,6 +45,9 @@ pub struct MachineResult {
     pub decisions: usize,
     /// Microseconds of a decision: mean, 50th, 90th and 99th percentile, largest.
     pub decision_us: [f64; 5],
+    /// Where the time went, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Parts>,
 }
 
 /// One run: both parts.
@@ -79,6 +83,7 @@ impl SimResult {
             peak_memory_bytes: peak_memory(),
             decisions: us.len(),
             decision_us: [mean(&us), at(0.5), at(0.9), at(0.99), at(1.0)],
+            profile: outcome.profile.map(|profile| Parts::of(profile, wall)),
         };
         SimResult { result, machine }
     }

@@ -31,6 +31,8 @@ pub struct Task<'a> {
     pub scenario: &'a Scenario,
     /// The scheduler.
     pub policy: Policy,
+    /// Measure where its time goes.
+    pub profile: bool,
 }
 
 /// What a task gave.
@@ -117,7 +119,7 @@ pub fn check(tasks: &[Task<'_>]) -> Result<(), RunsError> {
 
 /// Runs all tasks and says how each ended, in the order in which they end. Cancelled when `stop` becomes true.
 pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observer: &mut dyn Observer) {
-    let watches: Vec<Watch> = tasks.iter().map(|_| Watch::default()).collect();
+    let watches: Vec<Watch> = tasks.iter().map(|task| Watch::new(task.profile)).collect();
     let (next, ending) = (AtomicUsize::new(0), AtomicBool::new(stop.load(Ordering::Relaxed)));
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
@@ -186,7 +188,7 @@ pub fn one(task: &Task<'_>, watch: &Watch) -> Result<Ran, RunsError> {
     let outcome = match task.policy.name.as_str() {
         "sluice" => simulate(&mut SluiceScheduler::new(scenario, &task.policy))?,
         "bound" => {
-            let fair = Task { scenario, policy: Policy { name: "fair".into(), variant: None } };
+            let fair = Task { scenario, policy: Policy { name: "fair".into(), variant: None }, profile: false };
             simulate(&mut *baseline(&fair)?)?
         }
         "static" if scenario.schedulers.options.static_search => {

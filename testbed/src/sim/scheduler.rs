@@ -221,8 +221,8 @@ pub trait Scheduler {
         1.0
     }
 
-    /// Whether it looks at `sent` and `rate` of flows. False spares the engine bringing every active flow up to date
-    /// before each call.
+    /// Whether it looks at `sent` and `rate` of flows other than through [`World::sent`] and [`World::rate`]. False
+    /// spares the engine bringing every active flow up to date before each call.
     fn reads_progress(&self) -> bool {
         true
     }

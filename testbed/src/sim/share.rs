@@ -97,6 +97,18 @@ impl Share {
         self.loads.len() as u32 - 1
     }
 
+    /// Gives a link that was added another capacity.
+    pub fn narrow(&mut self, link: u32, capacity: f64) {
+        let load = &mut self.loads[link as usize];
+        load.capacity = capacity.max(0.0);
+        load.free = load.capacity;
+    }
+
+    /// Bytes per second that [`Share::solve`] left of a link.
+    pub fn left(&self, link: u32) -> f64 {
+        self.loads[link as usize].free
+    }
+
     /// Adds a link to the path of the flow that [`Share::flow`] will add next.
     pub fn hop(&mut self, link: u32) {
         debug_assert!((link as usize) < self.loads.len());

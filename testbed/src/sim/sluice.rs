@@ -433,6 +433,11 @@ impl Scheduler for SluiceScheduler {
         self.next
     }
 
+    /// It asks for the flows of the hosts that turn, and a message concerns few.
+    fn reads_progress(&self) -> bool {
+        false
+    }
+
     fn decision_times(&self) -> &[f64] {
         self.tally.times()
     }

@@ -11,9 +11,20 @@ pub struct Watch {
     now: AtomicU64,
     ended: AtomicU64,
     cancelled: AtomicBool,
+    profiles: bool,
 }
 
 impl Watch {
+    /// Also measures where the run's time goes, if `profiles` is set.
+    pub fn new(profiles: bool) -> Watch {
+        Watch { profiles, ..Watch::default() }
+    }
+
+    /// Is the run's time to be measured?
+    pub fn profiles(&self) -> bool {
+        self.profiles
+    }
+
     /// Events handled so far.
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use sluice_schedule::Nanos;
 
+use super::fluid::{Fluid, Moving};
 use crate::scenario::{LinkIx, NodeIx, Scenario};
 use crate::workload::{Member, Seats};
 
@@ -63,9 +64,9 @@ pub struct Flow {
     pub path: Vec<LinkIx>,
     /// Bytes of a round; infinite for cross traffic that ends by time.
     pub bytes: f64,
-    /// Bytes of this round delivered.
+    /// Bytes of this round delivered when it was last brought up to date; [`World::sent`] is now.
     pub sent: f64,
-    /// Bytes per second, since the last change of rates.
+    /// Bytes per second at that time; [`World::rate`] is now.
     pub rate: f64,
     /// Where it is in its round.
     pub phase: FlowPhase,
@@ -141,7 +142,7 @@ impl JobState {
 }
 
 /// Everything a scheduler may look at.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct World<'a> {
     /// The scenario: network, job descriptions, options.
     pub scenario: &'a Scenario,
@@ -155,9 +156,31 @@ pub struct World<'a> {
     pub flows: Vec<Flow>,
     /// Jobs that run, in order of (arrival, file position).
     pub running: Vec<JobIx>,
+    /// Flows in motion: the engine's.
+    pub(super) fluid: Fluid,
 }
 
 impl World<'_> {
+    /// Bytes of this round that a flow has delivered by now.
+    pub fn sent(&self, flow: FlowIx) -> f64 {
+        match self.moving(flow) {
+            Some(moving) => moving.sent_at(self.now.0),
+            None => self.flows.get(flow.0).map_or(0.0, |f| f.sent),
+        }
+    }
+
+    /// Bytes per second that a flow puts on its links now.
+    pub fn rate(&self, flow: FlowIx) -> f64 {
+        match self.moving(flow) {
+            Some(moving) => moving.rate,
+            None => self.flows.get(flow.0).map_or(0.0, |f| f.rate),
+        }
+    }
+
+    fn moving(&self, flow: FlowIx) -> Option<&Moving> {
+        self.fluid.flows.get(flow.0).filter(|moving| moving.on)
+    }
+
     /// A job's flows with their indices; empty for one that does not run.
     pub fn flows_of(&self, job: JobIx) -> impl Iterator<Item = (FlowIx, &Flow)> {
         let range = self.jobs.get(job.0).map_or(0..0, |j| j.flows.clone());

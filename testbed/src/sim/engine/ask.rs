@@ -19,7 +19,7 @@ impl Engine<'_> {
         let on_edge = self.now.is_multiple_of(self.slot);
         let edge = on_edge && (self.edge == self.now || self.mode != TimeMode::Event);
         let speaks = self.mode == TimeMode::Event || on_edge;
-        if edge && scheduler.wants_edges() && (self.fluid.active() > 0 || !self.world.running.is_empty()) {
+        if edge && scheduler.wants_edges() && (self.world.fluid.active() > 0 || !self.world.running.is_empty()) {
             self.changes.other(Change::SlotEdge);
         }
         if woken && speaks {
@@ -29,12 +29,15 @@ impl Engine<'_> {
             if !self.changes.is_empty() {
                 self.decide(scheduler);
             }
-            self.fluid.share(self.now);
-            self.log.shares += 1;
+            let began = self.clock.begin();
+            self.log.shares += u64::from(self.world.fluid.share(self.now));
+            self.clock.shared(began);
         } else if woken {
             // Between edges it may act on what it has heard; what changed is told at the edge.
             self.show(scheduler);
+            let began = self.clock.begin();
             scheduler.decide(&self.world, &[Change::Woken], &mut self.orders);
+            self.clock.decided(began);
             self.obey();
         }
         if woken || speaks {
@@ -46,7 +49,9 @@ impl Engine<'_> {
     fn decide(&mut self, scheduler: &mut dyn Scheduler) {
         self.show(scheduler);
         let changes = self.changes.take();
+        let began = self.clock.begin();
         scheduler.decide(&self.world, changes, &mut self.orders);
+        self.clock.decided(began);
         self.obey();
         for (job, range) in self.graves.drain(..) {
             if let Some(job) = job {
@@ -76,7 +81,7 @@ impl Engine<'_> {
     }
 
     fn show_flow(&mut self, slot: usize) {
-        let flow = &self.fluid.flows[slot];
+        let flow = &self.world.fluid.flows[slot];
         if flow.on {
             let seen = &mut self.world.flows[slot];
             (seen.sent, seen.rate) = (flow.sent_at(self.now), flow.rate);
@@ -89,7 +94,7 @@ impl Engine<'_> {
         let mut told = std::mem::take(&mut self.told);
         self.orders.swap_changed(&mut told);
         for &flow in &told {
-            if flow.0 < self.fluid.flows.len() {
+            if flow.0 < self.world.fluid.flows.len() {
                 self.order(flow);
             }
         }
@@ -117,12 +122,12 @@ impl Engine<'_> {
         let weight = if order.weight > 0.0 && order.weight.is_finite() { order.weight } else { f64::MIN_POSITIVE };
         let cap = if order.cap >= 0.0 { order.cap.min(own_cap) } else { 0.0 };
         let mark = self.orders.mark_of(flow);
-        let moving = &mut self.fluid.flows[flow.0];
+        let moving = &mut self.world.fluid.flows[flow.0];
         let new = (class, weight, cap, order.hold.0, mark);
         if new != (moving.class, moving.weight, moving.cap, moving.hold, moving.mark) {
             (moving.class, moving.weight, moving.cap, moving.hold, moving.mark) = new;
             if moving.on {
-                self.fluid.touch_flow(flow.0 as u32);
+                self.world.fluid.touch_flow(flow.0 as u32);
             }
         }
     }
@@ -130,15 +135,15 @@ impl Engine<'_> {
     /// Sends a flow over other links; what it delivered so far counts for the old ones.
     fn route(&mut self, flow: FlowIx, path: Vec<LinkIx>) {
         let slot = flow.0 as u32;
-        let known = flow.0 < self.fluid.flows.len() && path.iter().all(|l| l.0 < self.fluid.capacity.len());
+        let known = flow.0 < self.world.fluid.flows.len() && path.iter().all(|l| l.0 < self.world.fluid.capacity.len());
         debug_assert!(known, "{flow:?} over {path:?}");
         let job = self.world.flows.get(flow.0).and_then(|f| f.job);
         let Some(job) = job.filter(|_| known) else { return };
         self.leave_all_links(job);
-        let links = self.fluid.path_of(path.iter().map(|l| l.0 as u32));
-        self.fluid.reroute(slot, links);
+        let links = self.world.fluid.path_of(path.iter().map(|l| l.0 as u32));
+        self.world.fluid.reroute(slot, links);
         let loss = super::round::loss_on(self.scenario, &path);
-        self.fluid.set_keep(slot, (1.0 - loss) * self.efficiency, self.now);
+        self.world.fluid.set_keep(slot, (1.0 - loss) * self.efficiency, self.now);
         let seen = &mut self.world.flows[flow.0];
         (seen.path, seen.loss) = (path, loss);
         self.enter_all_links(job);
@@ -146,16 +151,16 @@ impl Engine<'_> {
 
     /// Plans when the marked jobs whose flows changed pass their marks.
     fn follow_marks(&mut self) {
-        for i in 0..self.fluid.changed.len() {
-            let slot = self.fluid.changed[i] as usize;
-            self.trace(slot, self.fluid.flows[slot].rate);
+        for i in 0..self.world.fluid.changed.len() {
+            let slot = self.world.fluid.changed[i] as usize;
+            self.trace(slot, self.world.fluid.flows[slot].rate);
             if let Some(job) = self.world.flows[slot].job
                 && self.orders.mark_of_job(job).is_finite()
             {
                 self.marked.push(job);
             }
         }
-        self.fluid.changed.clear();
+        self.world.fluid.changed.clear();
         self.marked.sort_unstable();
         self.marked.dedup();
         while let Some(job) = self.marked.pop() {
@@ -181,17 +186,17 @@ impl Engine<'_> {
 
     /// Bytes that a job's flows have delivered in this round, and bytes per second at which they go on.
     pub(super) fn progress(&self, job: JobIx) -> (f64, f64) {
-        let flows = self.world.jobs[job.0].flows.clone().map(|slot| &self.fluid.flows[slot]);
+        let flows = self.world.jobs[job.0].flows.clone().map(|slot| &self.world.fluid.flows[slot]);
         flows.fold((0.0, 0.0), |(sent, rate), f| (sent + f.sent_at(self.now), rate + f.speed()))
     }
 
     fn count_stalls(&mut self) {
-        for i in 0..self.fluid.stalled.len() {
-            let (slot, ns) = self.fluid.stalled[i];
+        for i in 0..self.world.fluid.stalled.len() {
+            let (slot, ns) = self.world.fluid.stalled[i];
             if let Some(job) = self.world.flows[slot as usize].job {
                 self.log.jobs[job.0].stalled += ns;
             }
         }
-        self.fluid.stalled.clear();
+        self.world.fluid.stalled.clear();
     }
 }

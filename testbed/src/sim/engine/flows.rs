@@ -12,30 +12,30 @@ impl Engine<'_> {
     pub(super) fn flows_due(&mut self) {
         let mut due = std::mem::take(&mut self.due);
         due.clear();
-        self.fluid.due(self.now, &mut due);
+        self.world.fluid.due(self.now, &mut due);
         due.sort_unstable_by_key(|&slot| self.seats[slot as usize].born);
         // Twice, so that a flow behind a flow that was put back is put back with it.
         for _ in 0..2 {
             for &slot in &due {
-                if !self.fluid.has_ended(slot, self.now) {
-                    self.fluid.snap(slot, self.now);
+                if !self.world.fluid.has_ended(slot, self.now) {
+                    self.world.fluid.snap(slot, self.now);
                 }
             }
         }
         for &slot in &due {
             self.log.events += 1;
-            if self.fluid.has_ended(slot, self.now) {
+            if self.world.fluid.has_ended(slot, self.now) {
                 self.flow_ended(slot);
-            } else if self.fluid.flows[slot as usize].stops <= self.now {
+            } else if self.world.fluid.flows[slot as usize].stops <= self.now {
                 self.cross_ended(slot);
             } else {
-                if self.fluid.passes(slot, self.now) {
+                if self.world.fluid.passes(slot, self.now) {
                     let flow = FlowIx(slot as usize);
                     self.orders.unmark(flow);
-                    self.fluid.flows[slot as usize].mark = f64::INFINITY;
+                    self.world.fluid.flows[slot as usize].mark = f64::INFINITY;
                     self.changes.flow(self.seats[slot as usize].born, Change::Passed(flow));
                 }
-                self.fluid.touch_flow(slot);
+                self.world.fluid.touch_flow(slot);
             }
         }
         while let Some(job) = self.marks.pop(self.now) {
@@ -45,7 +45,9 @@ impl Engine<'_> {
             self.changes.job(self.rank[job.0], Change::JobPassed(job));
         }
         if self.mode != TimeMode::Event && !self.now.is_multiple_of(self.slot) {
+            let began = self.clock.begin();
             self.hold_to_bounds(&due);
+            self.clock.shared(began);
         }
         self.due = due;
     }
@@ -54,10 +56,10 @@ impl Engine<'_> {
     fn hold_to_bounds(&mut self, due: &[u32]) {
         for &slot in due {
             if let Some(job) = self.world.flows[slot as usize].job {
-                self.fluid.relax(self.world.jobs[job.0].flows.clone(), self.now);
+                self.world.fluid.relax(self.world.jobs[job.0].flows.clone(), self.now);
             }
-            if self.fluid.flows[slot as usize].on {
-                self.fluid.plan(slot, self.now);
+            if self.world.fluid.flows[slot as usize].on {
+                self.world.fluid.plan(slot, self.now);
             }
         }
     }
@@ -89,15 +91,15 @@ impl Engine<'_> {
     pub(super) fn halt_flow(&mut self, slot: u32, complete: bool) {
         let at = slot as usize;
         if complete {
-            self.fluid.flows[at].sent = self.fluid.flows[at].bytes;
-            self.fluid.flows[at].at = self.now;
+            self.world.fluid.flows[at].sent = self.world.fluid.flows[at].bytes;
+            self.world.fluid.flows[at].at = self.now;
         }
         self.leave_links(slot);
-        self.fluid.stop(slot, self.now, complete);
+        self.world.fluid.stop(slot, self.now, complete);
         self.trace(at, 0.0);
         let seen = &mut self.world.flows[at];
         seen.phase = if complete { FlowPhase::Done } else { FlowPhase::Idle };
-        (seen.sent, seen.rate) = (self.fluid.flows[at].sent, 0.0);
+        (seen.sent, seen.rate) = (self.world.fluid.flows[at].sent, 0.0);
         if seen.job.is_some() {
             self.log.active.step(self.now, -1);
         }
@@ -108,7 +110,7 @@ impl Engine<'_> {
         let at = slot as usize;
         self.log.events += 1;
         self.world.flows[at].phase = FlowPhase::Active;
-        self.fluid.start(slot, self.now);
+        self.world.fluid.start(slot, self.now);
         self.seats[at].counted = 0.0;
         self.enter_links(slot);
         if self.world.flows[at].job.is_some() {
@@ -120,14 +122,14 @@ impl Engine<'_> {
     /// For the figures: a flow is on its links from now on.
     pub(super) fn enter_links(&mut self, slot: u32) {
         let own = self.world.flows[slot as usize].job.map(|j| &mut self.jobs[j.0].links);
-        self.log.flow_on(self.fluid.path(slot), own, self.now);
+        self.log.flow_on(self.world.fluid.path(slot), own, self.now);
     }
 
     /// For the figures: it is not, and this is what it delivered over them.
     pub(super) fn leave_links(&mut self, slot: u32) {
-        let sent = self.fluid.flows[slot as usize].sent_at(self.now);
+        let sent = self.world.fluid.flows[slot as usize].sent_at(self.now);
         let own = self.world.flows[slot as usize].job.map(|j| &mut self.jobs[j.0].links);
-        self.log.flow_off(self.fluid.path(slot), own, sent - self.seats[slot as usize].counted, self.now);
+        self.log.flow_off(self.world.fluid.path(slot), own, sent - self.seats[slot as usize].counted, self.now);
         self.seats[slot as usize].counted = sent;
     }
 
@@ -140,7 +142,7 @@ impl Engine<'_> {
         self.world.flows[slot] = seen;
         self.seats[slot] = Seat { born: self.born, ..seat };
         self.born += 1;
-        self.fluid.put(slot as u32, moving);
+        self.world.fluid.put(slot as u32, moving);
         self.orders.reset(FlowIx(slot));
         self.order(FlowIx(slot));
     }
@@ -162,7 +164,7 @@ impl Engine<'_> {
             return;
         }
         let own_cap = cross.rate.map_or(f64::INFINITY, |r| r.0 as f64 / 8.0);
-        let links = self.fluid.path_of(path.iter().map(|l| l.0 as u32));
+        let links = self.world.fluid.path_of(path.iter().map(|l| l.0 as u32));
         let range = self.slots.take(1);
         let slot = range.start;
         let loss = super::round::loss_on(self.scenario, &path);

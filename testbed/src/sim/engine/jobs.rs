@@ -36,7 +36,7 @@ impl Engine<'_> {
             Rounds::Staged { .. } => Some(flows(Rounds::AsTheJobSays)?),
         };
         let pieces: Vec<_> = alone.as_ref().unwrap_or(&made).iter().map(|(_, p)| p.clone()).collect();
-        let isolated = self.alone.round(&pieces, &self.fluid.capacity);
+        let isolated = self.alone.round(&pieces, &self.world.fluid.capacity);
         let log = &mut self.log.jobs[job.0];
         log.started = Some(Nanos(self.now));
         log.seats = seats.clone();
@@ -57,7 +57,7 @@ impl Engine<'_> {
         self.jobs[job.0].links = OwnLinks::new(made.iter().flat_map(|(_, p)| p.path.iter().copied()).collect());
         for ((i, (mut seen, piece)), (afters, succs)) in made.into_iter().enumerate().zip(afters.into_iter().zip(succs))
         {
-            let path = self.fluid.path_of(piece.path.iter().copied());
+            let path = self.world.fluid.path_of(piece.path.iter().copied());
             let preds: Box<[Dep]> = piece.deps.iter().map(|d| Dep { pred: first + d.pred, ..*d }).collect();
             seen.job = Some(job);
             seen.preds = preds.iter().map(Dep::shown).collect();
@@ -114,7 +114,7 @@ impl Engine<'_> {
             self.over.push_back(job);
         }
         for slot in range.clone() {
-            self.fluid.rewind(slot as u32, self.now);
+            self.world.fluid.rewind(slot as u32, self.now);
             let seen = &mut self.world.flows[slot];
             (seen.phase, seen.sent, seen.rate) = (FlowPhase::Waiting, 0.0, 0.0);
             let waits = &mut self.seats[slot].waits;
@@ -181,7 +181,7 @@ impl Engine<'_> {
     /// For the figures: the job's active flows leave their links, because one of them will go another way.
     pub(super) fn leave_all_links(&mut self, job: JobIx) {
         for slot in self.world.jobs[job.0].flows.clone() {
-            if self.fluid.flows[slot].on {
+            if self.world.fluid.flows[slot].on {
                 self.leave_links(slot as u32);
             }
         }
@@ -190,10 +190,10 @@ impl Engine<'_> {
     /// And they are back, over the links they have now.
     pub(super) fn enter_all_links(&mut self, job: JobIx) {
         let slots = self.world.jobs[job.0].flows.clone();
-        let links = slots.clone().flat_map(|s| self.fluid.path(s as u32).iter().copied()).collect();
+        let links = slots.clone().flat_map(|s| self.world.fluid.path(s as u32).iter().copied()).collect();
         self.jobs[job.0].links = OwnLinks::new(links);
         for slot in slots {
-            if self.fluid.flows[slot].on {
+            if self.world.fluid.flows[slot].on {
                 self.enter_links(slot as u32);
             }
         }

@@ -1,7 +1,6 @@
 //! The engine under two tiny schedulers, against what can be worked out by hand and against the public vectors.
 
 mod properties;
-mod speed;
 mod vectors;
 mod ways;
 
@@ -89,8 +88,16 @@ fn a_scheduler_that_gives_nothing_is_a_stall() {
 
 #[test]
 fn limits_ends_and_cancelling() {
-    let s = scenario(&format!("{TWO_RINGS}{}[time]\nmax_events = 5000\n", ring("a", 1, "0", 100_000)));
-    assert!(matches!(go(&s, &mut Equal), Err(SimError::Events { .. })));
+    let all = fair(&scenario(&format!("{TWO_RINGS}{}", ring("a", 1, "1", 9)))).events;
+    let at_most = |n: u64| scenario(&format!("{TWO_RINGS}{}[time]\nmax_events = {n}\n", ring("a", 1, "1", 9)));
+    assert_eq!(fair(&at_most(all)).events, all, "so many may be handled");
+    for n in [1, 10, all - 3] {
+        let e = go(&at_most(n), &mut Equal).expect_err("more than that");
+        // What belongs to one instant is handled together: here the end of compute and two flows at most.
+        assert!(matches!(e, SimError::Events { events, .. } if events > n && events <= n + 3), "{n}: {e}");
+        assert!(e.to_string().contains("E_LIMIT") && e.to_string().contains("time.max_events"), "{e}");
+        assert_eq!(e.exit_status(), 2);
+    }
     let s = scenario(&format!("{TWO_RINGS}{}[time]\nend_s = 2.25\n", ring("a", 1, "1", 9)));
     let o = fair(&s);
     assert_eq!((o.jobs[0].ended, o.jobs[0].rounds.len(), o.end.0), (None, 1, 2_250_000_000));

@@ -27,7 +27,7 @@ impl Dep {
 }
 
 impl Fluid {
-    /// Plans the next event of a flow and of the flows that depend on it, once per search.
+    /// Notes bounds and plans the next event of a flow and of the flows that depend on it, once per search.
     pub(super) fn plan_with_followers(&mut self, slot: u32, now: u64) {
         self.plan_once(slot, now);
         for i in 0..self.flows[slot as usize].succs.len() {
@@ -41,6 +41,7 @@ impl Fluid {
     pub(super) fn plan_once(&mut self, slot: u32, now: u64) {
         let search = self.search;
         if std::mem::replace(&mut self.flows[slot as usize].planned, search) != search {
+            self.note_tight(slot, now);
             self.plan(slot, now);
         }
     }

@@ -43,13 +43,14 @@ impl Fluid {
             let rides = pred.on && dep.granule == 0.0 && flow.keep > 0.0;
             rate = rate.min(if rides { dep.ratio * pred.speed() / flow.keep } else { 0.0 });
         }
-        let flow = &mut self.flows[slot as usize];
         if rate == flow.rate {
             return false;
         }
-        flow.sent = flow.sent_at(now);
-        (flow.at, flow.rate) = (now, rate);
-        self.changed.push(slot);
+        let (from, to) = flow.path;
+        for hop in from..to {
+            self.dirty_if_full(self.hops[hop as usize]);
+        }
+        self.set_rate(slot, rate, now);
         // The edge has to look at it again.
         self.touch_flow(slot);
         true

@@ -35,7 +35,7 @@ impl Observer for Collect {
 }
 
 fn run(scenario: &Scenario, names: &[&str], threads: usize, stop: bool) -> Vec<Option<Result<Ran, RunsError>>> {
-    let tasks: Vec<Task<'_>> = names.iter().map(|n| Task { scenario, policy: policy(n) }).collect();
+    let tasks: Vec<Task<'_>> = names.iter().map(|n| Task { scenario, policy: policy(n), profile: false }).collect();
     check(&tasks).unwrap_or_else(|e| panic!("{e}"));
     let mut seen = Collect(names.iter().map(|_| None).collect());
     all(&tasks, NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN), &AtomicBool::new(stop), &mut seen);
@@ -85,6 +85,6 @@ fn after_a_stop_nothing_begins() {
 #[test]
 fn what_cannot_be_run_is_refused_before_anything_runs() {
     let s = scenario("scheduler = {name = \"mcs\", mcs = {order = \"lp\"}}");
-    let error = check(&[Task { scenario: &s, policy: policy("mcs") }]);
+    let error = check(&[Task { scenario: &s, policy: policy("mcs"), profile: false }]);
     assert!(error.is_err_and(|e| e.exit_status() == 2 && e.to_string().contains("primal-dual")));
 }

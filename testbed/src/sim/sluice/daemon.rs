@@ -256,12 +256,12 @@ impl Daemon {
         self.sending.retain(|&flow| {
             let Some(state) = world.flows.get(flow.0) else { return false };
             let done = matches!(state.phase, FlowPhase::Done | FlowPhase::Idle);
-            let delivered = if done { state.bytes } else { state.sent };
+            let delivered = if done { state.bytes } else { world.sent(flow) };
             all.push(FlowProgress {
                 flow: flow_id(node, flow),
                 delivered: Bytes(delivered as u64),
-                rate: Rate(if done { 0 } else { (state.rate * 8.0) as u64 }),
-                queued: Bytes(if done { 0 } else { state.remaining() as u64 }),
+                rate: Rate(if done { 0 } else { (world.rate(flow) * 8.0) as u64 }),
+                queued: Bytes(if done { 0 } else { (state.bytes - delivered).max(0.0) as u64 }),
             });
             !done
         });

@@ -82,7 +82,7 @@ impl Traffic {
 /// Bytes of a flow since it exists, over all rounds.
 fn carried(world: &World<'_>, flow: FlowIx) -> f64 {
     let Some(state) = world.flows.get(flow.0) else { return 0.0 };
-    let Some(job) = state.job.and_then(|job| world.jobs.get(job.0)) else { return state.sent };
+    let Some(job) = state.job.and_then(|job| world.jobs.get(job.0)) else { return world.sent(flow) };
     let under_way = job.phase == JobPhase::Communicating;
-    job.rounds as f64 * state.bytes + if under_way { state.sent } else { 0.0 }
+    job.rounds as f64 * state.bytes + if under_way { world.sent(flow) } else { 0.0 }
 }

@@ -48,6 +48,7 @@ impl<'a> Mini<'a> {
             jobs: vec![JobState::default(); scenario.jobs.len()],
             flows: Vec::new(),
             running: Vec::new(),
+            fluid: Default::default(),
         };
         let cross = scenario.cross_flows.iter().map(|flow| (flow.clone(), None, false)).collect();
         let (queue, orders, changes) = (Queue::new(scenario), Orders::default(), Vec::new());
