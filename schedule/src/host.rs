@@ -152,7 +152,7 @@ impl Host {
             Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
             Event::HolderLost(holder) => self.speaker.lost(holder),
             Event::HolderBack(holder) => self.speaker.back(holder),
-            Event::Measured { link, total, managed } => self.links.measured(link, total, managed),
+            Event::Measured { link, total, managed } => self.links.measured(now, link, total, managed),
             Event::LinkChanged { link, capacity } => self.links.capacity_changed(link, capacity),
             Event::Clock(trust) => self.trust = trust,
         }

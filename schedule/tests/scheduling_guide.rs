@@ -24,7 +24,12 @@ fn host() -> Host {
 }
 
 fn host_with_floor(fair_floor: f64) -> Host {
-    Host::new(HostConfig { reserve: 0.0, work_conserving: false, fair_floor, ..HostConfig::new(me(), BootId(1)) })
+    Host::new(HostConfig {
+        reserve: 0.0,
+        work_conserving: false,
+        fair_floor_alone: fair_floor,
+        ..HostConfig::new(me(), BootId(1))
+    })
 }
 
 fn open(host: &mut Host, name: u64, job: JobId, to: Option<HostId>) -> FlowId {

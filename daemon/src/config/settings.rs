@@ -290,8 +290,10 @@ settings! {
         policy: Policy = Policy::SrptP,
         /// κ.
         promote_kappa: f64 = 4.0,
-        /// φ.
-        fair_floor: f64 = 0.5,
+        /// φ on links where unmanaged traffic was seen of late.
+        fair_floor: f64 = sluice_schedule::host::config::FAIR_FLOOR,
+        /// φ on links where no unmanaged traffic was seen of late.
+        fair_floor_alone: f64 = sluice_schedule::host::config::FAIR_FLOOR_ALONE,
         /// w in slots.
         delay_weight: f64 = 1.0,
         /// μ.

@@ -14,6 +14,11 @@ pub const MOST_PREDECESSORS: usize = 64;
 /// Links a host keeps at most, those of all paths together.
 pub const MOST_LINKS: usize = 65_536;
 
+/// φ beside unmanaged traffic unless somebody says otherwise: in the daemon, in the simulator, in [`HostConfig::new`].
+pub const FAIR_FLOOR: f64 = 0.5;
+/// φ where there is none.
+pub const FAIR_FLOOR_ALONE: f64 = 0.0;
+
 /// What a host's brain is told at start.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -38,8 +43,11 @@ pub struct HostConfig {
     pub policy: PolicyName,
     /// κ: a round older than κ(1+D)m is promoted.
     pub promote_kappa: f64,
-    /// φ: part of the equal share every flow keeps.
+    /// φ: part of the equal share every flow keeps on links where unmanaged traffic was seen of late: it eats what a
+    /// held-back round leaves idle.
     pub fair_floor: f64,
+    /// φ on all other links, for `srpt-p`.
+    pub fair_floor_alone: f64,
     /// w: slots one unit of price is worth (`primal-dual`).
     pub delay_weight: f64,
     /// μ of the exponential price.
@@ -80,7 +88,8 @@ impl HostConfig {
             ingress: None,
             policy: PolicyName::SrptP,
             promote_kappa: 4.0,
-            fair_floor: 0.0,
+            fair_floor: FAIR_FLOOR,
+            fair_floor_alone: FAIR_FLOOR_ALONE,
             delay_weight: 1.0,
             price_mu: 100.0,
             probe_gain: 1.25,

@@ -11,6 +11,8 @@ use crate::units::{Bytes, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
 const MOST_HOSTS: usize = 4096;
+/// A round is held at the floor for this part of its patience, if that is longer than the longest wait there is.
+const HELD_PATIENCE: f64 = 0.5;
 /// Weight of the newest period in the running average.
 const PERIOD_WEIGHT: f64 = 0.25;
 
@@ -129,7 +131,9 @@ impl Job {
             return;
         }
         let patience = self.round_time().scaled(kappa * (1.0 + self.density));
-        self.promoted |= now.wall.minus(self.stamp()) > patience || self.waiting.due(now.mono, max_wait);
+        // A long round may be held for longer: promoted after less than its own length it would go first come, first served.
+        let most = max_wait.max(patience.scaled(HELD_PATIENCE));
+        self.promoted |= now.wall.minus(self.stamp()) > patience || self.waiting.due(now.mono, most);
     }
 
     /// The job's place in the order of rounds, as of the last ranking: the same on all its hosts once they have heard

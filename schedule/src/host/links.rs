@@ -32,6 +32,8 @@ pub enum ViewState {
     Local,
 }
 
+/// How long a link counts as one with unmanaged traffic after that was last seen.
+const UNMANAGED_MEMORY: Nanos = Nanos::from_millis(10_000);
 /// Jobs remembered per link for the demand density D.
 const MOST_SEEN: usize = 256;
 
@@ -68,6 +70,8 @@ pub(super) struct Link {
     foreign: Vec<(JobId, Bytes, Bytes)>,
     /// Unmanaged traffic, measured here: only of own links.
     cross: CrossTraffic,
+    /// When unmanaged traffic was last seen there, here or by the holder's word.
+    unmanaged: Option<Nanos>,
     seen: BTreeMap<JobId, Seen>,
 }
 
@@ -107,6 +111,15 @@ impl Link {
     pub fn foreign(&self, job: JobId) -> (Bytes, Bytes) {
         let known = self.foreign.iter().find(|(id, ..)| *id == job);
         known.map_or((Bytes::ZERO, Bytes::ZERO), |(_, left, whole)| (*left, *whole))
+    }
+    /// Whether unmanaged traffic used the link in the last ten seconds: short flows come back.
+    pub fn unmanaged_lately(&self, now: Now) -> bool {
+        self.unmanaged.is_some_and(|seen| now.mono.minus(seen) <= UNMANAGED_MEMORY)
+    }
+    fn remember_unmanaged(&mut self, now: Now) {
+        if self.cross() > self.capacity().times(CrossTraffic::NOISE) {
+            self.unmanaged = Some(now.mono);
+        }
     }
     /// What managed flows may use beside unmanaged traffic.
     pub fn usable(&self, reserve: f64) -> Rate {
@@ -152,6 +165,7 @@ impl Links {
             others: Vec::new(),
             foreign: Vec::new(),
             cross: CrossTraffic::default(),
+            unmanaged: None,
             seen: BTreeMap::new(),
         });
         self.index.insert(hop.link, self.all.len() - 1);
@@ -213,18 +227,20 @@ impl Links {
             link.view = view;
             link.view_slot = slot;
             link.shift = 0;
+            link.remember_unmanaged(now);
             link.digest();
             link.remember_jobs(now);
         }
     }
 
-    pub fn measured(&mut self, id: LinkId, total: Rate, managed: Rate) {
+    pub fn measured(&mut self, now: Now, id: LinkId, total: Rate, managed: Rate) {
         let Some(&index) = self.index.get(&id) else { return };
         let capacity = self.all[index].capacity();
         if self.ingress.is_some_and(|hop| hop.link == id) {
             self.ingress_cross.record(total, managed, capacity);
         } else {
             self.all[index].cross.record(total, managed, capacity);
+            self.all[index].remember_unmanaged(now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
 use super::jobs::Work;
-use super::{Flow, Host};
+use super::{Flow, Host, PolicyName};
 use crate::event::{Now, Pattern};
 use crate::graph::{self, Fed, Progress};
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
@@ -133,7 +133,10 @@ impl Host {
             drawn.fresh = fresh;
             let floor = self.links.floor(&[index], &self.config);
             let fair = drawn.usable.share(drawn.active.max(1));
-            drawn.floor = floor.max(fair.times(self.config.fair_floor)).min(fair);
+            // Only an order of rounds leaves something idle that it wants kept.
+            let keeps = self.config.policy != PolicyName::SrptP || link.unmanaged_lately(scene.now);
+            let phi = if keeps { self.config.fair_floor } else { self.config.fair_floor_alone };
+            drawn.floor = floor.max(fair.times(phi)).min(fair);
         }
     }
 

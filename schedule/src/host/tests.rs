@@ -74,6 +74,43 @@ fn an_old_round_is_promoted() {
 }
 
 #[test]
+fn a_long_round_is_held_for_half_its_patience_a_short_one_for_the_longest_wait() {
+    for (mb, held_ms, over_ms) in [(125, 1900, 2100), (50, 1150, 1250)] {
+        let mut host = lone_host();
+        let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+        host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(mb * 1_000_000))] });
+        host.handle(at(1), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(10_000_000))] });
+        orders(&mut host, at(1));
+        for (ms, expected) in [(held_ms, 10), (over_ms, 990)] {
+            orders(&mut host, at(ms));
+            let order = host.flows().find(|f| f.spec.flow == long).map(|f| f.order);
+            assert_eq!(order, Some(Rate::mbps(expected)), "{mb} MB after {ms} ms");
+        }
+    }
+}
+
+#[test]
+fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
+    let mut host = lone_host();
+    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(9_000_000_000))] });
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(1_000_000_000))] });
+    let mut order = |ms, cross| {
+        let (link, managed) = (LinkId::egress(HostId::of("h0")), Rate::mbps(500));
+        host.handle(at(ms), Event::Measured { link, total: managed.plus(Rate::mbps(cross)), managed });
+        orders(&mut host, at(ms));
+        host.flows().find(|f| f.spec.flow == long).map_or(Rate::ZERO, |f| f.order)
+    };
+    assert_eq!(order(60, 0), Rate::mbps(10), "the order of rounds alone");
+    assert_eq!(order(120, 15), Rate::mbps(10), "acknowledgements are no traffic");
+    // Of 940 Mbit/s each keeps a quarter.
+    assert_eq!(order(180, 60), Rate::mbps(235));
+    assert_eq!(order(240, 0), Rate::mbps(235), "of the last two slots the larger");
+    assert_eq!(order(10_000, 0), Rate::mbps(250), "short flows come back");
+    assert_eq!(order(10_300, 0), Rate::mbps(10));
+}
+
+#[test]
 fn orders_on_the_own_link_never_exceed_it() {
     let mut host = lone_host();
     let flows: Vec<FlowId> = (0..64).map(|i| flow(&mut host, i, &format!("job{}", i % 7), 1000)).collect();

@@ -7,6 +7,7 @@ use crate::cross::CrossFlow;
 use crate::fabric::{Cable, FabricSpec};
 use crate::job;
 use crate::scenario::random::Stream;
+use crate::scenario::scheduler::SluiceOptions;
 use crate::scenario::{Arch, Scenario, Tables};
 use crate::workload::{self, CrossEvents};
 
@@ -63,9 +64,20 @@ impl RunPlan {
             limit: scenario.time.end.unwrap_or(LIMIT),
             floor: testbed.floor,
             reserve: scenario.schedulers.options.sluice.reserve.unwrap_or(RESERVE),
+            schedule: schedule(&scenario.schedulers.options.sluice),
             daemon_extra: String::new(),
         })
     }
+}
+
+/// What the scenario says of the daemons' `[schedule]`.
+fn schedule(options: &SluiceOptions) -> String {
+    let fair_floor = options.fair_floor.map(|phi| format!("fair_floor = {phi:?}\n"));
+    let alone = options.fair_floor_alone.map(|phi| format!("fair_floor_alone = {phi:?}\n"));
+    let promote_kappa = options.promote_kappa.map(|kappa| format!("promote_kappa = {kappa:?}\n"));
+    let max_wait = options.max_wait.map(|wait| format!("max_wait_ms = {}\n", wait.0 / 1_000_000));
+    let fill = options.work_conserving.map(|fill| format!("work_conserving = {fill}\n"));
+    [fair_floor, alone, promote_kappa, max_wait, fill].into_iter().flatten().collect()
 }
 
 fn job_plan(scenario: &Scenario, spec: &crate::scenario::Job) -> Result<JobPlan, RunError> {
@@ -192,6 +204,17 @@ arrival_s = 1
         let (job, place) = queue.next().unwrap();
         assert_eq!((job, place.workers.len()), (0, 2));
         assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn what_the_scenario_says_of_the_schedule_reaches_the_daemons() {
+        let options =
+            "fair_floor = 0.3\nfair_floor_alone = 0\npromote_kappa = 2\nmax_wait_ms = 5000\nwork_conserving = false\n";
+        let text = format!("{TEXT}\n[scheduler]\nname = \"sluice\"\n[scheduler.sluice]\n{options}");
+        let scenario = Scenario::parse(&text, Notation::Toml, "two.toml", Path::new(".")).unwrap();
+        let plan = RunPlan::of(&scenario.for_testbed(&[]).unwrap()).unwrap();
+        let expected = options.replace("= 0\n", "= 0.0\n").replace("= 2\n", "= 2.0\n");
+        assert_eq!(plan.schedule, expected);
     }
 
     #[test]

@@ -348,7 +348,7 @@ fn daemon_toml(
         "version = 1\nmode = \"active\"\ntopology = {:?}\n\
          [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\ninstance = {:?}\n\
          [slot]\nlength_ms = {}\nhorizon = {}\n[clock]\nrequire_sync = false\n\
-         [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n\
+         [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n{}\
          [peer]\nlisten = [\"{}:9604\"]\nnetworks = [\"10.255.0.0/16\"]\n\
          [http]\nlisten = [\"127.0.0.1:9605\"]\n",
         topology.display().to_string(),
@@ -360,6 +360,7 @@ fn daemon_toml(
         fabric.cgroups.jobs(i).path().display().to_string(),
         devices(fabric, i).iter().map(|(d, _)| format!("{d:?}")).collect::<Vec<_>>().join(", "),
         rule.unwrap_or("srpt-p"),
+        plan.schedule,
         host.management,
     );
     // The fabric has set the system's keys alike for every policy.

@@ -104,6 +104,8 @@ pub struct RunPlan {
     pub floor: Option<Rate>,
     /// Part of every link that the daemons leave free.
     pub reserve: f64,
+    /// Further keys of `[schedule]` in every `sluiced.toml`, TOML text.
+    pub schedule: String,
     /// Extra tables for every `sluiced.toml`, TOML text.
     pub daemon_extra: String,
 }
@@ -122,6 +124,7 @@ impl Default for RunPlan {
             limit: Nanos::from_millis(900_000),
             floor: None,
             reserve: 0.05,
+            schedule: String::new(),
             daemon_extra: String::new(),
         }
     }

@@ -5,7 +5,7 @@ use sluice_schedule::{Bytes, Rate};
 use super::exact::Ratio;
 use super::network::NodeIx;
 use super::problem::{Code, Problem, ScenarioError};
-use super::{Policy, Scenario};
+use super::{Policy, Scenario, Tables};
 
 /// Most hosts and switches of a testbed.
 const MOST_NODES: usize = 64;
@@ -36,6 +36,13 @@ impl Scenario {
                 format!("{policy} exists only in the simulator"),
                 "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:…",
             );
+        }
+        let sluice = &self.schedulers.options.sluice;
+        if sluice.tables == Tables::Own {
+            refuse("/scheduler/sluice/tables", "\"own\" exists only in the simulator".into(), "switch or nic");
+        }
+        if sluice.announce_gap.is_some() {
+            refuse("/scheduler/sluice/announce_gap_ms", "exists only in the simulator".into(), "leave it out");
         }
         let mut scaled = self.clone();
         let scale = self.testbed.scale;

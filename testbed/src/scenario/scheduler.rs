@@ -114,6 +114,8 @@ pub enum Tables {
     Switch,
     /// Each host keeps those of its own links: no help from switches.
     Nic,
+    /// None: each host knows what it sends itself (simulator only).
+    Own,
 }
 
 /// Options of `sluice`.
@@ -128,6 +130,35 @@ pub struct SluiceOptions {
     /// Share of each link left free, 0 to 0.5; `None`: what the runner takes. It keeps queues short, so the testbed takes
     /// the daemon's default, and the simulator, which has no queues, nothing.
     pub reserve: Option<f64>,
+    /// The daemon's `schedule.fair_floor` (φ); this and the next four: `None` is its default.
+    pub fair_floor: Option<f64>,
+    /// `schedule.fair_floor_alone`.
+    pub fair_floor_alone: Option<f64>,
+    /// `schedule.promote_kappa` (κ).
+    pub promote_kappa: Option<f64>,
+    /// `schedule.max_wait_ms`.
+    pub max_wait: Option<Nanos>,
+    /// `schedule.work_conserving`.
+    pub work_conserving: Option<bool>,
+    /// Least time between two announcements to one holder (simulator only).
+    pub announce_gap: Option<Nanos>,
+}
+
+impl Default for SluiceOptions {
+    fn default() -> SluiceOptions {
+        SluiceOptions {
+            events: true,
+            tables: Tables::Switch,
+            charge_decision: Nanos::ZERO,
+            reserve: None,
+            fair_floor: None,
+            fair_floor_alone: None,
+            promote_kappa: None,
+            max_wait: None,
+            work_conserving: None,
+            announce_gap: None,
+        }
+    }
 }
 
 /// Options of `fair`.
@@ -184,7 +215,7 @@ impl Default for Options {
             fair: FairOptions { efficiency: 1.0, tcp: None, queue: Nanos(200_000) },
             static_order: Vec::new(),
             static_search: false,
-            sluice: SluiceOptions { events: true, tables: Tables::Switch, charge_decision: Nanos::ZERO, reserve: None },
+            sluice: SluiceOptions::default(),
             mcs_per_server: false,
             mcs_ring_chunks: false,
             mcs_lp: false,
@@ -259,10 +290,16 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
         "sluice" => {
             let half = Ratio::new(1, 2).unwrap_or(one);
             o.sluice.events = t.flag("events").unwrap_or(true);
-            o.sluice.tables =
-                t.choice("tables", &[("switch", Tables::Switch), ("nic", Tables::Nic)]).unwrap_or_default();
+            let tables = [("switch", Tables::Switch), ("nic", Tables::Nic), ("own", Tables::Own)];
+            o.sluice.tables = t.choice("tables", &tables).unwrap_or_default();
             o.sluice.charge_decision = t.micros("charge_decision_us").unwrap_or_default();
             o.sluice.reserve = t.float("reserve", zero, half);
+            o.sluice.fair_floor = t.float("fair_floor", zero, one);
+            o.sluice.fair_floor_alone = t.float("fair_floor_alone", zero, one);
+            o.sluice.promote_kappa = t.float("promote_kappa", one, Ratio::whole(16));
+            o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
+            o.sluice.work_conserving = t.flag("work_conserving");
+            o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
         }
         "mcs" => {
             o.mcs_per_server = t.choice("scope", &[("job", false), ("server", true)]).unwrap_or(false);

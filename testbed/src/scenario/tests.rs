@@ -175,6 +175,20 @@ fn the_testbed_scales_and_refuses() {
 }
 
 #[test]
+fn what_only_the_simulated_product_can_do_is_refused_on_the_testbed() {
+    let with = |line: &str| {
+        let text =
+            format!("{SMALL}[testbed]\nscale = 10\n[scheduler]\nname = \"sluice\"\n[scheduler.sluice]\n{line}\n");
+        toml(&text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for (line, refused) in
+        [("tables = \"own\"", true), ("announce_gap_ms = 60", true), ("fair_floor_alone = 0.5", false)]
+    {
+        assert_eq!(with(line).for_testbed(&[]).is_err_and(|e| e.has(Code::Testbed)), refused, "{line}");
+    }
+}
+
+#[test]
 fn shipped_scenarios_are_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut count = 0;

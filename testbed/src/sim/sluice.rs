@@ -66,8 +66,6 @@ const HEARD_PART: u64 = 6;
 const LOOKS_PER_SLOT: u64 = 2;
 /// Slots an order lives in the kernel (`enforce.deadline_slots`).
 const ORDER_SLOTS: u64 = 3;
-/// φ of the daemon's default configuration (`schedule.fair_floor`).
-const FAIR_FLOOR: f64 = 0.5;
 /// Slots a round is held at the floor at most (`schedule.max_wait_ms` by default).
 const MOST_WAIT_SLOTS: u64 = 20;
 /// First part of the slot over which hosts spread their repeats (`slot.spread`).
@@ -146,7 +144,7 @@ impl SluiceScheduler {
             slot: scenario.time.slot,
             horizon: scenario.time.horizon as usize,
             rule,
-            fabric: Fabric::new(scenario, options.tables == Tables::Nic),
+            fabric: Fabric::new(scenario, options.tables),
             measures: scenario.cross_traffic.is_some() || !scenario.cross_flows.is_empty(),
             daemons: Vec::new(),
             holders: BTreeMap::new(),
@@ -197,18 +195,24 @@ impl SluiceScheduler {
         let by_events = self.rhythm != Rhythm::Edges;
         // Where hosts look at slot edges only, that is when they repeat what they promise.
         let spread = if self.rhythm == Rhythm::Events { SPREAD * place as f64 / (1_u64 << 53) as f64 } else { 0.0 };
+        let defaults = HostConfig::new(host_id(node), BootId(0));
+        let options = &self.options;
         let config = HostConfig {
             slot: self.slot,
             horizon: self.horizon,
             phase: self.slot.scaled(spread),
-            relay: self.fabric.nic,
+            relay: self.fabric.tables == Tables::Nic,
             ingress: self.fabric.ingress(scenario, node),
             policy: self.rule,
-            fair_floor: FAIR_FLOOR,
+            fair_floor: options.fair_floor.unwrap_or(defaults.fair_floor),
+            fair_floor_alone: options.fair_floor_alone.unwrap_or(defaults.fair_floor_alone),
+            promote_kappa: options.promote_kappa.unwrap_or(defaults.promote_kappa),
+            work_conserving: options.work_conserving.unwrap_or(defaults.work_conserving),
+            announce_gap: options.announce_gap.unwrap_or(defaults.announce_gap),
             events: by_events,
-            max_wait: self.slot.times(MOST_WAIT_SLOTS),
-            reserve: self.options.reserve.unwrap_or(0.0),
-            ..HostConfig::new(host_id(node), BootId(0))
+            max_wait: options.max_wait.unwrap_or(self.slot.times(MOST_WAIT_SLOTS)),
+            reserve: options.reserve.unwrap_or(0.0),
+            ..defaults
         };
         let traffic = self.measures.then(|| {
             let mut traffic = Traffic::default();

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId};
 
 use crate::scenario::route::next_hops;
-use crate::scenario::{LinkIx, NodeIx, Scenario};
+use crate::scenario::{LinkIx, NodeIx, Scenario, Tables};
 use crate::sim::world::{Flow, FlowIx};
 
 /// Paths kept at most.
@@ -18,8 +18,8 @@ const MOST_PATHS: usize = 1 << 20;
 /// Who is who.
 #[derive(Debug)]
 pub(super) struct Fabric {
-    /// Hosts keep the tables of their own ingress; else switches keep them.
-    pub nic: bool,
+    /// Who keeps load tables.
+    pub tables: Tables,
     hosts: usize,
     paths: HashMap<(NodeIx, NodeIx), Vec<Hop>>,
     links: Vec<LinkId>,
@@ -52,7 +52,7 @@ pub(super) fn flow_ix(id: FlowId) -> FlowIx {
 
 impl Fabric {
     /// The network of this scenario.
-    pub fn new(scenario: &Scenario, nic: bool) -> Fabric {
+    pub fn new(scenario: &Scenario, tables: Tables) -> Fabric {
         let network = &scenario.network;
         let mut links = vec![LinkId::default(); network.links.len()];
         for node in 0..network.nodes() {
@@ -64,7 +64,7 @@ impl Fabric {
                 }
             }
         }
-        Fabric { nic, hosts: network.hosts.len(), paths: HashMap::new(), links }
+        Fabric { tables, hosts: network.hosts.len(), paths: HashMap::new(), links }
     }
 
     /// Is this node a host?
@@ -81,10 +81,11 @@ impl Fabric {
     pub fn ingress(&self, scenario: &Scenario, host: usize) -> Option<Hop> {
         let mut into = scenario.network.out(NodeIx(host)).iter().map(|&out| LinkIx(out.0 ^ 1));
         let (first, more) = (into.next()?, into.next());
-        if self.nic {
-            return self.nic_ingress(scenario, host, first);
+        match self.tables {
+            Tables::Nic => self.nic_ingress(scenario, host, first),
+            Tables::Switch if more.is_none() => self.hop(scenario, first).filter(|hop| hop.holder.is_some()),
+            Tables::Switch | Tables::Own => None,
         }
-        if more.is_some() { None } else { self.hop(scenario, first).filter(|hop| hop.holder.is_some()) }
     }
 
     /// The path of a flow as its sender's daemon knows it, the own egress first.
@@ -98,10 +99,10 @@ impl Fabric {
             None => common(scenario, flow.src, flow.dst),
         };
         let mut path: Vec<Hop> = Vec::with_capacity(common.len());
-        if self.nic {
+        if self.tables != Tables::Switch {
             let egress = flow.path.first().and_then(|&link| self.hop(scenario, link));
-            let last = flow.path.last().and_then(|&link| self.nic_ingress(scenario, flow.dst.0, link));
-            path.extend(egress.into_iter().chain(last));
+            let last = flow.path.last().filter(|_| self.tables == Tables::Nic);
+            path.extend(egress.into_iter().chain(last.and_then(|&link| self.nic_ingress(scenario, flow.dst.0, link))));
         } else {
             // Where several own links lead there, the daemon sees by which one the socket sends.
             let own = |link: &LinkIx| scenario.network.link(*link).is_some_and(|l| scenario.network.is_host(l.from));
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn a_path_has_the_links_that_every_equal_path_has() {
         let scenario = leaf_spine();
-        let mut fabric = Fabric::new(&scenario, false);
+        let mut fabric = Fabric::new(&scenario, Tables::Switch);
         let inside = fabric.path(&scenario, &flow(&scenario, 0, 1));
         let holders: Vec<_> = inside.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert_eq!(holders, [None, Some(3)], "own egress, leaf to host");
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn hosts_keep_their_own_ingress_without_switches() {
         let scenario = leaf_spine();
-        let mut fabric = Fabric::new(&scenario, true);
+        let mut fabric = Fabric::new(&scenario, Tables::Nic);
         let path = fabric.path(&scenario, &flow(&scenario, 0, 2));
         assert_eq!(path.len(), 2);
         assert_eq!(path[0].link, LinkId::egress(host_id(0)));

@@ -13,7 +13,7 @@ use sluice_schedule::{HolderId, Nanos};
 use super::SluiceScheduler;
 use super::agenda::Due;
 use super::fabric::{holder_id, node_of};
-use crate::scenario::{Fault, FaultKind};
+use crate::scenario::{Fault, FaultKind, Tables};
 use crate::sim::scheduler::Orders;
 use crate::sim::world::World;
 
@@ -94,7 +94,7 @@ impl SluiceScheduler {
         self.awake.remove(&node);
         self.turns.remove(&node);
         self.faults.lost.retain(|(host, _)| *host != node);
-        if self.fabric.nic {
+        if self.fabric.tables == Tables::Nic {
             self.holder_stops(at, node);
         }
     }
@@ -110,7 +110,7 @@ impl SluiceScheduler {
             self.introduce(node, job, world);
             self.tell_round(job, &[node], world);
         }
-        if self.fabric.nic {
+        if self.fabric.tables == Tables::Nic {
             self.holder_starts(at, node);
         }
     }

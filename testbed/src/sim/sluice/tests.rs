@@ -124,15 +124,12 @@ fn two_rings_are_staggered() {
 }
 
 #[test]
-fn on_the_fixed_mix_it_is_never_worse_than_equal_shares_and_closes_half_of_the_gap_where_rounds_are_long() {
+fn on_the_fixed_mix_it_closes_half_of_the_gap_to_the_best_order() {
     for (gbps, scale, fair, best) in
         [(10, "0.25", 9.897, 8.685), (10, "1", 12.291, 11.571), (25, "0.25", 4.339, 4.061), (25, "1", 7.264, 7.142)]
     {
         let jct = mean(&run(&fixed_mix(gbps, scale, "", ""), "sluice").0);
-        assert!(jct < fair, "{gbps} {scale}: {jct} against {fair}");
-        if (gbps, scale) == (10, "1") {
-            assert!(fair - jct > 0.5 * (fair - best), "{jct} between {fair} and {best}");
-        }
+        assert!(fair - jct > 0.5 * (fair - best), "{gbps} {scale}: {jct} between {fair} and {best}");
     }
 }
 
