@@ -90,6 +90,46 @@ fn json_is_the_same_twice_with_any_number_of_threads() {
     }
 }
 
+/// All schedulers, three kinds of time, random hosts, jitter, cross traffic, messages that get lost.
+#[test]
+fn every_scheduler_in_every_mode_gives_the_same_bytes_on_any_number_of_threads() {
+    const NAMES: &str = "fair static sluice sluice:primal-dual sluice:fair mcs ccml cassini mltcp sincronia varys aalo \
+                         echelonflow crux bound";
+    let dir = tempfile::tempdir().expect("a directory");
+    let more =
+        "placement = {policy = \"random\"}\ncross_traffic = {every_s = 1}\ncontrol = {jitter_us = 200, loss = 0.05}\n";
+    let text = scenario(3, "0.1").replace("[placement]\npolicy = \"spread\"\n", "");
+    fs::write(dir.path().join("two.toml"), text.replace("[network]", &format!("{more}[network]"))).expect("written");
+    let policies: Vec<&str> = NAMES.split_whitespace().flat_map(|name| ["--policy", name]).collect();
+    for mode in ["time.mode=event", "time.mode=slot", "time.mode=paper-slot"] {
+        let run = |threads: &str, profile: &[&str]| {
+            let args = ["sim", "run", "two.toml", "--json", "--set", mode, "--threads", threads];
+            out(&sluice(dir.path(), &[&args[..], profile, &policies].concat()))
+        };
+        let first = run("1", &[]);
+        assert_eq!(first, run("4", &[]), "{mode}");
+        assert_eq!(first, run("1", &["--profile"]), "{mode}: measuring changes nothing");
+        let all: Value = serde_json::from_str(&first).expect("JSON");
+        assert_eq!(all["runs"].as_array().map(Vec::len), Some(policies.len() / 2));
+    }
+}
+
+#[test]
+fn a_profile_says_where_the_time_went() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("two.toml"), scenario(3, "0")).expect("written");
+    let done = sluice(dir.path(), &["sim", "run", "two.toml", "--profile", "--out", "r", "--policy", "sluice"]);
+    assert!(done.status.success());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(["sharing", "scheduler", "events", "decision p90", "MiB"].iter().all(|word| said.contains(word)), "{said}");
+    let file = fs::read(dir.path().join("r/two.sluice.json")).expect("a result");
+    let file: Value = serde_json::from_slice(&file).expect("JSON");
+    let (machine, parts) = (&file["machine"], &file["machine"]["profile"]);
+    let sum: f64 = ["sharing_s", "scheduler_s", "events_s"].iter().filter_map(|part| parts[part].as_f64()).sum();
+    let wall = machine["wall_s"].as_f64().expect("a time");
+    assert!((sum - wall).abs() <= 1e-9 * wall.max(1.0), "{parts} of {wall}");
+}
+
 #[test]
 fn results_are_compared_on_the_same_jobs_only() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -70,7 +70,7 @@ fn main() -> Result<()> {
     let scenarios: Vec<Scenario> = texts.iter().map(read).collect::<Result<_, _>>()?;
     let fair: Policy = "fair".parse().map_err(anyhow::Error::msg)?;
     let policies: Vec<Policy> = std::iter::once(fair).chain(args.policy).collect();
-    let of = |scenario| policies.iter().map(move |policy| Task { scenario, policy: policy.clone() });
+    let of = |scenario| policies.iter().map(move |policy| Task { scenario, policy: policy.clone(), profile: false });
     let tasks: Vec<Task<'_>> = scenarios.iter().flat_map(of).collect();
     let mut kept = Kept { ran: tasks.iter().map(|_| None).collect(), error: None };
     all(&tasks, args.threads, &AtomicBool::new(false), &mut kept);
