@@ -401,6 +401,14 @@ impl Monitor {
     fn match_sockets(&mut self, out: &mut Vec<Event>) {
         self.uncaptured = 0;
         for (key, process) in &mut self.processes {
+            // A library may learn how its ranks talk only with the first operation.
+            if let Some(job) = self.jobs.get_mut(&process.job)
+                && job.pattern == Pattern::Unknown
+                && process.pattern != Pattern::Unknown
+            {
+                job.pattern = process.pattern;
+                out.push(Event::JobSeen(JobSpec { job: process.job, pattern: job.pattern }));
+            }
             let plan = self.jobs.get(&process.job).and_then(|job| job.following.plan());
             let connections = process.connections(&self.fabric, plan);
             for connection in connections {

@@ -138,7 +138,9 @@ impl Ident {
     pub fn with_environment(mut self) -> Ident {
         if self.job_id.is_empty() {
             let names = ["SLUICE_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"];
-            let found = names.iter().filter_map(|name| std::env::var(name).ok()).find(|text| !text.is_empty());
+            // "none" is what torchrun calls every job that was given no name.
+            let named = |text: &String| !text.is_empty() && text != "none";
+            let found = names.iter().filter_map(|name| std::env::var(name).ok()).find(named);
             self.job_id = found.unwrap_or_default();
         }
         if self.hint_iter_bytes == 0 {

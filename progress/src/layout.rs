@@ -129,7 +129,8 @@ pub struct RawPage {
     pub nranks: u32,
     pub nnodes: u32,
     pub local_rank: u32,
-    pub pattern: u32,
+    /// Under `topo_seq`: a library may learn it with its first operation.
+    pub pattern: AtomicU32,
     pub role: u32,
     pub hint_iter_bytes: u64,
     pub hint_compute_ns: u64,

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::ident::{Ident, State};
+use crate::ident::{Ident, Pattern, State};
 use crate::layout::{self, PAGE_BYTES, PEER_CAP, RawPage, at};
 use crate::sys;
 use crate::view::Peer;
@@ -159,6 +159,13 @@ impl Writer {
         let _ = page.state.fetch_update(Ordering::Release, Ordering::Relaxed, queued);
     }
 
+    /// More of what was queued will leave this rank than [`Writer::enqueue`] was told.
+    pub fn expect(&self, wire_bytes: u64) {
+        let Some(page) = self.page() else { return };
+        page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
+        page.heartbeat_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
+    }
+
     /// A network operation begins.
     pub fn net_begin(&self) {
         let Some(page) = self.page() else { return };
@@ -215,6 +222,32 @@ impl Writer {
             page.ring_prev.store(prev, Ordering::Relaxed);
             page.ring_next.store(next, Ordering::Relaxed);
         });
+    }
+
+    /// How the ranks exchange tensors, where the library learns it only with its first operation.
+    pub fn pattern(&self, pattern: Pattern) {
+        self.topology(|page, _| page.pattern.store(pattern.raw(), Ordering::Relaxed));
+    }
+
+    /// The rank at the other end of a connection, where that is learned later than the connection.
+    pub fn peer_rank(&self, peer: PeerSlot, rank: u32) {
+        self.topology(|page, _| {
+            if let Some(entry) = page.peers.get(peer.0) {
+                entry.rank.store(rank, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// The library had no room for an event and let it go.
+    pub fn dropped(&self) {
+        let Some(page) = self.page() else { return };
+        page.drops.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The library met something it does not understand.
+    pub fn error(&self) {
+        let Some(page) = self.page() else { return };
+        page.errors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Publishes a connection; `None` when all 56 entries are taken (a feature bit then says that there are more).

@@ -226,6 +226,34 @@ fn a_refreshed_reading_is_a_new_one_until_connections_change() {
 }
 
 #[test]
+fn what_a_library_learns_late_reaches_a_reader_that_only_refreshes() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let address = "10.0.0.1:1".parse().expect("an address");
+    let peer = Peer { rank: None, kind: PeerKind::Connected, local: address, remote: address, cookie: 0, tx_bytes: 0 };
+    let _job = Job::start(dir.path(), |page| {
+        let slot = page.peer(&peer);
+        std::thread::sleep(Duration::from_millis(50));
+        page.dropped();
+        page.error();
+        page.expect(30);
+        if let Some(slot) = slot {
+            page.peer_rank(slot, 4);
+        }
+        page.pattern(Pattern::Tree);
+    });
+    let mut reader = Reader::open(only_page(dir.path())).expect("a good page");
+    let mut view = reader.read().expect("readable");
+    until("the pattern", || {
+        let fresh = reader.refresh(&mut view).expect("readable");
+        if !fresh {
+            view = reader.read().expect("readable");
+        }
+        view.pattern == Pattern::Tree
+    });
+    assert_eq!((view.drops, view.errors, view.enq_wire_bytes, view.peers[0].rank), (1, 1, 30, Some(4)));
+}
+
+#[test]
 fn a_writer_killed_inside_a_group_leaves_the_last_good_copy() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let job = Job::start(dir.path(), |page| {

@@ -141,13 +141,16 @@ impl Process {
         let changed = match &self.view {
             None => true,
             Some(old) => {
-                let facts = |v: &PageView| (v.ring_prev, v.ring_next, v.peers.len());
+                let facts = |v: &PageView| (v.pattern, v.ring_prev, v.ring_next, v.peers.len());
                 let same = |(a, b): (&sluice_progress::Peer, &sluice_progress::Peer)| {
                     (a.rank, a.kind, a.local, a.remote) == (b.rank, b.kind, b.local, b.remote)
                 };
                 facts(old) != facts(&view) || !old.peers.iter().zip(&view.peers).all(same)
             }
         };
+        if self.pattern == Pattern::Unknown {
+            self.pattern = roles::pattern(&view);
+        }
         self.view = Some(view);
         changed
     }

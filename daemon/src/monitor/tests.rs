@@ -92,6 +92,18 @@ fn a_ring_rank_sends_to_the_next_bound_by_what_the_previous_sends() {
 }
 
 #[test]
+fn a_page_that_learns_its_pattern_late_gives_its_flows_their_parts_then() {
+    let mut bench = Bench::new();
+    bench.process(7, PageView { pattern: PagePattern::Unknown, ..ring() });
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    assert_eq!(opened(&bench.poll(5))[0].role, Role::Plain);
+    bench.update(10, 7, |view| view.pattern = PagePattern::Ring);
+    let events = bench.poll(10);
+    assert_eq!(opened(&events)[0].role, Role::RingNext);
+    assert!(events.contains(&Event::JobSeen(JobSpec { job: JobId::of("vgg"), pattern: Pattern::Ring })), "{events:?}");
+}
+
+#[test]
 fn a_round_is_told_with_its_bytes_and_ends_with_what_was_delivered() {
     let mut bench = Bench::new();
     bench.process(7, ring());

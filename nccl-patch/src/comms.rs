@@ -1,0 +1,150 @@
+//! The contexts of communicators: a static table. A context is an index and a generation, never a pointer.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use crate::comm::Comm;
+
+/// Communicators of one process that are served at once.
+pub const MOST: usize = 64;
+/// Turns of an end that waits for other threads; after that the communicator stays allocated for ever.
+const END_TURNS: u32 = 100_000;
+/// The top byte of every context: no address on this architecture looks so.
+const TAG: u64 = 0x5c << 56;
+const GENERATIONS: u64 = 1 << 48;
+
+struct Slot {
+    comm: AtomicPtr<Comm>,
+    generation: AtomicU64,
+    users: AtomicUsize,
+}
+
+static TABLE: [Slot; MOST] = [const {
+    Slot { comm: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0), users: AtomicUsize::new(0) }
+}; MOST];
+
+/// Takes a place for a communicator; its context, or `None` when all are taken.
+pub fn begin(comm: Box<Comm>) -> Option<u64> {
+    let comm = Box::into_raw(comm);
+    for (index, slot) in TABLE.iter().enumerate() {
+        let order = (Ordering::SeqCst, Ordering::Relaxed);
+        if slot.users.load(Ordering::SeqCst) == 0
+            && slot.comm.compare_exchange(ptr::null_mut(), comm, order.0, order.1).is_ok()
+        {
+            let generation = slot.generation.load(Ordering::SeqCst) % GENERATIONS;
+            return Some(TAG | generation << 8 | index as u64);
+        }
+    }
+    // SAFETY: no slot took the pointer, it is still only ours.
+    drop(unsafe { Box::from_raw(comm) });
+    None
+}
+
+/// A communicator that does not go away while this is held.
+pub struct Inside {
+    slot: &'static Slot,
+    comm: &'static Comm,
+}
+
+impl std::ops::Deref for Inside {
+    type Target = Comm;
+    fn deref(&self) -> &Comm {
+        self.comm
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.slot.users.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// The communicator of a context; `None` for anything that is not one, or one that has ended.
+pub fn enter(context: u64) -> Option<Inside> {
+    let (slot, generation) = slot_of(context)?;
+    // Entered before the generation is read: an end that moves it on afterwards waits for this thread.
+    slot.users.fetch_add(1, Ordering::SeqCst);
+    let comm = slot.comm.load(Ordering::SeqCst);
+    if slot.generation.load(Ordering::SeqCst) % GENERATIONS == generation
+        // SAFETY: while this thread is counted in `users`, an end does not free what it has swapped out.
+        && let Some(comm) = unsafe { comm.as_ref() }
+    {
+        return Some(Inside { slot, comm });
+    }
+    slot.users.fetch_sub(1, Ordering::Release);
+    None
+}
+
+/// Ends a communicator, once; its page is removed.
+pub fn end(context: u64) {
+    let Some((slot, generation)) = slot_of(context) else { return };
+    let now = slot.generation.load(Ordering::SeqCst);
+    let order = (Ordering::SeqCst, Ordering::Relaxed);
+    if now % GENERATIONS != generation
+        || slot.comm.load(Ordering::SeqCst).is_null()
+        || slot.generation.compare_exchange(now, now.wrapping_add(1), order.0, order.1).is_err()
+    {
+        return;
+    }
+    let comm = slot.comm.swap(ptr::null_mut(), Ordering::SeqCst);
+    for _ in 0..END_TURNS {
+        if slot.users.load(Ordering::SeqCst) == 0 {
+            if !comm.is_null() {
+                // SAFETY: the pointer left the table and nobody is inside.
+                drop(unsafe { Box::from_raw(comm) });
+            }
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn slot_of(context: u64) -> Option<(&'static Slot, u64)> {
+    if context >> 56 != TAG >> 56 {
+        return None;
+    }
+    let index = usize::try_from(context & 0xff).ok()?;
+    Some((TABLE.get(index)?, (context >> 8) % GENERATIONS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Shape;
+
+    fn comm() -> Box<Comm> {
+        Box::new(Comm::new(None, Shape { nranks: 2, nnodes: 2, rank: 0, pid: 1 }, None))
+    }
+
+    #[test]
+    fn a_context_ends_once_and_its_place_is_used_again_under_another_number() {
+        let first = begin(comm()).expect("room");
+        assert!(enter(first).is_some());
+        end(first);
+        end(first);
+        assert!(enter(first).is_none());
+        let held: Vec<u64> = std::iter::from_fn(|| begin(comm())).collect();
+        assert_eq!(held.len(), MOST);
+        assert!(!held.contains(&first));
+        for context in [0, 1, u64::MAX, TAG | 0xff, TAG | 77 << 8] {
+            assert!(enter(context).is_none(), "{context:#x}");
+            end(context);
+        }
+        held.into_iter().for_each(end);
+        assert!(begin(comm()).map(end).is_some());
+    }
+
+    #[test]
+    fn an_end_while_threads_are_inside_frees_nothing_under_them() {
+        for _ in 0..200 {
+            let Some(context) = begin(comm()) else { continue };
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| while enter(context).is_some_and(|inside| inside.writer().is_none()) {});
+                }
+                end(context);
+            });
+            assert!(enter(context).is_none());
+        }
+    }
+}

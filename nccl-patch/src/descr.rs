@@ -1,0 +1,304 @@
+//! Event descriptors, read: two decoders, one for versions 2 and 3, one for 4 to 7.
+//!
+//! Only the fields of the event at hand are read, at the offsets of [`at`]; a pointer to a text is followed for at most
+//! 24 bytes. `parentObj` is a number here and is never followed.
+
+use std::ffi::c_char;
+
+use crate::abi::{Version, event};
+use crate::names::{self, Algo, Func};
+
+/// Byte offsets of the fields that are read.
+#[allow(missing_docs)]
+pub mod at {
+    pub const TYPE: usize = 0;
+    pub const PARENT: usize = 8;
+
+    /// Versions 4 to 7.
+    pub mod v4 {
+        pub const COLL_FUNC: usize = 32;
+        pub const COLL_COUNT: usize = 56;
+        pub const COLL_ROOT: usize = 64;
+        pub const COLL_DATATYPE: usize = 72;
+        pub const COLL_CHANNELS: usize = 80;
+        pub const COLL_ALGO: usize = 88;
+        /// From version 5 on.
+        pub const COLL_PARENT_GROUP: usize = 104;
+        /// Version 7.
+        pub const COLL_USER_TAG: usize = 128;
+        pub const P2P_FUNC: usize = 24;
+        pub const P2P_DATATYPE: usize = 40;
+        pub const P2P_COUNT: usize = 48;
+        pub const P2P_PEER: usize = 56;
+        pub const P2P_CHANNELS: usize = 60;
+        /// From version 5 on.
+        pub const P2P_PARENT_GROUP: usize = 64;
+        /// Version 7.
+        pub const P2P_USER_TAG: usize = 72;
+    }
+
+    /// Versions 2 and 3.
+    pub mod v2 {
+        pub const COLL_FUNC: usize = 48;
+        pub const COLL_COUNT: usize = 72;
+        pub const COLL_DATATYPE: usize = 88;
+        /// Version 2.
+        pub const COLL_ALGO_V2: usize = 112;
+        /// Version 3.
+        pub const COLL_ALGO_V3: usize = 104;
+        pub const P2P_FUNC: usize = 40;
+        pub const P2P_DATATYPE: usize = 56;
+        pub const P2P_COUNT: usize = 64;
+        pub const P2P_PEER: usize = 72;
+    }
+
+    /// All versions.
+    pub mod op {
+        pub const PID: usize = 24;
+        pub const CHANNEL: usize = 28;
+        pub const PEER: usize = 32;
+        pub const IS_SEND: usize = 44;
+    }
+}
+
+/// `sizeof` of a version's descriptor; 0 for a version there is not.
+pub const fn size(version: Version) -> usize {
+    match version {
+        2 => 128,
+        3 => 120,
+        4 => 104,
+        5 | 6 => 112,
+        7 => 136,
+        _ => 0,
+    }
+}
+
+/// A collective as it is enqueued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coll {
+    /// Which.
+    pub func: Func,
+    /// By which algorithm.
+    pub algo: Algo,
+    /// Bytes per rank: count times the size of an element; `None`: an element that is not known.
+    pub bytes: Option<u64>,
+    /// The root's rank, where the version tells it.
+    pub root: Option<i32>,
+    /// Channels it runs on; 0: the version does not tell.
+    pub channels: u8,
+    /// The application's tag; 0: none.
+    pub user_tag: u64,
+}
+
+/// A send or receive as it is enqueued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct P2p {
+    /// True for a send.
+    pub is_send: bool,
+    /// Bytes; `None`: an element that is not known.
+    pub bytes: Option<u64>,
+    /// Rank of the other end.
+    pub peer: i32,
+    /// Channels it runs on; 0: the version does not tell.
+    pub channels: u8,
+    /// The application's tag; 0: none.
+    pub user_tag: u64,
+}
+
+/// One channel and direction of an operation on the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyOp {
+    /// Whose it is: with PXN that of another process, and then the parent means nothing here.
+    pub pid: i32,
+    /// Channel.
+    pub channel: u8,
+    /// Rank of the other end.
+    pub peer: i32,
+    /// True for a send.
+    pub is_send: bool,
+}
+
+/// What begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A collective.
+    Coll(Coll),
+    /// A send or receive.
+    P2p(P2p),
+    /// Its part on the network.
+    ProxyOp(ProxyOp),
+    /// A chunk of that.
+    ProxyStep,
+    /// A transport's own.
+    NetPlugin,
+    /// Anything else.
+    Other,
+}
+
+/// A descriptor's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Descr {
+    version: Version,
+    at: *const u8,
+}
+
+impl Descr {
+    /// `None` for a null pointer or an unknown version.
+    ///
+    /// # Safety
+    /// `at` is null or points to `size(version)` readable bytes whose text pointers are null or NUL-terminated.
+    pub unsafe fn new(version: Version, at: *const std::ffi::c_void) -> Option<Descr> {
+        (!at.is_null() && size(version) > 0).then_some(Descr { version, at: at.cast() })
+    }
+
+    /// The event bit.
+    pub fn kind(&self) -> u64 {
+        // One byte up to version 4, eight from 5 on.
+        if self.version <= 4 { u64::from(self.get::<u8>(at::TYPE)) } else { self.get(at::TYPE) }
+    }
+
+    /// `parentObj` as a number.
+    pub fn parent(&self) -> u64 {
+        self.get(at::PARENT)
+    }
+
+    /// The bytes, for a profiler behind this one.
+    pub fn copy(&self) -> [u64; 17] {
+        let mut copy = [0_u64; 17];
+        let bytes = size(self.version).min(size_of_val(&copy));
+        // SAFETY: `size(version)` bytes are readable by the promise of `new`, and the copy has as many.
+        unsafe { std::ptr::copy_nonoverlapping(self.at, copy.as_mut_ptr().cast::<u8>(), bytes) };
+        copy
+    }
+
+    /// Offset of the second handle in the descriptor, that of the group.
+    pub fn group_at(&self) -> Option<usize> {
+        match self.kind() {
+            _ if self.version < 5 => None,
+            event::COLL => Some(at::v4::COLL_PARENT_GROUP),
+            event::P2P => Some(at::v4::P2P_PARENT_GROUP),
+            _ => None,
+        }
+    }
+
+    /// What begins.
+    pub fn event(&self) -> Event {
+        match self.kind() {
+            event::COLL => Event::Coll(if self.version <= 3 { self.coll_v2() } else { self.coll_v4() }),
+            event::P2P => Event::P2p(if self.version <= 3 { self.p2p_v2() } else { self.p2p_v4() }),
+            event::PROXY_OP => Event::ProxyOp(ProxyOp {
+                pid: self.get(at::op::PID),
+                channel: self.get(at::op::CHANNEL),
+                peer: self.get(at::op::PEER),
+                is_send: self.get::<i32>(at::op::IS_SEND) != 0,
+            }),
+            event::PROXY_STEP => Event::ProxyStep,
+            event::NET_PLUGIN => Event::NetPlugin,
+            _ => Event::Other,
+        }
+    }
+
+    fn coll_v4(&self) -> Coll {
+        use at::v4;
+        Coll {
+            func: names::func(self.text(v4::COLL_FUNC).as_bytes()),
+            algo: names::algo(self.text(v4::COLL_ALGO).as_bytes()),
+            bytes: self.bytes(v4::COLL_COUNT, v4::COLL_DATATYPE),
+            root: Some(self.get(v4::COLL_ROOT)),
+            channels: self.get(v4::COLL_CHANNELS),
+            user_tag: if self.version >= 7 { self.get(v4::COLL_USER_TAG) } else { 0 },
+        }
+    }
+
+    fn coll_v2(&self) -> Coll {
+        use at::v2;
+        let algo = if self.version == 2 { v2::COLL_ALGO_V2 } else { v2::COLL_ALGO_V3 };
+        Coll {
+            func: names::func(self.text(v2::COLL_FUNC).as_bytes()),
+            algo: names::algo(self.text(algo).as_bytes()),
+            bytes: self.bytes(v2::COLL_COUNT, v2::COLL_DATATYPE),
+            root: None,
+            channels: 0,
+            user_tag: 0,
+        }
+    }
+
+    fn p2p_v4(&self) -> P2p {
+        use at::v4;
+        P2p {
+            is_send: self.text(v4::P2P_FUNC).as_bytes() == b"Send",
+            bytes: self.bytes(v4::P2P_COUNT, v4::P2P_DATATYPE),
+            peer: self.get(v4::P2P_PEER),
+            channels: self.get(v4::P2P_CHANNELS),
+            user_tag: if self.version >= 7 { self.get(v4::P2P_USER_TAG) } else { 0 },
+        }
+    }
+
+    fn p2p_v2(&self) -> P2p {
+        use at::v2;
+        P2p {
+            is_send: self.text(v2::P2P_FUNC).as_bytes() == b"Send",
+            bytes: self.bytes(v2::P2P_COUNT, v2::P2P_DATATYPE),
+            peer: self.get(v2::P2P_PEER),
+            channels: 0,
+            user_tag: 0,
+        }
+    }
+
+    fn bytes(&self, count: usize, datatype: usize) -> Option<u64> {
+        let element = names::element_bytes(self.text(datatype).as_bytes())?;
+        Some(self.get::<u64>(count).saturating_mul(element))
+    }
+
+    fn text(&self, at: usize) -> Text {
+        // SAFETY: by the promise of `new` null or NUL-terminated.
+        unsafe { Text::of(self.get::<usize>(at) as *const c_char) }
+    }
+
+    fn get<T: Copy + Number>(&self, at: usize) -> T {
+        debug_assert!(at + size_of::<T>() <= size(self.version));
+        // SAFETY: all offsets lie within the version's size (a test holds them against it), which is readable by the
+        // promise of `new`; any bytes are a number.
+        unsafe { self.at.add(at).cast::<T>().read_unaligned() }
+    }
+}
+
+trait Number {}
+impl Number for u8 {}
+impl Number for i32 {}
+impl Number for u64 {}
+impl Number for usize {}
+
+/// The beginning of a C text, copied: long enough for every name there is.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    bytes: [u8; Text::MOST],
+    len: usize,
+}
+
+impl Text {
+    const MOST: usize = 24;
+
+    /// # Safety
+    /// `at` is null or NUL-terminated.
+    unsafe fn of(at: *const c_char) -> Text {
+        let mut text = Text { bytes: [0; Text::MOST], len: 0 };
+        if at.is_null() {
+            return text;
+        }
+        for slot in &mut text.bytes {
+            // SAFETY: no NUL so far, so this byte still belongs to the text.
+            let byte = unsafe { at.add(text.len).cast::<u8>().read() };
+            if byte == 0 {
+                break;
+            }
+            *slot = byte;
+            text.len += 1;
+        }
+        text
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}

@@ -1,0 +1,289 @@
+//! This process's TCP connections, read through its descriptor table: which are new, where they lead, who opened them.
+//!
+//! NCCL tells a profiler nothing of its sockets. But what exists when a communicator is set up is bootstrap, and what
+//! appears by its first collective carries data. Nothing here allocates; one thread at a time looks.
+
+use std::mem::{MaybeUninit, size_of};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Mutex, TryLockError};
+
+use libc::{c_int, socklen_t};
+use sluice_progress::{Peer, PeerKind};
+
+/// Descriptors looked at in one pass.
+const MOST_DESCRIPTORS: usize = 16_384;
+/// Connections that are remembered; further ones are left alone.
+const MOST_KNOWN: usize = 6_144;
+const TABLE: usize = 8_192;
+/// New connections of one pass.
+const MOST_NEW: usize = 256;
+
+static LOOKING: Mutex<Known> = Mutex::new(Known { tables: [[0; TABLE]; 2], current: 0, found: [None; MOST_NEW] });
+
+/// Cookies of connections seen before, as two open-addressed sets: one pass fills the other with what still exists.
+struct Known {
+    tables: [[u64; TABLE]; 2],
+    current: usize,
+    found: [Option<Peer>; MOST_NEW],
+}
+
+/// Takes all connections there are as known: bootstrap, a job's own, those of other libraries.
+pub fn forget_present() {
+    // Another thread in here takes them as known too, or publishes them; waiting for it could deadlock a forked child.
+    let _ = take_new(|_| {});
+}
+
+/// Calls `each` with every connection that is new, those to other addresses first. `None`: another thread looks.
+pub fn take_new(mut each: impl FnMut(&Peer)) -> Option<usize> {
+    let mut guard = match LOOKING.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    // What this asks the kernel must not show in the caller's errno.
+    let _errno = Errno::keep();
+    let count = guard.pass();
+    let found = || guard.found.iter().take(count).flatten();
+    let same = |peer: &&Peer| peer.local.ip() == peer.remote.ip();
+    found().filter(|peer| !same(peer)).for_each(&mut each);
+    found().filter(same).for_each(&mut each);
+    Some(count)
+}
+
+impl Known {
+    fn pass(&mut self) -> usize {
+        let next = 1 - self.current;
+        let Known { tables, found, current } = self;
+        let [first, second] = tables;
+        let (old, new) = if *current == 0 { (&*first, second) } else { (&*second, first) };
+        new.fill(0);
+        let (mut kept, mut count) = (0, 0);
+        each_descriptor(|fd| {
+            let Some(cookie) = tcp_cookie(fd) else { return };
+            if kept >= MOST_KNOWN {
+                return;
+            }
+            let known = holds(old, cookie);
+            if !known {
+                let Some(peer) = peer_of(fd, cookie) else { return };
+                let Some(room) = found.get_mut(count) else { return };
+                *room = Some(peer);
+                count += 1;
+            }
+            put(new, cookie);
+            kept += 1;
+        });
+        *current = next;
+        count
+    }
+}
+
+/// The cell of a cookie or the empty one where it belongs; tables are never full.
+fn cell(table: &[u64; TABLE], cookie: u64) -> Option<usize> {
+    let start = (cookie.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+    (0..TABLE).map(|step| (start + step) % TABLE).find(|at| table.get(*at).is_some_and(|&c| c == 0 || c == cookie))
+}
+
+fn holds(table: &[u64; TABLE], cookie: u64) -> bool {
+    cell(table, cookie).and_then(|at| table.get(at)) == Some(&cookie)
+}
+
+fn put(table: &mut [u64; TABLE], cookie: u64) {
+    if let Some(slot) = cell(table, cookie).and_then(|at| table.get_mut(at)) {
+        *slot = cookie;
+    }
+}
+
+/// Reads `/proc/self/fd` without the allocations of `opendir`.
+fn each_descriptor(mut each: impl FnMut(c_int)) {
+    // SAFETY: the path is NUL-terminated.
+    let dir = unsafe { libc::open(c"/proc/self/fd".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
+    if dir < 0 {
+        return;
+    }
+    let mut buffer = [0_u8; 4096];
+    let mut seen = 0;
+    while seen < MOST_DESCRIPTORS {
+        // SAFETY: the kernel writes at most the buffer's length.
+        let read = unsafe { libc::syscall(libc::SYS_getdents64, dir, buffer.as_mut_ptr(), buffer.len()) };
+        let Some(mut entries) = usize::try_from(read).ok().and_then(|read| buffer.get(..read)) else { break };
+        if entries.is_empty() {
+            break;
+        }
+        // struct linux_dirent64: inode 8, offset 8, record length 2, type 1, name.
+        while let Some(length) =
+            entries.get(16..18).and_then(|bytes| bytes.first_chunk()).map(|b| u16::from_ne_bytes(*b))
+        {
+            let Some((entry, rest)) = entries.split_at_checked(usize::from(length)) else { break };
+            if let Some(fd) = entry.get(19..).and_then(number).filter(|fd| *fd != dir) {
+                each(fd);
+            }
+            seen += 1;
+            entries = if length == 0 { &[] } else { rest };
+        }
+    }
+    // SAFETY: our own descriptor.
+    unsafe { libc::close(dir) };
+}
+
+/// The number that a NUL-terminated name is, if it is one.
+fn number(name: &[u8]) -> Option<c_int> {
+    let digits = name.split(|byte| *byte == 0).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The cookie of a TCP socket; `None` for any other descriptor.
+fn tcp_cookie(fd: c_int) -> Option<u64> {
+    let domain: c_int = option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)?;
+    let protocol: c_int = option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)?;
+    let tcp = (domain == libc::AF_INET || domain == libc::AF_INET6) && protocol == libc::IPPROTO_TCP;
+    let cookie = if tcp { option::<u64>(fd, libc::SOL_SOCKET, libc::SO_COOKIE)? } else { 0 };
+    (cookie != 0).then_some(cookie)
+}
+
+/// Both ends of a connection; `None` for a socket that is not connected.
+fn peer_of(fd: c_int, cookie: u64) -> Option<Peer> {
+    let remote = address(|at, size| {
+        // SAFETY: `at` has room for `size` bytes.
+        unsafe { libc::getpeername(fd, at, size) }
+    })?;
+    let local = address(|at, size| {
+        // SAFETY: as above.
+        unsafe { libc::getsockname(fd, at, size) }
+    })?;
+    Some(Peer { rank: None, kind: kind_of(fd), local, remote, cookie, tx_bytes: 0 })
+}
+
+/// `struct tcp_info` of linux/tcp.h as far as it is read.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct TcpInfo {
+    before: [u8; 24],
+    unacked: u32,
+    between: [u8; 92],
+    bytes_acked: u64,
+    bytes_received: u64,
+    after: [u8; 64],
+    bytes_sent: u64,
+    bytes_retrans: u64,
+}
+
+/// Who opened the connection. The kernel counts the SYN of the end that did among its acknowledged bytes, so that they
+/// are one more than were sent; this shows while nothing is on its way. Otherwise the end that sends more is taken: with
+/// NCCL that is the one that connected.
+fn kind_of(fd: c_int) -> PeerKind {
+    let Some(info) = option::<TcpInfo>(fd, libc::IPPROTO_TCP, libc::TCP_INFO) else { return PeerKind::Unknown };
+    let sent = info.bytes_sent.wrapping_sub(info.bytes_retrans);
+    let connected = match (info.unacked, info.bytes_acked.wrapping_sub(sent)) {
+        (0, 0) => false,
+        (0, 1) => true,
+        _ => info.bytes_acked.max(sent) > info.bytes_received,
+    };
+    if connected { PeerKind::Connected } else { PeerKind::Accepted }
+}
+
+/// A socket option of exactly this size or more.
+fn option<T: Copy>(fd: c_int, level: c_int, name: c_int) -> Option<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut size = size_of::<T>() as socklen_t;
+    // SAFETY: `value` has room for `size` bytes.
+    let result = unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &mut size) };
+    // SAFETY: only integers are read, for which all bits are values; a short answer is refused.
+    (result == 0 && size as usize >= size_of::<T>()).then(|| unsafe { value.assume_init() })
+}
+
+fn address(read: impl FnOnce(*mut libc::sockaddr, *mut socklen_t) -> c_int) -> Option<SocketAddr> {
+    // SAFETY: all-zero bytes are a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::sockaddr_storage>() as socklen_t;
+    if read((&raw mut storage).cast(), &mut size) != 0 {
+        return None;
+    }
+    match c_int::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says which struct the kernel wrote; storage is large enough for it.
+            let v4 = unsafe { (&raw const storage).cast::<libc::sockaddr_in>().read() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(v4.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { (&raw const storage).cast::<libc::sockaddr_in6>().read() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let ip = ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4);
+            Some(SocketAddr::new(ip, u16::from_be(v6.sin6_port)))
+        }
+        _ => None,
+    }
+}
+
+/// Puts errno back when it goes.
+struct Errno(c_int);
+
+impl Errno {
+    fn keep() -> Errno {
+        // SAFETY: the location is this thread's.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn the_struct_is_the_kernels() {
+        use std::mem::offset_of;
+        assert_eq!(offset_of!(TcpInfo, unacked), offset_of!(libc::tcp_info, tcpi_unacked));
+        assert_eq!((offset_of!(TcpInfo, bytes_acked), offset_of!(TcpInfo, bytes_sent)), (120, 200));
+    }
+
+    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let there = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        (there, listener.accept().expect("accepted").0)
+    }
+
+    /// One test, since the table is the process's.
+    #[test]
+    fn new_connections_are_found_once_with_the_end_that_opened_them() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let v6 = TcpListener::bind("[::1]:0").ok();
+        let _bootstrap = pair(&listener);
+        forget_present();
+        let (mut there, mut here) = pair(&listener);
+        let _more = v6.as_ref().map(pair);
+        // A handshake of the one side only, as NCCL's: it changes nothing.
+        there.write_all(b"magic").expect("written");
+        here.read_exact(&mut [0; 5]).expect("read");
+        // SAFETY: this thread's errno.
+        unsafe { *libc::__errno_location() = 77 };
+        let mut found = Vec::new();
+        assert_eq!(take_new(|peer| found.push(*peer)), Some(found.len()));
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, 77, "the caller's errno is its own");
+        let of = |stream: &TcpStream| {
+            let local = stream.local_addr().expect("bound");
+            found.iter().find(|peer| peer.local == local).copied()
+        };
+        let (near, far) = (of(&there).expect("found"), of(&here).expect("found"));
+        assert_eq!((near.kind, near.remote), (PeerKind::Connected, listener.local_addr().expect("bound")));
+        assert_eq!((far.kind, far.remote), (PeerKind::Accepted, near.local));
+        assert_eq!(found.len(), if v6.is_some() { 4 } else { 2 });
+        assert_eq!(take_new(|_| {}), Some(0), "each is new once");
+        assert_eq!(tcp_cookie(there.as_raw_fd()), Some(near.cookie));
+        // In full flow the end that sends is taken.
+        there.set_nonblocking(true).expect("set");
+        while there.write(&[0; 65536]).is_ok() {}
+        assert_eq!((kind_of(there.as_raw_fd()), kind_of(here.as_raw_fd())), (PeerKind::Connected, PeerKind::Accepted));
+    }
+}
