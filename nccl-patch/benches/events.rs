@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 #[path = "../tests/support/headers.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests use the rest of it")]
 mod headers;
 
 use headers::{CollV7, Descr, EMPTY, NOWHERE, ProxyOp};

@@ -9,7 +9,7 @@ use crate::abi::{Version, event};
 use crate::names::{self, Algo, Func};
 
 /// Byte offsets of the fields that are read.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are those of NCCL")]
 pub mod at {
     pub const TYPE: usize = 0;
     pub const PARENT: usize = 8;

@@ -31,7 +31,7 @@ pub unsafe extern "C" fn init_v2<const V: Version>(context: *mut *mut c_void, ma
 ///
 /// # Safety
 /// As NCCL calls it; pointers may be null.
-#[allow(clippy::too_many_arguments)] // NCCL's interface.
+#[allow(clippy::too_many_arguments, reason = "the interface of NCCL")]
 pub unsafe extern "C" fn init_v4(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn init_v4(
 ///
 /// # Safety
 /// As NCCL calls it; pointers may be null.
-#[allow(clippy::too_many_arguments)] // NCCL's interface.
+#[allow(clippy::too_many_arguments, reason = "the interface of NCCL")]
 pub unsafe extern "C" fn init_v5<const V: Version>(
     context: *mut *mut c_void,
     id: u64,

@@ -49,27 +49,27 @@ const fn table<const V: Version, I>(init: I) -> Profiler<I> {
 
 /// NCCL 2.24 and 2.25.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
+#[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v2: Profiler<InitV2> = table::<2, InitV2>(entry::init_v2::<2>);
 /// NCCL 2.26.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
+#[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v3: Profiler<InitV2> = table::<3, InitV2>(entry::init_v2::<3>);
 /// NCCL 2.27.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
+#[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v4: Profiler<InitV4> = table::<4, InitV4>(entry::init_v4);
 /// NCCL 2.28.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
+#[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v5: Profiler<InitV5> = table::<5, InitV5>(entry::init_v5::<5>);
 /// NCCL 2.29 and 2.30.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
+#[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v6: Profiler<InitV5> = table::<6, InitV5>(entry::init_v5::<6>);
 /// NCCL 2.31 and later.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
+#[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v7: Profiler<InitV5> = table::<7, InitV5>(entry::init_v5::<7>);
 
 /// The version of this library, NUL-terminated.

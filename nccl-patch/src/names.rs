@@ -2,7 +2,7 @@
 
 /// A collective function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are those of NCCL")]
 pub enum Func {
     AllReduce,
     AllGather,
@@ -16,7 +16,7 @@ pub enum Func {
 
 /// How a collective runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are those of NCCL")]
 pub enum Algo {
     Ring,
     Tree,

@@ -9,7 +9,7 @@ use super::{jcts, mean, under};
 /// `cargo test -p sluice-testbed --release --test baselines -- --ignored --nocapture thousand`; `SCENARIO` and `POLICIES`
 /// (with spaces) choose others.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement of minutes; release build"]
 fn a_thousand_hosts() {
     let name = std::env::var("SCENARIO").unwrap_or("sim-1000-short".into());
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/{name}.toml"));
