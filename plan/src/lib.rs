@@ -4,6 +4,8 @@
 //! programs, and the reading of whoever follows a plan.
 
 pub mod check;
+#[cfg(feature = "solvers")]
+pub mod direct;
 pub mod error;
 pub mod export;
 pub mod follow;
