@@ -6,6 +6,7 @@
 mod graph;
 mod refusal;
 mod schedule;
+pub mod search;
 
 pub use graph::{Edge, Graph, Symmetry};
 pub use refusal::Refusal;
