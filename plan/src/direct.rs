@@ -3,6 +3,7 @@
 //! Method: L. Zhao, "Efficient direct-connect topologies for collective communications" (NSDI '25), with the
 //! corrections that the tests name. Costs are exact fractions; sizes are in shards, times in steps.
 
+pub mod bfb;
 mod graph;
 mod refusal;
 mod schedule;
