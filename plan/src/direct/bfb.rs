@@ -12,8 +12,15 @@ mod least;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
+mod samples;
+mod schedule;
+#[cfg(test)]
 mod tests;
 mod transport;
+mod unequal;
+
+pub use schedule::{MOST_SENDS, MOST_UNITS, Options, Planned, all_gather, all_reduce, reduce_scatter};
+pub use unequal::{LinkTime, step_times};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -45,33 +52,41 @@ fn receivers(graph: &Graph) -> u32 {
 
 /// The largest U of the first `receivers` receivers in each step.
 fn loads(links: &Inlinks, receivers: u32, threads: usize) -> Vec<Ratio> {
-    let next = AtomicU32::new(0);
-    let worker = || {
+    let parts = over_receivers(receivers, threads, |receivers| {
         let (mut arrivals, mut least, mut loads) = (Arrivals::new(links), Least::default(), Vec::new());
-        loop {
-            let receiver = next.fetch_add(1, Ordering::Relaxed);
-            if receiver >= receivers {
-                return loads;
-            }
+        for receiver in receivers {
             arrivals.at(links, receiver);
             loads.resize(loads.len().max(arrivals.steps()), Ratio::ZERO);
             for (load, step) in loads.iter_mut().zip(1..=arrivals.steps()) {
                 *load = least.at_least(*load, &mut arrivals, step);
             }
         }
+        loads
+    });
+    let steps = parts.iter().map(Vec::len).max().unwrap_or(0);
+    let largest = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().copied().unwrap_or(Ratio::ZERO);
+    (0..steps).map(largest).collect()
+}
+
+/// Every receiver below `receivers` goes to one of the threads; what each thread makes of its receivers.
+fn over_receivers<R: Send>(
+    receivers: u32,
+    threads: usize,
+    worker: impl Fn(&mut dyn Iterator<Item = u32>) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicU32::new(0);
+    let work = || {
+        let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|receiver| *receiver < receivers);
+        worker(&mut std::iter::from_fn(next))
     };
     std::thread::scope(|scope| {
-        let others = 1..threads.min(receivers as usize);
-        let others: Vec<_> = others.map(|_| scope.spawn(worker)).collect();
-        let mut all: Vec<Ratio> = worker();
-        for other in others {
-            let loads = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            all.resize(all.len().max(loads.len()), Ratio::ZERO);
-            for (load, theirs) in all.iter_mut().zip(loads) {
-                *load = theirs.max(*load);
-            }
-        }
-        all
+        let others: Vec<_> = (1..threads.min(receivers as usize)).map(|_| scope.spawn(work)).collect();
+        let mut parts = vec![work()];
+        let join = |other: std::thread::ScopedJoinHandle<'_, R>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        parts.extend(others.into_iter().map(join));
+        parts
     })
 }
 

@@ -99,6 +99,14 @@ pub enum Refusal {
         /// Allowed on this topology.
         most: u64,
     },
+    /// More sends than a plan may have.
+    #[error("the schedule would have {sends} sends or more; at most {most} are allowed")]
+    ScheduleTooLarge {
+        /// So many at least.
+        sends: u64,
+        /// Allowed.
+        most: u64,
+    },
     /// No map onto the transposed graph is known.
     #[error("the graph is not reverse-symmetric, so its transpose does not serve as its second half")]
     NotReverseSymmetric,
@@ -127,7 +135,9 @@ impl Refusal {
             Refusal::InvalidLinkParameter { .. } => "InvalidLinkParameter",
             Refusal::InvalidFamily { .. } => crate::error::E_RANGE,
             Refusal::InvalidOffset { .. } => "InvalidOffset",
-            Refusal::TopologyTooLarge { .. } | Refusal::TooManyNeighbours { .. } => "TopologyTooLarge",
+            Refusal::TopologyTooLarge { .. } | Refusal::TooManyNeighbours { .. } | Refusal::ScheduleTooLarge { .. } => {
+                "TopologyTooLarge"
+            }
             Refusal::NotReverseSymmetric => "NotReverseSymmetric",
             Refusal::Internal { .. } => "INTERNAL_INVARIANT",
             Refusal::Cancelled => "CANCELLED",

@@ -85,6 +85,10 @@ impl Arrivals {
     pub fn links(&self) -> &[u64] {
         &self.links
     }
+    /// The shards that arrive in a step, counted from 1; sorted by usable neighbours and vertex after [`Self::jobs`].
+    pub fn sources(&self, step: usize) -> &[u32] {
+        &self.order[self.first[step]..self.first[step + 1]]
+    }
     /// Groups the shards of a step by usable neighbours.
     pub fn jobs(&mut self, step: usize, jobs: &mut Jobs) {
         let (words, usable) = (self.words, &self.usable);

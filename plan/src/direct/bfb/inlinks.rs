@@ -12,6 +12,8 @@ pub struct Inlinks {
     /// Where a vertex's neighbours begin; one entry more than vertices.
     first: Vec<u32>,
     neighbours: Vec<Neighbour>,
+    /// Ids of the links, by head, then tail, then id.
+    edges: Vec<u32>,
     most_neighbours: usize,
 }
 
@@ -22,6 +24,8 @@ pub struct Neighbour {
     pub tail: u32,
     /// How many parallel links lead from it.
     pub links: u32,
+    /// Where their ids begin.
+    first: u32,
 }
 
 impl Inlinks {
@@ -37,7 +41,7 @@ impl Inlinks {
         edges.sort_unstable_by_key(|&id| (edge(id).head, edge(id).tail, id));
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut first = vec![0];
-        for &id in &edges {
+        for (place, &id) in edges.iter().enumerate() {
             let (tail, head) = (edge(id).tail, edge(id).head);
             while first.len() <= head as usize {
                 first.push(neighbours.len() as u32);
@@ -45,7 +49,7 @@ impl Inlinks {
             let own = &mut neighbours[first[head as usize] as usize..];
             match own.last_mut() {
                 Some(last) if last.tail == tail => last.links += 1,
-                _ => neighbours.push(Neighbour { tail, links: 1 }),
+                _ => neighbours.push(Neighbour { tail, links: 1, first: place as u32 }),
             }
         }
         first.resize(n as usize + 1, neighbours.len() as u32);
@@ -62,7 +66,7 @@ impl Inlinks {
                 most: MOST_CELLS / u64::from(n),
             });
         }
-        let links = Inlinks { n, first, neighbours, most_neighbours: most as usize };
+        let links = Inlinks { n, first, neighbours, edges, most_neighbours: most as usize };
         links.strongly_connected(graph)?;
         Ok(links)
     }
@@ -77,6 +81,10 @@ impl Inlinks {
     /// Who sends to `head`.
     pub fn of(&self, head: u32) -> &[Neighbour] {
         &self.neighbours[self.first[head as usize] as usize..self.first[head as usize + 1] as usize]
+    }
+    /// Ids of the parallel links of a neighbour, ascending.
+    pub fn edges(&self, neighbour: Neighbour) -> &[u32] {
+        &self.edges[neighbour.first as usize..][..neighbour.links as usize]
     }
 
     /// Vertex 0 reaches everybody and everybody reaches vertex 0, or a pair for which that fails.

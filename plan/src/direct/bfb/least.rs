@@ -21,6 +21,15 @@ impl Ratio {
     pub fn exact(&self) -> Option<Rational> {
         Rational::new(i128::from(self.over), i128::from(self.under))
     }
+    /// This many units of `parts` to one, rounded up.
+    pub fn ceiling(&self, parts: u64) -> u64 {
+        // Counts and units stay below 2²⁰ each.
+        (self.over * parts).div_ceil(self.under)
+    }
+    /// The denominator in lowest terms.
+    pub fn denominator(&self) -> u64 {
+        self.under / num_integer::gcd(self.over, self.under)
+    }
 }
 
 impl Ord for Ratio {

@@ -75,7 +75,6 @@ fn has(set: &[u64], member: usize) -> bool {
 }
 
 /// A flow of jobs over links, with tables that are used again.
-#[derive(Default)]
 pub struct Transport<T> {
     links: usize,
     /// What each group has on each link.
@@ -88,6 +87,13 @@ pub struct Transport<T> {
     /// How the search came to a link: over which group, from which link.
     came: Vec<(usize, Option<usize>)>,
     queue: Vec<usize>,
+}
+
+impl<T> Default for Transport<T> {
+    fn default() -> Transport<T> {
+        let (flow, room, dead, seen, came, queue) = Default::default();
+        Transport { links: 0, flow, room, dead, seen, came, queue }
+    }
 }
 
 impl<T: Amount> Transport<T> {
