@@ -173,6 +173,7 @@ impl Agent {
             core,
         };
         agent.listen_to_kernel();
+        agent.core.monitor.discover();
         let mut news = Vec::new();
         agent.turn(&mut news);
         agent.facts.ready = true;

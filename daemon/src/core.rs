@@ -35,8 +35,8 @@ use crate::clock::KernelClock;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::fabric::Fabric;
-use crate::monitor::Monitor;
 use crate::monitor::traffic::Traffic;
+use crate::monitor::{Monitor, namespaces};
 use crate::own_table::OwnTable;
 use account::LinkUse;
 use holders::Holders;
@@ -218,6 +218,9 @@ impl Core {
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
             self.traffic.measure(now, fabric, sockets, received, &mut self.events);
         }
+        for row in self.monitor.strays(now.mono) {
+            self.datapath.release(row);
+        }
         for socket in self.monitor.sockets.iter_mut() {
             if let Some(mark) = socket.take_mark() {
                 self.datapath.mark(socket.row, mark);
@@ -348,7 +351,12 @@ impl Core {
             self.adopt_pause = pause.min(ADOPT_RARELY);
             self.missed = self.monitor.uncaptured;
             self.adopted = now.mono;
-            let taken = self.datapath.adopt();
+            let mut taken = self.datapath.adopt();
+            for pid in self.monitor.uncaptured_elsewhere() {
+                // The thread that looks there has said so if it may not be entered.
+                taken += namespaces::within(pid, || self.datapath.adopt()).unwrap_or(0);
+            }
+            self.monitor.let_strays_go = true;
             if taken > 0 {
                 tracing::info!(event = "sockets-captured", count = taken, "live sockets were captured");
             }

@@ -45,6 +45,10 @@ pub struct Fabric {
     peer_networks: Vec<Network>,
     peer_port: Option<u16>,
     only: Vec<Network>,
+    /// The node's addresses in the topology; containers may have one that no interface here has.
+    own: Vec<Network>,
+    /// Addresses of all interfaces, so that those of unmanaged ones are not taken for a container's.
+    beside: Vec<IpAddr>,
     paths: RefCell<HashMap<(usize, HostId), Vec<Hop>>>,
     names: BTreeMap<HostId, String>,
 }
@@ -80,6 +84,8 @@ impl Fabric {
             peer_networks: config.peer.networks.iter().filter_map(|text| Network::parse(text)).collect(),
             peer_port,
             only: config.capture.peers.iter().filter_map(|text| Network::parse(text)).collect(),
+            own: own_networks,
+            beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
             names: names.map(|n| (HostId::of(&n.id), n.id.clone())).collect(),
             topology,
@@ -102,10 +108,14 @@ impl Fabric {
         self.names.get(&host).map(String::as_str)
     }
 
-    /// The own link with this address, and its place in [`Fabric::links`].
+    /// The own link with this address, and its place in [`Fabric::links`]. An address of this node that no interface has
+    /// is a container's with a network namespace of its own; it sends by the first link.
     pub fn link_of(&self, local: IpAddr) -> Option<(usize, &OwnLink)> {
         let local = local.to_canonical();
-        self.links.iter().enumerate().find(|(_, link)| link.addresses.contains(&local))
+        let mut links = self.links.iter().enumerate();
+        let found = links.find(|(_, link)| link.addresses.contains(&local));
+        let contained = || self.own.iter().any(|network| network.contains(local)) && !self.beside.contains(&local);
+        found.or_else(|| self.links.first().filter(|_| contained()).map(|link| (0, link)))
     }
 
     /// May a flow between these addresses be managed at all?

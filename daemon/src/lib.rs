@@ -8,7 +8,7 @@
 //! | [`core`] | the deciding loop, one turn at a time |
 //! | [`agent`] | the thread that turns it |
 //! | [`exchange`], [`own_table`] | talking to holders of tables, and being one |
-//! | [`enforce`], [`watch`], [`journal`], [`rundir`] | the kernel side, looking without it, outside changes, the run directory |
+//! | [`enforce`], [`watch`], [`sock_diag`], [`journal`], [`rundir`] | the kernel side, looking without it, outside changes, the run directory |
 //! | [`conditions`], [`snapshot`], [`metrics`], [`http`], [`control`], [`logging`] | what is shown and asked |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 
@@ -33,6 +33,7 @@ pub mod own_table;
 pub mod probe;
 pub mod rundir;
 pub mod snapshot;
+pub mod sock_diag;
 pub mod sys;
 #[cfg(test)]
 mod testing;

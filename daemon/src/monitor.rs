@@ -10,15 +10,27 @@
 //! | [`round`] | when a process's round begins and ends, and how large it is |
 //! | [`roles`] | which connections carry tensors, and what bounds each flow |
 //! | [`jobs`] | a job on this host, and its rounds as the brain hears of them |
+//! | [`period`] | how many bytes an iteration has, from counts and pauses |
+//! | [`pages`] | processes that publish a page |
+//! | [`finding`] | processes that publish none |
+//! | [`discovery`] | whose the sockets are that send much, on its own thread |
+//! | [`namespaces`] | the network namespaces of containers |
+//! | [`inferred`] | what a process without a page would have written into one |
 //! | [`processes`] | a process with its page, its connections and its rounds |
+//! | [`matching`] | which socket is which flow |
 //! | [`environ`] | what a process's environment says |
 //! | [`plans`] | plans that jobs follow, loaded and checked on their own thread |
-//! | [`discovery`] | finding the process behind a socket that no page names, on its own thread |
 //! | [`traffic`] | unmanaged traffic on the own links |
 
 pub mod discovery;
 pub mod environ;
+pub mod finding;
+pub mod inferred;
 pub mod jobs;
+pub mod matching;
+pub mod namespaces;
+pub mod pages;
+pub mod period;
 pub mod plans;
 pub mod processes;
 pub mod roles;
@@ -32,23 +44,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use sluice_ebpf::{Datapath, SocketEvent};
-use sluice_progress::{Budget, Found, PageKey, Scan};
-use sluice_schedule::{Bytes, Event, FlowProgress, FlowSpec, JobId, JobSpec, Nanos, Now, Pattern};
+use sluice_ebpf::{Datapath, Row, SocketEvent};
+use sluice_progress::{Budget, PageKey, Scan};
+use sluice_schedule::{Bytes, Event, FlowProgress, JobId, JobSpec, Nanos, Now, Pattern};
 
 use crate::config::Config;
 use crate::fabric::Fabric;
-use discovery::{Discovery, Origin};
+use discovery::Discovery;
 pub use jobs::Job;
 use plans::{Following, Plans};
 use processes::Process;
-use roles::Connection;
-use sockets::{Noted, Sockets};
+use sockets::{Noted, Socket, Sockets};
 
-/// The directory is listed again after this long even if nothing seems to have changed.
-const RESCAN: Nanos = Nanos::from_millis(1_000);
-/// Dead publishers are looked for this often.
-const REAP: Nanos = Nanos::from_millis(500);
 /// Jobs on one host at most; further ones run plain.
 const MOST_JOBS: usize = 256;
 
@@ -84,6 +91,8 @@ pub struct Monitor {
     rematch: bool,
     /// Something may have begun: read every page at the next poll.
     pub eager: bool,
+    /// Live sockets are being captured: those that nobody asked for go back at once.
+    pub let_strays_go: bool,
     /// Files of the progress directory that were refused.
     pub refused_pages: u64,
     /// Connections of pages that have no row, so that they run plain.
@@ -114,6 +123,7 @@ impl Monitor {
             allowed: config.capture.jobs.clone(),
             rematch: false,
             eager: true,
+            let_strays_go: false,
             refused_pages: 0,
             uncaptured: 0,
             ended_rounds: Vec::new(),
@@ -137,14 +147,10 @@ impl Monitor {
         match self.sockets.event(now.mono, self.fabric.host, event) {
             Noted::Appeared(_) => self.rematch = true,
             Noted::Woke(_) => self.eager = true,
-            Noted::Vanished { told, process } => {
+            Noted::Vanished { told, process, closed } => {
                 out.extend(told.map(Event::FlowClosed));
-                // A process without a page is known by its sockets only.
-                let page = |key: &ProcessKey| self.processes.get(key).is_none_or(|process| process.view.is_some());
-                if let Some(key) = process.filter(|key| !page(key))
-                    && self.sockets.of(key).next().is_none()
-                {
-                    self.gone(key, out);
+                if let Some((key, tuple)) = process.zip(closed) {
+                    self.lost(key, &tuple, out);
                 }
                 self.rematch = true;
             }
@@ -179,7 +185,7 @@ impl Monitor {
         let lost = self.sockets.measure(datapath);
         for row in lost {
             let gone = SocketEvent {
-                kind: sluice_ebpf::SocketEventKind::Closed,
+                kind: sluice_ebpf::SocketEventKind::Expired,
                 row,
                 cookie: 0,
                 local: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
@@ -211,6 +217,18 @@ impl Monitor {
         }
     }
 
+    /// Rows of sockets that were captured alive just now although no process claims them: the rendezvous of a job, its
+    /// storage, anything else. They are none of ours.
+    pub fn strays(&mut self, now: Nanos) -> Vec<Row> {
+        let stray = |socket: &&Socket| socket.told.is_none() && socket.since == now;
+        let seen = self.sockets.iter().any(|socket| socket.since == now);
+        if !self.let_strays_go || !seen {
+            return Vec::new();
+        }
+        self.let_strays_go = false;
+        self.sockets.iter().filter(stray).map(|socket| socket.row).collect()
+    }
+
     /// Is some process in a round?
     pub fn busy(&self) -> bool {
         self.processes.values().any(|process| process.rounds.active)
@@ -225,42 +243,6 @@ impl Monitor {
     /// The name of a job.
     pub fn job_name(&self, job: JobId) -> Option<&str> {
         self.jobs.get(&job).map(|job| job.name.as_str())
-    }
-
-    fn find_pages(&mut self, now: Now, out: &mut Vec<Event>) {
-        let modified = std::fs::metadata(self.scan.dir()).and_then(|meta| meta.modified()).ok();
-        let old = self.scanned.is_none_or(|at| now.mono.minus(at) > RESCAN);
-        if self.scanning || modified != self.dir_changed || old {
-            self.dir_changed = modified;
-            self.scanned = Some(now.mono);
-            match self.scan.step() {
-                Ok(step) => {
-                    self.scanning = !step.complete;
-                    for found in step.found {
-                        match found {
-                            Found::Appeared(key) => self.page_appeared(now, key, out),
-                            Found::Refused(error) => {
-                                self.refused_pages += 1;
-                                tracing::debug!(event = "page-refused", "{error}");
-                            }
-                        }
-                    }
-                }
-                Err(_) => self.scanning = false, // No directory yet: nobody publishes.
-            }
-        }
-        if now.mono.minus(self.reaped) > REAP {
-            self.reaped = now.mono;
-            for key in self.scan.reap() {
-                self.gone(ProcessKey::Page(key), out);
-            }
-        }
-    }
-
-    fn page_appeared(&mut self, now: Now, key: PageKey, out: &mut Vec<Event>) {
-        let Some(reader) = self.scan.page(key) else { return };
-        let Some(process) = Process::of_page(now, reader, &self.allowed, self.discovery.enabled) else { return };
-        self.appeared(ProcessKey::Page(key), process, out);
     }
 
     fn appeared(&mut self, key: ProcessKey, process: Process, out: &mut Vec<Event>) {
@@ -308,72 +290,6 @@ impl Monitor {
         self.rematch = true;
     }
 
-    fn read_pages(&mut self, now: Now, all: bool, out: &mut Vec<Event>) {
-        let mut broken = Vec::new();
-        for (key, process) in &mut self.processes {
-            let ProcessKey::Page(page) = *key else { continue };
-            if !(all || process.rounds.active) {
-                continue;
-            }
-            let Some(reader) = self.scan.page(page) else {
-                broken.push(page);
-                continue;
-            };
-            // Between slot edges the counters do; whatever else changed is read whole.
-            let refreshed = match &mut process.view {
-                Some(view) if !all => reader.refresh(view),
-                _ => Ok(false),
-            };
-            let read = match refreshed {
-                Ok(true) => continue,
-                Ok(false) => reader.read(),
-                Err(error) => Err(error),
-            };
-            match read {
-                Ok(view) => self.rematch |= process.update(now, view),
-                Err(error) => {
-                    tracing::debug!(event = "page-broken", "{error}");
-                    broken.push(page);
-                }
-            }
-        }
-        for page in broken {
-            self.scan.close(page);
-            self.gone(ProcessKey::Page(page), out);
-        }
-    }
-
-    /// Sockets that send much and belong to no page: who has them?
-    fn find_processes(&mut self, now: Now, out: &mut Vec<Event>) {
-        let mut known = Vec::new();
-        self.discovery.answers(&mut known);
-        for Origin { tuple, pid, environ } in known {
-            // A page lists 56 connections at most; further ones of its process are found this way.
-            let page = self.processes.iter().find(|(_, process)| process.view.is_some() && process.pid == Some(pid));
-            let key = page.map_or(ProcessKey::Pid(pid), |(key, _)| *key);
-            if !self.processes.contains_key(&key) {
-                let Some(process) = Process::of_pid(now, pid, &environ, &self.allowed) else { continue };
-                self.appeared(key, process, out);
-            }
-            if let Some(process) = self.processes.get_mut(&key) {
-                process.claim(tuple);
-                self.rematch = true;
-            }
-        }
-        // A page with more connections than it lists has sockets that only /proc can tell; they are asked for at once,
-        // since a socket nobody claims is given back when its first order fails to come.
-        let full = |uid: u32| {
-            let more = |process: &Process| process.view.as_ref().is_some_and(|view| view.more_peers);
-            self.processes.values().any(|process| process.uid == Some(uid) && more(process))
-        };
-        for socket in self.sockets.iter().filter(|socket| socket.process.is_none()) {
-            let much = socket.stats.acked.plus(socket.stats.queued) >= self.threshold;
-            if (much || full(socket.uid)) && self.fabric.covers(socket.tuple.local_ip(), socket.tuple.remote_ip()) {
-                self.discovery.ask(now.mono, socket.tuple, socket.uid);
-            }
-        }
-    }
-
     /// Plans that have been loaded: their jobs' flows are the plans' from here on.
     fn find_plans(&mut self, out: &mut Vec<Event>) {
         let mut loaded = Vec::new();
@@ -394,57 +310,6 @@ impl Monitor {
                 self.rematch = true;
             }
             job.following = following;
-        }
-    }
-
-    /// Gives every socket to the process that names it, and tells the brain which flows there are.
-    fn match_sockets(&mut self, out: &mut Vec<Event>) {
-        self.uncaptured = 0;
-        for (key, process) in &mut self.processes {
-            // A library may learn how its ranks talk only with the first operation.
-            if let Some(job) = self.jobs.get_mut(&process.job)
-                && job.pattern == Pattern::Unknown
-                && process.pattern != Pattern::Unknown
-            {
-                job.pattern = process.pattern;
-                out.push(Event::JobSeen(JobSpec { job: process.job, pattern: job.pattern }));
-            }
-            let plan = self.jobs.get(&process.job).and_then(|job| job.following.plan());
-            let connections = process.connections(&self.fabric, plan);
-            for connection in connections {
-                if !connection.sends {
-                    continue;
-                }
-                let Some(socket) = self.sockets.at_mut(&connection.tuple) else {
-                    tracing::debug!(event = "not-captured", tuple = ?connection.tuple, "a job's connection has no row");
-                    self.uncaptured += 1;
-                    continue;
-                };
-                // A page speaks only for sockets of its owner.
-                if let Some(uid) = process.uid.filter(|uid| *uid != socket.uid) {
-                    tracing::debug!(
-                        event = "foreign-socket",
-                        page = uid,
-                        socket = socket.uid,
-                        "a page names another user's socket"
-                    );
-                    continue;
-                }
-                let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
-                let Some(path) = self.fabric.path(local, remote) else { continue };
-                let to = self.fabric.host_of(remote);
-                let Connection { role, preds, share, .. } = connection;
-                let spec = FlowSpec { flow: socket.flow, job: process.job, to, role, path, preds, share };
-                socket.process = Some(*key);
-                if socket.told.as_ref() != Some(&spec) {
-                    out.push(Event::FlowOpened(spec.clone()));
-                    if socket.told.is_none() && process.rounds.active {
-                        // It joins a round that is under way: the split is made again.
-                        process.resplit = true;
-                    }
-                    socket.told = Some(spec);
-                }
-            }
         }
     }
 

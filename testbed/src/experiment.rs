@@ -10,6 +10,7 @@ pub mod forest;
 pub mod live;
 pub mod mix;
 pub mod pair;
+pub mod real;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

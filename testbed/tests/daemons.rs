@@ -90,6 +90,28 @@ fn a_killed_daemon_lets_go_and_its_successor_takes_over() {
 }
 
 #[test]
+fn a_job_without_a_page_is_found_by_its_bytes() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(programs) = programs() else { return };
+    let (_keep, dir) = dir();
+    let bench = Bench { binaries: &programs, dir, stop: &NEVER };
+    // With a page first: where nothing is enforced this has no subject.
+    if live(&bench, 2).is_none() {
+        return;
+    }
+    let (plan, place) = plan(Rate::mbps(200), 2);
+    let policy = "sluice".parse::<Policy>().unwrap();
+    let mut live = Live::start_without_pages(&bench, &plan, &place, &policy, 4).unwrap();
+    // New sockets are managed for the life of one order; what is managed after seconds is known to be a job's.
+    live.run_for(Duration::from_secs(2)).unwrap();
+    live.until(0, true, Duration::from_secs(20)).unwrap();
+    live.run_for(Duration::from_secs(1)).unwrap();
+    live.until(0, true, Duration::from_secs(5)).unwrap();
+    let snapshot = live.daemons.get(0, "/api/v1/snapshot").unwrap_or_default();
+    assert!(snapshot.contains("inferred (env)"), "{snapshot}");
+}
+
+#[test]
 fn a_stopped_daemon_lets_go_and_takes_over_again() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let Some(programs) = programs() else { return };

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use sluice_progress::Role;
 use sluice_schedule::Pattern;
 
 /// Bytes of an environment that are read.
@@ -69,17 +70,31 @@ impl Environ {
             ("env", value("SLUICE_JOB_ID")),
             ("slurm", value("SLURM_JOB_ID")),
             ("pslite", pair("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "ps")),
+            // As the plug-in for NCCL calls the job; "none" is what torchrun says without an id.
+            ("torch", Some(value("TORCHELASTIC_RUN_ID")).filter(|id| id != "none").unwrap_or_default()),
             ("torch", pair("MASTER_ADDR", "MASTER_PORT", "torch")),
             ("mpi", value("PMIX_NAMESPACE")),
+            ("mpi", pair("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod")),
         ];
         let (source, job_id) = choices.into_iter().find(|(_, id)| !id.is_empty()).unwrap_or_default();
         Environ {
             job_id,
             source,
-            rank: number(&["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"]),
-            ranks: number(&["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"]).unwrap_or(0),
+            rank: number(&["RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "SLURM_PROCID"]),
+            ranks: number(&["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE", "PMI_SIZE", "SLURM_NTASKS"])
+                .unwrap_or(0),
             dmlc_role: value("DMLC_ROLE"),
             plan: plan(raw("SLUICE_PLAN"), raw("SLUICE_PLAN_RANKS")),
+        }
+    }
+
+    /// The part in a parameter-server job.
+    pub fn role(&self) -> Role {
+        match self.dmlc_role.as_str() {
+            "scheduler" => Role::Scheduler,
+            "server" => Role::Server,
+            "worker" => Role::Worker,
+            _ => Role::Peer,
         }
     }
 
@@ -125,6 +140,14 @@ mod tests {
         assert_eq!((environ.job_id.as_str(), environ.source, environ.rank, environ.ranks), ("vgg", "env", Some(3), 8));
         let ps = Environ::parse(b"DMLC_ROLE=worker\0DMLC_PS_ROOT_URI=10.0.0.1\0DMLC_PS_ROOT_PORT=9000\0");
         assert_eq!((ps.job_id.as_str(), ps.pattern()), ("ps-10.0.0.1:9000", Pattern::ParameterServer));
+        assert_eq!(ps.role(), Role::Worker);
+        let torch =
+            Environ::parse(b"MASTER_ADDR=n0\0MASTER_PORT=29500\0TORCHELASTIC_RUN_ID=none\0SLURM_PROCID=0\0RANK=5\0");
+        assert_eq!((torch.job_id.as_str(), torch.source, torch.rank), ("torch-n0:29500", "torch", Some(5)));
+        let torch = Environ::parse(b"MASTER_ADDR=n0\0MASTER_PORT=29500\0TORCHELASTIC_RUN_ID=llama\0");
+        assert_eq!(torch.job_id, "llama");
+        let mpi = Environ::parse(b"PMIX_NAMESPACE=2871132161\0OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=3\0");
+        assert_eq!((mpi.job_id.as_str(), mpi.source, mpi.rank, mpi.ranks), ("2871132161", "mpi", Some(1), 3));
         assert_eq!(Environ::parse(b"PATH=/bin\0XSLUICE_JOB_ID=no\0"), Environ::default());
     }
 

@@ -64,16 +64,26 @@ impl Monitor {
         let keys: Vec<ProcessKey> = self.processes.keys().copied().collect();
         for key in keys {
             let Some(process) = self.processes.get_mut(&key) else { continue };
-            let (mut sent, mut acked) = (Sent::default(), Bytes::ZERO);
+            let (mut sent, mut moved) = (Sent::default(), Bytes::ZERO);
             for socket in self.sockets.of_mut(key) {
                 if !process.rounds.active {
                     socket.idle();
                 }
                 sent.delivered = sent.delivered.plus(socket.delivered());
                 sent.queued = sent.queued.plus(socket.stats.queued);
-                acked = acked.plus(socket.stats.acked);
+                moved = moved.plus(socket.take_moved());
             }
-            let step = process.step(now.mono, sent, acked);
+            let step = process.step(now.mono, sent, moved);
+            if let Some(bytes) = process.rounds.take_learned() {
+                let (job, rank) = (&process.job_name, process.rank);
+                tracing::info!(
+                    event = "iteration-learned",
+                    job,
+                    ?rank,
+                    bytes = bytes.0,
+                    "bytes of an iteration are known"
+                );
+            }
             let resplit = std::mem::take(&mut process.resplit) && process.rounds.active;
             let demand = process.rounds.demand;
             match step {
@@ -131,8 +141,13 @@ impl Monitor {
     }
 
     fn ended(&mut self, now: Nanos, key: ProcessKey, out: &mut Vec<Event>) {
+        let exact = self.processes.get(&key).is_some_and(|process| process.rounds.exact);
         for socket in self.sockets.of_mut(key) {
-            socket.end();
+            if exact {
+                socket.end_exactly()
+            } else {
+                socket.end()
+            }
             if socket.told.is_some() {
                 out.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
             }

@@ -2,18 +2,17 @@
 
 use std::borrow::Cow;
 
-use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Peer, PeerKind, Reader, Source};
+use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Peer, PeerKind, Reader, Role as PageRole, Source};
 use sluice_schedule::{Bytes, JobId, Nanos, Now, Pattern};
 
 use super::environ::{Environ, PlanName, label};
+use super::inferred::{Claim, Claims};
 use super::plans::JobPlan;
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
 use super::tuple::Tuple;
 use crate::fabric::Fabric;
 
-/// Connections of a process without a page at most.
-const MOST_CLAIMS: usize = 256;
 /// Leads are worked out anew when the round changed by more than this part.
 const LEAD_CHANGE: u64 = 8;
 
@@ -46,11 +45,14 @@ pub struct Process {
     pub plan_parts: u64,
     /// A flow joined in mid-round.
     pub resplit: bool,
-    /// Acknowledged bytes of all its flows at the last look.
-    acked: Option<Bytes>,
     /// The round that the present leads were worked out from.
     lead_round: Bytes,
-    claims: Vec<Tuple>,
+    /// Its part in a parameter-server job, by its environment.
+    pub role: PageRole,
+    /// It lives in another network namespace than this daemon.
+    pub foreign: bool,
+    /// Connections that no page names.
+    pub claims: Claims,
 }
 
 impl Process {
@@ -104,9 +106,10 @@ impl Process {
             plan: None,
             plan_parts: 0,
             resplit: false,
-            acked: None,
             lead_round: Bytes::ZERO,
-            claims: Vec::new(),
+            role: PageRole::Peer,
+            foreign: false,
+            claims: Claims::default(),
             view: Some(view),
         }
     }
@@ -130,9 +133,10 @@ impl Process {
             plan: environ.plan.clone(),
             plan_parts: 0,
             resplit: false,
-            acked: None,
             lead_round: Bytes::ZERO,
-            claims: Vec::new(),
+            role: environ.role(),
+            foreign: false,
+            claims: Claims::default(),
         })
     }
 
@@ -155,13 +159,6 @@ impl Process {
         changed
     }
 
-    /// A socket of this process that no page names.
-    pub fn claim(&mut self, tuple: Tuple) {
-        if self.claims.len() < MOST_CLAIMS && !self.claims.contains(&tuple) {
-            self.claims.push(tuple);
-        }
-    }
-
     /// Its connections to other hosts, each with its part: the plan's, if its job follows one.
     pub fn connections(&mut self, fabric: &Fabric, plan: Option<&JobPlan>) -> Vec<Connection> {
         let plan = plan.map(|plan| &plan.flows);
@@ -175,22 +172,24 @@ impl Process {
                 planned.unwrap_or_else(|| roles::connections(&view, fabric, lead))
             }
             None => {
-                let plain = |tuple: &Tuple| Connection {
-                    tuple: *tuple,
-                    sends: true,
-                    role: Default::default(),
-                    preds: Vec::new(),
-                    share: Default::default(),
-                };
-                self.claims.iter().map(plain).collect()
+                let local = |ip| fabric.link_of(ip).is_some();
+                let view = self.claims.view(self.role, self.ranks, local);
+                if self.pattern == Pattern::Unknown {
+                    self.pattern = roles::pattern(&view);
+                }
+                self.lead_round = self.lead_base();
+                let mut found = roles::connections(&view, fabric, self.lead_round);
+                // A direction that carries no tensors is nobody's flow.
+                found.iter_mut().for_each(|found| found.sends &= self.claims.sends(&found.tuple));
+                found
             }
         }
     }
 
     /// Goes on with the rounds.
-    pub fn step(&mut self, now: Nanos, sent: Sent, acked: Bytes) -> Step {
-        let moved = self.acked.map_or(Bytes::ZERO, |before| acked.minus(before));
-        self.acked = Some(acked);
+    ///
+    /// `moved`: acknowledged on all its flows since the last call.
+    pub fn step(&mut self, now: Nanos, sent: Sent, moved: Bytes) -> Step {
         match &self.view {
             Some(view) if !self.rounds.ignored(now) => self.rounds.page(now, view, sent),
             _ => self.rounds.burst(now, sent, moved),
@@ -204,7 +203,10 @@ impl Process {
 
     /// Do the leads of its flows, of a ring or a plan, still fit its rounds?
     pub fn lead_moved(&self) -> bool {
-        let ring = self.view.as_ref().is_some_and(|view| view.pattern == PagePattern::Ring);
+        let ring = match &self.view {
+            Some(view) => view.pattern == PagePattern::Ring,
+            None => self.pattern == Pattern::Ring,
+        };
         let (was, is) = (self.lead_round.0, self.lead_base().0);
         (ring || self.plan_parts > 0) && was.abs_diff(is) > was.max(is) / LEAD_CHANGE
     }
@@ -224,14 +226,15 @@ impl Process {
 }
 
 /// The page's view with connections that it had no room for. They send much, so they are taken for ones that send.
-fn with_claims<'a>(view: &'a PageView, claims: &[Tuple]) -> Cow<'a, PageView> {
-    let listed = |claim: &Tuple| view.peers.iter().any(|peer| Tuple::of(peer.local, peer.remote) == *claim);
-    let missing: Vec<&Tuple> = claims.iter().filter(|claim| !listed(claim)).collect();
+fn with_claims<'a>(view: &'a PageView, claims: &Claims) -> Cow<'a, PageView> {
+    let listed = |claim: &Claim| view.peers.iter().any(|peer| Tuple::of(peer.local, peer.remote) == claim.tuple);
+    let missing: Vec<&Claim> = claims.iter().filter(|claim| claim.sends && !listed(claim)).collect();
     if missing.is_empty() {
         return Cow::Borrowed(view);
     }
     let mut all = view.clone();
     for claim in missing {
+        let claim = claim.tuple;
         let remote = claim.remote_address();
         let rank = view.peers.iter().find(|peer| peer.remote.ip() == remote.ip()).and_then(|peer| peer.rank);
         let local = std::net::SocketAddr::new(claim.local_ip(), claim.local.1);

@@ -1,11 +1,14 @@
 //! When a process's communication round begins, how many bytes it has, and when it is over.
 //!
 //! With a progress page the process says so itself; what it says is a claim, held against the bytes the kernel saw
-//! acknowledged ([`Rounds::page`]). Without a page a burst after a pause is a round, and the bytes of the last rounds
-//! are the estimate ([`Rounds::burst`]).
+//! acknowledged ([`Rounds::page`]). Without a page the bytes of an iteration are learned from the counts, and a round is
+//! over when they are through, however it pauses; until they are known a burst after a pause is a round, and the bytes of
+//! the last rounds are the estimate ([`Rounds::burst`]).
 
 use sluice_progress::{PageView, State};
 use sluice_schedule::{Bytes, Nanos};
+
+use super::period::Period;
 
 /// Claims are believed up to this in the first rounds.
 const MOST_FIRST_CLAIM: Bytes = Bytes(1 << 40);
@@ -62,6 +65,16 @@ pub struct Rounds {
     pub ended: u64,
     /// Bytes of the round under way, as clamped.
     pub demand: Bytes,
+    /// The present or last round ended or ends at a count that was known before: what is queued then is none of it.
+    pub exact: bool,
+    /// What the kernel counted alone says of iterations.
+    iterations: Period,
+    /// All bytes the process sent on its flows.
+    total: Bytes,
+    /// Where an exact round ends, as a total.
+    until: Bytes,
+    /// The last length of an iteration that was told.
+    learned: Option<Bytes>,
     /// What the round under way is claimed to have.
     claim: Bytes,
     /// Bytes of the last rounds as the kernel saw them.
@@ -152,20 +165,29 @@ impl Rounds {
         Step::Same
     }
 
+    /// Bytes of an iteration, once when they become known or change by more than headers do.
+    pub fn take_learned(&mut self) -> Option<Bytes> {
+        let bytes = self.iterations.bytes()?;
+        let same = |old: Bytes| old.0.abs_diff(bytes.0) <= self.iterations.slack().0;
+        if self.learned.is_some_and(same) {
+            return None;
+        }
+        self.learned = Some(bytes);
+        Some(bytes)
+    }
+
     /// Goes on by what the kernel counts alone. `moved`: bytes acknowledged since the last call.
     pub fn burst(&mut self, now: Nanos, sent: Sent, moved: Bytes) -> Step {
+        let before = self.total;
+        self.total = before.plus(moved);
+        self.iterations.look(now, self.total, sent.queued);
         if !self.active {
-            let pending = sent.queued.plus(moved);
-            if pending < LEAST_BURST {
-                return Step::Same;
-            }
-            self.begin(now);
-            let estimate = self.history.iter().copied().max().unwrap_or(Bytes::ZERO);
-            self.claim = estimate;
-            self.demand = estimate.max(pending);
-            return Step::Began(self.demand);
+            return self.burst_begins(now, before, sent.queued, moved);
         }
         self.watch(now, sent);
+        if self.exact {
+            return self.exact_goes_on(now, sent);
+        }
         let pause = Nanos(PAUSE.0.max(self.period.0 / PAUSE_PART).min(1_000_000_000));
         if sent.queued == Bytes::ZERO && now.minus(self.moved_at) > pause {
             self.end(now, sent);
@@ -175,6 +197,47 @@ impl Rounds {
         if seen > self.demand {
             self.demand = seen;
             return Step::Grew(seen);
+        }
+        Step::Same
+    }
+
+    fn burst_begins(&mut self, now: Nanos, before: Bytes, queued: Bytes, moved: Bytes) -> Step {
+        let pending = queued.plus(moved);
+        if pending < LEAST_BURST {
+            return Step::Same;
+        }
+        match self.iterations.end_after(before) {
+            // All of it went between two looks.
+            Some(end) if end <= self.total.plus(self.iterations.slack()) && queued == Bytes::ZERO => return Step::Same,
+            Some(end) => {
+                let end = if end <= self.total { self.iterations.end_after(self.total).unwrap_or(end) } else { end };
+                (self.exact, self.until) = (true, end);
+                self.claim = Bytes::ZERO;
+                self.demand = end.minus(self.total);
+            }
+            None => {
+                let estimate = self.history.iter().copied().max().unwrap_or(Bytes::ZERO);
+                self.exact = false;
+                self.claim = estimate;
+                self.demand = estimate.max(pending);
+            }
+        }
+        self.begin(now);
+        Step::Began(self.demand)
+    }
+
+    fn exact_goes_on(&mut self, now: Nanos, sent: Sent) -> Step {
+        let over = self.total.plus(self.iterations.slack()) >= self.until;
+        let given_up = sent.queued == Bytes::ZERO && now.minus(self.moved_at) > GIVE_UP;
+        if over || given_up {
+            // What is queued belongs to the next iteration.
+            self.end(now, Sent { queued: Bytes::ZERO, ..sent });
+            return Step::Ended;
+        }
+        match self.iterations.end_after(self.total) {
+            Some(end) => self.until = self.until.min(end),
+            // The period turned out wrong: the round ends like any burst.
+            None => self.exact = false,
         }
         Step::Same
     }

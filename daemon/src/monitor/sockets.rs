@@ -48,6 +48,8 @@ pub struct Socket {
     pub retransmitted_in_slot: u64,
     slot_retransmitted: u64,
     measured: bool,
+    /// Acknowledged when the process's bytes were last added up.
+    counted: Bytes,
     /// What the kernel was last asked to tell of, as bytes acknowledged.
     marked: Bytes,
     /// CLOCK_MONOTONIC when it was first seen.
@@ -76,6 +78,8 @@ pub enum Noted {
         told: Option<FlowId>,
         /// Whose it was.
         process: Option<ProcessKey>,
+        /// Its addresses, if the connection itself is gone, not only its row.
+        closed: Option<Tuple>,
     },
     /// Nothing to do.
     Nothing,
@@ -102,6 +106,18 @@ impl Socket {
         self.rounds += 1;
         self.demand = self.last_round;
         self.next_base = self.stats.acked.plus(self.stats.queued);
+    }
+    /// The round is over, and all that is queued belongs to the next one.
+    pub fn end_exactly(&mut self) {
+        self.last_round = self.delivered();
+        self.rounds += 1;
+        self.demand = self.last_round;
+        self.next_base = self.stats.acked;
+    }
+    /// Acknowledged since the last call.
+    pub fn take_moved(&mut self) -> Bytes {
+        let before = std::mem::replace(&mut self.counted, self.stats.acked);
+        self.stats.acked.minus(before)
     }
     /// Between rounds: stray bytes belong to no round.
     pub fn idle(&mut self) {
@@ -153,7 +169,7 @@ impl Sockets {
                 _ => Noted::Nothing,
             },
             SocketEventKind::Finished | SocketEventKind::TableFull => Noted::Nothing,
-            _ => self.close(event.row),
+            kind => self.close(event.row, kind == SocketEventKind::Closed),
         }
     }
 
@@ -185,6 +201,7 @@ impl Sockets {
             retransmitted_in_slot: 0,
             slot_retransmitted: 0,
             measured: false,
+            counted: Bytes::ZERO,
             marked: Bytes::ZERO,
             since: now,
             reported: None,
@@ -195,12 +212,13 @@ impl Sockets {
         Noted::Appeared(event.row)
     }
 
-    fn close(&mut self, row: Row) -> Noted {
+    fn close(&mut self, row: Row, closed: bool) -> Noted {
         match self.rows.get(&row.index) {
             Some(socket) if socket.row == row => {
                 let (told, process) = (socket.told.as_ref().map(|spec| spec.flow), socket.process);
+                let closed = closed.then_some(socket.tuple);
                 self.forget(row.index);
-                Noted::Vanished { told, process }
+                Noted::Vanished { told, process, closed }
             }
             _ => Noted::Nothing,
         }
@@ -225,6 +243,7 @@ impl Sockets {
                     if !std::mem::replace(&mut socket.measured, true) {
                         // Adopted in mid-life: what was sent before is none of ours.
                         (socket.base, socket.next_base, socket.slot_acked) = (stats.acked, stats.acked, stats.acked);
+                        socket.counted = stats.acked;
                         socket.slot_retransmitted = stats.retransmitted;
                     }
                     socket.stats = stats;

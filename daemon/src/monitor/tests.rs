@@ -2,7 +2,7 @@
 
 use sluice_ebpf::SocketEventKind;
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole, State};
-use sluice_schedule::{HostId, Rate, Role};
+use sluice_schedule::{FlowSpec, HostId, Rate, Role};
 
 use super::*;
 use crate::testing::{Fake, at, config, fabric, now};
@@ -248,7 +248,8 @@ fn without_a_page_bursts_are_rounds() {
     let environ = environ::Environ { job_id: "x".into(), source: "env", ..environ::Environ::default() };
     let allowed = vec!["env".to_owned()];
     let mut process = Process::of_pid(now(0), 5, &environ, &allowed).expect("a job");
-    process.claim(tuple::Tuple::of(at(0, 4000), at(1, 5000)));
+    let tuple = tuple::Tuple::of(at(0, 4000), at(1, 5000));
+    process.claims.take(inferred::Claim { tuple, sends: true, receives: false });
     bench.monitor.appeared(ProcessKey::Pid(5), process, &mut Vec::new());
     let row = bench.kernel.open(at(0, 4000), at(1, 5000));
     assert_eq!(opened(&bench.poll(5)).len(), 1);

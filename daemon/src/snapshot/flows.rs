@@ -104,11 +104,11 @@ fn delivered_rate(core: &Core, job: JobId) -> Rate {
 }
 
 fn role(process: &Process) -> Cow<'static, str> {
-    match process.view.as_ref().map(|view| view.role) {
-        Some(PageRole::Scheduler) => "scheduler".into(),
-        Some(PageRole::Server) => "server".into(),
-        Some(PageRole::Worker) => "worker".into(),
-        Some(PageRole::Peer) if process.rank.is_some() => "rank".into(),
+    match process.view.as_ref().map_or(process.role, |view| view.role) {
+        PageRole::Scheduler => "scheduler".into(),
+        PageRole::Server => "server".into(),
+        PageRole::Worker => "worker".into(),
+        PageRole::Peer if process.rank.is_some() => "rank".into(),
         _ => "".into(),
     }
 }

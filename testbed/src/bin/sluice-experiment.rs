@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use sluice_plan::plan::Collective;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::experiment::fail_open::{self, Fault};
-use sluice_testbed::experiment::{Bench, beside, capacity, cost, forest, mix, pair};
+use sluice_testbed::experiment::{Bench, beside, capacity, cost, forest, mix, pair, real};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 use sluice_testbed::scenario::Scenario;
 use sluice_testbed::sys;
@@ -129,6 +129,36 @@ enum What {
         #[arg(long)]
         queue: Option<u64>,
     },
+    /// Stock jobs (PyTorch DDP over Gloo, Open MPI) that share every link; needs `cargo xtask setup --workloads`.
+    Real {
+        /// What kind of jobs.
+        #[arg(long, value_enum, default_value = "ddp")]
+        kind: real::Kind,
+        /// Link rate in Mbit/s.
+        #[arg(long, default_value_t = 500)]
+        mbps: u64,
+        /// Jobs, each with one rank on every host.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Ranks of a job, and hosts.
+        #[arg(long, default_value_t = 2, value_parser = ranks)]
+        ranks: usize,
+        /// Iterations of each job; the first four are not counted.
+        #[arg(long, default_value_t = 24)]
+        iterations: usize,
+        /// Gradients of an iteration, MB.
+        #[arg(long, default_value_t = 20.0)]
+        megabytes: f64,
+        /// Waiting for a batch in each iteration, ms: stands for an accelerator's computing.
+        #[arg(long, default_value_t = 250.0)]
+        load_ms: f64,
+        /// Turns of all policies.
+        #[arg(long, default_value_t = 3)]
+        repeats: usize,
+        /// Policies.
+        #[arg(long, value_delimiter = ',', default_value = "fair:cubic,fair:reno,fair:bbr,sluice")]
+        policy: Vec<Policy>,
+    },
     /// Four jobs on six hosts from time 0 (the simulator's fixed-mix), under several policies.
     Mix {
         /// Rate of the network that is scaled down, Gbit/s.
@@ -162,6 +192,10 @@ fn collective(word: &str) -> Result<Collective, String> {
     let served = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
     let known = Collective::parse_loosely(word).filter(|collective| served.contains(collective));
     known.ok_or_else(|| "one of allreduce, allgather, reduce_scatter".into())
+}
+
+fn ranks(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| (2..=64).contains(n)).ok_or_else(|| "2 to 64".into())
 }
 
 fn main() -> ExitCode {
@@ -209,6 +243,22 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
                 policies: policy.clone(),
             };
             let result = forest::forest(&bench, &settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
+        What::Real { kind, mbps, jobs, ranks, iterations, megabytes, load_ms, repeats, policy } => {
+            let settings = real::Settings {
+                kind: *kind,
+                rate: Rate::mbps(*mbps),
+                jobs: *jobs,
+                ranks: *ranks,
+                iterations: *iterations,
+                megabytes: *megabytes,
+                load_ms: *load_ms,
+                repeats: *repeats,
+                policies: policy.clone(),
+            };
+            let result = real::real(&bench, &settings)?;
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }

@@ -50,13 +50,37 @@ impl Live {
         policy: &Policy,
         sample_ms: u64,
     ) -> Result<Live, RunError> {
+        Live::start_with(bench, plan, place, policy, (sample_ms, true))
+    }
+
+    /// The same with a job that publishes no pages: its daemons find it by its bytes and its environment.
+    ///
+    /// # Errors
+    /// As a run.
+    pub fn start_without_pages(
+        bench: &Bench<'_>,
+        plan: &RunPlan,
+        place: &Placement,
+        policy: &Policy,
+        sample_ms: u64,
+    ) -> Result<Live, RunError> {
+        Live::start_with(bench, plan, place, policy, (sample_ms, false))
+    }
+
+    fn start_with(
+        bench: &Bench<'_>,
+        plan: &RunPlan,
+        place: &Placement,
+        policy: &Policy,
+        (sample_ms, pages): (u64, bool),
+    ) -> Result<Live, RunError> {
         let dir = bench.dir.join("live");
         std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
         let fabric = Fabric::build(plan.fabric.clone())?;
         let session = Session { binaries: bench.binaries, dir, stop: bench.stop };
         let daemons = Daemons::start(&fabric, plan, policy, &session)?;
-        let sockets =
-            Sockets { tcp: Some(plan.tcp.clone()), progress: daemons.progress_dirs(), sample_ms, sample_flows: true };
+        let sockets = Sockets { tcp: Some(plan.tcp.clone()), progress: Vec::new(), sample_ms, sample_flows: true };
+        let sockets = if pages { Sockets { progress: daemons.progress_dirs(), ..sockets } } else { sockets };
         let spec = plan.jobs.first().ok_or_else(|| RunError::Plan("no job".into()))?;
         let (to, from) = mpsc::channel();
         let (program, dir): (&Path, &Path) = (&bench.binaries.job, &session.dir);

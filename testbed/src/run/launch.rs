@@ -112,6 +112,8 @@ impl RunningJob {
             let text = serde_json::to_vec(&file).map_err(|e| RunError::Plan(e.to_string()))?;
             std::fs::write(&path, text).map_err(RunError::io(format!("writing {}", path.display())))?;
             let mut command = Command::new(program);
+            // What a daemon goes by where the job publishes no page.
+            command.env("SLUICE_JOB_ID", &plan.id);
             if let Some(named) = &plan.plan {
                 command.env("SLUICE_PLAN", &named.file);
                 if !named.ranks.is_empty() {

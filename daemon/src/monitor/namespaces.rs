@@ -1,0 +1,108 @@
+//! The network namespaces in which jobs run: this daemon's own, and those of containers.
+//!
+//! Entering another one needs CAP_SYS_ADMIN; without it the flows of containers are left as they are, and one line says
+//! so. No descriptor of a namespace outlives the look into it, so that none is kept alive by being watched.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use nix::sched::{CloneFlags, setns};
+use sluice_schedule::Nanos;
+
+use super::environ::Environ;
+use crate::sock_diag::{self, Seen};
+
+/// New processes are looked for this often.
+const LIST_EVERY: Nanos = Nanos::from_millis(1_000);
+/// A process may exec shortly after it appeared, and its environment is another one then.
+const LOOKS: u8 = 3;
+/// Namespaces looked into at most.
+const MOST: usize = 64;
+
+/// Which namespaces there are.
+#[derive(Debug, Default)]
+pub struct Namespaces {
+    listed: Option<Nanos>,
+    /// How often a process has been looked at.
+    looked: HashMap<u32, u8>,
+    /// By inode: a process of a job in it.
+    foreign: HashMap<u64, u32>,
+    refused: bool,
+}
+
+impl Namespaces {
+    /// Every connection of the own namespace, then of the others; true: of another one.
+    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(bool, &Seen)) {
+        let mut dump = |foreign: bool| match sock_diag::open() {
+            Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(foreign, seen)),
+            Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
+        };
+        dump(false);
+        if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
+            self.listed = Some(now);
+            self.list();
+        }
+        let refused = &mut self.refused;
+        self.foreign.retain(|namespace, pid| {
+            if of(*pid) != Some(*namespace) {
+                return false;
+            }
+            if let Err(error) = within(*pid, || dump(true))
+                && !std::mem::replace(refused, true)
+            {
+                tracing::warn!(
+                    event = "netns-refused",
+                    %error,
+                    cost = "jobs of containers with a network namespace of their own run plain",
+                    next = "give the daemon CAP_SYS_ADMIN",
+                    "another network namespace cannot be entered"
+                );
+            }
+            true
+        });
+    }
+
+    fn list(&mut self) {
+        let own = of(std::process::id());
+        let mut living = HashMap::new();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let looks = self.looked.get(&pid).copied().unwrap_or(0);
+            living.insert(pid, looks.saturating_add(1).min(LOOKS));
+            if looks >= LOOKS || self.foreign.len() >= MOST {
+                continue;
+            }
+            if let Some(namespace) = of(pid).filter(|namespace| Some(*namespace) != own)
+                && !self.foreign.contains_key(&namespace)
+                && Environ::of(pid).is_some_and(|environ| !environ.job_id.is_empty())
+            {
+                self.foreign.insert(namespace, pid);
+            }
+        }
+        self.looked = living;
+    }
+}
+
+/// The network namespace of a process; `None` if it is gone or may not be looked at.
+fn of(pid: u32) -> Option<u64> {
+    std::fs::metadata(format!("/proc/{pid}/ns/net")).ok().map(|meta| meta.ino())
+}
+
+/// Calls this in the network namespace of a process.
+///
+/// # Errors
+/// If the process is gone or its namespace may not be entered; nothing was called then.
+pub fn within<R>(pid: u32, call: impl FnOnce() -> R) -> io::Result<R> {
+    let own = File::open("/proc/thread-self/ns/net")?;
+    let other = File::open(format!("/proc/{pid}/ns/net"))?;
+    setns(&other, CloneFlags::CLONE_NEWNET)?;
+    let result = call();
+    if let Err(error) = setns(&own, CloneFlags::CLONE_NEWNET) {
+        // A daemon in a container's network would be worse than none: flows fall back by themselves.
+        tracing::error!(event = "netns-lost", %error, "there is no way back into the own network namespace");
+        std::process::abort();
+    }
+    Ok(result)
+}

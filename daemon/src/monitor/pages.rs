@@ -1,0 +1,85 @@
+//! Processes that publish a page: finding the pages, reading them, noticing that a publisher died.
+
+use sluice_progress::{Found, PageKey};
+use sluice_schedule::{Event, Nanos, Now};
+
+use super::processes::Process;
+use super::{Monitor, ProcessKey};
+
+/// The directory is listed again after this long even if nothing seems to have changed.
+const RESCAN: Nanos = Nanos::from_millis(1_000);
+/// Dead publishers are looked for this often.
+const REAP: Nanos = Nanos::from_millis(500);
+
+impl Monitor {
+    pub(super) fn find_pages(&mut self, now: Now, out: &mut Vec<Event>) {
+        let modified = std::fs::metadata(self.scan.dir()).and_then(|meta| meta.modified()).ok();
+        let old = self.scanned.is_none_or(|at| now.mono.minus(at) > RESCAN);
+        if self.scanning || modified != self.dir_changed || old {
+            self.dir_changed = modified;
+            self.scanned = Some(now.mono);
+            match self.scan.step() {
+                Ok(step) => {
+                    self.scanning = !step.complete;
+                    for found in step.found {
+                        match found {
+                            Found::Appeared(key) => self.page_appeared(now, key, out),
+                            Found::Refused(error) => {
+                                self.refused_pages += 1;
+                                tracing::debug!(event = "page-refused", "{error}");
+                            }
+                        }
+                    }
+                }
+                Err(_) => self.scanning = false, // No directory yet: nobody publishes.
+            }
+        }
+        if now.mono.minus(self.reaped) > REAP {
+            self.reaped = now.mono;
+            for key in self.scan.reap() {
+                self.gone(ProcessKey::Page(key), out);
+            }
+        }
+    }
+
+    fn page_appeared(&mut self, now: Now, key: PageKey, out: &mut Vec<Event>) {
+        let Some(reader) = self.scan.page(key) else { return };
+        let Some(process) = Process::of_page(now, reader, &self.allowed, self.discovery.enabled) else { return };
+        self.appeared(ProcessKey::Page(key), process, out);
+    }
+
+    pub(super) fn read_pages(&mut self, now: Now, all: bool, out: &mut Vec<Event>) {
+        let mut broken = Vec::new();
+        for (key, process) in &mut self.processes {
+            let ProcessKey::Page(page) = *key else { continue };
+            if !(all || process.rounds.active) {
+                continue;
+            }
+            let Some(reader) = self.scan.page(page) else {
+                broken.push(page);
+                continue;
+            };
+            // Between slot edges the counters do; whatever else changed is read whole.
+            let refreshed = match &mut process.view {
+                Some(view) if !all => reader.refresh(view),
+                _ => Ok(false),
+            };
+            let read = match refreshed {
+                Ok(true) => continue,
+                Ok(false) => reader.read(),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(view) => self.rematch |= process.update(now, view),
+                Err(error) => {
+                    tracing::debug!(event = "page-broken", "{error}");
+                    broken.push(page);
+                }
+            }
+        }
+        for page in broken {
+            self.scan.close(page);
+            self.gone(ProcessKey::Page(page), out);
+        }
+    }
+}
