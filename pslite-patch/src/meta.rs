@@ -25,7 +25,8 @@ mod field {
     pub const PUSH: u64 = 5;
     pub const SIMPLE_APP: u64 = 6;
     pub const DATA_TYPE: u64 = 9;
-    pub const LAST: u64 = 12;
+    /// The last one with a tag of one byte; 12 (pull) and 13 (priority) came later than the others.
+    pub const LAST: u64 = 15;
 }
 
 fn protobuf(mut bytes: &[u8]) -> Option<Meta> {

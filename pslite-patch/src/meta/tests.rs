@@ -78,6 +78,25 @@ proptest! {
     }
 }
 
+/// Recorded from MXNet 1.9.1, `dist_sync`.
+#[test]
+fn what_mxnet_sends_is_read() {
+    const PUSH: &[u8] = b"\x08\0\x20\x01\x28\x01\x30\0\x38\0\x40\x01\x4a\x03\x08\x0b\x03\x50\0\x60\0\x68\0";
+    const PULL: &[u8] = b"\x08\0\x20\x01\x28\0\x30\0\x38\0\x40\x04\x4a\x02\x08\x0b\x50\0\x60\x01\x68\0";
+    const PUSHED: &[u8] = b"\x08\0\x20\0\x28\x01\x30\0\x38\0\x40\x01\x50\0\x60\0\x68\0";
+    const PULLED: &[u8] = b"\x08\0\x20\0\x28\0\x30\0\x38\0\x40\x04\x4a\x03\x08\x0b\x03\x50\0\x60\x01\x68\0";
+    const COMMAND: &[u8] = b"\x08\x03\x20\x01\x28\0\x30\x01\x38\0\x40\0\x50\0\x60\0\x68\0";
+    for (bytes, data, request, push) in [
+        (PUSH, true, true, true),
+        (PULL, true, true, false),
+        (PUSHED, true, false, true),
+        (PULLED, true, false, false),
+        (COMMAND, false, true, false),
+    ] {
+        assert_eq!(read(bytes), Some(Meta { data, request, push }));
+    }
+}
+
 #[test]
 fn a_command_of_the_application_is_no_data() {
     let meta = Meta { data: true, request: true, push: true };
