@@ -46,7 +46,7 @@ pub struct Request<'a> {
 /// A graph that was found: what the finder needs of a base graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The graph as an expression: `DC(8,{1,3})` or `MC(8,2,3,4; (0,1),(5,0))`.
+    /// The graph as an expression: `DC(8,{1,3})` or `MC(8,2,3,4;(0,1),(5,0))`.
     pub expression: String,
     /// Number of vertices.
     pub n: u32,
@@ -96,6 +96,23 @@ impl Request<'_> {
         }
         steps
     }
+}
+
+/// The sizes whose finds bear on graphs of `n` vertices and degree `d`: these themselves, those whose line graphs, taken
+/// again and again, they are, and those whose copies or squares they are. Largest first, without repeats.
+pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
+    let lines = std::iter::successors(Some(n), |&n| n.checked_div(d).filter(|_| d > 1 && n.is_multiple_of(d)));
+    let mut bases: Vec<(u32, u32)> = lines.map(|n| (n, d)).collect();
+    let copies = (2..=d).filter(|k| d.is_multiple_of(*k) && n.is_multiple_of(*k)).map(|k| (n / k, d / k));
+    bases.extend(copies);
+    let root = n.isqrt();
+    if root * root == n && d.is_multiple_of(2) {
+        bases.push((root, d / 2));
+    }
+    bases.retain(|&(n, d)| d >= 2 && d < n && n <= MOST_VERTICES && d <= receiver::MOST_DEGREE);
+    bases.sort_unstable_by(|a, b| b.cmp(a));
+    bases.dedup();
+    bases
 }
 
 /// Searches until `go_on` says no, or nothing better is possible. What is found is ascending in steps and descending

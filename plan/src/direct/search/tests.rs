@@ -153,3 +153,10 @@ fn no_time_no_result_and_limits_are_said() {
         assert_eq!(refused.code(), crate::error::E_RANGE, "{refused}");
     }
 }
+
+#[test]
+fn smaller_graphs_bear_on_larger_ones() {
+    assert_eq!(bases(1024, 4), [(1024, 4), (512, 2), (256, 4), (64, 4), (32, 2), (16, 4)]);
+    assert_eq!(bases(27, 3), [(27, 3), (9, 3)]);
+    assert_eq!(bases(5, 1), []);
+}
