@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 
+use sluice_progress::guest;
 use sluice_progress::layout::NO_RANK;
 use sluice_progress::{Ident, Publisher, Source, default_dirs};
 
@@ -26,7 +27,7 @@ pub struct Begun {
 
 /// Sets a communicator up. `mask`: what NCCL's mask holds before.
 pub fn communicator(version: Version, arguments: &Arguments, mask: c_int) -> Begun {
-    if privileged() {
+    if guest::privileged() {
         return Begun { context: 0, mask };
     }
     let behind = behind(version, arguments, mask);
@@ -57,12 +58,6 @@ pub fn communicator(version: Version, arguments: &Arguments, mask: c_int) -> Beg
             Begun { context: 0, mask }
         }
     }
-}
-
-/// In a program with more rights than its caller, the caller's environment decides nothing.
-fn privileged() -> bool {
-    // SAFETY: getauxval has no preconditions.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 fn wanted() -> c_int {

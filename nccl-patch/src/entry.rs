@@ -1,11 +1,10 @@
 //! The functions that NCCL calls. Each returns success whatever it is given, and lets no panic out.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
+
+use sluice_progress::guest;
 
 use crate::abi::{Logger, Version, state};
 use crate::begin;
@@ -66,7 +65,9 @@ pub unsafe extern "C" fn init_v5<const V: Version>(
 }
 
 unsafe fn init(version: Version, context: *mut *mut c_void, mask: *mut c_int, arguments: &Arguments) -> c_int {
-    quiet_panics();
+    if !cfg!(test) {
+        guest::quiet_panics();
+    }
     // SAFETY: null or NCCL's; a misaligned one is left alone.
     unsafe { put(context, ptr::null_mut()) };
     guard(|| {
@@ -232,25 +233,14 @@ unsafe fn put(place: *mut *mut c_void, value: *mut c_void) {
     }
 }
 
-/// Runs `act`; a panic ends here. What it carries is not even dropped: that could panic again.
+/// Runs `act`; a panic ends here.
 fn guard(act: impl FnOnce()) {
     #[cfg(test)]
     let act = || {
         assert!(!tests::PANIC.load(Ordering::Relaxed), "asked for");
         act();
     };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(act)) {
-        let _ = ManuallyDrop::new(payload);
-    }
-}
-
-/// A panic in here is nobody's news on a job's standard error. The hook is this library's own copy of the standard
-/// library's, so it silences nothing else.
-fn quiet_panics() {
-    static ONCE: Once = Once::new();
-    if !cfg!(test) {
-        ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
-    }
+    guest::guard(act);
 }
 
 #[cfg(test)]

@@ -3,11 +3,19 @@
 //! Method: L. Zhao, "Efficient direct-connect topologies for collective communications" (NSDI '25), with the
 //! corrections that the tests name. Costs are exact fractions; sizes are in shards, times in steps.
 
+pub mod bfb;
+mod from_topology;
 mod graph;
 mod refusal;
+mod replay;
 mod schedule;
 pub mod search;
+mod to_plan;
+mod turn;
 
+pub use from_topology::{IGNORABLE, Problem, Request, UNSUPPORTED_FIELD};
 pub use graph::{Edge, Graph, Symmetry};
 pub use refusal::Refusal;
+pub use replay::{Fault, replay};
 pub use schedule::{Cost, Schedule, Send, Shape};
+pub use to_plan::{INTERNAL_INVARIANT, Made, make, steps_plan};

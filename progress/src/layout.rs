@@ -132,7 +132,8 @@ pub struct RawPage {
     /// Under `topo_seq`: a library may learn it with its first operation.
     pub pattern: AtomicU32,
     pub role: u32,
-    pub hint_iter_bytes: u64,
+    /// Under `topo_seq`: a library may learn it with its second round.
+    pub hint_iter_bytes: AtomicU64,
     pub hint_compute_ns: u64,
     pub reserved0: [u8; 48],
     pub state: AtomicU64,

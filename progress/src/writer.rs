@@ -51,6 +51,8 @@ pub struct Writer {
     _file: File,
     iteration: Mutex<()>,
     peers: Mutex<usize>,
+    /// The job said how many bytes an iteration has.
+    said_iter_bytes: bool,
 }
 
 // SAFETY: the mapping lives as long as the writer and is only touched through atomics.
@@ -88,7 +90,7 @@ impl Writer {
             let (uid, pid) = unsafe { (libc::geteuid(), libc::getpid()) };
             let stem = format!("{uid}.{pid}.{start}.{}.{n}", ident.source.raw());
             match create_named(&dir, &stem, &page) {
-                Ok((file, name)) => return Writer::map(dir, name, file),
+                Ok((file, name)) => return Writer::map(dir, name, file, ident),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
                 Err(error) => return Err(error),
             }
@@ -96,7 +98,7 @@ impl Writer {
         Err(last)
     }
 
-    fn map(dir: OwnedFd, name: CString, file: File) -> io::Result<Writer> {
+    fn map(dir: OwnedFd, name: CString, file: File, ident: &Ident) -> io::Result<Writer> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh shared mapping of a file of PAGE_BYTES bytes that this process has just created.
         let raw =
@@ -108,7 +110,9 @@ impl Writer {
             return Err(error);
         };
         let pid = sys::current_pid();
-        Ok(Writer { raw, dir, name, pid, _file: file, iteration: Mutex::new(()), peers: Mutex::new(0) })
+        let said_iter_bytes = ident.hint_iter_bytes != 0;
+        let (iteration, peers) = (Mutex::new(()), Mutex::new(0));
+        Ok(Writer { raw, dir, name, pid, _file: file, iteration, peers, said_iter_bytes })
     }
 
     /// The page, unless this process is a forked child of the one that created it.
@@ -227,6 +231,14 @@ impl Writer {
     /// How the ranks exchange tensors, where the library learns it only with its first operation.
     pub fn pattern(&self, pattern: Pattern) {
         self.topology(|page, _| page.pattern.store(pattern.raw(), Ordering::Relaxed));
+    }
+
+    /// Bytes that this rank enqueues per iteration, as its first ones showed. What the job itself said stays.
+    pub fn usual_iteration(&self, bytes: u64) {
+        if self.said_iter_bytes {
+            return;
+        }
+        self.topology(|page, _| page.hint_iter_bytes.store(bytes, Ordering::Relaxed));
     }
 
     /// The rank at the other end of a connection, where that is learned later than the connection.

@@ -239,6 +239,7 @@ fn what_a_library_learns_late_reaches_a_reader_that_only_refreshes() {
         if let Some(slot) = slot {
             page.peer_rank(slot, 4);
         }
+        page.usual_iteration(77);
         page.pattern(Pattern::Tree);
     });
     let mut reader = Reader::open(only_page(dir.path())).expect("a good page");
@@ -251,6 +252,7 @@ fn what_a_library_learns_late_reaches_a_reader_that_only_refreshes() {
         view.pattern == Pattern::Tree
     });
     assert_eq!((view.drops, view.errors, view.enq_wire_bytes, view.peers[0].rank), (1, 1, 30, Some(4)));
+    assert_eq!(view.hint_iter_bytes, 77);
 }
 
 #[test]

@@ -9,13 +9,14 @@ mod demo;
 mod setup;
 mod shell;
 mod test;
+mod workloads;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask COMMAND [OPTIONS]
 
-  setup   install what is missing on this machine: Debian packages, clippy, rustfmt
+  setup   install what is missing on this machine: Debian packages, clippy, rustfmt; --workloads: real jobs
   demo    build, run training jobs under CUBIC, Reno, BBR and Sluice on network namespaces, compare
   test    build everything and run every test
   bench   benchmarks and measured experiments

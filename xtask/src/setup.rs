@@ -3,12 +3,14 @@
 use crate::shell::{Step, have, is_root, options};
 
 const HELP: &str = "\
-cargo xtask setup [--check]
+cargo xtask setup [--check] [--workloads]
 
 Installs what building and testing need and what is missing: Debian packages (with apt-get, as root or with
 sudo), and clippy and rustfmt (with rustup, where it is there). Says what it does. Nothing else is changed.
 
-  --check   only say what is missing; exit status 1 if something is
+  --check       only say what is missing; exit status 1 if something is
+  --workloads   also fetch PyTorch with Gloo and Open MPI from Debian (160 MB) and unpack them below the target
+                directory, for the testbed's real workloads; installs nothing, and goes on where it was stopped
 ";
 
 /// A program, the Debian package it is in, and what it is for.
@@ -52,7 +54,11 @@ fn missing_components() -> Vec<&'static str> {
 }
 
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let given = options(args, HELP, &["--check"])?;
+    let given = options(args, HELP, &["--check", "--workloads"])?;
+    let workloads = given.contains(&"--workloads");
+    if workloads && given.contains(&"--check") {
+        return Err("--check does not look at workloads; `cargo xtask setup --workloads` says what it does".into());
+    }
     let (packages, components) = (missing_packages(), missing_components());
     for (package, why) in &packages {
         println!("missing: Debian package {package} ({why})");
@@ -62,12 +68,13 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
     if packages.is_empty() && components.is_empty() {
         println!("setup: nothing is missing");
-        return Ok(());
+        return if workloads { crate::workloads::run() } else { Ok(()) };
     }
     if given.contains(&"--check") {
         return Err("something is missing; `cargo xtask setup` installs it".into());
     }
-    install(&packages, &components)
+    install(&packages, &components)?;
+    if workloads { crate::workloads::run() } else { Ok(()) }
 }
 
 /// Installs what is missing before another command needs it.

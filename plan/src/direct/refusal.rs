@@ -86,6 +86,27 @@ pub enum Refusal {
         /// Edges.
         edges: u64,
     },
+    /// Tables of neighbours by vertices that would not fit in memory.
+    #[error(
+        "vertex {vertex} has {found} in-neighbours; on a topology of this size at most {most} are allowed. \
+         Regular topologies are not limited so"
+    )]
+    TooManyNeighbours {
+        /// The vertex.
+        vertex: u32,
+        /// Its in-neighbours.
+        found: u32,
+        /// Allowed on this topology.
+        most: u64,
+    },
+    /// More sends than a plan may have.
+    #[error("the schedule would have {sends} sends or more; at most {most} are allowed")]
+    ScheduleTooLarge {
+        /// So many at least.
+        sends: u64,
+        /// Allowed.
+        most: u64,
+    },
     /// No map onto the transposed graph is known.
     #[error("the graph is not reverse-symmetric, so its transpose does not serve as its second half")]
     NotReverseSymmetric,
@@ -114,7 +135,9 @@ impl Refusal {
             Refusal::InvalidLinkParameter { .. } => "InvalidLinkParameter",
             Refusal::InvalidFamily { .. } => crate::error::E_RANGE,
             Refusal::InvalidOffset { .. } => "InvalidOffset",
-            Refusal::TopologyTooLarge { .. } => "TopologyTooLarge",
+            Refusal::TopologyTooLarge { .. } | Refusal::TooManyNeighbours { .. } | Refusal::ScheduleTooLarge { .. } => {
+                "TopologyTooLarge"
+            }
             Refusal::NotReverseSymmetric => "NotReverseSymmetric",
             Refusal::Internal { .. } => "INTERNAL_INVARIANT",
             Refusal::Cancelled => "CANCELLED",

@@ -28,7 +28,7 @@ pub struct JobResult {
     pub wait_s: f64,
     /// Mean time from a round's begin to its end, without warm-up.
     pub round_s: f64,
-    /// Mean time from one compute phase's begin to the next, without warm-up.
+    /// The time of all iterations by their number, without warm-up.
     pub iteration_s: f64,
     /// Begin and end of every round, seconds from the start of the run.
     #[serde(skip)]
@@ -213,13 +213,17 @@ impl JobLog {
     }
 
     /// Mean round and iteration time in seconds, without the first `warmup` iterations.
+    ///
+    /// Workers drift apart, so that an iteration of one overlaps the next of another: an iteration's time is what the
+    /// whole takes by their number, and the means of iterations add up to the job's time, as in the simulator.
     pub fn means(&self, warmup: u64) -> (f64, f64) {
         let skip = usize::try_from(warmup).unwrap_or(0).min(self.iterations.len().saturating_sub(1));
         let seconds = |ns: u64| ns as f64 / 1e9;
         let counted = &self.iterations[skip..];
         let rounds: Vec<f64> = counted.iter().map(|i| seconds(i.round_end.saturating_sub(i.round_start))).collect();
-        let whole: Vec<f64> = counted.iter().map(|i| seconds(i.round_end.saturating_sub(i.compute_start))).collect();
-        (mean(&rounds), mean(&whole))
+        let begin = counted.first().map_or(0, |i| i.compute_start);
+        let end = counted.iter().map(|i| i.round_end).max().unwrap_or(0);
+        (mean(&rounds), seconds(end.saturating_sub(begin)) / counted.len().max(1) as f64)
     }
 
     /// The job's sending rate in steps of `step_ns` from `begin`.
@@ -282,5 +286,19 @@ mod tests {
         let mut steps = vec![0.0; 4];
         spread(&mut steps, 100, 10, (105, 125), 20.0);
         assert_eq!(steps, [5.0, 10.0, 5.0, 0.0]);
+    }
+
+    #[test]
+    fn iterations_that_overlap_are_counted_once() {
+        let mut log = JobLog::default();
+        for i in 0..4 {
+            let begin = i * 1_000_000_000;
+            log.iteration(true, i, begin, begin + 400_000_000, begin + 1_200_000_000);
+            log.iteration(true, i, begin + 200_000_000, begin + 600_000_000, begin + 1_400_000_000);
+        }
+        let (round_s, iteration_s) = log.means(1);
+        assert!((round_s - 1.0).abs() < 1e-9);
+        assert!((iteration_s - 3.4 / 3.0).abs() < 1e-9, "{iteration_s}");
+        assert_eq!(JobLog::default().means(1), (0.0, 0.0));
     }
 }

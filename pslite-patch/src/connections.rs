@@ -1,0 +1,257 @@
+//! The connections of this process by descriptor, in a fixed table: which are PS-Lite's, and what moved on each.
+//!
+//! A descriptor is watched from when it is connected or accepted until the first byte that is not ZeroMQ's. One thread
+//! at a time is inside a connection; ZeroMQ gives each to one of its threads, and where two meet it is none of its: then
+//! it is left alone. Nothing here waits.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::c_int;
+use sluice_progress::guest::{self, socket};
+use sluice_progress::{Peer, PeerKind, PeerSlot, Writer};
+
+use crate::job;
+use crate::van::{Decoder, Fact, Node};
+use crate::zmtp::Lost;
+
+/// Descriptors beyond are not watched.
+pub const MOST: usize = 8192;
+
+static TABLE: [Slot; MOST] = [const {
+    Slot {
+        watched: AtomicBool::new(false),
+        busy: AtomicBool::new(false),
+        state: UnsafeCell::new(MaybeUninit::uninit()),
+    }
+}; MOST];
+
+struct Slot {
+    watched: AtomicBool,
+    busy: AtomicBool,
+    /// Initialised since it was first watched; touched only by who set `busy`.
+    state: UnsafeCell<MaybeUninit<Connection>>,
+}
+
+// SAFETY: the state is only touched while `busy` is held.
+unsafe impl Sync for Slot {}
+
+/// Which way bytes went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From this process.
+    Sent,
+    /// To this process.
+    Received,
+}
+
+#[derive(Debug)]
+struct Connection {
+    kind: PeerKind,
+    sent: Lane,
+    received: Lane,
+    /// The socket, once one of its ends has told its number: then it is PS-Lite's.
+    socket: Option<Peer>,
+    /// Names the other end for the rounds.
+    name: u64,
+    /// The number of the other end.
+    remote: Option<Node>,
+    slot: Option<PeerSlot>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    decoder: Decoder,
+    bytes: u64,
+    /// Bytes that the page knows of, in all and at this peer.
+    told: u64,
+    told_peer: u64,
+}
+
+impl Lane {
+    const NEW: Lane = Lane { decoder: Decoder::new(), bytes: 0, told: 0, told_peer: 0 };
+}
+
+/// Holds a connection; let go when dropped.
+struct Inside<'a>(&'a Slot);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Release);
+    }
+}
+
+fn slot(fd: c_int) -> Option<&'static Slot> {
+    TABLE.get(usize::try_from(fd).ok()?)
+}
+
+/// `None`, and the connection left alone, if another thread is inside.
+fn enter(slot: &Slot) -> Option<Inside<'_>> {
+    if slot.busy.swap(true, Ordering::Acquire) {
+        slot.watched.store(false, Ordering::Relaxed);
+        return None;
+    }
+    Some(Inside(slot))
+}
+
+/// Is this descriptor watched? The one question asked of every descriptor of the process.
+#[inline]
+pub fn watched(fd: c_int) -> bool {
+    slot(fd).is_some_and(|slot| slot.watched.load(Ordering::Relaxed))
+}
+
+/// A connection begins on this descriptor.
+pub fn begins(fd: c_int, kind: PeerKind) {
+    let Some(slot) = slot(fd) else { return };
+    let Some(_inside) = enter(slot) else { return };
+    let (sent, received) = (Lane::NEW, Lane::NEW);
+    let new = Connection { kind, sent, received, socket: None, name: 0, remote: None, slot: None };
+    // SAFETY: this thread is inside.
+    unsafe { (*slot.state.get()).write(new) };
+    slot.watched.store(true, Ordering::Relaxed);
+}
+
+/// The descriptor is about to be closed. A child in its parent's memory closes none of the parent's.
+pub fn ends(fd: c_int) {
+    let Some(slot) = slot(fd) else { return };
+    if guest::borrows_memory() {
+        return;
+    }
+    let Some(_inside) = enter(slot) else { return };
+    if slot.watched.swap(false, Ordering::Relaxed) {
+        // SAFETY: this thread is inside, and what was watched is initialised.
+        let connection = unsafe { (*slot.state.get()).assume_init_mut() };
+        if let (Some(writer), Some(slot)) = (job::writer(), connection.slot) {
+            writer.peer_gone(slot);
+        }
+    }
+}
+
+/// What passes here cannot be followed any further.
+pub fn leave(fd: c_int) {
+    if let Some(slot) = slot(fd) {
+        slot.watched.store(false, Ordering::Relaxed);
+    }
+}
+
+/// These bytes went this way, in this order.
+pub fn moved<'a>(fd: c_int, way: Way, pieces: impl Iterator<Item = &'a [u8]>) {
+    let Some(slot) = slot(fd) else { return };
+    let Some(_inside) = enter(slot) else { return };
+    if !slot.watched.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: this thread is inside, and what is watched is initialised.
+    let connection = unsafe { (*slot.state.get()).assume_init_mut() };
+    for piece in pieces {
+        if connection.passes(fd, way, piece).is_err() {
+            slot.watched.store(false, Ordering::Relaxed);
+            if let Some(writer) = job::writer().filter(|_| connection.socket.is_some()) {
+                writer.error();
+            }
+            break;
+        }
+    }
+    connection.tell();
+}
+
+impl Connection {
+    fn passes(&mut self, fd: c_int, way: Way, piece: &[u8]) -> Result<(), Lost> {
+        let Connection { kind, sent, received, socket, name, remote, slot } = self;
+        let lane = if way == Way::Sent { sent } else { received };
+        lane.bytes = lane.bytes.saturating_add(piece.len() as u64);
+        let (mut foreign, mut about) = (false, About { kind: *kind, socket, name, remote, slot });
+        lane.decoder.feed(piece, |fact| foreign |= about.learn(fd, way, fact).is_err())?;
+        if foreign { Err(Lost) } else { Ok(()) }
+    }
+
+    /// Brings the page's counters up to date; what moved before there was a page is told with the first.
+    fn tell(&mut self) {
+        let Some(writer) = job::writer().filter(|_| self.socket.is_some()) else { return };
+        let Connection { sent, received, slot, .. } = self;
+        if sent.bytes > sent.told {
+            writer.sent(sent.bytes - sent.told);
+            sent.told = sent.bytes;
+        }
+        if received.bytes > received.told {
+            writer.received(received.bytes - received.told);
+            received.told = received.bytes;
+        }
+        if let Some(slot) = slot.filter(|_| sent.bytes > sent.told_peer) {
+            writer.peer_sent(slot, sent.bytes - sent.told_peer);
+            sent.told_peer = sent.bytes;
+        }
+    }
+}
+
+/// A connection without its lanes.
+struct About<'a> {
+    kind: PeerKind,
+    socket: &'a mut Option<Peer>,
+    name: &'a mut u64,
+    remote: &'a mut Option<Node>,
+    slot: &'a mut Option<PeerSlot>,
+}
+
+impl About<'_> {
+    /// An error: the connection does not cross the network, or is gone.
+    fn learn(&mut self, fd: c_int, way: Way, fact: Fact) -> Result<(), Lost> {
+        if let Fact::Sender(node) = fact {
+            return self.named(fd, way, node);
+        }
+        let (Some(socket), Some(writer)) = (*self.socket, job::writer()) else { return Ok(()) };
+        let sends = way == Way::Sent;
+        match fact {
+            Fact::Tensor { key, bytes, wire } => {
+                self.publish(writer, socket);
+                if sends {
+                    job::tensor(writer, *self.name, key, bytes, wire);
+                }
+            }
+            Fact::TensorEnds { key } if sends => job::tensor_ends(writer, *self.name, key),
+            Fact::Pull { key } if sends => job::pull(writer, *self.name, key),
+            Fact::Rest { wire } if sends => writer.expect(wire),
+            Fact::Unknown => writer.error(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn named(&mut self, fd: c_int, way: Way, node: Node) -> Result<(), Lost> {
+        if self.socket.is_none() {
+            let found = socket::tcp_cookie(fd).and_then(|cookie| socket::peer_of(fd, cookie)).ok_or(Lost)?;
+            *self.name = name_of(&found);
+            *self.socket = Some(Peer { kind: self.kind, ..found });
+        }
+        match way {
+            Way::Sent => job::is(node),
+            Way::Received if *self.remote != Some(node) => {
+                *self.remote = Some(node);
+                if let (Some(writer), Some(slot), Some(rank)) = (job::writer(), *self.slot, node.rank()) {
+                    writer.peer_rank(slot, rank);
+                }
+            }
+            Way::Received => {}
+        }
+        Ok(())
+    }
+
+    /// The first tensor on a connection puts it into the page.
+    fn publish(&mut self, writer: &Writer, socket: Peer) {
+        if self.slot.is_none() {
+            *self.slot = writer.peer(&Peer { rank: self.remote.and_then(Node::rank), ..socket });
+        }
+    }
+}
+
+/// The other end as a number: the same when a connection is made again.
+fn name_of(peer: &Peer) -> u64 {
+    let mut octets = [0; 16];
+    match peer.remote.ip() {
+        std::net::IpAddr::V4(v4) => octets[..4].copy_from_slice(&v4.octets()),
+        std::net::IpAddr::V6(v6) => octets = v6.octets(),
+    }
+    let address = u128::from_ne_bytes(octets);
+    ((address ^ address >> 64) as u64).rotate_left(16) ^ u64::from(peer.remote.port())
+}

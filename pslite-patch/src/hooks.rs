@@ -1,0 +1,305 @@
+//! The functions of the C library that this library stands before. Each calls the real one first, with the caller's
+//! arguments, and returns what that returned; then it looks at what moved, if the descriptor is watched.
+//!
+//! Nothing that needs dropping lives across a real call: a cancelled thread unwinds through it.
+
+use std::ffi::c_void;
+
+use libc::{c_int, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use sluice_progress::PeerKind;
+use sluice_progress::guest::{self, Errno};
+
+use crate::connections::{self, Way};
+use crate::{on, real};
+
+/// Bytes that were only looked at, or are no part of the stream.
+const BESIDE: c_int = libc::MSG_PEEK | libc::MSG_ERRQUEUE;
+/// Bytes that went without being in the caller's buffer, or out of order.
+const UNSEEN: c_int = libc::MSG_TRUNC | libc::MSG_OOB;
+
+/// Looks at something, without leaving a trace.
+fn look(act: impl FnOnce()) {
+    let _errno = Errno::keep();
+    guest::guard(act);
+}
+
+/// `result` bytes from `at` went this way.
+///
+/// # Safety
+/// The real call has moved so many bytes between the descriptor and this buffer.
+#[inline]
+unsafe fn moved(fd: c_int, way: Way, at: *const c_void, flags: c_int, result: ssize_t) {
+    if result > 0 && connections::watched(fd) && flags & BESIDE == 0 {
+        look(|| match usize::try_from(result) {
+            Ok(count) if flags & UNSEEN == 0 => {
+                // SAFETY: by the caller's promise.
+                let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), count) };
+                connections::moved(fd, way, std::iter::once(bytes));
+            }
+            _ => connections::leave(fd),
+        });
+    }
+}
+
+/// `result` bytes of these pieces went this way.
+///
+/// # Safety
+/// As [`moved`], with the pieces in order.
+#[inline]
+unsafe fn moved_pieces(fd: c_int, way: Way, pieces: *const iovec, count: usize, flags: c_int, result: ssize_t) {
+    if result > 0 && connections::watched(fd) && flags & BESIDE == 0 {
+        look(|| {
+            let Some(mut left) = usize::try_from(result).ok().filter(|_| flags & UNSEEN == 0) else {
+                return connections::leave(fd);
+            };
+            let each = (0..count).map_while(|index| {
+                // SAFETY: the kernel has read `count` pieces here.
+                let piece = unsafe { pieces.add(index).read() };
+                let take = piece.iov_len.min(left);
+                left -= take;
+                // SAFETY: by the caller's promise; an empty piece may have no place.
+                let bytes =
+                    (take > 0).then(|| unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), take) });
+                (left > 0 || take > 0).then(|| bytes.unwrap_or_default())
+            });
+            connections::moved(fd, way, each);
+        });
+    }
+}
+
+#[inline]
+fn accepted(result: c_int) {
+    if result >= 0 && on() {
+        look(|| connections::begins(result, PeerKind::Accepted));
+    }
+}
+
+/// `connect(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::connect(fd, to, size) };
+    if on() {
+        look(|| {
+            // SAFETY: this thread's.
+            let errno = unsafe { *libc::__errno_location() };
+            let begun = result == 0 || matches!(errno, libc::EINPROGRESS | libc::EINTR);
+            // SAFETY: the kernel has read an address of this size.
+            let family = || unsafe { c_int::from(to.read_unaligned().sa_family) };
+            if begun && size as usize >= size_of::<sockaddr>() && matches!(family(), libc::AF_INET | libc::AF_INET6) {
+                connections::begins(fd, PeerKind::Connected);
+            }
+        });
+    }
+    result
+}
+
+/// `accept(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::accept(fd, from, size) };
+    accepted(result);
+    result
+}
+
+/// `accept4(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn accept4(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::accept4(fd, from, size, flags) };
+    accepted(result);
+    result
+}
+
+/// `send(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn send(fd: c_int, at: *const c_void, size: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's; then what the real call has moved.
+    unsafe {
+        let result = real::send(fd, at, size, flags);
+        moved(fd, Way::Sent, at, flags & libc::MSG_OOB, result);
+        result
+    }
+}
+
+/// `sendto(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendto(
+    fd: c_int,
+    at: *const c_void,
+    size: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    to_size: socklen_t,
+) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::sendto(fd, at, size, flags, to, to_size);
+        moved(fd, Way::Sent, at, flags & libc::MSG_OOB, result);
+        result
+    }
+}
+
+/// `sendmsg(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: as in `send`; after bytes have moved the message is a good one.
+    unsafe {
+        let result = real::sendmsg(fd, message, flags);
+        if result > 0 {
+            moved_pieces(fd, Way::Sent, (*message).msg_iov, pieces(message), flags & libc::MSG_OOB, result);
+        }
+        result
+    }
+}
+
+/// `write(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn write(fd: c_int, at: *const c_void, size: size_t) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::write(fd, at, size);
+        moved(fd, Way::Sent, at, 0, result);
+        result
+    }
+}
+
+/// `writev(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::writev(fd, pieces, count);
+        moved_pieces(fd, Way::Sent, pieces, usize::try_from(count).unwrap_or(0), 0, result);
+        result
+    }
+}
+
+/// `recv(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recv(fd: c_int, at: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::recv(fd, at, size, flags);
+        moved(fd, Way::Received, at, flags, result);
+        result
+    }
+}
+
+/// `recvfrom(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recvfrom(
+    fd: c_int,
+    at: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_size: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::recvfrom(fd, at, size, flags, from, from_size);
+        moved(fd, Way::Received, at, flags, result);
+        result
+    }
+}
+
+/// `recvmsg(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: as in `sendmsg`.
+    unsafe {
+        let result = real::recvmsg(fd, message, flags);
+        if result > 0 {
+            moved_pieces(fd, Way::Received, (*message).msg_iov, pieces(message), flags, result);
+        }
+        result
+    }
+}
+
+/// `read(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn read(fd: c_int, at: *mut c_void, size: size_t) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::read(fd, at, size);
+        moved(fd, Way::Received, at, 0, result);
+        result
+    }
+}
+
+/// `readv(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: as in `send`.
+    unsafe {
+        let result = real::readv(fd, pieces, count);
+        moved_pieces(fd, Way::Received, pieces, usize::try_from(count).unwrap_or(0), 0, result);
+        result
+    }
+}
+
+/// `close(2)`. Another thread may get the same number as soon as the real one has it.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if connections::watched(fd) {
+        look(|| connections::ends(fd));
+    }
+    // SAFETY: the caller's.
+    unsafe { real::close(fd) }
+}
+
+/// Pieces of a message.
+///
+/// # Safety
+/// The message is one.
+unsafe fn pieces(message: *const msghdr) -> usize {
+    // SAFETY: by the caller's promise. Its type is not the same in every C library.
+    #[allow(clippy::unnecessary_cast, reason = "size_t with glibc, int with musl")]
+    unsafe {
+        (*message).msg_iovlen as usize
+    }
+}

@@ -1,0 +1,197 @@
+//! The messages of PS-Lite in one direction of a connection: who sends, which tensors, how many bytes.
+//!
+//! A message is a frame of meta, one of keys, one of values, one of lengths; what a bytedance server sends back over a
+//! worker's own connection has its name before that. Only the first bytes of the first two are kept.
+
+use crate::meta::{self, Meta};
+use crate::zmtp::{self, Frame, Lost, Part};
+
+/// Bytes of a frame that are kept: the longest meta of a push or pull, and the READY command, are shorter.
+const KEPT: usize = 192;
+/// Bytes of a key.
+const KEY: usize = 8;
+
+/// A node of PS-Lite by its number: 1 the scheduler, 8, 10, … servers, 9, 11, … workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node(pub u32);
+
+impl Node {
+    /// Reads `ps<ID>`.
+    pub fn named(name: &[u8]) -> Option<Node> {
+        let digits = name.strip_prefix(b"ps").filter(|digits| !digits.is_empty() && digits.len() <= 9)?;
+        let add = |number: u32, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'));
+        digits.iter().try_fold(0, add).map(Node)
+    }
+
+    /// Its rank among the servers or among the workers; `None`: it is neither.
+    pub fn rank(self) -> Option<u32> {
+        self.0.checked_sub(8).map(|past| past / 2)
+    }
+}
+
+/// What a stream tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// Its sender has this number.
+    Sender(Node),
+    /// The values of a push or of the reply to a pull begin. `wire`: bytes of the message so far, with these and all heads.
+    Tensor { key: u64, bytes: u64, wire: u64 },
+    /// The message with that tensor is over.
+    TensorEnds { key: u64 },
+    /// A pull was asked for.
+    Pull { key: u64 },
+    /// Bytes of pushes and pulls beside those: acknowledgements, requests, lengths.
+    Rest { wire: u64 },
+    /// A message whose meta is of no known form.
+    Unknown,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    frames: zmtp::Decoder,
+    message: Message,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    frame: Frame,
+    index: Index,
+    kept: [u8; KEPT],
+    have: usize,
+    key: u64,
+    meta: Option<Meta>,
+    tensor: bool,
+    /// Bytes not told yet.
+    wire: u64,
+}
+
+/// Which frame of its message is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Index {
+    Meta,
+    Keys,
+    Values,
+    Further,
+}
+
+impl Decoder {
+    /// Before the first byte.
+    pub const fn new() -> Decoder {
+        let frame = Frame { command: false, more: false, head: 0, size: 0 };
+        let (index, kept) = (Index::Meta, [0; KEPT]);
+        let message = Message { frame, index, kept, have: 0, key: 0, meta: None, tensor: false, wire: 0 };
+        Decoder { frames: zmtp::Decoder::new(), message }
+    }
+
+    /// Goes on with the next bytes; `each` is told what they hold.
+    ///
+    /// # Errors
+    /// It is no ZMTP 3 without encryption, now and for every further call.
+    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Fact)) -> Result<(), Lost> {
+        let Decoder { frames, message } = self;
+        frames.feed(bytes, |part| match part {
+            Part::Begins(frame) => message.begins(frame, &mut each),
+            Part::Body(body) => message.keep(body),
+            Part::Ends => message.ends(&mut each),
+        })
+    }
+}
+
+impl Message {
+    fn begins(&mut self, frame: Frame, each: &mut impl FnMut(Fact)) {
+        (self.frame, self.have) = (frame, 0);
+        if frame.command {
+            return;
+        }
+        self.wire = self.wire.saturating_add(frame.size).saturating_add(frame.head.into());
+        if !self.meta.is_some_and(|meta| meta.data) {
+            return;
+        }
+        match self.index {
+            Index::Values if frame.size > 0 => {
+                self.tensor = true;
+                each(Fact::Tensor { key: self.key, bytes: frame.size, wire: std::mem::take(&mut self.wire) });
+            }
+            Index::Further if self.tensor => each(Fact::Rest { wire: std::mem::take(&mut self.wire) }),
+            _ => {}
+        }
+    }
+
+    fn keep(&mut self, body: &[u8]) {
+        let wanted = self.frame.command || matches!(self.index, Index::Meta | Index::Keys);
+        if let Some(room) = self.kept.get_mut(self.have..).filter(|_| wanted) {
+            let count = room.len().min(body.len());
+            room.iter_mut().zip(body).for_each(|(to, from)| *to = *from);
+            self.have += count;
+        }
+    }
+
+    fn ends(&mut self, each: &mut impl FnMut(Fact)) {
+        let kept = self.kept.get(..self.have).filter(|kept| kept.len() as u64 == self.frame.size);
+        if self.frame.command {
+            if let Some(node) = kept.and_then(ready) {
+                each(Fact::Sender(node));
+            }
+            return;
+        }
+        match self.index {
+            Index::Meta => {
+                if let Some(node) = kept.filter(|_| self.frame.more).and_then(Node::named) {
+                    each(Fact::Sender(node));
+                } else {
+                    // One that is longer than any push's is control, with a list of nodes.
+                    let control = Some(Meta { data: false, request: false, push: false });
+                    self.meta = kept.map_or(control, meta::read);
+                    self.index = Index::Keys;
+                }
+            }
+            Index::Keys => {
+                let first = self.kept.first_chunk::<KEY>().filter(|_| self.have >= KEY);
+                self.key = first.map_or(0, |key| u64::from_le_bytes(*key));
+                self.index = Index::Values;
+            }
+            Index::Values | Index::Further => self.index = Index::Further,
+        }
+        if !self.frame.more {
+            self.over(each);
+        }
+    }
+
+    fn over(&mut self, each: &mut impl FnMut(Fact)) {
+        let wire = std::mem::take(&mut self.wire);
+        match self.meta {
+            Some(meta) if meta.data => {
+                if self.tensor {
+                    each(Fact::TensorEnds { key: self.key });
+                } else {
+                    each(Fact::Rest { wire });
+                    if meta.request && !meta.push && self.index == Index::Further {
+                        each(Fact::Pull { key: self.key });
+                    }
+                }
+            }
+            Some(_) => {}
+            None => each(Fact::Unknown),
+        }
+        (self.index, self.meta, self.tensor, self.key) = (Index::Meta, None, false, 0);
+    }
+}
+
+/// The sender's name in a READY command: properties of a name (length 1) and a value (length 4).
+fn ready(body: &[u8]) -> Option<Node> {
+    let mut rest = body.strip_prefix(b"\x05READY")?;
+    loop {
+        let (&length, after) = rest.split_first()?;
+        let (name, after) = after.split_at_checked(length.into())?;
+        let (length, after) = after.split_first_chunk::<4>()?;
+        let (value, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        if name.eq_ignore_ascii_case(b"Identity") {
+            return Node::named(value);
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The framing of ZMTP 3 (ZeroMQ RFC 23), read from one direction of a connection in pieces of any size.
+//!
+//! Pure and bounded: a decoder keeps a few words and never a copy of what it reads; the body of a frame is passed over
+//! in one step however long it is. Whatever is not ZMTP 3 without encryption ends it.
+
+/// Bytes of a greeting.
+const GREETING: u8 = 64;
+/// The security mechanism in a greeting: bytes 12 to 31.
+const MECHANISM: (u8, &[u8; 20]) = (12, b"NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+/// Bits of a frame's first byte.
+const MORE: u8 = 1;
+const LONG: u8 = 2;
+const COMMAND: u8 = 4;
+
+/// What comes next in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// A frame begins.
+    Begins(Frame),
+    /// Bytes of its body, in order; none for an empty one.
+    Body(&'a [u8]),
+    /// The frame is over.
+    Ends,
+}
+
+/// The head of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// A command of the connection, no part of a message.
+    pub command: bool,
+    /// Further frames of the same message follow.
+    pub more: bool,
+    /// Bytes of the head itself.
+    pub head: u8,
+    /// Bytes of the body.
+    pub size: u64,
+}
+
+/// It is not, or no longer, a stream that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost;
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// So many bytes of the greeting were right.
+    Greeting(u8),
+    Flags,
+    Length {
+        flags: u8,
+        left: u8,
+        value: u64,
+    },
+    Body(u64),
+    Lost,
+}
+
+impl Decoder {
+    /// Before the first byte.
+    pub const fn new() -> Decoder {
+        Decoder { phase: Phase::Greeting(0) }
+    }
+
+    /// Goes on with the next bytes; `each` is told what they hold.
+    ///
+    /// # Errors
+    /// It is no ZMTP 3 without encryption, now and for every further call.
+    pub fn feed<'a>(&mut self, mut bytes: &'a [u8], mut each: impl FnMut(Part<'a>)) -> Result<(), Lost> {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            self.phase = match self.phase {
+                Phase::Greeting(at) if !greeting(at, byte) => Phase::Lost,
+                Phase::Greeting(at) if at + 1 == GREETING => Phase::Flags,
+                Phase::Greeting(at) => Phase::Greeting(at + 1),
+                Phase::Flags if byte & !(MORE | LONG | COMMAND) != 0 => Phase::Lost,
+                // A command is alone.
+                Phase::Flags if byte & COMMAND != 0 && byte & MORE != 0 => Phase::Lost,
+                Phase::Flags => Phase::Length { flags: byte, left: if byte & LONG == 0 { 1 } else { 8 }, value: 0 },
+                Phase::Length { flags, left, value } => {
+                    let value = value << 8 | u64::from(byte);
+                    if left > 1 {
+                        Phase::Length { flags, left: left - 1, value }
+                    } else {
+                        begin(flags, value, &mut each)
+                    }
+                }
+                Phase::Body(left) => {
+                    let take = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    let (body, rest) = bytes.split_at_checked(take).unwrap_or((bytes, &[]));
+                    each(Part::Body(body));
+                    self.phase = body_or_next(left - body.len() as u64, &mut each);
+                    bytes = rest;
+                    continue;
+                }
+                Phase::Lost => return Err(Lost),
+            };
+            bytes = rest;
+        }
+        if matches!(self.phase, Phase::Lost) { Err(Lost) } else { Ok(()) }
+    }
+}
+
+/// May a greeting have this byte here?
+fn greeting(at: u8, byte: u8) -> bool {
+    match at {
+        0 => byte == 0xff,
+        9 => byte == 0x7f,
+        10 => byte >= 3,
+        12..32 => MECHANISM.1.get(usize::from(at - MECHANISM.0)) == Some(&byte),
+        _ => true,
+    }
+}
+
+fn begin<'a>(flags: u8, size: u64, each: &mut impl FnMut(Part<'a>)) -> Phase {
+    if size > i64::MAX as u64 {
+        return Phase::Lost;
+    }
+    let head = if flags & LONG == 0 { 2 } else { 9 };
+    each(Part::Begins(Frame { command: flags & COMMAND != 0, more: flags & MORE != 0, head, size }));
+    body_or_next(size, each)
+}
+
+fn body_or_next<'a>(left: u64, each: &mut impl FnMut(Part<'a>)) -> Phase {
+    if left > 0 {
+        return Phase::Body(left);
+    }
+    each(Part::Ends);
+    Phase::Flags
+}
+
+#[cfg(test)]
+pub mod tests;
