@@ -118,7 +118,7 @@ pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
 /// Searches until `go_on` says no, or nothing better is possible. What is found is ascending in steps and descending
 /// in τ.
 ///
-/// `go_on` is asked before every round; some tenths of a second pass in between.
+/// `go_on` is asked before every round and after the last; some tenths of a second pass in between.
 ///
 /// # Errors
 /// `E_RANGE` for a number of vertices or a degree outside the limits of [`Request`].
@@ -128,7 +128,7 @@ pub fn search(request: &Request<'_>, mut go_on: impl FnMut(Progress) -> bool) ->
     // About as much work in every lot, whatever the size of the graph.
     let evaluations = (1 << 20) / (u64::from(request.n) * u64::from(request.d)) + 500;
     let (mut best, mut done) = (Frontier::default(), 0);
-    while !complete(request, &best) && go_on(Progress { evaluations: done, kept: best.points().len() }) {
+    while go_on(Progress { evaluations: done, kept: best.points().len() }) && !complete(request, &best) {
         let first = done / evaluations;
         best = round(request, &groups, &best, first, evaluations);
         done += LOTS * evaluations;
