@@ -1,5 +1,6 @@
 //! `sluice topology`: fabrics made by rule, read from other forms, and looked at. The library does the work.
 
+mod alltoall;
 pub mod args;
 mod show;
 

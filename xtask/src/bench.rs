@@ -33,6 +33,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let given = options(args, HELP, &["--micro", "--testbed", "--list"])?;
     let has = |option: &str| given.contains(&option);
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));
+    let rates = ["test", "--release", "--locked", "-p", "sluice-plan-lp", "--test", "alltoall", "--", "--ignored"];
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
     let planners = ["test", "--release", "--locked", "-p", "sluice-plan", "--test", "forestcoll", "--", "--ignored"];
     let micro = steps(
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         vec![
             Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"]),
             Step::cargo(&planners).arg("--nocapture").arg("large"),
+            Step::cargo(&rates).arg("--nocapture").arg("large"),
         ],
     );
     let testbed = steps(testbed, experiments());

@@ -14,9 +14,11 @@ sudo), and clippy and rustfmt (with rustup, where it is there). Says what it doe
 ";
 
 /// A program, the Debian package it is in, and what it is for.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str); 8] = [
     ("cc", "gcc", "links everything, compiles the C header's tests"),
-    ("clang", "clang", "compiles the eBPF programs"),
+    ("c++", "g++", "compiles the solver of linear programs"),
+    ("clang", "clang", "compiles the eBPF programs, reads the solver's C header"),
+    ("cmake", "cmake", "builds the solver of linear programs"),
     ("llvm-strip", "llvm", "strips the eBPF programs"),
     ("ip", "iproute2", "builds the testbed's network namespaces"),
     ("iperf3", "iperf3", "foreign traffic in tests"),

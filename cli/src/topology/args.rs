@@ -207,6 +207,9 @@ pub struct ShowArgs {
     /// Also draw it: one SVG file, `-` is stdout instead of the table
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Also say what every node can send to every other at once; for topologies without switches, with equal links
+    #[arg(long)]
+    pub all_to_all: bool,
     #[command(flatten)]
     pub forms: FormArgs,
 }

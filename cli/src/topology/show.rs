@@ -6,6 +6,7 @@ use serde::Serialize;
 use sluice_plan::quantity::{Capacity, Rational, Unit};
 use sluice_plan::topology::{Topology, draw};
 
+use super::alltoall::{self, AllToAll};
 use super::args::ShowArgs;
 use crate::args::Global;
 use crate::output;
@@ -26,6 +27,8 @@ struct Shown {
     balanced: bool,
     node_classes: Vec<Nodes>,
     link_classes: Vec<Links>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_to_all: Option<AllToAll>,
 }
 
 /// Nodes that are alike.
@@ -60,7 +63,10 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Stop> {
         None => {}
     }
     if !global.quiet {
-        let shown = shown(&topology);
+        let mut shown = shown(&topology);
+        if args.all_to_all {
+            shown.all_to_all = Some(alltoall::of(&topology, &files::name(&args.file))?);
+        }
         output::one(global, &shown, || text(&shown))?;
     }
     Ok(())
@@ -130,6 +136,7 @@ fn shown(topology: &Topology) -> Shown {
         balanced: into == out,
         node_classes,
         link_classes,
+        all_to_all: None,
     }
 }
 
@@ -142,7 +149,9 @@ fn text(shown: &Shown) -> String {
         }
     }
     text += if shown.balanced { "; balanced\n" } else { "; not balanced: some nodes have more in than out, or less\n" };
-    text += &format!("SHA-256 {}\n\n", shown.sha256);
+    text += &format!("SHA-256 {}\n", shown.sha256);
+    text += &shown.all_to_all.as_ref().map(AllToAll::text).unwrap_or_default();
+    text.push('\n');
     let mut nodes = Table::new(&["NODES", ">COUNT", ">IN", ">OUT", ">WEIGHT", "CAN", "FIRST"]);
     for class in &shown.node_classes {
         let can = if class.can.is_empty() { "forward".into() } else { class.can.join(" ") };

@@ -46,7 +46,7 @@ pub struct Request<'a> {
 /// A graph that was found: what the finder needs of a base graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The graph as an expression: `DC(8,{1,3})` or `MC(8,2,3,4; (0,1),(5,0))`.
+    /// The graph as an expression: `DC(8,{1,3})` or `MC(8,2,3,4;(0,1),(5,0))`.
     pub expression: String,
     /// Number of vertices.
     pub n: u32,
@@ -98,10 +98,27 @@ impl Request<'_> {
     }
 }
 
+/// The sizes whose finds bear on graphs of `n` vertices and degree `d`: these themselves, those whose line graphs, taken
+/// again and again, they are, and those whose copies or squares they are. Largest first, without repeats.
+pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
+    let lines = std::iter::successors(Some(n), |&n| n.checked_div(d).filter(|_| d > 1 && n.is_multiple_of(d)));
+    let mut bases: Vec<(u32, u32)> = lines.map(|n| (n, d)).collect();
+    let copies = (2..=d).filter(|k| d.is_multiple_of(*k) && n.is_multiple_of(*k)).map(|k| (n / k, d / k));
+    bases.extend(copies);
+    let root = n.isqrt();
+    if root * root == n && d.is_multiple_of(2) {
+        bases.push((root, d / 2));
+    }
+    bases.retain(|&(n, d)| d >= 2 && d < n && n <= MOST_VERTICES && d <= receiver::MOST_DEGREE);
+    bases.sort_unstable_by(|a, b| b.cmp(a));
+    bases.dedup();
+    bases
+}
+
 /// Searches until `go_on` says no, or nothing better is possible. What is found is ascending in steps and descending
 /// in τ.
 ///
-/// `go_on` is asked before every round; some tenths of a second pass in between.
+/// `go_on` is asked before every round and after the last; some tenths of a second pass in between.
 ///
 /// # Errors
 /// `E_RANGE` for a number of vertices or a degree outside the limits of [`Request`].
@@ -111,7 +128,7 @@ pub fn search(request: &Request<'_>, mut go_on: impl FnMut(Progress) -> bool) ->
     // About as much work in every lot, whatever the size of the graph.
     let evaluations = (1 << 20) / (u64::from(request.n) * u64::from(request.d)) + 500;
     let (mut best, mut done) = (Frontier::default(), 0);
-    while !complete(request, &best) && go_on(Progress { evaluations: done, kept: best.points().len() }) {
+    while go_on(Progress { evaluations: done, kept: best.points().len() }) && !complete(request, &best) {
         let first = done / evaluations;
         best = round(request, &groups, &best, first, evaluations);
         done += LOTS * evaluations;

@@ -101,7 +101,7 @@ impl Group {
             return format!("DC({},{{{}}})", self.a, offsets.join(","));
         }
         let pairs: Vec<String> = generators.iter().map(|s| format!("({},{})", s.i, s.j)).collect();
-        format!("MC({},{},{},{}; {})", self.a, self.b, self.r, self.c, pairs.join(","))
+        format!("MC({},{},{},{};{})", self.a, self.b, self.r, self.c, pairs.join(","))
     }
 }
 

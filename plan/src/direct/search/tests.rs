@@ -1,6 +1,7 @@
 use super::group::{Element, Group};
 use super::receiver::{PARTS, Receiver};
 use super::*;
+use crate::direct::{Edge, Graph, bfb};
 use proptest::prelude::*;
 
 /// Distances to vertex `u` by going back along arcs.
@@ -98,6 +99,25 @@ proptest! {
         let slow = naive(&arcs(group, &generators), n);
         prop_assert_eq!(fast.map(|score| (score.t_l, score.loads)), slow, "{}", group.expression(&generators));
     }
+
+    /// The same against the planner that knows of no group.
+    #[test]
+    fn the_planner_agrees(n in 4u32..=60, pick in any::<usize>(), drawn in prop::collection::vec((any::<u32>(), any::<u32>()), 2..=5)) {
+        let groups: Vec<Group> = std::iter::once(Group::cyclic(n)).chain(Group::all(n)).collect();
+        let group = &groups[pick % groups.len()];
+        let mut generators: Vec<Element> =
+            drawn.iter().map(|&(i, j)| Element { i: i % group.a, j: j % group.b }).filter(|&s| s != Element::ONE).collect();
+        generators.sort_unstable();
+        generators.dedup();
+        prop_assume!(!generators.is_empty());
+        let d = generators.len() as u32;
+        let fast = Receiver::new(n, d).score(group, &generators, 0, u32::MAX);
+        let edges = arcs(group, &generators).into_iter().map(|(tail, head)| Edge { tail, head }).collect();
+        let cost = bfb::cost(&Graph::new(n, edges).unwrap(), 1).ok();
+        let sum = |loads: u64| Rational::new(i128::from(loads), i128::from(PARTS)).unwrap();
+        let found = fast.map(|score| (score.t_l, sum(score.loads)));
+        prop_assert_eq!(found, cost.map(|cost| (cost.t_l(), cost.load_sum)), "{}", group.expression(&generators));
+    }
 }
 
 fn request(n: u32, d: u32, threads: usize) -> Request<'static> {
@@ -115,6 +135,23 @@ fn rounds(request: &Request<'_>, rounds: u32) -> Vec<Found> {
 
 fn frontier(found: &[Found]) -> Vec<(u32, Rational)> {
     found.iter().map(|found| (found.t_l, found.t_b.clone())).collect()
+}
+
+#[test]
+fn finds_of_longer_searches_are_worth_what_was_found() {
+    // `cargo run --release -p sluice-plan --example search -- N 4 SECONDS`, seed 1.
+    let cost = |(a, b, r, c): (u32, u32, u32, u32), generators: [(u32, u32); 4]| {
+        let group = Group::metacyclic(a, b, r, c).unwrap();
+        let generators = generators.map(|(i, j)| Element { i, j });
+        let edges = arcs(&group, &generators).into_iter().map(|(tail, head)| Edge { tail, head }).collect();
+        let cost = bfb::cost(&Graph::new(a * b, edges).unwrap(), 2).unwrap();
+        (cost.t_l(), cost.t_b.unwrap())
+    };
+    let best = |n: i128| tau(n - 1, n);
+    assert_eq!(cost((32, 4, 7, 0), [(1, 0), (13, 1), (18, 1), (19, 2)]), (4, best(128)));
+    assert_eq!(cost((32, 8, 7, 16), [(2, 6), (8, 7), (15, 3), (25, 6)]), (5, best(256)));
+    assert_eq!(cost((32, 16, 23, 16), [(4, 9), (11, 11), (29, 8), (30, 14)]), (6, best(512)));
+    assert_eq!(cost((64, 16, 27, 32), [(2, 1), (11, 15), (22, 8), (53, 5)]), (6, best(1024)));
 }
 
 #[test]
@@ -152,4 +189,11 @@ fn no_time_no_result_and_limits_are_said() {
         let refused = search(&request(n, d, 1), |_| true).unwrap_err();
         assert_eq!(refused.code(), crate::error::E_RANGE, "{refused}");
     }
+}
+
+#[test]
+fn smaller_graphs_bear_on_larger_ones() {
+    assert_eq!(bases(1024, 4), [(1024, 4), (512, 2), (256, 4), (64, 4), (32, 2), (16, 4)]);
+    assert_eq!(bases(27, 3), [(27, 3), (9, 3)]);
+    assert_eq!(bases(5, 1), []);
 }

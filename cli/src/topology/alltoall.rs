@@ -1,0 +1,79 @@
+//! The all-to-all throughput of a topology without switches, as a figure of `sluice topology show`.
+
+use serde::Serialize;
+use sluice_plan::error::{E_RANGE, Error};
+use sluice_plan::topology::Topology;
+
+use crate::plan::Stop;
+
+/// What every node can send to every other at once.
+#[derive(Debug, Serialize)]
+pub struct AllToAll {
+    /// Some routing gives every pair this part of a link's capacity.
+    pub rate: f64,
+    /// No routing gives every pair more; "p/q".
+    pub bound: String,
+    /// Distance of the two, as a share of the bound.
+    pub gap: f64,
+    /// `program` or `descent`.
+    pub method: &'static str,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl AllToAll {
+    /// For people.
+    pub fn text(&self) -> String {
+        let (rate, gap, method) = (self.rate, 100.0 * self.gap, self.method);
+        format!("all-to-all: {rate:.6e} of a link for every pair, at most {gap:.4} % below the best ({method})\n")
+    }
+}
+
+/// Computes it.
+#[cfg(feature = "lp")]
+pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
+    use sluice_plan::direct::{Edge, Graph};
+    use sluice_plan::error::Errors;
+    use sluice_plan_lp::alltoall::{Limits, Method, throughput};
+
+    let refuse = |key: &str, message: &str, allowed: &str| {
+        let error = Error::new(E_RANGE, key, message).allowed(allowed);
+        Stop::from(Errors::from(Error { file: file.into(), ..error }))
+    };
+    if let Some(place) = topology.nodes().iter().position(|node| !node.is_compute()) {
+        let message = "an all-to-all rate is of topologies without switches";
+        return Err(refuse(&format!("/nodes/{place}"), message, "nodes that take part: gpu, host, site"));
+    }
+    let capacity = topology.links().first().map(|link| &link.capacity);
+    if let Some(link) = topology.links().iter().find(|link| Some(&link.capacity) != capacity) {
+        let message = "links have different capacities";
+        return Err(refuse(&format!("/links/{}", link.entry), message, "one capacity for all links"));
+    }
+    let edges = topology.links().iter().map(|link| Edge { tail: link.from as u32, head: link.to as u32 });
+    let began = std::time::Instant::now();
+    let found = Graph::new(topology.nodes().len() as u32, edges.collect())
+        .map_err(sluice_plan_lp::alltoall::Refusal::from)
+        .and_then(|graph| throughput(&graph, None, &Limits::quiet()))
+        .map_err(|refusal| {
+            let error = Error::new(refusal.code(), "", refusal.to_string());
+            Errors::from(Error { file: file.into(), ..error })
+        })?;
+    Ok(AllToAll {
+        rate: found.rate,
+        bound: found.bound.to_string(),
+        gap: found.gap(),
+        method: match found.method {
+            Method::OneSource => "one-source",
+            Method::Program => "program",
+            Method::Descent => "descent",
+        },
+        seconds: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Says that this program cannot.
+#[cfg(not(feature = "lp"))]
+pub fn of(_: &Topology, _: &str) -> Result<AllToAll, Stop> {
+    let error = Error::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
+    Err(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes").into())
+}
