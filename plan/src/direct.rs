@@ -7,6 +7,7 @@ pub mod bfb;
 pub mod expand;
 pub mod expr;
 pub mod family;
+pub mod finder;
 mod from_topology;
 mod graph;
 mod refusal;
