@@ -69,13 +69,7 @@ pub fn make(problem: &Problem<'_>, threads: usize) -> Result<Made, Errors> {
     let mut plan = steps_plan(problem.topology, problem.collective, &schedule);
     plan.body.ignored =
         Some(problem.ignored.iter().map(|key| (*key).into()).collect()).filter(|keys: &Vec<_>| !keys.is_empty());
-    claim(&mut plan, problem.topology, &schedule, &cost, d)?;
-    let report = check::check(&plan, Some(problem.topology));
-    if let Some(violation) = report.violation {
-        let message = format!("the plan did not pass the checker: {}", violation.message);
-        let error = Error::new(INTERNAL_INVARIANT, violation.at, message).detail("violation", violation.code.word());
-        return Err(error.help("please report it with the topology").into());
-    }
+    let plan = checked(plan, problem.topology, &schedule, &cost, d)?;
     let time = match (&times, &problem.link) {
         (Some(times), _) if problem.sized => Some(times.iter().sum()),
         (None, Some(link)) => {
@@ -94,6 +88,36 @@ pub fn make(problem: &Problem<'_>, threads: usize) -> Result<Made, Errors> {
         cost,
         time,
     })
+}
+
+/// A schedule of any making as a plan with its claim, for a topology whose nodes are its vertices and whose links, all
+/// alike, are its edges; `d` is its degree.
+///
+/// # Errors
+/// [`INTERNAL_INVARIANT`] where the checker disagrees.
+pub fn plan_of(topology: &Topology, schedule: &Schedule, cost: &super::Cost, d: Option<u32>) -> Result<Plan, Errors> {
+    let collective = match schedule.shape {
+        Shape::AllGather => Collective::AllGather,
+        Shape::ReduceScatter => Collective::ReduceScatter,
+        Shape::AllReduce { .. } => Collective::AllReduce,
+    };
+    checked(steps_plan(topology, collective, schedule), topology, schedule, cost, d)
+}
+
+/// The plan with its claim, after it has passed the checker.
+fn checked(
+    mut plan: Plan,
+    topology: &Topology,
+    schedule: &Schedule,
+    cost: &super::Cost,
+    d: Option<u32>,
+) -> Result<Plan, Errors> {
+    claim(&mut plan, topology, schedule, cost, d)?;
+    let report = check::check(&plan, Some(topology));
+    let Some(violation) = report.violation else { return Ok(plan) };
+    let message = format!("the plan did not pass the checker: {}", violation.message);
+    let error = Error::new(INTERNAL_INVARIANT, violation.at, message).detail("violation", violation.code.word());
+    Err(error.help("please report it with the topology").into())
 }
 
 /// A schedule as a plan for a topology whose nodes are its vertices and whose links are its edges; claims nothing yet.

@@ -1,0 +1,5 @@
+//! Graphs from expressions, their breadth-first costs against the published and recomputed tables, and the finder's
+//! frontier against the published one.
+
+mod frontier;
+mod vectors;
