@@ -46,7 +46,7 @@ struct Known {
     bytes: u64,
     /// A count at which one ended.
     at: u64,
-    /// Median length of the pauses between them.
+    /// How long the pauses between them last; a quarter of them are shorter, so that one kind among two counts as it is.
     pause: Nanos,
 }
 
@@ -132,7 +132,8 @@ impl Known {
     fn gives_way_to(&self, other: &Known) -> bool {
         let off = self.bytes % other.bytes.max(1);
         let multiple = off.min(other.bytes.saturating_sub(off)) <= slack(self.bytes);
-        multiple && other.bytes <= self.bytes.saturating_add(slack(self.bytes)) || other.pause.0 / KIND >= self.pause.0
+        let finer = other.bytes <= self.bytes.saturating_add(slack(self.bytes)) && other.pause.0 >= self.pause.0 / KIND;
+        multiple && finer || other.pause.0 / KIND >= self.pause.0
     }
     /// Iterations that began between the known boundary and this count.
     fn begun(&self, count: u64) -> u64 {
@@ -189,7 +190,7 @@ fn fit(points: &[Pause]) -> Option<Known> {
             return None;
         }
         lengths.sort_unstable();
-        let pause = lengths.get(lengths.len() / 2).copied().unwrap_or_default();
+        let pause = lengths.get(lengths.len() / 4).copied().unwrap_or_default();
         Some(Known { bytes: (last.count - at) / periods, at: last.count, pause })
     })
 }
