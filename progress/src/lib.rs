@@ -6,7 +6,7 @@
 //! * [`Reader`], [`PageView`], [`Scan`] — the daemon's side. Nothing read is trusted: files are checked on the
 //!   descriptor, contents are claims, and a reader never maps a file that somebody else can truncate.
 //! * [`guest`] — what a library needs that lives in a job's process: no panic, no errno, no mark of it outside.
-//! * `c_api` — the same writer behind `include/sluice_progress.h`.
+//! * `c_api` — the same writer behind `include/sluice_progress.h`. `python/` holds one in pure Python.
 //!
 //! What a claim is worth (clamping it, matching it with sockets) is left to the daemon.
 

@@ -1,6 +1,7 @@
 //! A real MXNet job, `dist_sync` with one scheduler, two servers and two workers on loopback, under the library.
 //!
-//! Needs MXNet 1.9.1 for Python 3.11, which `cargo xtask setup --workloads` installs:
+//! Needs MXNet 1.9.1 for Python 3.11: `python3.11 -m venv target/workloads/mxnet`, then
+//! `target/workloads/mxnet/bin/pip install mxnet==1.9.1 numpy==1.23.5`, then
 //! `cargo test -p sluice-pslite --test mxnet -- --ignored --nocapture`
 
 mod support;
@@ -18,7 +19,7 @@ const FLOATS: [u64; 4] = [1_000_000, 10, 2_000_000, 600_000];
 const ROUNDS: u64 = 5;
 const NODES: [(&str, usize); 3] = [("scheduler", 1), ("server", 2), ("worker", 2)];
 
-/// Python with MXNet: `SLUICE_MXNET_PYTHON`, or where `xtask setup` puts it.
+/// Python with MXNet: `SLUICE_MXNET_PYTHON`, or the one below the target directory.
 fn python() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("SLUICE_MXNET_PYTHON") {
         return Some(path.into());
@@ -76,10 +77,10 @@ fn run(python: &Path, preload: bool, dir: &Path) -> (Vec<String>, Vec<PageView>)
 }
 
 #[test]
-#[ignore = "needs MXNet: `cargo xtask setup --workloads`"]
+#[ignore = "needs MXNet 1.9.1 below target/workloads/mxnet, see the head of this file"]
 fn every_byte_and_every_round_of_a_real_job_is_in_its_pages() {
     let Some(python) = python() else {
-        return println!("skipped: no MXNet here; `cargo xtask setup --workloads` installs it");
+        return println!("skipped: no MXNet below target/workloads/mxnet");
     };
     let dir = tempfile::tempdir().expect("a directory");
     let (alone, none) = run(&python, false, dir.path());

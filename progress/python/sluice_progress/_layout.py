@@ -1,0 +1,26 @@
+"""Where the fields of a progress page lie: version 1.0, little-endian, 4096 bytes."""
+
+from typing import Dict
+
+PAGE_BYTES = 4096
+MAGIC = b"SLUICEP1"
+MAJOR, MINOR = 1, 0
+PEERS_OFF, PEER_BYTES, PEER_CAP = 0x200, 64, 56
+NO_RANK = 0xFFFFFFFF
+HOST_MONOTONIC = 1
+APPLICATION = 4
+
+JOB_ID, JOB_ID_BYTES = 0x040, 64
+PRODUCER, PRODUCER_BYTES = 0x080, 32
+
+STATE = 0x100
+ENQ_BYTES, ENQ_OPS, ENQ_WIRE_BYTES, LAST_ENQ_NS = 0x108, 0x110, 0x118, 0x120
+ITER, ITER_BASE_BYTES, ITER_START_NS = 0x128, 0x130, 0x138
+TX_BYTES, RX_BYTES, INFLIGHT = 0x140, 0x148, 0x150
+PHASE_SEQ, PHASE_BEGIN_NS, PHASE_END_NS, LAST_NET_NS = 0x158, 0x160, 0x168, 0x170
+ITER_SEQ, HEARTBEAT_NS, ERRORS = 0x178, 0x180, 0x190
+
+COMPUTE, ENQUEUED, ON_WIRE, FINISHED = 1, 2, 3, 4
+
+PATTERNS: Dict[str, int] = {"unknown": 0, "ring": 1, "tree": 2, "ps": 3, "p2p": 4}
+ROLES: Dict[str, int] = {"peer": 0, "scheduler": 1, "server": 2, "worker": 3}
