@@ -56,6 +56,25 @@ fn every_family_is_made_shown_and_drawn() {
     }
 }
 
+#[cfg(feature = "lp")]
+#[test]
+fn a_ring_and_a_cube_have_their_all_to_all_rates() {
+    let desk = Desk::new();
+    // A ring of 5 both ways: every node's sum of distances is 6, and it has 2 links.
+    for (family, rate) in [("ring 5", 1.0 / 3.0), ("hypercube 3", 0.25)] {
+        desk.json(&format!("topology gen {family} --out t.json"));
+        let found = &desk.json("topology show t.json --all-to-all")["all_to_all"];
+        assert!((found["rate"].as_f64().expect("a number") / rate - 1.0).abs() < 1e-5, "{found}");
+        assert!(found["gap"].as_f64().expect("a number") < 1e-5, "{found}");
+        let text = stdout(&desk.run("topology show t.json --all-to-all"));
+        assert!(text.contains("all-to-all: "), "{text}");
+    }
+    assert!(desk.json("topology show t.json").get("all_to_all").is_none());
+    desk.json("topology gen dgx-a100 --boxes 1 --out t.json");
+    let (code, key) = desk.refused("topology show t.json --all-to-all");
+    assert_eq!((code.as_str(), key.as_str()), ("E_RANGE", "/nodes/8"));
+}
+
 #[test]
 fn forms_are_imported_and_planned_alike() {
     let desk = Desk::new();
