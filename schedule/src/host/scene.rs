@@ -126,7 +126,7 @@ impl Host {
             drawn.load.clear();
             if trust > 0.0 {
                 drawn.others.extend_from_slice(link.others());
-                drawn.load.extend(link.load().iter().skip(link.shift).copied());
+                drawn.load.extend_from_slice(link.load_from(scene.now.slot));
             }
             drawn.load.resize(horizon, Rate::ZERO);
             drawn.active += drawn.others.len() as u64;
