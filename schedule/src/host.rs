@@ -198,7 +198,7 @@ impl Host {
         self.jobs.values().map(Job::report)
     }
 
-    /// How each holder's view counts now.
+    /// How the view of each holder counts now whose links are used.
     pub fn views(&self) -> impl Iterator<Item = (HolderId, ViewState)> + '_ {
         self.links.holders()
     }
@@ -232,10 +232,13 @@ impl Host {
         }
         spec.path.truncate(config::MOST_HOPS);
         spec.preds.truncate(config::MOST_PREDECESSORS);
-        let path = spec.path.iter().map(|hop| self.links.adopt(hop)).collect();
+        let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job));
         match self.flows.get_mut(&spec.flow) {
-            Some(known) => known.renew_facts(spec, path),
+            Some(known) => {
+                self.links.drop_path(&known.path);
+                known.renew_facts(spec, path);
+            }
             None => {
                 self.flows.insert(spec.flow, Flow::new(spec, path, &self.config));
             }
@@ -243,8 +246,9 @@ impl Host {
     }
 
     fn flow_closed(&mut self, flow: FlowId) {
-        if let Some(state) = self.flows.remove(&flow)
-            && !self.flows.values().any(|f| f.spec.job == state.spec.job)
+        let Some(state) = self.flows.remove(&flow) else { return };
+        self.links.drop_path(&state.path);
+        if !self.flows.values().any(|f| f.spec.job == state.spec.job)
             && let Some(job) = self.jobs.get_mut(&state.spec.job)
         {
             job.ended();

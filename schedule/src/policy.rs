@@ -186,6 +186,11 @@ pub struct Planned {
 
 /// A rule that turns demand into rates.
 pub trait Policy: std::fmt::Debug + Send {
+    /// Does it read what predecessors allow a flow, how far that lags, and its ceiling? If not, the scene leaves them out.
+    fn follows_predecessors(&self) -> bool {
+        false
+    }
+
     /// Fills `out` with one entry per flow of the scene; entries of an earlier call may be reused.
     fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>);
 }

@@ -39,6 +39,8 @@ const MOST_SEEN: usize = 256;
 
 #[derive(Debug, Default)]
 struct HolderView {
+    /// Uses of all its links.
+    uses: u32,
     heard: Option<Nanos>,
     warm: bool,
     state: ViewState,
@@ -54,20 +56,30 @@ struct Seen {
     at: Nanos,
 }
 
+/// A job's round on a link as far as other hosts carry it.
+#[derive(Clone, Copy, Debug)]
+struct Foreign {
+    job: JobId,
+    left: Bytes,
+    whole: Bytes,
+    /// The latest start any of them names.
+    t0: Nanos,
+}
+
 /// One link that some flow's path crosses.
 #[derive(Debug)]
 pub(super) struct Link {
     pub link: LinkId,
     configured: Rate,
     pub holder: Option<HolderId>,
+    /// Flows whose path crosses it.
+    uses: u32,
     view: LinkView,
     view_slot: Slot,
-    /// Slots between the view and now.
-    pub shift: usize,
     /// The view's promises that move bytes, best rank first.
     others: Vec<Other>,
-    /// Per job of other hosts: bytes left and bytes of the round on this link.
-    foreign: Vec<(JobId, Bytes, Bytes)>,
+    /// What other hosts' promises say of each job here.
+    foreign: Vec<Foreign>,
     /// Unmanaged traffic, measured here: only of own links.
     cross: CrossTraffic,
     /// When unmanaged traffic was last seen there, here or by the holder's word.
@@ -101,6 +113,11 @@ impl Link {
     pub fn load(&self) -> &[Rate] {
         &self.view.load
     }
+    /// The same from slot `now` on, as far as it is known.
+    pub fn load_from(&self, now: Slot) -> &[Rate] {
+        let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);
+        self.view.load.get(passed..).unwrap_or_default()
+    }
     pub fn view(&self) -> &LinkView {
         &self.view
     }
@@ -109,8 +126,8 @@ impl Link {
     }
     /// Bytes left and bytes of the round that other hosts of this job have on the link.
     pub fn foreign(&self, job: JobId) -> (Bytes, Bytes) {
-        let known = self.foreign.iter().find(|(id, ..)| *id == job);
-        known.map_or((Bytes::ZERO, Bytes::ZERO), |(_, left, whole)| (*left, *whole))
+        let known = self.foreign.iter().find(|foreign| foreign.job == job);
+        known.map_or((Bytes::ZERO, Bytes::ZERO), |foreign| (foreign.left, foreign.whole))
     }
     /// Whether unmanaged traffic used the link in the last ten seconds: short flows come back.
     pub fn unmanaged_lately(&self, now: Now) -> bool {
@@ -138,13 +155,41 @@ impl Links {
             ingress_cross: CrossTraffic::default(),
         };
         if let Some(hop) = &config.ingress {
-            links.adopt(hop);
+            links.take_up(hop);
         }
         links
     }
 
-    /// The index of a hop's link, made if it is new.
-    pub fn adopt(&mut self, hop: &Hop) -> usize {
+    /// A flow's path begins to use a hop's link: its index, made if it is new. [`Links::drop_path`] is the end of it.
+    pub fn take_up(&mut self, hop: &Hop) -> usize {
+        let index = self.adopt(hop);
+        let link = &mut self.all[index];
+        link.uses += 1;
+        if let Some(view) = link.holder.and_then(|holder| self.holders.get_mut(&holder)) {
+            view.uses += 1;
+        }
+        index
+    }
+
+    /// A flow does not use these links any more. What was known of promises on one that nobody uses is forgotten: its
+    /// holder is not asked for it, and when it is used again that would be old news.
+    pub fn drop_path(&mut self, path: &[usize]) {
+        for &index in path {
+            let link = &mut self.all[index];
+            link.uses = link.uses.saturating_sub(1);
+            if link.uses == 0 {
+                link.view.load.clear();
+                link.view.flows.clear();
+                link.others.clear();
+                link.foreign.clear();
+            }
+            if let Some(view) = link.holder.and_then(|holder| self.holders.get_mut(&holder)) {
+                view.uses = view.uses.saturating_sub(1);
+            }
+        }
+    }
+
+    fn adopt(&mut self, hop: &Hop) -> usize {
         if let Some(&known) = self.index.get(&hop.link) {
             self.all[known].configured = hop.capacity;
             return known;
@@ -160,8 +205,8 @@ impl Links {
             configured: hop.capacity,
             holder: hop.holder,
             view: LinkView::default(),
+            uses: 0,
             view_slot: Slot::default(),
-            shift: 0,
             others: Vec::new(),
             foreign: Vec::new(),
             cross: CrossTraffic::default(),
@@ -184,8 +229,19 @@ impl Links {
         self.all.iter()
     }
 
+    /// The holders of links that are used.
     pub fn holders(&self) -> impl Iterator<Item = (HolderId, ViewState)> + '_ {
-        self.holders.iter().map(|(id, view)| (*id, view.state))
+        self.holders.iter().filter(|(_, view)| view.uses > 0).map(|(id, view)| (*id, view.state))
+    }
+
+    /// All holders there ever were, and whether any of their links is used.
+    pub fn all_holders(&self) -> impl Iterator<Item = (HolderId, bool)> + '_ {
+        self.holders.iter().map(|(id, view)| (*id, view.uses > 0))
+    }
+
+    /// The links of a holder that are used.
+    pub fn used(&self, holder: HolderId) -> impl Iterator<Item = LinkId> + '_ {
+        self.all.iter().filter(move |link| link.holder == Some(holder) && link.uses > 0).map(|link| link.link)
     }
 
     /// How much the view of this link counts: 1 in full, 0 not at all; and whether it is fresh.
@@ -226,7 +282,6 @@ impl Links {
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
             link.view = view;
             link.view_slot = slot;
-            link.shift = 0;
             link.remember_unmanaged(now);
             link.digest();
             link.remember_jobs(now);
@@ -276,9 +331,6 @@ impl Links {
                 Some(_) => (ViewState::Local, 0.0),
             };
         }
-        for link in &mut self.all {
-            link.shift = usize::try_from(now.slot.since(link.view_slot)).unwrap_or(0).min(config.horizon);
-        }
     }
 
     /// Notes a job's round on a link of this host, for the density.
@@ -314,9 +366,12 @@ impl Link {
                 self.others.push(Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand });
             }
             let left = promise.demand.minus(promise.delivered);
-            match self.foreign.iter_mut().find(|(job, ..)| *job == promise.job) {
-                Some(known) => (known.1, known.2) = (known.1.plus(left), known.2.plus(promise.demand)),
-                None => self.foreign.push((promise.job, left, promise.demand)),
+            match self.foreign.iter_mut().find(|foreign| foreign.job == promise.job) {
+                Some(known) => {
+                    (known.left, known.whole) = (known.left.plus(left), known.whole.plus(promise.demand));
+                    known.t0 = known.t0.max(promise.t0);
+                }
+                None => self.foreign.push(Foreign { job: promise.job, left, whole: promise.demand, t0: promise.t0 }),
             }
         }
     }
@@ -324,16 +379,9 @@ impl Link {
     /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how often it comes.
     fn remember_jobs(&mut self, now: Now) {
         let capacity = self.capacity();
-        let mut rounds: Vec<(JobId, Nanos, Bytes)> = Vec::new();
-        for promise in &self.view.flows {
-            match rounds.iter_mut().find(|(job, ..)| *job == promise.job) {
-                Some((_, t0, bytes)) => (*t0, *bytes) = ((*t0).max(promise.t0), bytes.plus(promise.demand)),
-                None => rounds.push((promise.job, promise.t0, promise.demand)),
-            }
-        }
-        for (job, t0, bytes) in rounds {
+        for &Foreign { job, whole, t0, .. } in &self.foreign {
             let room = self.seen.len() < MOST_SEEN;
-            let time = bytes.at(capacity);
+            let time = whole.at(capacity);
             match self.seen.get_mut(&job) {
                 Some(known) => {
                     if t0 > known.t0 {

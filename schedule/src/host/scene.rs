@@ -60,6 +60,7 @@ impl Host {
         let mut scene = std::mem::take(&mut self.scene);
         let mut place_of = std::mem::take(&mut self.place_of);
         let mut used = std::mem::take(&mut self.used_links);
+        let follows = self.policy.follows_predecessors();
         scene.now = now;
         scene.slot = self.config.slot;
         scene.horizon = self.config.horizon;
@@ -94,8 +95,10 @@ impl Host {
             }
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
-            (drawn.allowed, drawn.behind) = self.allowed(flow);
-            drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
+            if follows {
+                (drawn.allowed, drawn.behind) = self.allowed(flow);
+                drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
+            }
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;
         }
@@ -123,7 +126,7 @@ impl Host {
             drawn.load.clear();
             if trust > 0.0 {
                 drawn.others.extend_from_slice(link.others());
-                drawn.load.extend(link.load().iter().skip(link.shift).copied());
+                drawn.load.extend_from_slice(link.load_from(scene.now.slot));
             }
             drawn.load.resize(horizon, Rate::ZERO);
             drawn.active += drawn.others.len() as u64;

@@ -34,6 +34,8 @@ struct Said {
     at: Nanos,
     /// Something worth saying waits for the gap to pass.
     pending: bool,
+    /// Nothing was promised and nothing asked: there is nothing to repeat.
+    empty: bool,
     marks: Marks,
     lost: bool,
     boot: Option<BootId>,
@@ -81,9 +83,13 @@ impl Speaker {
 impl Host {
     pub(super) fn speak(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.speaker.now = now.mono;
-        let holders: Vec<HolderId> = self.links.holders().map(|(holder, _)| holder).collect();
+        let holders: Vec<(HolderId, bool)> = self.links.all_holders().collect();
         let marks = self.marks();
-        for holder in holders {
+        for (holder, used) in holders {
+            // No flow crosses its links, and it knows: it hears nothing until one does.
+            if !used && self.speaker.holders.get(&holder).is_none_or(|said| said.empty) {
+                continue;
+            }
             let changed = self.speaker.holders.get(&holder).is_none_or(|said| self.changed(said, &marks));
             let said = self.speaker.holders.entry(holder).or_default();
             let since = now.mono.minus(said.at);
@@ -104,6 +110,7 @@ impl Host {
             said.at = now.mono;
             said.seq += 1;
             said.marks.clone_from(&marks);
+            said.empty = !used;
             let announcement = Announcement {
                 host: self.config.host,
                 boot: self.config.boot,
@@ -193,11 +200,7 @@ impl Host {
     }
 
     fn watched(&self, holder: HolderId) -> Vec<LinkId> {
-        let used = |link: LinkId| {
-            self.flows.values().any(|f| f.path.iter().any(|&l| self.links.get(l).link == link))
-                || self.links.ingress().is_some_and(|ingress| ingress.link == link)
-        };
-        self.links.iter().filter(|l| l.holder == Some(holder) && used(l.link)).map(|l| l.link).collect()
+        self.links.used(holder).collect()
     }
 
     fn measured_for(&self, holder: HolderId) -> Vec<(LinkId, Rate)> {

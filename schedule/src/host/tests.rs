@@ -89,6 +89,52 @@ fn a_long_round_is_held_for_half_its_patience_a_short_one_for_the_longest_wait()
     }
 }
 
+/// A flow over the own egress and a link of this holder, with a round of a gigabyte.
+fn sends_to(host: &mut Host, name: u64, holder: HolderId, now: Now) -> FlowId {
+    let id = FlowId(u64::from(HostId::of("h0").0) << 32 | name);
+    let (job, capacity) = (JobId::of("job"), Rate::mbps(1000));
+    let egress = crate::Hop { link: LinkId::egress(HostId::of("h0")), capacity, holder: None };
+    let down = crate::Hop { link: LinkId::new(holder.0, 0), capacity, holder: Some(holder) };
+    host.handle(now, Event::FlowOpened(FlowSpec { flow: id, job, path: vec![egress, down], ..FlowSpec::default() }));
+    host.handle(now, Event::RoundBegan { job, flows: vec![(id, Bytes(1_000_000_000))] });
+    id
+}
+
+#[test]
+fn a_holder_whose_links_nobody_uses_is_told_so_once_and_believed_no_longer() {
+    let (mut host, holder) = (lone_host(), HolderId::of("s0"));
+    let said = |host: &mut Host, ms: u64| {
+        let mut actions = Vec::new();
+        host.decide(at(ms), &mut actions);
+        let announced = actions.into_iter().filter_map(|action| match action {
+            Action::Announce { announcement, .. } => Some((announcement.flows.len(), announcement.watch.len())),
+            _ => None,
+        });
+        announced.collect::<Vec<_>>()
+    };
+    let first = sends_to(&mut host, 1, holder, at(0));
+    assert_eq!(said(&mut host, 0), [(1, 1)]);
+    let promise =
+        crate::FlowPromise { flow: FlowId(7), key: Nanos(1), rates: vec![Rate::mbps(900)], ..Default::default() };
+    let view = crate::LinkView {
+        link: LinkId::new(holder.0, 0),
+        capacity: Rate::mbps(1000),
+        flows: vec![promise],
+        ..crate::LinkView::default()
+    };
+    let feedback = Feedback { warm: true, links: vec![view], ..Feedback::default() };
+    host.handle(at(1), Event::Feedback { holder, feedback });
+    assert!(orders(&mut host, at(5)).iter().all(|o| o.1 <= Rate::mbps(110)), "the other goes first");
+    host.handle(at(70), Event::FlowClosed(first));
+    assert_eq!(said(&mut host, 70), [(0, 0)], "withdrawn");
+    assert!((2..20).all(|slot| said(&mut host, slot * 60 + 10).is_empty()), "nothing to repeat");
+    assert_eq!(host.views().count(), 0);
+    let second = sends_to(&mut host, 2, holder, at(1_210));
+    assert_eq!(said(&mut host, 1_210), [(1, 1)]);
+    let order = host.flows().find(|f| f.spec.flow == second).map(|f| f.order);
+    assert_eq!(order, Some(Rate::mbps(1000)), "what was promised a second ago is no news");
+}
+
 #[test]
 fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
     let mut host = lone_host();

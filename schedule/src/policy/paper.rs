@@ -27,6 +27,10 @@ impl PrimalDual {
 }
 
 impl Policy for PrimalDual {
+    fn follows_predecessors(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>) {
         resize(out, scene.flows.len());
         let links: Vec<Link> = scene.links.iter().map(|link| Link { usable: link.usable, own: link.own }).collect();

@@ -18,6 +18,7 @@
 //! | `holder` | a table's brain and how it speaks |
 //! | `jobs` | changes of the world as events |
 //! | `post` | delay, loss and weight of messages |
+//! | `rhythm` | when daemons look |
 //! | `tally` | what is counted |
 //! | `traffic` | what interface counters show |
 
@@ -30,6 +31,7 @@ mod faults;
 mod holder;
 mod jobs;
 mod post;
+mod rhythm;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -47,7 +49,6 @@ use super::scheduler::{Change, Order, Orders, Scheduler};
 use super::world::{FlowIx, World};
 use crate::scenario::random::mix;
 use crate::scenario::scheduler::SluiceOptions;
-use crate::scenario::settings::TimeMode;
 use crate::scenario::{NodeIx, Policy, Scenario, Tables};
 use agenda::{Agenda, Due};
 use clock::Clock;
@@ -57,31 +58,16 @@ use faults::Faults;
 use holder::Holder;
 use post::Post;
 pub use post::Sum;
+use rhythm::Rhythm;
 use tally::Tally;
 use traffic::Traffic;
 
-/// In the slot modes what is heard waits for this part of a slot: nothing that is planned in between is urgent.
-const HEARD_PART: u64 = 6;
-/// Looks per slot in the slot modes; all hosts at one time, which spares the engine showing its flows to each alone.
-const LOOKS_PER_SLOT: u64 = 2;
 /// Slots an order lives in the kernel (`enforce.deadline_slots`).
 const ORDER_SLOTS: u64 = 3;
 /// Slots a round is held at the floor at most (`schedule.max_wait_ms` by default).
 const MOST_WAIT_SLOTS: u64 = 20;
 /// First part of the slot over which hosts spread their repeats (`slot.spread`).
 const SPREAD: f64 = 0.5;
-
-/// When daemons decide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rhythm {
-    /// At events, looks and slot edges.
-    Events,
-    /// At slot edges, once in between to see which flows have ended, and when they heard something; what they order
-    /// holds from the next edge on.
-    Heard,
-    /// At slot edges.
-    Edges,
-}
 
 /// What is known of a flow by its place in the world.
 #[derive(Clone, Copy, Debug, Default)]
@@ -136,11 +122,7 @@ impl SluiceScheduler {
             _ => PolicyName::SrptP,
         };
         let mut scheduler = SluiceScheduler {
-            rhythm: match scenario.time.mode {
-                _ if !options.events => Rhythm::Edges,
-                TimeMode::Event => Rhythm::Events,
-                TimeMode::Slot | TimeMode::PaperSlot => Rhythm::Heard,
-            },
+            rhythm: Rhythm::of(scenario.time.mode, options.events),
             slot: scenario.time.slot,
             horizon: scenario.time.horizon as usize,
             rule,
@@ -373,39 +355,6 @@ impl SluiceScheduler {
             self.tally.expired += 1;
             self.free(flow, orders);
         }
-    }
-
-    /// How far apart looks are in the rhythms of slots.
-    fn beat(&self) -> u64 {
-        let parts = if self.rhythm == Rhythm::Heard { LOOKS_PER_SLOT } else { 1 };
-        (self.slot.0 / parts).max(1)
-    }
-
-    /// In the rhythms of slots: every daemon with jobs turns, once per beat.
-    fn beats(&mut self, world: &World<'_>, orders: &mut Orders) {
-        let index = world.now.0 / self.beat();
-        if !world.now.0.is_multiple_of(self.beat()) || self.last_beat == Some(index) {
-            return;
-        }
-        self.last_beat = Some(index);
-        let awake: Vec<usize> = self.awake.iter().copied().collect();
-        for host in awake {
-            self.turn(world.now, host, world, orders);
-        }
-    }
-
-    fn plan_wake(&mut self, world: &World<'_>) {
-        let daemons = &self.daemons;
-        let stale = |due: &Due| match due {
-            Due::Tick { host, stamp } => daemons.get(*host).is_none_or(|daemon| daemon.stamp != *stamp),
-            _ => false,
-        };
-        self.next = match self.rhythm {
-            Rhythm::Events => self.agenda.next(stale),
-            Rhythm::Heard | Rhythm::Edges if self.awake.is_empty() => None,
-            Rhythm::Edges if world.scenario.time.mode != TimeMode::Event => None,
-            Rhythm::Heard | Rhythm::Edges => Some(Nanos((world.now.0 / self.beat() + 1) * self.beat())),
-        };
     }
 }
 

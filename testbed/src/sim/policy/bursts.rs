@@ -46,7 +46,8 @@ pub fn largest<T: Copy>(mut jobs: Vec<(T, Burst)>) -> Vec<(T, Burst)> {
     jobs
 }
 
-/// Circles by what is on them. Many links carry the same jobs, and many jobs are alike.
+/// Circles by what is on them, in the order in which jobs are placed. Many links carry the same jobs, many jobs are alike,
+/// and which of two different jobs has the smaller id makes no difference to the search.
 #[derive(Clone, Debug, Default)]
 pub struct Circles {
     known: HashMap<Vec<u64>, Circle>,
@@ -55,16 +56,22 @@ pub struct Circles {
 impl Circles {
     /// As [`circle::search`].
     pub fn search(&mut self, jobs: &[Burst], capacity: f64) -> Circle {
-        let bits = jobs.iter().flat_map(|b| [b.period_s, b.burst_s, b.rate]).chain([capacity]).map(f64::to_bits);
+        let mut order: Vec<(usize, Burst)> = jobs.iter().copied().enumerate().collect();
+        order.sort_by(|(_, a), (_, b)| (b.burst_s * b.rate).total_cmp(&(a.burst_s * a.rate)));
+        let bits = order.iter().flat_map(|(_, b)| [b.period_s, b.burst_s, b.rate]).chain([capacity]).map(f64::to_bits);
         let key: Vec<u64> = bits.collect();
-        if let Some(circle) = self.known.get(&key) {
-            return circle.clone();
-        }
-        if self.known.len() >= MOST_REMEMBERED {
+        if self.known.len() >= MOST_REMEMBERED && !self.known.contains_key(&key) {
             self.known.clear();
         }
-        let circle = circle::search(jobs, capacity);
-        self.known.insert(key, circle.clone());
+        let placed: &Circle = self.known.entry(key).or_insert_with(|| {
+            let jobs: Vec<Burst> = order.iter().map(|(_, job)| *job).collect();
+            circle::search(&jobs, capacity)
+        });
+        let mut circle = placed.clone();
+        for (place, &(job, _)) in order.iter().enumerate() {
+            circle.shifts_s[job] = placed.shifts_s[place];
+            circle.periods_s[job] = placed.periods_s[place];
+        }
         circle
     }
 }
@@ -78,5 +85,23 @@ pub fn hold_rounds(world: &World<'_>, changes: &[Change], grids: &mut Grids, ord
         for (flow, _) in world.flows_of(job) {
             orders.set(flow, Order { hold, ..Order::default() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the order of ids, a circle that is remembered is the one that would be found.
+    #[test]
+    fn a_remembered_circle_is_the_one_that_would_be_found() {
+        let job = |period_s: f64, burst_s: f64| Burst { period_s, burst_s, rate: 1e9 };
+        let jobs = [job(1.0, 0.3), job(0.5, 0.2), job(2.0, 0.7), job(1.0, 0.3)];
+        let mut circles = Circles::default();
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2], [2, 3, 0, 1]] {
+            let jobs = order.map(|at: usize| jobs[at]);
+            assert_eq!(circles.search(&jobs, 1.25e9), circle::search(&jobs, 1.25e9));
+        }
+        assert_eq!(circles.known.len(), 1);
     }
 }

@@ -200,7 +200,16 @@ impl Daemon {
         let now = self.clock.now(at);
         self.offsets.insert(holder, feedback.slot.since(now.slot));
         let event = Event::Feedback { holder, feedback };
-        if at_once { brain.handle(now, event) } else { self.heard.push(event) }
+        if at_once {
+            return brain.handle(now, event);
+        }
+        // What waits to be taken in is replaced by what the same holder says now, as in the queue of a real stream.
+        let waiting = self.heard.iter_mut().rev().take_while(|heard| matches!(heard, Event::Feedback { .. }));
+        let mut same = waiting.filter(|heard| matches!(heard, Event::Feedback { holder: by, .. } if *by == holder));
+        match same.next() {
+            Some(older) => *older = event,
+            None => self.heard.push(event),
+        }
     }
 
     /// One turn of the loop; `actions` must be empty. Returns the seconds the decision took; `None` if nobody is there.

@@ -3,9 +3,8 @@
 use sluice_schedule::{Announcement, Event, Feedback, Nanos};
 
 use super::agenda::Due;
-use super::daemon::GATHER;
 use super::fabric::{holder_id, node_of};
-use super::{HEARD_PART, Rhythm, SluiceScheduler};
+use super::{Rhythm, SluiceScheduler};
 use crate::sim::world::World;
 
 impl SluiceScheduler {
@@ -108,8 +107,8 @@ impl SluiceScheduler {
 
     /// A daemon looks at what it heard, a little after its last turn at the earliest.
     pub(super) fn wake_soon(&mut self, at: Nanos, host: usize) {
+        let gather = self.gather();
         let Some(daemon) = self.daemons.get_mut(host).filter(|daemon| daemon.awake()) else { return };
-        let gather = if self.rhythm == Rhythm::Heard { Nanos(self.slot.0 / HEARD_PART) } else { GATHER };
         let soon = daemon.turned.map_or(at, |turned| turned.plus(gather).max(at));
         if daemon.look_at.is_none_or(|look| look > soon) {
             daemon.stamp += 1;
