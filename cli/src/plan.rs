@@ -5,6 +5,7 @@ pub mod args;
 mod check;
 mod export;
 pub mod files;
+mod find_topology;
 mod forestcoll;
 pub mod form;
 mod watch;
@@ -55,10 +56,19 @@ impl From<Failure> for Stop {
 pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
     let done = match command {
         PlanCmd::Forestcoll(args) => forestcoll::run(global, args),
+        PlanCmd::FindTopology(args) => find_topology::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
         PlanCmd::Export(args) => export::run(global, args),
     };
     finish(global, done)
+}
+
+/// How many threads plan: as many as were asked for, or one per processor.
+fn threads(asked: Option<u16>) -> usize {
+    match asked {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
 }
 
 /// Errors as text on stderr, or as the one JSON document; the first decides the exit status.

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
-use sluice_plan::error::{E_RANGE, Error, Errors};
+use sluice_plan::direct::{self, Expr, Hardware, Refusal};
+use sluice_plan::error::{E_KEY, E_RANGE, Error, Errors};
 use sluice_plan::quantity::Rational;
 use sluice_plan::topology::Topology;
 use sluice_plan::topology::r#gen::{self, LeafSpine, Rails};
@@ -17,7 +18,7 @@ use crate::args::{Format, Global};
 use crate::failure::Failure;
 use crate::output;
 use crate::plan::{Stop, files, finish, form};
-use args::{Family, TopologyCmd};
+use args::{Family, GenArgs, TopologyCmd};
 
 /// `sluice topology`.
 pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> {
@@ -26,7 +27,7 @@ pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> 
 
 fn act(global: &Global, command: &TopologyCmd) -> Result<(), Stop> {
     match command {
-        TopologyCmd::Gen(args) => give(global, &generate(&args.family)?, args.out.as_deref()),
+        TopologyCmd::Gen(args) => give(global, &make(args)?, args.out.as_deref()),
         TopologyCmd::Import(args) => {
             give(global, &form::read(&args.file, Some(args.form), &args.forms)?, args.out.as_deref())
         }
@@ -53,6 +54,23 @@ fn give(global: &Global, topology: &Topology, out: Option<&Path>) -> Result<(), 
         _ => output::print(&format!("wrote {out}: {nodes} nodes, {links} directed links\n"))?,
     }
     Ok(())
+}
+
+/// A family, or the graph of an expression.
+fn make(args: &GenArgs) -> Result<Topology, Errors> {
+    match (&args.family, &args.expr) {
+        (Some(family), None) => generate(family),
+        (None, Some(text)) => {
+            let expr = Expr::parse(text).map_err(|misread| Error { key: "--expr".into(), ..misread.into() })?;
+            let refused = |refusal: Refusal| Error::new(refusal.code(), "--expr", refusal.to_string()).found(text);
+            let hardware = Hardware { capacity: &args.link, latency: None, kind: args.kind.kind() };
+            direct::topology(&expr.graph().map_err(refused)?, &expr.to_string(), &hardware)
+        }
+        _ => {
+            let error = Error::new(E_KEY, "--expr", "a family and an expression are two graphs");
+            Err(error.allowed("one of both").into())
+        }
+    }
 }
 
 fn generate(family: &Family) -> Result<Topology, Errors> {

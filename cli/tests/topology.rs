@@ -76,6 +76,33 @@ fn a_ring_and_a_cube_have_their_all_to_all_rates() {
 }
 
 #[test]
+fn expressions_become_graphs() {
+    let desk = Desk::new();
+    let made = desk.json("topology gen --expr L(K(2,2)) --link 25Gbit/s --kind host --out t.json");
+    assert_eq!((&made["name"], &made["nodes"], &made["links"]), (&json!("L(K(2,2))"), &json!(8), &json!(16)));
+    let file: Value = serde_json::from_str(&desk.read("t.json")).expect("JSON");
+    assert_eq!(file["nodes"][7], json!({"id": "n7", "kind": "host"}));
+    assert_eq!(file["links"][0], json!({"from": "n0", "to": "n4", "capacity": "25Gbit/s"}));
+    assert_eq!(desk.json("topology show t.json")["balanced"], true);
+    let ring = desk.json("topology gen --expr BiRing(2,6) --out ring.json");
+    assert_eq!((&ring["nodes"], &ring["links"]), (&json!(6), &json!(12)));
+    for (line, code) in [
+        ("topology gen --expr K(5,4)", "E_PARSE"),
+        ("topology gen --expr C(6,{2,4})", "NotStronglyConnected"),
+        ("topology gen --expr Diamond", "E_RANGE"),
+        ("topology gen --expr DBJ(2,3)*2", "SelfLoop"),
+        ("topology gen --expr K(5)^20", "TopologyTooLarge"),
+        ("topology gen --expr K(1024)", "TopologyTooLarge"),
+        ("topology gen --expr K(3) complete 4", "E_KEY"),
+    ] {
+        assert_eq!(desk.refused(line).0, code, "{line}");
+    }
+    let near = stderr(&desk.run("topology gen --expr K(3)xTorsu(3,3)"));
+    assert!(near.contains("character 6") && near.contains("did you mean `Torus`?"), "{near}");
+    assert_eq!(desk.run("topology gen").status.code(), Some(2));
+}
+
+#[test]
 fn forms_are_imported_and_planned_alike() {
     let desk = Desk::new();
     desk.write("net.txt", "# a triangle behind a switch\na s 10GB/s\ns a 10GB/s 1us\nb s 10GB/s\ns b 10GB/s\n");

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use sluice_plan::error::printable;
 use sluice_plan::export;
 use sluice_plan::forestcoll::{IGNORABLE, Way};
 use sluice_plan::plan::Collective;
 
 use super::form::{Form, FormArgs};
+use crate::topology::args::MachineKind;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlanCmd {
@@ -23,6 +25,18 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan forestcoll --topology a100.json --collective all-reduce --fixed-k 1 --size 1GB --json
     Forestcoll(Box<ForestcollArgs>),
+    /// Graphs for machines with ports and no switches: fewest steps against least time
+    ///
+    /// Which of N machines' d ports should be cabled to which, if collectives run in synchronised steps? Few steps suit
+    /// small data, little time on the links suits large data, and most graphs lose on both. This lists the graphs that no
+    /// other beats: families of graphs and what line graphs, copies, powers and products make of smaller ones. T_B is in
+    /// units of M/B; (N-1)/N is the least. `at most`: the graph is too large to be evaluated here, the formula's bound
+    /// stands. Values of graphs are kept in a cache.
+    ///
+    /// Example: sluice plan find-topology --nodes 1024 --degree 4 --size 1MiB --alpha 10us --bandwidth 100Gbit/s
+    ///
+    /// Example: sluice plan find-topology --nodes 12 --degree 4 --bidirectional --out-dir graphs
+    FindTopology(Box<FindTopologyArgs>),
     /// Verify a plan without the planner that made it
     ///
     /// Everything is recomputed in exact arithmetic from the plan and its topology: that all participants end with what
@@ -115,6 +129,86 @@ impl AllReduceWay {
             AllReduceWay::Program => Way::Program,
         }
     }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct FindTopologyArgs {
+    /// How many machines: one number, or several sizes and ranges as in 32,64,100-120
+    #[arg(long, value_name = "N", value_parser = sizes)]
+    pub nodes: Sizes,
+    /// Ports of a machine
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub degree: u32,
+    /// Bytes of the all-reduce to time, as in 1MB or 1MiB
+    #[arg(long, value_name = "SIZE", requires_all = ["alpha", "bandwidth"])]
+    pub size: Option<String>,
+    /// Latency of a step, as in 10us
+    #[arg(long, value_name = "TIME")]
+    pub alpha: Option<String>,
+    /// Bandwidth of a machine, all its ports together, as in 100Gbit/s
+    #[arg(long, value_name = "CAPACITY")]
+    pub bandwidth: Option<String>,
+    /// Write a directory per graph (topology.json, plan.json, topology.svg) and a picture of each frontier into this one
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+    /// What the plans do: allgather, reduce_scatter or allreduce
+    #[arg(long, default_value = "allreduce", value_name = "C", value_parser = collective)]
+    pub collective: Collective,
+    /// What the machines are, in the files
+    #[arg(long, value_enum, default_value_t = MachineKind::Host, value_name = "KIND")]
+    pub kind: MachineKind,
+    /// Only graphs whose links all have their opposites, as full-duplex cables give
+    #[arg(long)]
+    pub bidirectional: bool,
+    /// Only these families, by the first word of an expression
+    #[arg(long, value_delimiter = ',', value_name = "FAMILY")]
+    pub allow: Vec<String>,
+    /// None of these families
+    #[arg(long, value_delimiter = ',', value_name = "FAMILY")]
+    pub deny: Vec<String>,
+    /// Begin also with this graph; may stand several times
+    #[arg(long, value_name = "EXPR")]
+    pub also: Vec<String>,
+    /// Also graphs that are published as pictures only and cannot be built
+    #[arg(long)]
+    pub with_pictures: bool,
+    /// Expansions up to this size are evaluated exactly, larger ones by their formulas
+    #[arg(long, default_value_t = 512, value_name = "N")]
+    pub exact_limit: u32,
+    /// Where values of graphs are kept; none: sluice/graph-values in the user's cache directory
+    #[arg(long, value_name = "FILE")]
+    pub cache: Option<PathBuf>,
+    /// Keep no values
+    #[arg(long, conflicts_with = "cache")]
+    pub no_cache: bool,
+    /// Threads; the result is the same for any number. None: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+/// Sizes to look for, in the order in which they were given.
+#[derive(Clone, Debug)]
+pub struct Sizes(pub Vec<u32>);
+
+/// Reads `32,64,100-120`.
+fn sizes(text: &str) -> Result<Sizes, String> {
+    const MOST: u32 = 1 << 20;
+    let number = |text: &str| match text.trim().parse() {
+        Ok(size @ 1..=MOST) => Ok(size),
+        _ => Err(format!("`{}` is no size; allowed: 1 to {MOST}, ranges as in 100-120", printable(text, 40))),
+    };
+    let mut sizes = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = match part.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if first > last || sizes.len() + (last - first) as usize >= 100_000 {
+            return Err(format!("`{}`: a range ascends, and 100000 sizes are enough", printable(part, 40)));
+        }
+        sizes.extend(first..=last);
+    }
+    Ok(Sizes(sizes))
 }
 
 #[derive(Clone, Debug, ClapArgs)]

@@ -13,7 +13,7 @@ use sluice_testbed::sys;
 
 use super::args::{AllReduceWay, ForestcollArgs};
 use super::watch::Watch;
-use super::{Stop, files, form};
+use super::{Stop, files, form, threads};
 use crate::args::Global;
 use crate::output;
 use result::Shown;
@@ -25,11 +25,7 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
     let topology = form::read(&args.topology, args.form, &args.forms)?;
     // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
     let cancel = sys::on_interrupt();
-    let threads = match args.threads {
-        Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let run = Run { threads, progress: &watch, cancel };
+    let run = Run { threads: threads(args.threads), progress: &watch, cancel };
     let mut made = plan(args, &topology, &run).map_err(flags)?;
     made.plan.body.made_by = Some(MadeBy {
         command: Some(command(args).into()),

@@ -3,15 +3,25 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use sluice_plan::topology::r#gen;
+use sluice_plan::topology::{Kind, r#gen};
 
 use crate::plan::form::{Form, FormArgs};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TopologyCmd {
-    /// Make a fabric by rule
+    /// Make a fabric by rule, or a direct-connect graph from an expression
+    ///
+    /// Expressions: families with their parameters, which expansions make larger. K(m) complete, K(d,d) bipartite, H(k,q)
+    /// Hamming, Q(k) and TQ(3) cubes, UniRing(d,m), BiRing(d,m), Torus(a,b,…), TwistedTorus(a,b,s), C(n,{a,b,…}) and
+    /// DC(n,{a,b,…}) circulants both ways and one way, Pi(d,m) generalized Kautz, Kautz(d,k), DBJ(d,k) and GDBJ(d,m) de
+    /// Bruijn, MC(a,b,r,c;(i,j),…) Cayley graphs of metacyclic groups, DistReg(4,n) distance-regular. L(G) and L^2(G) line
+    /// graphs, G*n every machine n times, G^n power, G x H product, Bi(G) both ways, T(G) turned around. Diamond and
+    /// DBJMod(d,k) are published as pictures only; DC(8,{1,3}), DC(16,{3,5}), UniRing(1,3)*3 and C(16,{3,4}) cost the same.
     ///
     /// Example: sluice topology gen dgx-a100 --boxes 2 --out a100.json
+    ///
+    /// Example: sluice topology gen --expr 'L^2(K(4,4))' --link 25Gbit/s --kind host --out graph.json
+    #[command(subcommand_negates_reqs = true)]
     Gen(GenArgs),
     /// Look at a fabric: its nodes and links by class, and whether it is balanced
     ///
@@ -30,7 +40,16 @@ pub enum TopologyCmd {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct GenArgs {
     #[command(subcommand)]
-    pub family: Family,
+    pub family: Option<Family>,
+    /// A direct-connect graph, as in `L^2(K(4,4))` or `(UniRing(1,4) x UniRing(1,8))^2`
+    #[arg(long, required = true, value_name = "EXPR")]
+    pub expr: Option<String>,
+    /// Capacity of every link of the expression's graph
+    #[arg(long, default_value = "1", value_name = "CAPACITY")]
+    pub link: String,
+    /// What the machines of the expression's graph are
+    #[arg(long, value_enum, default_value_t, value_name = "KIND")]
+    pub kind: MachineKind,
     /// Write to this file instead of stdout
     #[arg(long, global = true, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -172,6 +191,26 @@ pub enum Family {
         #[arg(value_delimiter = ',', required = true, value_name = "A,B,C")]
         links: Vec<String>,
     },
+}
+
+/// What the machines of a direct-connect graph are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MachineKind {
+    /// GPUs with links of their own
+    #[default]
+    Gpu,
+    /// Hosts
+    Host,
+}
+
+impl MachineKind {
+    /// The library's name for it.
+    pub fn kind(self) -> Kind {
+        match self {
+            MachineKind::Gpu => Kind::Gpu,
+            MachineKind::Host => Kind::Host,
+        }
+    }
 }
 
 /// How the network cards of a DGX A100 are drawn.

@@ -3,9 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::direct::bfb::{fewest_steps, least_bandwidth};
 use crate::direct::family::Family;
 use crate::direct::testing::{diameter, slow_gather};
 use crate::direct::{Cost, Edge, Expr, replay};
+use crate::quantity::Rational;
 
 fn graph(text: &str) -> Graph {
     Expr::parse(text).expect(text).graph().expect(text)
@@ -146,5 +148,24 @@ proptest! {
         let twice = line_schedule(&long, &long_schedule).unwrap();
         let two = replay(&line(&long).unwrap(), &twice);
         prop_assert!(two.is_ok(), "{two:?}");
+    }
+
+    /// A line graph has the fewest steps if and only if its base has: both bounds grow by one.
+    #[test]
+    fn line_graphs_keep_the_fewest_steps(n in 2..5000_u32, d in 2..9_u32) {
+        prop_assert_eq!(fewest_steps(n * d, d), fewest_steps(n, d).map(|steps| steps + 1));
+    }
+
+    /// However often a base of the least time is expanded, it takes at most 1 + 1/((d−1)N) of the least time.
+    #[test]
+    fn line_graphs_stay_near_the_least_time(n in 2..200_u32, d in 2..6_u32, times in 1..5_u32) {
+        let mut cost = (1, least_bandwidth(n));
+        let mut size = n;
+        for _ in 0..times {
+            cost = cost::line(&cost, size);
+            size *= d;
+        }
+        let most = &Rational::ONE + &cost::fraction(1, u64::from((d - 1) * n));
+        prop_assert!(cost.1 <= &most * &least_bandwidth(size));
     }
 }
