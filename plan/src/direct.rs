@@ -2,6 +2,14 @@
 //!
 //! Method: L. Zhao, "Efficient direct-connect topologies for collective communications" (NSDI '25), with the
 //! corrections that the tests name. Costs are exact fractions; sizes are in shards, times in steps.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `graph`, `schedule`, `refusal` | the words that all parts share |
+//! | [`bfb`] | the best breadth-first schedule of a graph, and its cost alone |
+//! | `turn` | schedules backwards, on another graph, in finer units, one after the other |
+//! | `replay` | runs a schedule unit by unit; shares nothing with the planner |
+//! | `from_topology`, `to_plan` | from a topology to a graph, from a schedule to a checked plan |
 
 pub mod bfb;
 mod from_topology;
@@ -12,7 +20,7 @@ mod schedule;
 mod to_plan;
 mod turn;
 
-pub use from_topology::{IGNORABLE, Problem, Request, UNSUPPORTED_FIELD};
+pub use from_topology::{IGNORABLE, Problem, Proof, Request, UNSUPPORTED_FIELD};
 pub use graph::{Edge, Graph, Symmetry};
 pub use refusal::Refusal;
 pub use replay::{Fault, replay};
