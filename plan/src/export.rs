@@ -3,23 +3,27 @@
 //! | format | is |
 //! | --- | --- |
 //! | `msccl-xml` | an MSCCL program; [`crate::interpret`] executes it |
+//! | `oneccl-xml` | instructions per rank, for processors; [`crate::interpret`] executes them too |
 //! | `forest-json` | the forests alone, all-reduce as two files |
 //! | `tree-xml` | the trees one by one, edges in breadth-first order |
 //! | `dot`, `svg` | pictures |
 //!
-//! Plans of kind `trees` are exported. The same plan and options give the same bytes.
+//! Plans of kind `trees` are exported in all but `oneccl-xml`, plans of kind `steps` in both kinds of program. The same
+//! plan and options give the same bytes.
 
 mod forest_json;
 mod grow;
 mod lower;
+mod messages;
 mod msccl;
+mod oneccl;
 mod picture;
 mod tree_xml;
 
 use crate::check::check;
 use crate::error::{Code, Error, Errors};
 use crate::json::words;
-use crate::plan::{Content, Plan, Trees};
+use crate::plan::{Content, Plan, Steps, Trees};
 use crate::topology::Topology;
 
 /// The exporter does not write this kind of plan, or a part of it.
@@ -40,6 +44,8 @@ words! {
         ForestJson = "forest-json",
         /// A program for MSCCL.
         MscclXml = "msccl-xml",
+        /// Instructions per rank, for oneCCL.
+        OnecclXml = "oneccl-xml",
         /// A picture.
         Svg = "svg",
         /// The trees one by one.
@@ -157,12 +163,24 @@ impl Export {
 /// that is wrong, except in pictures and `forest-json`, which show a wrong plan as it is; `XML_LIMIT_EXCEEDED` for
 /// every limit of the runtime that a program exceeds; `E_RANGE` for options out of range.
 pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options: &Options) -> Result<Export, Errors> {
-    let Content::Trees(trees) = &plan.body.content else {
-        let kind = plan.body.content.kind().word();
-        let error = Error::new(UNSUPPORTED_FIELD, "/content/kind", "this kind of plan is not exported").found(kind);
-        return Err(error.allowed("trees").into());
+    let kind = plan.body.content.kind().word();
+    let program = matches!(format, Format::MscclXml | Format::OnecclXml);
+    let fits = match &plan.body.content {
+        Content::Trees(_) => format != Format::OnecclXml,
+        Content::Steps(_) => program,
+        _ => false,
     };
-    if format == Format::ForestJson {
+    if !fits {
+        let message = format!("plans of this kind are not exported as {}", format.word());
+        let error = Error::new(UNSUPPORTED_FIELD, "/content/kind", message).found(kind);
+        let allowed = match format {
+            Format::MscclXml => "trees, steps",
+            Format::OnecclXml => "steps",
+            _ => "trees",
+        };
+        return Err(error.allowed(allowed).into());
+    }
+    if let (Content::Trees(trees), Format::ForestJson) = (&plan.body.content, format) {
         return Ok(forest_json::write(plan, trees));
     }
     let built;
@@ -177,14 +195,44 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
             return Err(error.help("give it with --topology").into());
         }
     };
-    match format {
-        Format::Dot => Ok(Export::one(picture::dot(plan, topology, trees, options)?, Vec::new())),
-        Format::Svg => Ok(Export::one(picture::svg(plan, topology, trees, options)?, Vec::new())),
-        _ => programs(plan, topology, trees, format, options),
+    match (&plan.body.content, format) {
+        (Content::Trees(trees), Format::Dot) => {
+            Ok(Export::one(picture::dot(plan, topology, trees, options)?, Vec::new()))
+        }
+        (Content::Trees(trees), Format::Svg) => {
+            Ok(Export::one(picture::svg(plan, topology, trees, options)?, Vec::new()))
+        }
+        (Content::Trees(trees), _) => programs(plan, topology, trees, format, options),
+        (Content::Steps(steps), _) => programs_of_steps(plan, topology, steps, format, options),
+        // Refused above.
+        _ => Err(Error::new(UNSUPPORTED_FIELD, "/content/kind", "this kind of plan is not exported").into()),
     }
 }
 
 /// What somebody will execute must come from a plan that is right.
+fn right(plan: &Plan, topology: &Topology) -> Result<(), Errors> {
+    let Some(violation) = check(plan, Some(topology)).violation else { return Ok(()) };
+    let error = Error::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
+    let found = format!("{}: {}", violation.code.word(), violation.message);
+    Err(error.found(found).help("look at it with `sluice plan check`").into())
+}
+
+fn programs_of_steps(
+    plan: &Plan,
+    topology: &Topology,
+    steps: &Steps,
+    format: Format,
+    options: &Options,
+) -> Result<Export, Errors> {
+    right(plan, topology)?;
+    let messages = messages::messages(plan, topology, steps)?;
+    let text = match format {
+        Format::OnecclXml => oneccl::write(&msccl::name(plan, topology), &messages),
+        _ => msccl::write_steps(plan, topology, &messages, options)?,
+    };
+    Ok(Export::one(text, Vec::new()))
+}
+
 fn programs(
     plan: &Plan,
     topology: &Topology,
@@ -192,13 +240,7 @@ fn programs(
     format: Format,
     options: &Options,
 ) -> Result<Export, Errors> {
-    if let Some(violation) = check(plan, Some(topology)).violation {
-        let error = Error::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
-        return Err(error
-            .found(format!("{}: {}", violation.code.word(), violation.message))
-            .help("look at it with `sluice plan check`")
-            .into());
-    }
+    right(plan, topology)?;
     let lowered = lower::lower(plan, topology, trees)?;
     let warnings = if lowered.lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
     match format {

@@ -1,4 +1,5 @@
-//! Executes MSCCL XML and proves that it does its collective: no hardware, no data, only what every chunk means.
+//! Executes MSCCL XML, or the XML for oneCCL, and proves that it does its collective: no hardware, no data, only what
+//! every chunk means.
 //!
 //! A program is run with all its blocks at once, a send and its receive meeting each other; it must come to an end,
 //! must do so in whatever order blocks get their turn, and must leave every rank with exactly what the collective owes
@@ -8,6 +9,7 @@
 //! | module | is |
 //! | --- | --- |
 //! | `program`, `read`, `write` | the instruction set, reading it within bounds, writing it |
+//! | `oneccl` | reading the other form as the same instructions |
 //! | `memory` | buffers of meanings, and what each collective owes |
 //! | `machine` | running, with messages that meet and deadlocks found |
 //! | `order` | races: steps that touch one chunk in no order |
@@ -15,6 +17,7 @@
 mod fault;
 mod machine;
 mod memory;
+mod oneccl;
 mod order;
 mod program;
 mod read;

@@ -14,11 +14,13 @@ use common::fabrics;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use sluice_plan::check::check;
+use sluice_plan::direct;
 use sluice_plan::error::Errors;
 use sluice_plan::export::{Format, Options, export};
 use sluice_plan::forestcoll::{self, Problem, Request, Run, Way, make};
 use sluice_plan::interpret;
 use sluice_plan::plan::{Collective, Plan};
+use sluice_plan::topology::r#gen::ring;
 use sluice_plan::topology::import::{self, Edges, Speeds};
 use sluice_plan::topology::{Kind, Topology};
 
@@ -115,6 +117,15 @@ fn targets() -> &'static [Target] {
             let mut made = export(plan, None, Format::MscclXml, &Options::default()).expect("a program").files;
             made.remove(0).text.into_bytes()
         };
+        let steps = |collective| {
+            let request =
+                direct::Request { collective, size: None, units: None, proof: direct::Proof::Bandwidth, ignore: &[] };
+            let graph = ring(3, "1", true).expect("valid");
+            let problem = direct::Problem::new(&graph, &request, "t").expect("a problem");
+            let plan = direct::make(&problem, 1).expect("a plan").plan;
+            let mut made = export(&plan, None, Format::OnecclXml, &Options::default()).expect("a program").files;
+            made.remove(0).text.into_bytes()
+        };
         let own = topologies.iter().flat_map(|of| [of.to_text(), of.to_compact()]).map(String::into_bytes);
         let texts = |text: &str| vec![text.as_bytes().to_vec()];
         vec![
@@ -149,6 +160,11 @@ fn targets() -> &'static [Target] {
                 read: plan,
             },
             Target { name: "msccl-xml", files: plans.iter().map(xml).collect(), read: program },
+            Target {
+                name: "oneccl-xml",
+                files: vec![steps(Collective::AllGather), steps(Collective::AllReduce)],
+                read: program,
+            },
         ]
     })
 }
@@ -266,6 +282,7 @@ fn real_files_are_read() {
     accepted(&|bytes| import::nvidia_smi(bytes, "t", &Speeds::default()).is_ok(), "nvidia-smi");
     accepted(&|bytes| Plan::read(bytes, "p").is_ok(), "plan");
     accepted(&|bytes| interpret::interpret(bytes, "x").is_ok_and(|report| report.ok()), "msccl-xml");
+    accepted(&|bytes| interpret::interpret(bytes, "x").is_ok_and(|report| report.ok()), "oneccl-xml");
 }
 
 proptest! {

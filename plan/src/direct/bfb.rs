@@ -5,6 +5,13 @@
 //! links (from in-neighbours one hop nearer), and the least largest load U of a link. Its value is a fraction with a
 //! denominator of at most the number of links, so whole numbers suffice and nothing is rounded (section 3.6 and appendix A.5 of
 //! the dissertation, which solves linear programs instead).
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `inlinks`, `arrivals` | who sends to whom; what reaches one receiver in which step, and over which links |
+//! | `transport`, `least` | splitting jobs over links; the least largest load |
+//! | `schedule` | whole units, sends, reduce-scatter and all-reduce |
+//! | `unequal` | links that differ in latency and speed |
 
 mod arrivals;
 mod inlinks;

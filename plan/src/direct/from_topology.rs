@@ -16,6 +16,16 @@ pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
 /// The keys that may be ignored; all others that are refused have no meaning without them.
 pub const IGNORABLE: [&str; 3] = ["buffer", "capacity_per_epoch", "groups"];
 
+/// What the plan's lower bound is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// Time per byte of long transfers: what a node's own links carry.
+    #[default]
+    Bandwidth,
+    /// The number of steps: the diameter. Such a plan claims no time per byte.
+    Diameter,
+}
+
 /// What is asked of a topology.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
@@ -25,6 +35,8 @@ pub struct Request<'a> {
     pub size: Option<&'a Rational>,
     /// Units per shard.
     pub units: Option<u32>,
+    /// What is to be proved.
+    pub proof: Proof,
     /// Which of [`IGNORABLE`] to plan without.
     pub ignore: &'a [String],
 }
@@ -38,6 +50,9 @@ pub struct Problem<'a> {
     pub(super) collective: Collective,
     pub(super) graph: Graph,
     pub(super) units: Option<u32>,
+    pub(super) proof: Proof,
+    /// Are all links equally fast, whatever their latencies?
+    pub(super) even: bool,
     /// Where links differ: how long each takes.
     pub(super) times: Option<Vec<LinkTime>>,
     /// How long the first link takes, where a size is known or latency does not matter.
@@ -99,6 +114,8 @@ impl<'a> Problem<'a> {
             collective,
             graph,
             units: request.units,
+            proof: request.proof,
+            even,
             link: times.first().cloned().filter(|_| request.size.is_some()),
             times: (!even || !same_latency).then_some(times),
             sized: request.size.is_some(),

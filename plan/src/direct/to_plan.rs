@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::bfb::{self, Planned};
-use super::from_topology::{Problem, has_units};
+use super::from_topology::{Problem, Proof, has_units};
 use super::{Refusal, Schedule, Shape};
 use crate::check;
 use crate::error::{Code, Error, Errors};
@@ -69,7 +69,19 @@ pub fn make(problem: &Problem<'_>, threads: usize) -> Result<Made, Errors> {
     let mut plan = steps_plan(problem.topology, problem.collective, &schedule);
     plan.body.ignored =
         Some(problem.ignored.iter().map(|key| (*key).into()).collect()).filter(|keys: &Vec<_>| !keys.is_empty());
-    let plan = checked(plan, problem.topology, &schedule, &cost, d)?;
+    // Loads know nothing of latency: there is a bandwidth term wherever links are equally fast.
+    let degree = graph.degree().ok().filter(|_| problem.even);
+    figures(&mut plan, &cost, super::Cost::new(cost.loads.clone(), n, degree).t_b);
+    match problem.proof {
+        Proof::Bandwidth => bandwidth(&mut plan, problem.topology, &schedule)?,
+        // Breadth-first, each phase has as many steps as the farthest vertex has hops.
+        Proof::Diameter => {
+            let (steps, diameter) = (cost.t_l(), cost.t_l() / phases as u32);
+            let bound = PerByte { value: Rational::from(u64::from(diameter)), seconds: false };
+            bounded(&mut plan, bound, CertificateKind::Diameter, steps == diameter);
+        }
+    }
+    let plan = passed(plan, problem.topology)?;
     let time = match (&times, &problem.link) {
         (Some(times), _) if problem.sized => Some(times.iter().sum()),
         (None, Some(link)) => {
@@ -101,18 +113,23 @@ pub fn plan_of(topology: &Topology, schedule: &Schedule, cost: &super::Cost, d: 
         Shape::ReduceScatter => Collective::ReduceScatter,
         Shape::AllReduce { .. } => Collective::AllReduce,
     };
-    checked(steps_plan(topology, collective, schedule), topology, schedule, cost, d)
+    let mut plan = steps_plan(topology, collective, schedule);
+    figures(&mut plan, cost, cost.t_b.clone().filter(|_| d.is_some()));
+    bandwidth(&mut plan, topology, schedule)?;
+    passed(plan, topology)
 }
 
-/// The plan with its claim, after it has passed the checker.
-fn checked(
-    mut plan: Plan,
-    topology: &Topology,
-    schedule: &Schedule,
-    cost: &super::Cost,
-    d: Option<u32>,
-) -> Result<Plan, Errors> {
-    claim(&mut plan, topology, schedule, cost, d)?;
+/// Claims the figures of the steps.
+fn figures(plan: &mut Plan, cost: &super::Cost, t_b: Option<Rational>) {
+    let claim = &mut plan.body.claim;
+    claim.t_l = Some(cost.t_l().into());
+    claim.loads = Some(cost.loads.iter().cloned().map(Exact).collect());
+    claim.load_sum = Some(Exact(cost.load_sum.clone()));
+    claim.t_b = Some(Nullable(t_b.map(Exact)));
+}
+
+/// The plan after it has passed the checker.
+fn passed(plan: Plan, topology: &Topology) -> Result<Plan, Errors> {
     let report = check::check(&plan, Some(topology));
     let Some(violation) = report.violation else { return Ok(plan) };
     let message = format!("the plan did not pass the checker: {}", violation.message);
@@ -145,31 +162,25 @@ pub fn steps_plan(topology: &Topology, collective: Collective, schedule: &Schedu
     plan
 }
 
-/// Everything that can be said of the steps, in exact figures.
-fn claim(
-    plan: &mut Plan,
-    topology: &Topology,
-    schedule: &Schedule,
-    cost: &super::Cost,
-    d: Option<u32>,
-) -> Result<(), Errors> {
+/// Claims time, bandwidth, and the bound of both.
+fn bandwidth(plan: &mut Plan, topology: &Topology, schedule: &Schedule) -> Result<(), Errors> {
     let (unit, seconds) = (topology.unit(), has_units(topology));
     let time = time_per_byte(topology, schedule);
     let bound = lower_bound(topology, plan.body.collective);
     let bound = bound.ok_or_else(|| Error::new(INTERNAL_INVARIANT, "", "a connected graph without a bound"))?;
     let optimal = bound == time;
+    plan.body.claim.algorithm_bandwidth = time.recip().map(|rate| Exact(unit.express(&rate)));
+    plan.body.claim.time_per_byte = Some(PerByte { value: time, seconds });
+    bounded(plan, PerByte { value: bound, seconds }, CertificateKind::Bandwidth, optimal);
+    Ok(())
+}
+
+fn bounded(plan: &mut Plan, bound: PerByte, kind: CertificateKind, optimal: bool) {
     let claim = &mut plan.body.claim;
-    claim.t_l = Some(cost.t_l().into());
-    claim.loads = Some(cost.loads.iter().cloned().map(Exact).collect());
-    claim.load_sum = Some(Exact(cost.load_sum.clone()));
-    claim.t_b = Some(Nullable(cost.t_b.clone().filter(|_| d.is_some()).map(Exact)));
-    claim.algorithm_bandwidth = time.recip().map(|rate| Exact(unit.express(&rate)));
-    claim.time_per_byte = Some(PerByte { value: time, seconds });
-    claim.lower_bound = Some(PerByte { value: bound, seconds });
+    claim.lower_bound = Some(bound);
     claim.optimal = Some(optimal);
     claim.status = Some(if optimal { Status::Optimal } else { Status::Feasible });
-    claim.certificate = Some(Certificate { kind: CertificateKind::Bandwidth, nodes: None, prices: None });
-    Ok(())
+    claim.certificate = Some(Certificate { kind, nodes: None, prices: None });
 }
 
 /// Σ over steps of the longest time on a link, without latency, per byte of M.

@@ -1,14 +1,16 @@
-//! `msccl-xml`: a plan of trees as thread blocks for MSCCL.
+//! `msccl-xml`: a plan of trees or steps as thread blocks for MSCCL.
 //!
 //! A tree is cut into chains, a chain is a row of blocks on a channel of its own, and blocks of one rank wait for each
-//! other where a tree branches. Whoever wants to know what a block does finds it in [`build`]; the instruction set is
-//! the interpreter's.
+//! other where a tree branches ([`build`]). Of a step schedule every link has a block at each end ([`links`]). The
+//! instruction set is the interpreter's.
 
 mod build;
 mod chains;
+mod links;
 mod verify;
 
 use super::lower::Lowered;
+use super::messages::Messages;
 use super::{Dialect, Options, XML_LIMIT_EXCEEDED};
 use crate::error::{E_LIMIT, E_RANGE, Error, Errors};
 use crate::interpret::{Gpu, Program};
@@ -28,10 +30,26 @@ const MOST_EDGES: u64 = 1 << 21;
 
 /// Writes the program.
 pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<String, Errors> {
-    let program = program(plan, topology, lowered, options)?;
-    verify::runs_to_its_end(&program)?;
+    written(&program(plan, topology, lowered, options)?, options)
+}
+
+/// Writes the program of a step schedule.
+pub fn write_steps(plan: &Plan, topology: &Topology, messages: &Messages, options: &Options) -> Result<String, Errors> {
+    if options.instances != 1 {
+        let error = Error::new(E_RANGE, "instances", "a step schedule is one program");
+        let error = error.found(options.instances.to_string()).allowed("1");
+        return Err(error.help("plan with a multiple of its units instead: --chunks").into());
+    }
+    let shards = vec![messages.shard; messages.ranks as usize];
+    let mut program = frame(plan, topology, &shards, messages.ranks * messages.shard, options);
+    links::build(&mut program, messages);
+    written(&program, options)
+}
+
+fn written(program: &Program, options: &Options) -> Result<String, Errors> {
+    verify::runs_to_its_end(program)?;
     if options.limits {
-        within_limits(&program)?;
+        within_limits(program)?;
     }
     Ok(program.to_xml())
 }
@@ -51,11 +69,24 @@ fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Option
         let error = error.allowed(format!("at most {MOST_EDGES} tree edges, {} chunks", 1 << 24));
         return Err(error.help("plan with a smaller fixed k, or take fewer instances").into());
     };
+    let shards: Vec<u32> = lowered.shards.iter().map(|shard| shard * options.instances).collect();
+    let mut program = frame(plan, topology, &shards, chunks, options);
+    build::build(&mut program, lowered, options.instances)?;
+    Ok(program)
+}
+
+/// What a program is called.
+pub fn name(plan: &Plan, topology: &Topology) -> String {
+    let name = if topology.name().is_empty() { "fabric" } else { topology.name() };
+    format!("{} on {name}", plan.body.collective.word())
+}
+
+/// A program without blocks: per rank the chunks of its shard, and those of all.
+fn frame(plan: &Plan, topology: &Topology, shards: &[u32], chunks: u32, options: &Options) -> Program {
     let collective = plan.body.collective;
     let gathers = collective == Collective::AllGather || collective == Collective::Broadcast;
     let whole = collective == Collective::AllReduce;
-    let gpus = lowered.shards.iter().map(|shard| {
-        let own = shard * options.instances;
+    let gpus = shards.iter().map(|&own| {
         let (input, output) = if gathers { (own, chunks) } else { (chunks, if whole { chunks } else { own }) };
         Gpu { input, output, scratch: 0, blocks: Vec::new() }
     });
@@ -63,9 +94,8 @@ fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Option
         (Collective::ReduceScatter, Dialect::Rccl) => "reducescatter",
         (other, _) => other.word(),
     };
-    let name = if topology.name().is_empty() { "fabric" } else { topology.name() };
-    let mut program = Program {
-        name: format!("{} on {name}", collective.word()),
+    Program {
+        name: name(plan, topology),
         protocol: options.protocol.word().into(),
         word: word.into(),
         collective,
@@ -75,9 +105,7 @@ fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Option
         min_bytes: 0,
         max_bytes: 0,
         gpus: gpus.collect(),
-    };
-    build::build(&mut program, lowered, options.instances)?;
-    Ok(program)
+    }
 }
 
 /// Every limit of the runtime that the program exceeds.

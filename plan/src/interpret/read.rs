@@ -1,7 +1,8 @@
-//! Reads a program from MSCCL XML, within bounds; everything that names something names something that is there.
+//! Reads a program from XML, within bounds; everything that names something names something that is there.
 
 use std::borrow::Cow;
 
+use super::oneccl;
 use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
 use crate::error::{E_KEY, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, Error, Errors};
 use crate::plan::Collective;
@@ -10,14 +11,14 @@ use crate::topology::import::xml::{Tag, Tags};
 /// Bytes of a program at most.
 const MOST_BYTES: usize = 256 << 20;
 /// Ranks at most.
-const MOST_RANKS: u32 = 1 << 16;
+pub(super) const MOST_RANKS: u32 = 1 << 16;
 /// Steps at most, and blocks.
 const MOST_STEPS: usize = 1 << 23;
 /// Chunks of a buffer, channels, and every other number of a step at most.
-const MOST: u32 = 1 << 24;
+pub(super) const MOST: u32 = 1 << 24;
 
 /// One mistake, boxed: most calls have none to give.
-type Mistake = Box<Error>;
+pub(super) type Mistake = Box<Error>;
 
 const ALGO: &[&str] = &[
     "name",
@@ -37,7 +38,7 @@ const TB: &[&str] = &["id", "send", "recv", "chan"];
 const STEP: &[&str] = &["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"];
 
 /// The collective that a word of `coll` means, in either dialect.
-fn collective(word: &str) -> Option<Collective> {
+pub(super) fn collective(word: &str) -> Option<Collective> {
     let known = Collective::parse(word).or((word == "reducescatter").then_some(Collective::ReduceScatter))?;
     use Collective::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
     matches!(known, AllGather | AllReduce | AllToAll | Broadcast | Reduce | ReduceScatter).then_some(known)
@@ -57,6 +58,11 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Program, Errors> {
 }
 
 fn program(text: &str) -> Result<Program, Errors> {
+    if let Some(Tag::Start("algo", list)) = Tags::new(text).next_tag()?
+        && list.iter().any(|(key, _)| *key == "nranks")
+    {
+        return oneccl::program(text);
+    }
     let mut tags = Tags::new(text);
     let (mut draft, mut open, mut blocks, mut steps) = (None, 0, 0, 0);
     while let Some(tag) = tags.next_tag()? {
@@ -249,7 +255,7 @@ fn finish(draft: Draft) -> Result<Program, Mistake> {
     Ok(program)
 }
 
-fn limit(count: usize, what: &str) -> Result<(), Mistake> {
+pub(super) fn limit(count: usize, what: &str) -> Result<(), Mistake> {
     if count <= MOST_STEPS {
         return Ok(());
     }
@@ -257,14 +263,14 @@ fn limit(count: usize, what: &str) -> Result<(), Mistake> {
 }
 
 /// A tag with its attributes.
-struct Element<'a> {
-    name: &'a str,
-    list: Vec<(&'a str, Cow<'a, str>)>,
+pub(super) struct Element<'a> {
+    pub name: &'a str,
+    pub list: Vec<(&'a str, Cow<'a, str>)>,
 }
 
 impl Element<'_> {
     /// Refuses attributes that nobody knows.
-    fn only(&self, known: &[&str]) -> Result<(), Mistake> {
+    pub fn only(&self, known: &[&str]) -> Result<(), Mistake> {
         match self.list.iter().find(|(key, _)| !known.contains(key)) {
             None => Ok(()),
             Some((key, _)) => {
@@ -273,7 +279,7 @@ impl Element<'_> {
             }
         }
     }
-    fn text(&self, key: &'static str) -> Result<&str, Mistake> {
+    pub fn text(&self, key: &'static str) -> Result<&str, Mistake> {
         let value = self.list.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_ref());
         value.ok_or_else(|| Error::new(E_MISSING, "", format!("<{}> without `{key}`", self.name)).into())
     }
@@ -283,7 +289,7 @@ impl Element<'_> {
         let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         Ok(if plain { text.parse().ok() } else { None })
     }
-    fn number(&self, key: &'static str, least: u32, most: u32) -> Result<u32, Mistake> {
+    pub fn number(&self, key: &'static str, least: u32, most: u32) -> Result<u32, Mistake> {
         match self.digits(key)? {
             Some(number) if (least..=most).contains(&number) => Ok(number),
             _ => {
@@ -297,13 +303,13 @@ impl Element<'_> {
         number.ok_or_else(|| Error::new(E_RANGE, format!(" {key}"), "not a number of bytes").into())
     }
     /// A number or −1 for none.
-    fn optional(&self, key: &'static str, most: u32) -> Result<Option<u32>, Mistake> {
+    pub fn optional(&self, key: &'static str, most: u32) -> Result<Option<u32>, Mistake> {
         if self.text(key)? == "-1" { Ok(None) } else { self.number(key, 0, most).map(Some) }
     }
     fn flag(&self, key: &'static str) -> Result<bool, Mistake> {
         self.number(key, 0, 1).map(|number| number == 1)
     }
-    fn word<T>(&self, key: &'static str, parse: fn(&str) -> Option<T>, allowed: &str) -> Result<T, Mistake> {
+    pub fn word<T>(&self, key: &'static str, parse: fn(&str) -> Option<T>, allowed: &str) -> Result<T, Mistake> {
         let text = self.text(key)?;
         parse(text).ok_or_else(|| {
             let error = Error::new(E_RANGE, format!(" {key}"), "not a word that can stand here");
@@ -311,7 +317,7 @@ impl Element<'_> {
         })
     }
     /// Numbers count up from 0.
-    fn is_next(&self, key: &'static str, next: usize) -> Result<(), Mistake> {
+    pub fn is_next(&self, key: &'static str, next: usize) -> Result<(), Mistake> {
         let text = self.text(key)?;
         if text == next.to_string() {
             return Ok(());

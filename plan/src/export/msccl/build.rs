@@ -83,7 +83,7 @@ impl Builder<'_> {
         blocks.len() as u32 - 1
     }
 
-    /// Adds a step to a block. A step waits for one other at most: for further ones, steps that do nothing wait first.
+    /// Adds a step to a block.
     fn step(
         &mut self,
         rank: u32,
@@ -93,27 +93,7 @@ impl Builder<'_> {
         count: u32,
         after: &[Dependency],
     ) -> Dependency {
-        let gpu = &mut self.program.gpus[rank as usize];
-        for other in after {
-            gpu.blocks[other.block as usize].steps[other.step as usize].awaited = true;
-        }
-        let steps = &mut gpu.blocks[block as usize].steps;
-        let nowhere = Place { buffer: Buffer::Input, offset: 0 };
-        let (last, others) = match after {
-            [others @ .., last] => (Some(*last), others),
-            [] => (None, after),
-        };
-        steps.extend(others.iter().map(|other| Step {
-            op: Op::Nop,
-            src: nowhere,
-            dst: nowhere,
-            count: 0,
-            after: Some(*other),
-            awaited: false,
-        }));
-        let [src, dst] = places;
-        steps.push(Step { op, src, dst, count, after: last, awaited: false });
-        Dependency { block, step: steps.len() as u32 - 1 }
+        add_step(self.program, rank, block, op, places, count, after)
     }
 
     /// The least channel that no chain uses yet on any of these links, which are taken.
@@ -273,6 +253,39 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// Adds a step to a block. A step waits for one other at most: for further ones, steps that do nothing wait first.
+pub fn add_step(
+    program: &mut Program,
+    rank: u32,
+    block: u32,
+    op: Op,
+    places: [Place; 2],
+    count: u32,
+    after: &[Dependency],
+) -> Dependency {
+    let gpu = &mut program.gpus[rank as usize];
+    for other in after {
+        gpu.blocks[other.block as usize].steps[other.step as usize].awaited = true;
+    }
+    let steps = &mut gpu.blocks[block as usize].steps;
+    let nowhere = Place { buffer: Buffer::Input, offset: 0 };
+    let (last, others) = match after {
+        [others @ .., last] => (Some(*last), others),
+        [] => (None, after),
+    };
+    steps.extend(others.iter().map(|other| Step {
+        op: Op::Nop,
+        src: nowhere,
+        dst: nowhere,
+        count: 0,
+        after: Some(*other),
+        awaited: false,
+    }));
+    let [src, dst] = places;
+    steps.push(Step { op, src, dst, count, after: last, awaited: false });
+    Dependency { block, step: steps.len() as u32 - 1 }
 }
 
 /// The blocks of every rank that add up: the one on its main chain, and those where other chains arrive.

@@ -1,0 +1,223 @@
+//! Reads `oneccl-xml` as the same kind of program as MSCCL XML, so that one machine runs both.
+//!
+//! Every peer of a rank becomes a block that sends to it and one that receives from it. Whatever writes goes one after the
+//! other; a send may leave any time before the next `sync`, which makes all blocks of the rank wait for each other. So
+//! what is sent and written in one step has no order, and the machine refuses it.
+
+use std::collections::BTreeMap;
+
+use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
+use super::read::{Element, MOST, MOST_RANKS, Mistake, collective, limit};
+use crate::error::{E_PARSE, E_RANGE, Error, Errors};
+use crate::topology::import::xml::{Tag, Tags};
+
+const ALGO: &[&str] = &["name", "coll", "nchunksperloop", "nranks"];
+const RANK: &[&str] = &["id", "i_chunks", "o_chunks", "s_chunks"];
+const STEP: &[&str] = &["s", "type", "peer", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt"];
+
+/// What an instruction does.
+enum Word {
+    Send,
+    Receive,
+    Reduce,
+    Copy,
+    Sync,
+}
+
+impl Word {
+    fn parse(word: &str) -> Option<Word> {
+        match word {
+            "send" => Some(Word::Send),
+            "recv" => Some(Word::Receive),
+            "reduce" => Some(Word::Reduce),
+            "copy" => Some(Word::Copy),
+            "sync" => Some(Word::Sync),
+            _ => None,
+        }
+    }
+}
+
+/// A program while it is read.
+struct Draft {
+    program: Program,
+    ranks: u32,
+    /// The blocks of the rank that is read: by peer and whether it sends; of no peer the one that copies.
+    blocks: BTreeMap<(Option<u32>, bool), u32>,
+    /// Instructions of that rank.
+    instructions: usize,
+    /// The last `sync` of that rank.
+    last_sync: Option<Dependency>,
+    /// The last instruction of that rank that writes, or the `sync` after it.
+    last_write: Option<Dependency>,
+    /// Steps that the blocks of that rank had then.
+    synced: Vec<usize>,
+}
+
+/// Reads a program whose first tag has said that it is one of these.
+pub fn program(text: &str) -> Result<Program, Errors> {
+    let mut tags = Tags::new(text);
+    let (mut draft, mut open, mut steps) = (None, 0, 0);
+    while let Some(tag) = tags.next_tag()? {
+        let Tag::Start(name, list) = tag else {
+            open -= 1;
+            continue;
+        };
+        let element = Element { name, list };
+        let done = match (open, name, &mut draft) {
+            (0, "algo", None) => algo(&element).map(|begun| draft = Some(begun)),
+            (1, "rank", Some(draft)) => rank(&element, draft),
+            (2, "step", Some(draft)) => {
+                steps += 1;
+                limit(steps, "steps").and_then(|()| step(&element, draft))
+            }
+            _ => Err(Box::new(
+                Error::new(E_PARSE, "", format!("<{name}> has no place here"))
+                    .allowed("<algo>, in it <rank>, in it <step>"),
+            )),
+        };
+        done.map_err(|error| Error { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
+        open += 1;
+    }
+    let Some(Draft { program, ranks, .. }) = draft else {
+        return Err(Error::new(E_PARSE, "", "not a program").allowed("<algo>").into());
+    };
+    if ranks as usize != program.gpus.len() {
+        let error = Error::new(E_RANGE, "nranks", "`nranks` is not what the program has").found(ranks.to_string());
+        return Err(error.allowed(program.gpus.len().to_string()).into());
+    }
+    Ok(program)
+}
+
+fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
+    element.only(ALGO)?;
+    let word = element.text("coll")?;
+    let Some(collective) = collective(word) else {
+        let allowed = "allgather, allreduce, alltoall, broadcast, reduce, reduce_scatter";
+        return Err(Box::new(
+            Error::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
+        ));
+    };
+    // Where one buffer is part of the other it may be the same memory; an all-reduce only is that way.
+    let gathers = collective == crate::plan::Collective::AllGather;
+    let program = Program {
+        name: element.text("name")?.to_owned(),
+        protocol: "Simple".into(),
+        word: word.to_owned(),
+        collective,
+        chunks: element.number("nchunksperloop", 1, MOST)?,
+        in_place: true,
+        out_of_place: gathers,
+        min_bytes: 0,
+        max_bytes: 0,
+        gpus: Vec::new(),
+    };
+    let ranks = element.number("nranks", 1, MOST_RANKS)?;
+    Ok(Draft {
+        program,
+        ranks,
+        blocks: BTreeMap::new(),
+        instructions: 0,
+        last_sync: None,
+        last_write: None,
+        synced: Vec::new(),
+    })
+}
+
+fn rank(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
+    element.only(RANK)?;
+    element.is_next("id", draft.program.gpus.len())?;
+    let chunks = |key| element.number(key, 0, MOST);
+    let (input, output, scratch) = (chunks("i_chunks")?, chunks("o_chunks")?, chunks("s_chunks")?);
+    draft.program.gpus.push(Gpu { input, output, scratch, blocks: Vec::new() });
+    (draft.instructions, draft.last_sync, draft.last_write) = (0, None, None);
+    draft.blocks.clear();
+    draft.synced.clear();
+    Ok(())
+}
+
+fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
+    element.only(STEP)?;
+    let me = draft.program.gpus.len() as u32 - 1;
+    element.is_next("s", draft.instructions)?;
+    draft.instructions += 1;
+    let word = element.word("type", Word::parse, "send, recv, reduce, copy, sync")?;
+    let op = match word {
+        Word::Send => Op::Send,
+        Word::Receive => Op::Receive,
+        Word::Reduce => Op::ReceiveReduceCopy,
+        Word::Copy => Op::Copy,
+        Word::Sync => {
+            element.number("cnt", 0, 0)?;
+            return sync(draft);
+        }
+    };
+    let peer = element.optional("peer", draft.ranks - 1)?;
+    let alone = op == Op::Copy;
+    if peer.is_none() != alone || peer == Some(me) {
+        let error = Error::new(E_RANGE, " peer", "a peer that cannot be").found(element.text("peer")?);
+        return Err(Box::new(error.allowed(if alone { "-1" } else { "another rank" })));
+    }
+    let count = element.number("cnt", 1, MOST)?;
+    let Some(gpu) = draft.program.gpus.last_mut() else { return Ok(()) };
+    let place = |buffer: &'static str, offset: &'static str, own: bool| {
+        let kind = element.word(buffer, Buffer::parse, "i, o, s")?;
+        let size = gpu.chunks(kind);
+        // What lies on another rank is compared with what that rank says, not with the sizes here.
+        let most = if own { size.checked_sub(count) } else { Some(MOST) };
+        let Some(most) = most else {
+            let error = Error::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
+            return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
+        };
+        Ok(Place { buffer: kind, offset: element.number(offset, 0, most)? })
+    };
+    let (src, dst) = (place("srcbuf", "srcoff", op.reads())?, place("dstbuf", "dstoff", op.writes())?);
+    let sends = op.sends();
+    let next = gpu.blocks.len() as u32;
+    let block = *draft.blocks.entry((peer, sends)).or_insert(next);
+    if block == next {
+        let (send, receive) = (peer.filter(|_| sends), peer.filter(|_| !sends));
+        gpu.blocks.push(Block { send, receive, channel: 0, steps: Vec::new() });
+    }
+    let after = if sends { draft.last_sync } else { draft.last_write };
+    let begun = add(gpu, block, Step { op, src, dst, count, after, awaited: false });
+    if !sends {
+        draft.last_write = Some(begun);
+    }
+    Ok(())
+}
+
+fn add(gpu: &mut Gpu, block: u32, step: Step) -> Dependency {
+    if let Some(after) = step.after
+        && let Some(awaited) =
+            gpu.blocks.get_mut(after.block as usize).and_then(|of| of.steps.get_mut(after.step as usize))
+    {
+        awaited.awaited = true;
+    }
+    let steps = &mut gpu.blocks[block as usize].steps;
+    steps.push(step);
+    Dependency { block, step: steps.len() as u32 - 1 }
+}
+
+/// Steps that do nothing but wait, in a block of their own, for what the other blocks have begun.
+fn sync(draft: &mut Draft) -> Result<(), Mistake> {
+    let Some(gpu) = draft.program.gpus.last_mut() else { return Ok(()) };
+    let next = gpu.blocks.len() as u32;
+    let block = *draft.blocks.entry((None, true)).or_insert(next);
+    if block == next {
+        gpu.blocks.push(Block { send: None, receive: None, channel: 0, steps: Vec::new() });
+    }
+    let nowhere = Place { buffer: Buffer::Input, offset: 0 };
+    draft.synced.resize(gpu.blocks.len(), 0);
+    for other in (0..gpu.blocks.len() as u32).filter(|other| *other != block) {
+        let steps = gpu.blocks[other as usize].steps.len();
+        // A block without news need not be waited for again.
+        if std::mem::replace(&mut draft.synced[other as usize], steps) == steps {
+            continue;
+        }
+        let after = Some(Dependency { block: other, step: steps as u32 - 1 });
+        let wait = Step { op: Op::Nop, src: nowhere, dst: nowhere, count: 0, after, awaited: false };
+        draft.last_sync = Some(add(gpu, block, wait));
+        draft.last_write = draft.last_sync;
+    }
+    Ok(())
+}
