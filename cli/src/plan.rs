@@ -1,7 +1,8 @@
-//! `sluice plan`: which trees a collective should use on a fabric. The library plans and checks; here are the flags,
+//! `sluice plan`: which trees or steps a collective should use on a fabric. The library plans and checks; here are the flags,
 //! the files, the exit status and what is shown.
 
 pub mod args;
+mod bfb;
 mod check;
 mod export;
 pub mod files;
@@ -57,6 +58,7 @@ pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
     let done = match command {
         PlanCmd::Forestcoll(args) => forestcoll::run(global, args),
         PlanCmd::FindTopology(args) => find_topology::run(global, args),
+        PlanCmd::Bfb(args) => bfb::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
         PlanCmd::Export(args) => export::run(global, args),
     };

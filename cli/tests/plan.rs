@@ -312,9 +312,16 @@ fn in_network_copying_and_a_part_of_the_gpus() {
 #[test]
 fn every_help_has_an_example_that_parses() {
     let desk = Desk::new();
-    for command in
-        ["plan forestcoll", "plan check", "topology gen", "topology show", "topology import", "plan", "topology"]
-    {
+    for command in [
+        "plan forestcoll",
+        "plan bfb",
+        "plan check",
+        "topology gen",
+        "topology show",
+        "topology import",
+        "plan",
+        "topology",
+    ] {
         let help = stdout(&desk.run(&format!("{command} --help")));
         assert!(help.contains(&format!("sluice {command}")), "{command}: {help}");
     }

@@ -1,10 +1,14 @@
-//! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries.
+//! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries;
+//! of a step schedule also who sends what when ([`steps`]).
 //!
 //! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks copy
 //! and add up, since a follower cannot make switches do it. Who sends what when is left to whoever follows.
 
+mod steps;
 #[cfg(test)]
 mod tests;
+
+pub use steps::{Sent, Stepped};
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,7 +27,7 @@ pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
 /// The whole of a collective's data, in which parts are counted.
 pub const WHOLE: u64 = 1 << 48;
 
-/// A plan of trees that was checked, in ranks.
+/// A plan of trees or steps that was checked, in ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// What is to be done with the data.
@@ -32,6 +36,8 @@ pub struct Followed {
     pub participants: Vec<String>,
     /// The trees, those that add up before those that copy; within each by root, so that parts ascend.
     pub trees: Vec<Tree>,
+    /// Of a step schedule: who sends which part in which step. Its trees are the ways of these parts.
+    pub steps: Stepped,
     /// SHA-256 of the file's bytes, in hexadecimal: the same on every host that follows the same plan.
     pub sha256: String,
 }
@@ -73,10 +79,10 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
     let refuse = |key: &str, found: &str, message: &str, allowed: &str| {
         Err(Errors::from(Error::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed)))
     };
-    let Content::Trees(trees) = &plan.body.content else {
+    if !matches!(plan.body.content, Content::Trees(_) | Content::Steps(_)) {
         let kind = plan.body.content.kind().word();
-        return refuse("/content/kind", kind, "plans of this kind cannot be followed yet", "trees");
-    };
+        return refuse("/content/kind", kind, "plans of this kind cannot be followed yet", "trees, steps");
+    }
     let collective = plan.body.collective;
     if !matches!(collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce) {
         let allowed = "allgather, reduce_scatter, allreduce";
@@ -89,15 +95,43 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
     let own = participants(plan, topology)?;
     let participants = match ranks {
         Some(ranks) => permuted(&own, ranks)?,
-        None => own,
+        None => own.clone(),
     };
+    if let Content::Steps(steps) = &plan.body.content {
+        let (trees, steps) = with_topology(plan, topology, |topology| {
+            let of_nodes = participants.iter().zip(0..).filter_map(|(id, rank)| Some((topology.node(id)?, rank)));
+            let of_nodes: HashMap<usize, u32> = of_nodes.collect();
+            let owner = |id: &String| of_nodes.get(&topology.node(id)?).copied();
+            let owners: Vec<u32> = own.iter().filter_map(owner).collect();
+            steps::follow(plan, topology, steps, &owners, &of_nodes)
+        })?;
+        return Ok(Followed { collective, participants, trees, steps, sha256: String::new() });
+    }
     let ranks: HashMap<NodeId, u32> =
         participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank))).collect();
-    let mut all = Vec::new();
-    for (f, forest) in trees.forests.iter().enumerate() {
-        all.extend(follow(plan, forest, &ranks, &format!("/content/forests/{f}"))?);
+    let mut trees = Vec::new();
+    if let Content::Trees(content) = &plan.body.content {
+        for (f, forest) in content.forests.iter().enumerate() {
+            trees.extend(follow(plan, forest, &ranks, &format!("/content/forests/{f}"))?);
+        }
     }
-    Ok(Followed { collective, participants, trees: all, sha256: String::new() })
+    Ok(Followed { collective, participants, trees, steps: Stepped::default(), sha256: String::new() })
+}
+
+/// With the fabric given, or else the plan's own.
+fn with_topology<T>(
+    plan: &Plan,
+    topology: Option<&Topology>,
+    work: impl FnOnce(&Topology) -> Result<T, Errors>,
+) -> Result<T, Errors> {
+    match (topology, &plan.body.topology.inline) {
+        (Some(topology), _) => work(topology),
+        (None, Some(file)) => {
+            let built = Topology::build((**file).clone(), "");
+            work(&built.map_err(|_| Error::new(E_RANGE, "/topology/inline", "not a topology"))?)
+        }
+        (None, None) => Err(Error::new(E_RANGE, "/topology/inline", "no topology names the participants").into()),
+    }
 }
 
 /// Ids by rank, as the plan or else its topology has them. The checker has seen that they exist.
@@ -106,16 +140,7 @@ fn participants(plan: &Plan, topology: Option<&Topology>) -> Result<Vec<String>,
         return Ok(list.iter().map(|node| plan.id(*node).to_owned()).collect());
     }
     let of = |topology: &Topology| topology.compute().iter().map(|n| topology.nodes()[*n].id.to_string()).collect();
-    match (topology, &plan.body.topology.inline) {
-        (Some(topology), _) => Ok(of(topology)),
-        (None, Some(file)) => {
-            let built = Topology::build((**file).clone(), "");
-            built
-                .map(|topology| of(&topology))
-                .map_err(|_| Error::new(E_RANGE, "/topology/inline", "not a topology").into())
-        }
-        (None, None) => Err(Error::new(E_RANGE, "/topology/inline", "no topology names the participants").into()),
-    }
+    with_topology(plan, topology, |topology| Ok(of(topology)))
 }
 
 /// The order asked for, if it has every participant once.

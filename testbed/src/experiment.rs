@@ -5,6 +5,7 @@
 pub mod beside;
 pub mod capacity;
 pub mod cost;
+pub mod direct;
 pub mod fail_open;
 pub mod forest;
 pub mod live;

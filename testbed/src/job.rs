@@ -3,8 +3,8 @@
 //! The process `sluice-job` is a thin shell around [`run`]. A job is described by a [`JobFile`], one for each of its
 //! members; what happened comes out as one JSON line per event ([`report::Line`]). Data moves as a pipeline: a rank
 //! forwards what has arrived, in pieces of at most [`JobFile::write_bytes`], never more. What goes where is one
-//! [`Exchange`]: ring, parameter server and tree in [`collective`], the trees of a plan in [`trees`]. Placement, start
-//! times and the network are `run`'s business.
+//! [`Exchange`]: ring, parameter server and tree in [`collective`], the trees of a plan in [`trees`], its steps in
+//! [`steps`]. Placement, start times and the network are `run`'s business.
 
 pub mod buffer;
 pub mod collective;
@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod file;
 mod page;
 pub mod report;
+pub mod steps;
 mod stream;
 pub mod trees;
 

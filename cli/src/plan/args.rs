@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use sluice_plan::direct::Proof;
 use sluice_plan::error::printable;
 use sluice_plan::export;
 use sluice_plan::forestcoll::{IGNORABLE, Way};
@@ -37,6 +38,18 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan find-topology --nodes 12 --degree 4 --bidirectional --out-dir graphs
     FindTopology(Box<FindTopologyArgs>),
+    /// Synchronised steps for a graph without switches: the best breadth-first schedule, exact
+    ///
+    /// Every shard travels on shortest paths only, and each node takes what is t hops away in step t, spread over its
+    /// links as evenly as can be; no schedule has fewer steps. The figures: T_L steps of latency, and T_B times M/B, with
+    /// M the data and B the bandwidth of all ports of a node together; (N−1)/N is the best possible. Reduce-scatter is the
+    /// same backwards on the reversed graph, an all-reduce both. Links may differ in capacity and latency. Nodes that
+    /// only forward are refused: for switched fabrics there is `sluice plan forestcoll`.
+    ///
+    /// Example: sluice plan bfb --topology torus.json --collective all-reduce --out plan.json
+    ///
+    /// Example: sluice plan bfb --topology torus.json --collective all-gather --size 1MiB --chunks 4 --json
+    Bfb(Box<BfbArgs>),
     /// Verify a plan without the planner that made it
     ///
     /// Everything is recomputed in exact arithmetic from the plan and its topology: that all participants end with what
@@ -45,12 +58,13 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan check plan.json && echo good
     Check(CheckArgs),
-    /// Write a plan of trees for somebody else: a runtime, another checker, or people
+    /// Write a plan of trees or steps for somebody else: a runtime, another checker, or people
     ///
     /// msccl-xml is a program for MSCCL and RCCL: a plan that the checker refuses becomes none, and what the runtime has no
     /// channels, blocks or steps for is refused with the counts. --verify also executes it, step by step, and proves that
     /// every rank ends with what the collective owes it. forest-json and tree-xml are the trees alone; dot and svg are
-    /// pictures. Plans of other kinds than trees are not exported.
+    /// pictures. oneccl-xml is a list of instructions per rank for oneCCL. A plan of steps becomes msccl-xml or oneccl-xml;
+    /// plans of other kinds than trees and steps are not exported.
     ///
     /// Example: sluice plan export plan.json --format msccl-xml --verify --out plan.xml
     ///
@@ -107,6 +121,63 @@ pub struct ForestcollArgs {
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub forms: FormArgs,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct BfbArgs {
+    /// The graph: topology.json, or the form that --form names; `-` is stdin. All nodes take part, in file order
+    #[arg(long, value_name = "FILE")]
+    pub topology: PathBuf,
+    /// Read the graph in another form than topology.json
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub form: Option<Form>,
+    /// allgather, reduce_scatter or allreduce; also all-gather, AllReduce …
+    #[arg(long, value_name = "C", value_parser = collective)]
+    pub collective: Collective,
+    /// Bytes to show a time for, as in 1GB or 64MiB: what each node ends with (all-gather), else the vector. Needed
+    /// where latencies differ, since the best schedule then depends on it
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+    /// Cut every shard into so many units, which are never cut; none: the fewest that lose nothing (where links differ,
+    /// 2520)
+    #[arg(long, value_name = "P")]
+    pub chunks: Option<u32>,
+    /// What the plan's lower bound is about
+    #[arg(long, value_enum, default_value_t = ProofBy::Bandwidth, value_name = "WHAT")]
+    pub proof: ProofBy,
+    /// Plan without keys of the topology that steps know nothing of; the plan lists them
+    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = sluice_plan::direct::IGNORABLE)]
+    pub ignore: Vec<String>,
+    /// Threads; the plan is the same for any number. None: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Write into the plan how long planning took; without it the same input gives the same bytes
+    #[arg(long)]
+    pub timing: bool,
+    /// Write the plan to this file; `-` is stdout, instead of the figures
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+/// What the lower bound of a step schedule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProofBy {
+    /// The time per byte of long transfers
+    Bandwidth,
+    /// The number of steps; the plan then claims no time per byte
+    Diameter,
+}
+
+impl ProofBy {
+    /// The planner's name for it.
+    pub fn proof(self) -> Proof {
+        match self {
+            ProofBy::Bandwidth => Proof::Bandwidth,
+            ProofBy::Diameter => Proof::Diameter,
+        }
+    }
 }
 
 /// How an all-reduce is planned.
@@ -255,7 +326,7 @@ pub struct ExportArgs {
     /// Write also what no runtime has room for; the interpreter can still run it (msccl-xml)
     #[arg(long)]
     pub no_limits: bool,
-    /// Execute the program before it is written (msccl-xml)
+    /// Execute the program before it is written (msccl-xml, oneccl-xml)
     #[arg(long)]
     pub verify: bool,
     /// Draw only this tree, counted from 0 (dot, svg)
@@ -277,6 +348,8 @@ pub enum ExportFormat {
     ForestJson,
     /// The trees one by one
     TreeXml,
+    /// Instructions per rank, for oneCCL
+    OnecclXml,
     /// A graph for Graphviz
     Dot,
     /// A picture
@@ -288,6 +361,7 @@ impl ExportFormat {
     pub fn format(self) -> export::Format {
         match self {
             ExportFormat::MscclXml => export::Format::MscclXml,
+            ExportFormat::OnecclXml => export::Format::OnecclXml,
             ExportFormat::ForestJson => export::Format::ForestJson,
             ExportFormat::TreeXml => export::Format::TreeXml,
             ExportFormat::Dot => export::Format::Dot,

@@ -88,13 +88,14 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
 /// Refuses flags that say nothing about the format.
 fn fitting(args: &ExportArgs) -> Result<(), Errors> {
     let program = args.format == ExportFormat::MscclXml;
+    let executable = program || args.format == ExportFormat::OnecclXml;
     let picture = matches!(args.format, ExportFormat::Dot | ExportFormat::Svg);
     let given = [
         ("--instances", args.instances != 1, program, "msccl-xml"),
         ("--dialect", args.dialect != Default::default(), program, "msccl-xml"),
         ("--proto", args.proto != Default::default(), program, "msccl-xml"),
         ("--no-limits", args.no_limits, program, "msccl-xml"),
-        ("--verify", args.verify, program, "msccl-xml"),
+        ("--verify", args.verify, executable, "msccl-xml and oneccl-xml"),
         ("--tree", args.tree.is_some(), picture, "dot and svg"),
         ("--colour", args.colour.is_some(), picture, "dot and svg"),
     ];

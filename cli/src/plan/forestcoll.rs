@@ -1,6 +1,6 @@
 //! `sluice plan forestcoll`: reads a fabric, plans, writes the plan, shows the figures.
 
-mod result;
+pub mod result;
 
 use std::process::ExitCode;
 
@@ -74,7 +74,8 @@ fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Made, E
     make(&problem, &options, args.all_reduce.way(), run)
 }
 
-fn size(text: &str) -> Result<Rational, Errors> {
+/// Bytes of `--size`, more than none.
+pub fn size(text: &str) -> Result<Rational, Errors> {
     let refuse = |error: Error| Errors::from(error.found(text));
     match quantity::size(text) {
         Ok(size) if size.is_positive() => Ok(size),
@@ -133,7 +134,7 @@ fn command(args: &ForestcollArgs) -> String {
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

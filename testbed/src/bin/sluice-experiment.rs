@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use sluice_plan::plan::Collective;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::experiment::fail_open::{self, Fault};
-use sluice_testbed::experiment::{Bench, beside, capacity, cost, forest, mix, pair, real};
+use sluice_testbed::experiment::{Bench, beside, capacity, cost, direct, forest, mix, pair, real};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 use sluice_testbed::scenario::Scenario;
 use sluice_testbed::sys;
@@ -95,6 +95,30 @@ enum What {
         round_ms: u64,
         /// Rounds; the first one is not counted.
         #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
+        iterations: u64,
+        /// Part of every link that daemons leave free.
+        #[arg(long, default_value_t = 0.01)]
+        reserve: f64,
+        /// Policies.
+        #[arg(long, value_delimiter = ',', default_value = "sluice,fair:cubic")]
+        policy: Vec<Policy>,
+    },
+    /// A collective by the steps of a breadth-first schedule, on hosts wired to each other without a switch.
+    Direct {
+        /// torus:AxB or kautz:D,N, of 2 to 12 hosts.
+        #[arg(long, default_value = "torus:3x4")]
+        graph: direct::Wiring,
+        /// Link rate in Mbit/s.
+        #[arg(long, default_value_t = 50)]
+        mbps: u64,
+        /// allreduce, allgather or reduce_scatter.
+        #[arg(long, default_value = "allreduce", value_parser = collective)]
+        collective: Collective,
+        /// Time that a round should take by the claim, ms.
+        #[arg(long, default_value_t = 4000)]
+        round_ms: u64,
+        /// Rounds; the first one is not counted.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..))]
         iterations: u64,
         /// Part of every link that daemons leave free.
         #[arg(long, default_value_t = 0.01)]
@@ -259,6 +283,20 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
                 policies: policy.clone(),
             };
             let result = real::real(&bench, &settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
+        What::Direct { graph, mbps, collective, round_ms, iterations, reserve, policy } => {
+            let settings = direct::Settings {
+                wiring: *graph,
+                rate: Rate::mbps(*mbps),
+                collective: *collective,
+                round: Nanos::from_millis(*round_ms),
+                iterations: *iterations,
+                reserve: *reserve,
+                policies: policy.clone(),
+            };
+            let result = direct::direct(&bench, &settings)?;
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }

@@ -104,7 +104,7 @@ impl Collective {
             Kind::Reduce => least(Kind::Reduce).unwrap_or(stream.bytes),
             // At the root the sum, elsewhere what the parent sent.
             Kind::Spread => least(Kind::Spread).or(least(Kind::Reduce)).unwrap_or(0),
-            Kind::Trees => 0,
+            Kind::Trees | Kind::Steps => 0,
         }
     }
 
@@ -127,7 +127,7 @@ impl Collective {
             let reduces = match stream.kind {
                 Kind::Ring => at / (self.part as u64 * 4) < self.workers as u64 - 1,
                 Kind::Aggregate | Kind::Reduce => true,
-                Kind::Broadcast | Kind::Spread | Kind::Trees => false,
+                Kind::Broadcast | Kind::Spread | Kind::Trees | Kind::Steps => false,
             };
             if reduces {
                 buffer::add(into, &data[..n]);

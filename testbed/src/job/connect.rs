@@ -153,7 +153,8 @@ fn greet(file: &JobFile, group: u64, mut socket: TcpStream, from: SocketAddr) ->
     Some((rank, kind, socket))
 }
 
-const KINDS: [Kind; 6] = [Kind::Ring, Kind::Aggregate, Kind::Broadcast, Kind::Reduce, Kind::Spread, Kind::Trees];
+const KINDS: [Kind; 7] =
+    [Kind::Ring, Kind::Aggregate, Kind::Broadcast, Kind::Reduce, Kind::Spread, Kind::Trees, Kind::Steps];
 
 fn hello(rank: usize, group: u64, kind: Kind) -> [u8; HELLO] {
     let mut hello = [0; HELLO];

@@ -4,7 +4,8 @@
 //! before. Implementations have no sockets and no clock.
 
 use super::collective::Collective;
-use super::trees::Trees;
+use super::steps::Steps;
+use super::trees::{self, Trees};
 use super::{Arch, JobError, JobFile};
 
 /// What a stream carries.
@@ -22,6 +23,8 @@ pub enum Kind {
     Spread,
     /// All tree edges of a plan from one rank to another.
     Trees,
+    /// All sends of a step schedule from one rank to another.
+    Steps,
 }
 
 /// One stream as one of its ends sees it.
@@ -69,7 +72,14 @@ pub trait Exchange {
 /// When the plan of a job of arch `plan` cannot be read or is none for this job.
 pub fn of(file: &JobFile) -> Result<Box<dyn Exchange>, JobError> {
     Ok(match (file.arch, &file.plan) {
-        (Arch::Plan, Some(plan)) => Box::new(Trees::load(file, plan)?),
+        (Arch::Plan, Some(plan)) => {
+            let followed = trees::read(file, plan)?;
+            if followed.steps.shard > 0 {
+                Box::new(Steps::new(&followed, file.rank, file.bytes))
+            } else {
+                Box::new(Trees::new(&followed, file.rank, file.bytes))
+            }
+        }
         _ => Box::new(Collective::new(file)),
     })
 }

@@ -78,6 +78,7 @@ pub fn word(kind: Kind) -> &'static str {
         Kind::Reduce => "reduce",
         Kind::Spread => "spread",
         Kind::Trees => "trees",
+        Kind::Steps => "steps",
     }
 }
 

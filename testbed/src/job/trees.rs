@@ -84,28 +84,28 @@ struct Receiving {
     arrived: u64,
 }
 
-impl Trees {
-    /// Reads the plan of a job and takes the member's place in it.
-    ///
-    /// # Errors
-    /// [`JobError::Plan`] with everything that is wrong with the plan, or with it and this job together.
-    pub fn load(file: &JobFile, plan: &PlanFile) -> Result<Trees, JobError> {
-        let name = plan.file.display().to_string();
-        let meta = std::fs::metadata(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
-        if !meta.is_file() || meta.len() > MOST_BYTES_OF_A_DAEMON as u64 {
-            let most = MOST_BYTES_OF_A_DAEMON;
-            return Err(JobError::Plan(format!("{name}: not a file of at most {most} bytes")));
-        }
-        let bytes = std::fs::read(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
-        let ranks = (!plan.ranks.is_empty()).then_some(plan.ranks.as_slice());
-        let followed = Followed::read(&bytes, &name, ranks, None).map_err(|e| JobError::Plan(e.to_string()))?;
-        if followed.participants.len() != file.workers {
-            let (n, workers) = (followed.participants.len(), file.workers);
-            return Err(JobError::Plan(format!("{name} is for {n} ranks; the job has {workers} workers")));
-        }
-        Ok(Trees::new(&followed, file.rank, file.bytes))
+/// Reads the plan of a job.
+///
+/// # Errors
+/// [`JobError::Plan`] with everything that is wrong with the plan, or with it and this job together.
+pub fn read(file: &JobFile, plan: &PlanFile) -> Result<Followed, JobError> {
+    let name = plan.file.display().to_string();
+    let meta = std::fs::metadata(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
+    if !meta.is_file() || meta.len() > MOST_BYTES_OF_A_DAEMON as u64 {
+        let most = MOST_BYTES_OF_A_DAEMON;
+        return Err(JobError::Plan(format!("{name}: not a file of at most {most} bytes")));
     }
+    let bytes = std::fs::read(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
+    let ranks = (!plan.ranks.is_empty()).then_some(plan.ranks.as_slice());
+    let followed = Followed::read(&bytes, &name, ranks, None).map_err(|e| JobError::Plan(e.to_string()))?;
+    if followed.participants.len() != file.workers {
+        let (n, workers) = (followed.participants.len(), file.workers);
+        return Err(JobError::Plan(format!("{name} is for {n} ranks; the job has {workers} workers")));
+    }
+    Ok(followed)
+}
 
+impl Trees {
     /// The place of `rank` in a plan over `bytes` of data.
     pub fn new(plan: &Followed, rank: usize, bytes: u64) -> Trees {
         let real = usize::try_from(bytes.div_ceil(4)).unwrap_or(usize::MAX);
@@ -342,4 +342,4 @@ fn length(elements: &Range<usize>) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -173,14 +173,14 @@ fn time_per_byte(made: &Made) -> Rational {
 }
 
 /// Six digits, no zeros behind.
-fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     let digits = (5 - number.abs().max(1.0).log10() as i32).clamp(0, 6) as usize;
     let text = format!("{number:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// `2.885 ms`.
-fn seconds(seconds: f64) -> String {
+pub fn seconds(seconds: f64) -> String {
     let (scale, unit) = match seconds {
         s if s >= 1.0 => (1.0, "s"),
         s if s >= 1e-3 => (1e3, "ms"),

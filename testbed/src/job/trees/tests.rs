@@ -8,13 +8,13 @@ use sluice_plan::topology::Topology;
 
 use super::*;
 
-const COLLECTIVES: [Collective; 3] = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
+pub const COLLECTIVES: [Collective; 3] = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
 
 /// Numbers that look random, from a seed.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % n.max(1)
     }
@@ -63,7 +63,7 @@ fn job(plan: &Followed, bytes: u64) -> Vec<Trees> {
 
 /// Moves bytes in pieces of any size, in any order, through connections that hold `room` bytes, until all is done.
 /// Something must move in every turn over all streams: else the job would wait for ever.
-fn exchange(members: &mut [Trees], room: usize, dice: &mut Dice) {
+pub fn exchange<E: Exchange>(members: &mut [E], room: usize, dice: &mut Dice) {
     let mut wires: Vec<Vec<VecDeque<u8>>> = members.iter().map(|m| vec![VecDeque::new(); m.outs().len()]).collect();
     let mut sent: Vec<Vec<u64>> = members.iter().map(|m| vec![0; m.outs().len()]).collect();
     let streams: Vec<(usize, usize)> =

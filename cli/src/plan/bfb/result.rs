@@ -1,0 +1,118 @@
+//! The figures of a step schedule: one JSON document, or a few lines for people.
+
+use serde::Serialize;
+use serde_json::Value;
+use sluice_plan::direct::Made;
+use sluice_plan::quantity::{Rational, Unit};
+use sluice_plan::topology::Topology;
+
+use crate::failure::Failure;
+use crate::plan::forestcoll::result::{seconds, short};
+
+/// Loads that are shown before they are only counted.
+const MOST_LOADS: usize = 12;
+
+/// The results, under their fixed names.
+#[derive(Debug, Serialize)]
+pub struct Shown {
+    schema: u32,
+    planner: &'static str,
+    collective: &'static str,
+    claim: Value,
+    #[serde(rename = "N")]
+    n: u32,
+    d: Option<u32>,
+    #[serde(rename = "T_L")]
+    t_l: u32,
+    #[serde(rename = "T_B")]
+    t_b: Option<String>,
+    load_sum: String,
+    #[serde(rename = "P")]
+    p: u32,
+    bw_optimal: bool,
+    moore_optimal: bool,
+    loads: Vec<String>,
+    /// Bytes asked about, exactly, and their time with latencies: in microseconds, or abstract as the capacities are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<String>,
+    seconds: f64,
+}
+
+impl Shown {
+    /// The figures of a plan; `size` in bytes, `seconds` that planning took, `out` is where the plan was written.
+    pub fn new(
+        topology: &Topology,
+        made: &Made,
+        size: Option<&Rational>,
+        seconds: f64,
+        out: Option<String>,
+    ) -> Result<Shown, Failure> {
+        let claim = serde_json::from_str(&made.claim_json()).map_err(Failure::failed)?;
+        let time = made.time.as_ref().map(Rational::to_f64);
+        let is_abstract = topology.unit() == Unit::Abstract;
+        Ok(Shown {
+            schema: 1,
+            planner: "bfb",
+            collective: made.plan.body.collective.word(),
+            claim,
+            n: made.n,
+            d: made.d,
+            t_l: made.cost.t_l(),
+            t_b: made.cost.t_b.as_ref().map(Rational::to_string),
+            load_sum: made.cost.load_sum.to_string(),
+            p: made.units,
+            bw_optimal: made.bandwidth_optimal,
+            moore_optimal: made.moore_optimal,
+            loads: made.cost.loads.iter().map(Rational::to_string).collect(),
+            size: size.map(Rational::to_string),
+            total_us: time.filter(|_| !is_abstract).map(|time| time * 1e6),
+            time: time.filter(|_| is_abstract),
+            out,
+            seconds,
+        })
+    }
+
+    /// The figures for people.
+    pub fn text(&self, topology: &Topology, made: &Made) -> String {
+        let name = if topology.name().is_empty() { "this graph" } else { topology.name() };
+        let degree = self.d.map_or("nodes or links that differ".into(), |d| format!("degree {d}"));
+        let mut text = format!("{} on {name}, {} nodes, {degree}\n", self.collective, self.n);
+        let mut line = |what: &str, said: String| text += &format!("  {what:<12} {said}\n");
+        let fewest = if self.moore_optimal { ", as few as any graph of this size and degree allows" } else { "" };
+        line("steps", format!("{}{fewest}", self.t_l));
+        let best = if self.bw_optimal { ", the best possible" } else { "" };
+        match &self.t_b {
+            Some(t_b) => line("bandwidth", format!("{t_b} M/B = {}{best}", short(ratio(made)))),
+            None => line("bandwidth", "no single figure where nodes or links differ".into()),
+        }
+        let shown = self.loads.iter().take(MOST_LOADS).cloned().collect::<Vec<_>>().join(", ");
+        let more = if self.loads.len() > MOST_LOADS { ", …" } else { "" };
+        line("loads", format!("{shown}{more}; together {} shards on a link", self.load_sum));
+        line("units", format!("{} per shard", self.p));
+        if let Some(size) = &self.size {
+            match (self.total_us, self.time) {
+                (Some(us), _) => line("time", format!("{} for {size} bytes, latencies included", seconds(us / 1e6))),
+                (None, Some(time)) => line("time", format!("{} for {size}, latencies included", short(time))),
+                (None, None) => {}
+            }
+        }
+        if let Some(ignored) = &made.plan.body.ignored {
+            line("ignored", ignored.join(", "));
+        }
+        line("took", seconds(self.seconds));
+        if let Some(out) = &self.out {
+            line("wrote", out.clone());
+        }
+        text
+    }
+}
+
+fn ratio(made: &Made) -> f64 {
+    made.cost.t_b.as_ref().map_or(f64::NAN, Rational::to_f64)
+}

@@ -1,0 +1,338 @@
+//! A collective by the steps of a breadth-first schedule between hosts that are wired to each other without a switch.
+//!
+//! The graph is built cable by cable, a cable for every pair of hosts with a link; where the graph has a link one way
+//! only, the cable's other direction carries acknowledgements. `sluice plan bfb`'s planner plans on the graph, and the
+//! claim, which is in wire rates, is compared as payload. A run measures the time of a round against what the claim
+//! says of bandwidth alone: latency, and that ranks wait for each other, come on top; that a step of one rank may
+//! overlap the next of another goes the other way.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::json;
+use sluice_plan::direct::{Problem, Proof, Request, make};
+use sluice_plan::plan::{Collective, MadeBy};
+use sluice_plan::topology::Topology;
+use sluice_schedule::{Bytes, Nanos, Rate};
+
+use super::Bench;
+use super::capacity::queue;
+use crate::fabric::{Cable, FabricSpec};
+use crate::job::{Arch, PlanFile};
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// A graph of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wiring {
+    /// A torus of rings of `a` and of `b` hosts, 3 or more each, or 2 joined by one cable.
+    Torus {
+        /// Rows.
+        a: usize,
+        /// Columns.
+        b: usize,
+    },
+    /// The generalized Kautz graph Π(d, n): x leads to −d·x−a modulo n for a from 1 to d.
+    Kautz {
+        /// Links out of every host, a host's link to itself counted.
+        d: usize,
+        /// Hosts.
+        n: usize,
+    },
+}
+
+impl std::str::FromStr for Wiring {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Wiring, String> {
+        let allowed = "torus:AxB or kautz:D,N, of 2 to 12 hosts";
+        let pair = |text: &str, by: char| -> Option<(usize, usize)> {
+            let (a, b) = text.split_once(by)?;
+            Some((a.parse().ok()?, b.parse().ok()?))
+        };
+        let wiring = match text.split_once(':') {
+            Some(("torus", sizes)) => pair(sizes, 'x').map(|(a, b)| Wiring::Torus { a, b }),
+            Some(("kautz", sizes)) => pair(sizes, ',').map(|(d, n)| Wiring::Kautz { d, n }),
+            _ => None,
+        };
+        let fits = |wiring: &Wiring| match *wiring {
+            Wiring::Torus { a, b } => (1..=12).contains(&a) && (1..=12).contains(&b) && (2..=12).contains(&(a * b)),
+            Wiring::Kautz { d, n } => d >= 1 && n > d && n <= 12,
+        };
+        wiring.filter(fits).ok_or_else(|| format!("not a graph of hosts; allowed: {allowed}"))
+    }
+}
+
+impl Wiring {
+    /// How many hosts.
+    pub fn hosts(&self) -> usize {
+        match *self {
+            Wiring::Torus { a, b } => a * b,
+            Wiring::Kautz { n, .. } => n,
+        }
+    }
+    /// Its one-way links.
+    pub fn links(&self) -> Vec<(usize, usize)> {
+        match *self {
+            Wiring::Torus { a, b } => {
+                let mut links = Vec::new();
+                for (x, y) in (0..a).flat_map(|x| (0..b).map(move |y| (x, y))) {
+                    let from = x * b + y;
+                    let mut ring = |size: usize, to: &dyn Fn(usize) -> usize| match size {
+                        1 => {}
+                        2 => links.push((from, to(1))),
+                        _ => links.extend([(from, to(1)), (from, to(size - 1))]),
+                    };
+                    ring(a, &|step| (x + step) % a * b + y);
+                    ring(b, &|step| x * b + (y + step) % b);
+                }
+                links
+            }
+            Wiring::Kautz { d, n } => {
+                (0..n).flat_map(|x| (1..=d).map(move |a| (x, (d * n + n - (d * x + a) % n) % n))).collect()
+            }
+        }
+    }
+    fn name(&self) -> String {
+        match self {
+            Wiring::Torus { a, b } => format!("torus {a}x{b}"),
+            Wiring::Kautz { d, n } => format!("Pi({d},{n})"),
+        }
+    }
+    /// The network to build, every link at `rate`.
+    pub fn spec(&self, rate: Rate) -> FabricSpec {
+        let hosts = (0..self.hosts()).map(|host| format!("h{host}")).collect();
+        let mut cables: BTreeMap<(usize, usize), Cable> = BTreeMap::new();
+        for (from, to) in self.links().into_iter().filter(|(from, to)| from != to) {
+            let (a, b) = (from.min(to), from.max(to));
+            cables.entry((a, b)).or_insert_with(|| Cable {
+                a: format!("h{a}"),
+                b: format!("h{b}"),
+                ab: rate,
+                ba: rate,
+                queue: queue(rate),
+                delay: Nanos::ZERO,
+                loss: 0.0,
+            });
+        }
+        FabricSpec { hosts, cables: cables.into_values().collect(), ..FabricSpec::default() }
+    }
+    /// The graph to plan on, links that lead back to their host included.
+    pub fn topology(&self, rate: Rate) -> Result<Topology, RunError> {
+        let nodes: Vec<_> = (0..self.hosts()).map(|host| json!({"id": format!("h{host}"), "kind": "host"})).collect();
+        let link = |(from, to): (usize, usize)| json!({"from": format!("h{from}"), "to": format!("h{to}"), "capacity": format!("{}bit/s", rate.0)});
+        let links: Vec<_> = self.links().into_iter().map(link).collect();
+        let text = json!({"sluice_topology": 1, "name": self.name(), "nodes": nodes, "links": links}).to_string();
+        Topology::read(text.as_bytes(), "topology.json").map_err(|errors| RunError::Plan(errors.to_string()))
+    }
+}
+
+/// A plan on a graph, written to a file, with its figures.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Where it lies.
+    pub file: PathBuf,
+    /// Data over time in wire rates.
+    pub claim: Rate,
+    /// Steps.
+    pub steps: u32,
+    /// The bandwidth term, in units of data over a host's bandwidth.
+    pub t_b: String,
+    /// Was it proved the best?
+    pub optimal: bool,
+}
+
+/// Plans a collective of all hosts on a graph, as `sluice plan bfb` does, and writes the plan to `file`.
+///
+/// # Errors
+/// [`RunError::Plan`] with what the planner refuses.
+pub fn plan_on(wiring: &Wiring, rate: Rate, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
+    let refused = |errors: sluice_plan::error::Errors| RunError::Plan(errors.to_string());
+    let topology = wiring.topology(rate)?;
+    let request = Request { collective, size: None, units: None, proof: Proof::Bandwidth, ignore: &[] };
+    let problem = Problem::new(&topology, &request, "topology.json").map_err(refused)?;
+    let mut made = make(&problem, 1).map_err(refused)?;
+    made.plan.body.made_by =
+        Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
+    std::fs::write(&file, made.plan.to_text()).map_err(RunError::io(format!("writing {}", file.display())))?;
+    let claim = &made.plan.body.claim;
+    let per_byte = claim.time_per_byte.as_ref().map_or(f64::NAN, |time| time.value.to_f64());
+    Ok(Planned {
+        file,
+        claim: Rate((8.0 / per_byte) as u64),
+        steps: made.cost.t_l(),
+        t_b: made.cost.t_b.as_ref().map_or("none".into(), ToString::to_string),
+        optimal: claim.optimal == Some(true),
+    })
+}
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The graph.
+    pub wiring: Wiring,
+    /// Wire rate of every link.
+    pub rate: Rate,
+    /// What is done with the data; all-reduce, all-gather or reduce-scatter.
+    pub collective: Collective,
+    /// How long a round should take by the claim.
+    pub round: Nanos,
+    /// Rounds, 2 or more; the first one is not counted.
+    pub iterations: u64,
+    /// Part of every link that daemons leave free.
+    pub reserve: f64,
+    /// Policies.
+    pub policies: Vec<Policy>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectRun {
+    /// The policy.
+    pub policy: String,
+    /// Mean time of a round, s, without the first.
+    pub round_s: f64,
+    /// Data over that time, payload Mbit/s.
+    pub bandwidth_mbps: f64,
+    /// Against the claim.
+    pub of_claim: f64,
+    /// Segments retransmitted.
+    pub retransmits: u64,
+}
+
+/// What the experiment found.
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectResult {
+    /// The graph.
+    pub graph: String,
+    /// What is done with the data.
+    pub collective: &'static str,
+    /// Data of a round: what each member has, or ends with.
+    pub bytes: u64,
+    /// Members.
+    pub members: usize,
+    /// Steps of the schedule.
+    pub steps: u32,
+    /// Its bandwidth term, in units of data over a host's bandwidth.
+    pub t_b: String,
+    /// Did the planner prove that no plan is faster?
+    pub optimal: bool,
+    /// The claim: data over time, payload Mbit/s.
+    pub claim_mbps: f64,
+    /// Every run.
+    pub runs: Vec<DirectRun>,
+}
+
+/// Runs the schedule under every policy.
+///
+/// # Errors
+/// As a run; every float is checked in every round.
+pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, RunError> {
+    let spec = settings.wiring.spec(settings.rate);
+    let members = spec.hosts.len();
+    let planned = plan_on(&settings.wiring, settings.rate, settings.collective, bench.dir.join("plan.json"))?;
+    let claim = spec.payload(planned.claim);
+    let bytes: Bytes = claim.over(settings.round);
+    let mut runs = Vec::new();
+    for policy in &settings.policies {
+        let job = JobPlan {
+            id: "steps".into(),
+            model: String::new(),
+            arch: Arch::Plan,
+            workers: members,
+            servers: 0,
+            fanout: 2,
+            plan: Some(PlanFile { file: planned.file.clone(), ranks: spec.hosts.clone() }),
+            bytes,
+            iterations: settings.iterations,
+            compute: vec![Nanos::from_millis(100)],
+            overlap: 0.0,
+            arrival: Nanos::ZERO,
+        };
+        let plan = RunPlan {
+            name: "direct".into(),
+            fabric: spec.clone(),
+            jobs: vec![job],
+            reserve: settings.reserve,
+            floor: Some(Rate::mbps(1)),
+            ..RunPlan::default()
+        };
+        let place = Placement { workers: (0..members).collect(), servers: Vec::new() };
+        let name = format!("steps-{}", policy.to_string().replace([':', '@'], "-"));
+        let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)?;
+        let job = &run.jobs[0];
+        let bandwidth = bytes.0 as f64 * 8.0 / job.round_s;
+        runs.push(DirectRun {
+            policy: policy.to_string(),
+            round_s: job.round_s,
+            bandwidth_mbps: bandwidth / 1e6,
+            of_claim: bandwidth / claim.0 as f64,
+            retransmits: job.retransmits,
+        });
+    }
+    Ok(DirectResult {
+        graph: settings.wiring.name(),
+        collective: settings.collective.word(),
+        bytes: bytes.0,
+        members,
+        steps: planned.steps,
+        t_b: planned.t_b,
+        optimal: planned.optimal,
+        claim_mbps: claim.0 as f64 / 1e6,
+        runs,
+    })
+}
+
+impl DirectResult {
+    /// A table for people.
+    pub fn table(&self) -> String {
+        let best = if self.optimal { ", the best possible" } else { "" };
+        let mut text = format!(
+            "{} of {} bytes over {} hosts wired as {}: {} steps, T_B {}{best}, claim {:.1} Mbit/s payload\n",
+            self.collective, self.bytes, self.members, self.graph, self.steps, self.t_b, self.claim_mbps
+        );
+        for run in &self.runs {
+            text.push_str(&format!(
+                "  {:<12} {:>8.3} s {:>8.1} Mbit/s  {:>5.1} % of the claim  {} retransmits\n",
+                run.policy,
+                run.round_s,
+                run.bandwidth_mbps,
+                run.of_claim * 100.0,
+                run.retransmits
+            ));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Layout;
+
+    #[test]
+    fn graphs_are_read_and_wired() {
+        let torus: Wiring = "torus:3x4".parse().expect("a torus");
+        assert_eq!((torus.hosts(), torus.links().len(), torus.spec(Rate::mbps(100)).cables.len()), (12, 48, 24));
+        let kautz: Wiring = "kautz:2,9".parse().expect("a Kautz graph");
+        // 9 is a multiple of 3: no host leads back to itself, and some pairs of hosts have links both ways.
+        assert_eq!(kautz.links().len(), 18);
+        assert!(kautz.links().iter().all(|(from, to)| from != to));
+        let looped: Wiring = "kautz:2,10".parse().expect("a Kautz graph");
+        assert!(looped.links().iter().any(|(from, to)| from == to));
+        Layout::of(&kautz.spec(Rate::mbps(100))).expect("hosts that only reach their neighbours");
+        for bad in ["torus:5x5", "kautz:2,2", "kautz:2,13", "ring:4", "torus:3", "torus:1x1"] {
+            assert!(bad.parse::<Wiring>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_claim_is_the_bandwidth_term() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let torus: Wiring = "torus:3x4".parse().expect("a torus");
+        let file = dir.path().join("plan.json");
+        let planned = plan_on(&torus, Rate::mbps(100), Collective::AllReduce, file).expect("a plan");
+        // 2·11/12 of the data over four links of 100 Mbit/s.
+        assert!(planned.optimal && planned.claim.0.abs_diff(400_000_000 * 12 / 22) <= 1, "{planned:?}");
+        assert_eq!((planned.steps, planned.t_b.as_str()), (6, "11/6"));
+    }
+}
