@@ -421,12 +421,12 @@ fn exports_that_are_refused_write_nothing() {
     assert!(desk.run("topology gen dgx-h100 --boxes 2 --out h.json").status.success());
     let output = desk.run("plan export p.json --topology h.json --format tree-xml --out out");
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    // Kinds that are no trees, and two files on one stdout.
+    // A kind that is never exported, and two files on one stdout.
     let mut plan: Value = serde_json::from_str(&desk.read("p.json")).expect("JSON");
-    plan["content"] = json!({"kind": "steps", "P": 1, "steps": []});
-    desk.write("steps.json", &plan.to_string());
-    for format in ["msccl-xml", "forest-json", "tree-xml", "dot", "svg"] {
-        let refused = desk.refused(&format!("plan export steps.json --format {format} --out out"));
+    plan["content"] = json!({"kind": "paths", "pairs": []});
+    desk.write("paths.json", &plan.to_string());
+    for format in ["msccl-xml", "oneccl-xml", "forest-json", "tree-xml", "dot", "svg"] {
+        let refused = desk.refused(&format!("plan export paths.json --format {format} --out out"));
         assert_eq!(refused, ("UNSUPPORTED_FIELD".into(), "/content/kind".into()));
     }
     assert!(

@@ -42,6 +42,11 @@ pub fn unlimited(instances: u32) -> Options {
     Options { instances, limits: false, ..Options::default() }
 }
 
+/// What plans of kind `trees` are exported as.
+pub fn formats_of_trees() -> impl Iterator<Item = Format> {
+    Format::ALL.iter().copied().filter(|format| *format != Format::OnecclXml)
+}
+
 /// An export that must succeed.
 pub fn exported(plan: &Plan, format: Format, options: &Options) -> Export {
     export(plan, None, format, options).unwrap_or_else(|errors| panic!("{}: {errors}", format.word()))

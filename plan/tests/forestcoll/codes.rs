@@ -4,7 +4,7 @@
 use sluice_plan::error::{self, Code, Errors};
 use sluice_plan::export::{self, Format, export};
 use sluice_plan::forestcoll::{Options, Problem, Request, Run, Way, make};
-use sluice_plan::plan::{Collective, Content, Plan, Steps};
+use sluice_plan::plan::{Collective, Content, Paths, Plan};
 use sluice_plan::topology::Topology;
 use sluice_plan::topology::import;
 
@@ -155,10 +155,10 @@ fn every_code_has_a_smallest_bad_input() {
     for code in CODES {
         assert_eq!(provoke(code), Some(code));
     }
-    // Of the kinds of content only trees are exported.
+    // Of the kinds of content only trees and steps are exported.
     let topology = read(&star("")).expect("valid");
-    let steps = Content::Steps(Steps { p: 1, step_length: None, steps: Vec::new() });
-    let plan = Plan::new(&topology, Collective::AllGather, Default::default(), steps);
+    let paths = Content::Paths(Paths { pairs: Vec::new() });
+    let plan = Plan::new(&topology, Collective::AllGather, Default::default(), paths);
     for format in Format::ALL {
         assert_eq!(refused(export(&plan, None, *format, &export::Options::default())), "UNSUPPORTED_FIELD");
     }
