@@ -240,6 +240,15 @@ pub struct FindTopologyArgs {
     /// Begin also with this graph; may stand several times
     #[arg(long, value_name = "EXPR")]
     pub also: Vec<String>,
+    /// Look for better circulants and Cayley graphs at random for so long, for each size and those it can be made from
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub search: Option<u32>,
+    /// Where the search's random numbers begin
+    #[arg(long, default_value_t = 1, value_name = "SEED", requires = "search")]
+    pub seed: u64,
+    /// Also how long an all-to-all of this size takes at least: a linear program per graph, minutes for a thousand machines
+    #[arg(long, requires = "size")]
+    pub all_to_all: bool,
     /// Also graphs that are published as pictures only and cannot be built
     #[arg(long)]
     pub with_pictures: bool,

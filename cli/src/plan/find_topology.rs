@@ -1,7 +1,9 @@
 //! `sluice plan find-topology`: which graphs of N machines and d ports are worth having; tables, files and pictures.
 
+mod alltoall;
 mod cache;
 mod result;
+mod searched;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -35,10 +37,11 @@ const TOO_LARGE: [&str; 2] = ["TopologyTooLarge", "InvalidChunking"];
 /// `sluice plan find-topology`.
 pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Stop> {
     let workload = workload(args)?;
-    let options = options(args)?;
+    let mut options = options(args)?;
     let threads = threads(args.threads);
     let cancel = sys::on_interrupt();
     let bar = bar(!global.quiet, args.nodes.0.len() as u64);
+    options.extra.extend(searched::graphs(args, threads, cancel, &bar)?);
     let compute = |graph: &Graph| bfb::cost(graph, threads);
     let mut values = Values::new(&compute);
     let cache = Cache::open(args, &mut values);
@@ -58,6 +61,9 @@ pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Stop> {
         bar.inc(1);
     }
     cache.keep(finder.values())?;
+    if let Some(workload) = workload.as_ref().filter(|_| args.all_to_all) {
+        alltoall::times(&mut points, workload, cancel, &bar)?;
+    }
     bar.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64();
     if let Some(dir) = &args.out_dir {
@@ -148,14 +154,16 @@ fn options(args: &FindTopologyArgs) -> Result<Options, Errors> {
             return Err(error.help(near).into());
         }
     }
-    let expr = |text: &String| Expr::parse(text).map_err(|misread| Error { key: "--also".into(), ..misread.into() });
+    let expr = |text: &String| {
+        Expr::parse(text).map_err(|misread| Errors::from(Error { key: "--also".into(), ..misread.into() }))
+    };
     Ok(Options {
         bidirectional: args.bidirectional,
         constructible: !args.with_pictures,
         allow: args.allow.clone(),
         deny: args.deny.clone(),
         exact_limit: args.exact_limit,
-        extra: args.also.iter().map(expr).collect::<Result<Vec<Expr>, Error>>()?,
+        extra: args.also.iter().map(expr).collect::<Result<Vec<Expr>, Errors>>()?,
         ..Options::default()
     })
 }

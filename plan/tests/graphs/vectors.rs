@@ -132,8 +132,9 @@ fn tori_rings_and_two_offsets_take_the_least_time() {
     let tori = (2..=5).flat_map(|a| (1..=5).map(move |b| format!("Torus({a},{b},3)")));
     let circulants = (7..=24).flat_map(|n: u32| {
         let pairs = (1..n.div_ceil(2)).flat_map(move |a| (a + 1..n.div_ceil(2)).map(move |b| (a, b)));
-        let joined =
-            pairs.filter(move |(a, b)| (1..=n).filter(|k| n % k == 0 && a % k == 0 && b % k == 0).count() == 1);
+        let joined = pairs.filter(move |(a, b)| {
+            (1..=n).filter(|k| n.is_multiple_of(*k) && a.is_multiple_of(*k) && b.is_multiple_of(*k)).count() == 1
+        });
         joined.map(move |(a, b)| format!("C({n},{{{a},{b}}})"))
     });
     for text in twisted.chain(tori).chain(circulants) {

@@ -28,7 +28,8 @@ pub struct Point {
     pub constructible: bool,
     bidirectional: bool,
     runtime_us: Option<f64>,
-    alltoall_us: Option<f64>,
+    /// Of an all-to-all at the best rate that routing achieves, at least.
+    pub alltoall_us: Option<f64>,
     /// Where its files were written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<String>,
@@ -86,6 +87,10 @@ impl Shown {
         if timed {
             heads.push(">ALL-REDUCE");
         }
+        let exchanged = self.frontier.iter().any(|point| point.alltoall_us.is_some());
+        if exchanged {
+            heads.push(">ALL-TO-ALL");
+        }
         heads.extend(["GRAPH", "NOTES"]);
         let mut table = Table::new(&heads);
         for point in &self.frontier {
@@ -100,6 +105,9 @@ impl Shown {
             if timed {
                 let time = point.runtime_us.map(|us| format!("{us:.1} us{}", if us <= least { " *" } else { "  " }));
                 row.push(time.unwrap_or_default());
+            }
+            if exchanged {
+                row.push(point.alltoall_us.map(|us| format!("{us:.1} us")).unwrap_or_default());
             }
             row.push(point.expression.clone());
             let mut notes = Vec::new();

@@ -1,0 +1,41 @@
+//! How long an all-to-all takes at least on the graphs of a frontier.
+
+use std::sync::atomic::AtomicBool;
+
+use indicatif::ProgressBar;
+use sluice_plan::direct::finder::Workload;
+
+use super::result::Point;
+use crate::plan::Stop;
+
+/// Fills in the time at the best rate that was proved, for every graph that can be built.
+#[cfg(feature = "lp")]
+pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar: &ProgressBar) -> Result<(), Stop> {
+    use sluice_plan::error::{Error, Errors};
+    use sluice_plan_lp::alltoall::{Limits, Refusal, throughput};
+
+    let Some(scale) = workload.size.checked_div(&workload.bandwidth) else { return Ok(()) };
+    let limits = Limits { cancel, ..Limits::quiet() };
+    for point in points.iter_mut().filter(|point| point.constructible) {
+        let candidate = &point.candidate;
+        let refused = |refusal: Refusal| {
+            Errors::from(
+                Error::new(refusal.code(), "--all-to-all", refusal.to_string()).found(candidate.expr.to_string()),
+            )
+        };
+        bar.set_message(format!("all-to-all on {}", candidate.expr));
+        let graph = candidate.expr.graph().map_err(|refusal| refused(refusal.into()))?;
+        let found = throughput(&graph, None, &limits).map_err(refused)?;
+        point.alltoall_us = Some(found.time(candidate.n, candidate.d) * scale.to_f64() * 1e6);
+    }
+    Ok(())
+}
+
+/// Says that this program cannot.
+#[cfg(not(feature = "lp"))]
+pub fn times(_: &mut [Point], _: &Workload, _: &AtomicBool, _: &ProgressBar) -> Result<(), Stop> {
+    use sluice_plan::error::{E_RANGE, Error, Errors};
+
+    let error = Error::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
+    Err(Errors::from(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes")).into())
+}
