@@ -149,6 +149,16 @@ pub struct Node {
     pub management: Ipv4Addr,
 }
 
+impl Node {
+    /// Makes `tcp` the congestion control of every connection of this host, whoever opened it.
+    ///
+    /// # Errors
+    /// When the machine does not know it.
+    pub fn prefer(&self, tcp: &str) -> Result<(), FabricError> {
+        setup::prefer(&self.ns, tcp)
+    }
+}
+
 /// A network that exists; dropping it removes it and kills what runs in it.
 #[derive(Debug)]
 pub struct Fabric {

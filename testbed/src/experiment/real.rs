@@ -226,9 +226,7 @@ fn one(
     let (to, from) = mpsc::channel();
     let mut ranks = Vec::new();
     for node in &fabric.hosts {
-        let name = tcp.clone();
-        let set = node.ns.run(move || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name))?;
-        set.map_err(RunError::io(format!("making {tcp} the congestion control of {}", node.name)))?;
+        node.prefer(&tcp)?;
     }
     let files = Files { root, script, dir: &dir };
     for job in 0..settings.jobs {

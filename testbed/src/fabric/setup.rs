@@ -156,6 +156,13 @@ fn tool(ns: &NetNs, tool: &'static str, args: &'static [&'static str], input: &s
     Err(FabricError::Tool { tool, node: ns.name().into(), output: format!("{} {line:?}", said.trim()) })
 }
 
+/// Makes `tcp` the congestion control of every connection from a host, whoever opened it: by its routes, since a
+/// namespace's own default may only be one that the machine allows to everybody.
+pub fn prefer(host: &NetNs, tcp: &str) -> Result<(), FabricError> {
+    let routes = tool(host, "ip", &["route", "show"], "")?;
+    ip(host, &routes.lines().map(|route| format!("route replace {} congctl {tcp}\n", route.trim())).collect::<String>())
+}
+
 /// Drops of every directed link's queue.
 pub fn drops(fabric: &Fabric) -> Result<Vec<u64>, FabricError> {
     let mut result = vec![0; fabric.layout.links.len()];
