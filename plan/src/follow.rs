@@ -1,5 +1,5 @@
 //! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries;
-//! of a step schedule also who sends what when ([`steps`]).
+//! of a step schedule also who sends what when (`steps`).
 //!
 //! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks copy
 //! and add up, since a follower cannot make switches do it. Who sends what when is left to whoever follows.

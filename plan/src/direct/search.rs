@@ -1,6 +1,6 @@
 //! Searching for better graphs: directed circulants and Cayley graphs of metacyclic groups with fewer steps or less load.
 //!
-//! Each candidate costs one breadth-first search from one receiver ([`receiver`]), some microseconds. Work is cut into
+//! Each candidate costs one breadth-first search from one receiver (`receiver`), some microseconds. Work is cut into
 //! lots with a stream of random numbers each; a round of lots starts from the same best candidates, so what is found
 //! depends on the seed and the number of rounds, not on the number of threads. There is no clock in here: who calls
 //! says after every round whether to go on.
