@@ -16,11 +16,11 @@ use sluice_plan::plan::{Collective, MadeBy};
 use sluice_plan::topology::Topology;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use super::Bench;
 use super::capacity::queue;
+use super::{Bench, Collectives};
 use crate::fabric::{Cable, FabricSpec};
-use crate::job::{Arch, PlanFile};
-use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+use crate::job::Arch;
+use crate::run::{Policy, RunError};
 
 /// A graph of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,32 +233,17 @@ pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, Ru
     let claim = spec.payload(planned.claim);
     let bytes: Bytes = claim.over(settings.round);
     let mut runs = Vec::new();
+    let job = Collectives {
+        name: "steps",
+        arch: Arch::Plan,
+        file: &planned.file,
+        fabric: &spec,
+        bytes,
+        rounds: settings.iterations,
+        reserve: settings.reserve,
+    };
     for policy in &settings.policies {
-        let job = JobPlan {
-            id: "steps".into(),
-            model: String::new(),
-            arch: Arch::Plan,
-            workers: members,
-            servers: 0,
-            fanout: 2,
-            plan: Some(PlanFile { file: planned.file.clone(), ranks: spec.hosts.clone() }),
-            bytes,
-            iterations: settings.iterations,
-            compute: vec![Nanos::from_millis(100)],
-            overlap: 0.0,
-            arrival: Nanos::ZERO,
-        };
-        let plan = RunPlan {
-            name: "direct".into(),
-            fabric: spec.clone(),
-            jobs: vec![job],
-            reserve: settings.reserve,
-            floor: Some(Rate::mbps(1)),
-            ..RunPlan::default()
-        };
-        let place = Placement { workers: (0..members).collect(), servers: Vec::new() };
-        let name = format!("steps-{}", policy.to_string().replace([':', '@'], "-"));
-        let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)?;
+        let run = job.run(bench, policy)?;
         let job = &run.jobs[0];
         let bandwidth = bytes.0 as f64 * 8.0 / job.round_s;
         runs.push(DirectRun {

@@ -11,14 +11,14 @@ use serde::Serialize;
 use sluice_plan::forestcoll::{Options, Problem, Request, Run, Way, make};
 use sluice_plan::plan::{Collective, MadeBy};
 use sluice_plan::topology::Topology;
-use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_schedule::{Nanos, Rate};
 
-use super::Bench;
 use super::capacity::queue;
+use super::{Bench, Collectives};
 use crate::fabric::{Cable, FabricSpec, Layout};
-use crate::job::{Arch, PlanFile};
+use crate::job::Arch;
 use crate::run::daemons::topology_json;
-use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+use crate::run::{Policy, RunError};
 
 /// A three-tier fabric: hosts on leaves, leaves on two spines' side switches, those on one core.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,7 +217,16 @@ pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, Ru
             if arch == Arch::Ring && settings.collective != Collective::AllReduce {
                 continue; // The job's ring is an all-reduce.
             }
-            let run = run(bench, settings, &spec, (by, arch, &planned.file), bytes, policy)?;
+            let job = Collectives {
+                name: by,
+                arch,
+                file: &planned.file,
+                fabric: &spec,
+                bytes,
+                rounds: settings.iterations,
+                reserve: settings.reserve,
+            };
+            let run = job.run(bench, policy)?;
             let job = &run.jobs[0];
             let bandwidth = bytes.0 as f64 * 8.0 / job.round_s;
             runs.push(ForestRun {
@@ -249,44 +258,6 @@ pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, Ru
         measured_ratio: settings.policies.iter().filter_map(ratio).collect(),
         runs,
     })
-}
-
-fn run(
-    bench: &Bench<'_>,
-    settings: &Settings,
-    spec: &FabricSpec,
-    (by, arch, file): (&str, Arch, &std::path::Path),
-    bytes: Bytes,
-    policy: &Policy,
-) -> Result<crate::run::PolicyRun, RunError> {
-    let members = spec.hosts.len();
-    let plan = (arch == Arch::Plan).then(|| PlanFile { file: file.to_owned(), ranks: spec.hosts.clone() });
-    let job = JobPlan {
-        id: by.into(),
-        model: String::new(),
-        arch,
-        workers: members,
-        servers: 0,
-        fanout: 2,
-        plan,
-        bytes,
-        iterations: settings.iterations,
-        compute: vec![Nanos::from_millis(100)],
-        overlap: 0.0,
-        arrival: Nanos::ZERO,
-    };
-    let plan = RunPlan {
-        name: "forest".into(),
-        fabric: spec.clone(),
-        jobs: vec![job],
-        reserve: settings.reserve,
-        // The floor is for flows that wait for other jobs; small flows of a plan must not be lifted by it.
-        floor: Some(Rate::mbps(1)),
-        ..RunPlan::default()
-    };
-    let place = Placement { workers: (0..members).collect(), servers: Vec::new() };
-    let name = format!("{by}-{}", policy.to_string().replace([':', '@'], "-"));
-    bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)
 }
 
 impl ForestResult {

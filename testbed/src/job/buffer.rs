@@ -4,6 +4,10 @@
 //! is an integer below 2²⁴ and f32 adds it without rounding, in whatever order. Coefficients differ between
 //! iterations and neighbouring ranks: a lost, doubled, misplaced or stale contribution shows in the sum.
 
+use std::ops::Range;
+
+use sluice_plan::plan::Collective;
+
 /// base(e): 0 to 255, scattered, so that a shifted buffer is a wrong one.
 fn base(element: usize) -> f32 {
     ((element as u32).wrapping_mul(2_654_435_761) >> 24) as f32
@@ -33,6 +37,26 @@ pub fn wrong(buffer: &[f32], first: usize, real: usize, ranks: usize, iteration:
 /// The same where `buffer` should hold what `rank` alone filled in.
 pub fn wrong_copy(buffer: &[f32], first: usize, real: usize, rank: usize, iteration: u64) -> Option<(usize, f32, f32)> {
     differs(buffer, first, real, coefficient(rank, iteration))
+}
+
+/// The same after a collective of which rank `r` owns the elements `own[r]`; `rank` is whose buffer it is.
+pub fn wrong_after(
+    collective: Collective,
+    buffer: &[f32],
+    own: &[Range<usize>],
+    rank: usize,
+    iteration: u64,
+) -> Option<(usize, f32, f32)> {
+    let (real, ranks) = (buffer.len(), own.len());
+    let part = |range: &Range<usize>| &buffer[range.clone()];
+    match collective {
+        Collective::AllGather => {
+            let mut owners = own.iter().enumerate();
+            owners.find_map(|(rank, own)| wrong_copy(part(own), own.start, real, rank, iteration))
+        }
+        Collective::ReduceScatter => wrong(part(&own[rank]), own[rank].start, real, ranks, iteration),
+        _ => wrong(buffer, 0, real, ranks, iteration),
+    }
 }
 
 fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<(usize, f32, f32)> {

@@ -19,7 +19,6 @@ use super::{JobError, buffer};
 pub struct Steps {
     collective: Collective,
     rank: usize,
-    ranks: usize,
     identity: String,
     /// Which elements each rank owns.
     own: Vec<Range<usize>>,
@@ -69,7 +68,6 @@ impl Steps {
         let mut steps = Steps {
             collective: plan.collective,
             rank,
-            ranks,
             identity: plan.sha256.clone(),
             own: (0..ranks).map(own).collect(),
             buffer: vec![0.0; real],
@@ -177,19 +175,7 @@ impl Exchange for Steps {
         self.ins.iter().zip(&self.receiving).all(|(stream, line)| line.arrived == stream.bytes)
     }
     fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
-        let real = self.buffer.len();
-        let of = |range: &Range<usize>| (&self.buffer[range.clone()], range.start);
-        match self.collective {
-            Collective::AllGather => self.own.iter().enumerate().find_map(|(rank, own)| {
-                let (part, first) = of(own);
-                buffer::wrong_copy(part, first, real, rank, iteration)
-            }),
-            Collective::ReduceScatter => {
-                let (part, first) = of(&self.own[self.rank]);
-                buffer::wrong(part, first, real, self.ranks, iteration)
-            }
-            _ => buffer::wrong(&self.buffer, 0, real, self.ranks, iteration),
-        }
+        buffer::wrong_after(self.collective, &self.buffer, &self.own, self.rank, iteration)
     }
 }
 

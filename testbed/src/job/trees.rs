@@ -25,7 +25,6 @@ const WORD: usize = 4;
 pub struct Trees {
     collective: Collective,
     rank: usize,
-    ranks: usize,
     identity: String,
     /// Which elements each rank is the root of.
     own: Vec<Range<usize>>,
@@ -114,7 +113,6 @@ impl Trees {
         let mut trees = Trees {
             collective: plan.collective,
             rank,
-            ranks,
             identity: plan.sha256.clone(),
             own: vec![0..0; ranks],
             buffer: vec![0.0; real],
@@ -306,19 +304,7 @@ impl Exchange for Trees {
         self.ins.iter().zip(&self.receiving).all(|(stream, receiving)| receiving.arrived == stream.bytes)
     }
     fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
-        let real = self.buffer.len();
-        let of = |range: &Range<usize>| (&self.buffer[range.clone()], range.start);
-        match self.collective {
-            Collective::AllGather => self.own.iter().enumerate().find_map(|(rank, own)| {
-                let (part, first) = of(own);
-                buffer::wrong_copy(part, first, real, rank, iteration)
-            }),
-            Collective::ReduceScatter => {
-                let (part, first) = of(&self.own[self.rank]);
-                buffer::wrong(part, first, real, self.ranks, iteration)
-            }
-            _ => buffer::wrong(&self.buffer, 0, real, self.ranks, iteration),
-        }
+        buffer::wrong_after(self.collective, &self.buffer, &self.own, self.rank, iteration)
     }
 }
 
