@@ -9,6 +9,7 @@ pub mod files;
 mod find_topology;
 mod forestcoll;
 pub mod form;
+mod made;
 mod watch;
 
 use std::process::ExitCode;

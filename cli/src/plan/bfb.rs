@@ -6,12 +6,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use sluice_plan::direct::{Problem, Request, make};
-use sluice_plan::error::{Error, Errors};
 use sluice_plan::plan::MadeBy;
 
 use super::args::{BfbArgs, ProofBy};
-use super::forestcoll::{quoted, size};
-use super::{Stop, files, form};
+use super::made::{deliver, flags, quoted, size};
+use super::{Stop, files, form, threads};
 use crate::args::Global;
 use crate::output;
 use result::Shown;
@@ -21,10 +20,7 @@ pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
     let size = args.size.as_deref().map(size).transpose()?;
     let begun = Instant::now();
     let topology = form::read(&args.topology, args.form, &args.forms)?;
-    let threads = match args.threads {
-        Some(threads) => usize::from(threads),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = threads(args.threads);
     let request = Request {
         collective: args.collective,
         size: size.as_ref(),
@@ -32,8 +28,9 @@ pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
         proof: args.proof.proof(),
         ignore: &args.ignore,
     };
-    let problem = Problem::new(&topology, &request, &files::name(&args.topology)).map_err(flags)?;
-    let mut made = make(&problem, threads).map_err(flags)?;
+    let problem =
+        Problem::new(&topology, &request, &files::name(&args.topology)).map_err(|errors| flags(errors, &PARAMETERS))?;
+    let mut made = make(&problem, threads).map_err(|errors| flags(errors, &PARAMETERS))?;
     made.plan.body.made_by = Some(MadeBy {
         command: Some(command(args, problem.is_unequal()).into()),
         seconds: args.timing.then(|| begun.elapsed().into()),
@@ -41,34 +38,16 @@ pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
         version: Some(env!("CARGO_PKG_VERSION").into()),
     });
     let seconds = begun.elapsed().as_secs_f64();
-    let mut written = None;
-    match &args.out {
-        Some(path) if files::is_standard(path) => {
-            output::print(&made.plan.to_text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(path) => {
-            files::write(path, &made.plan.to_text())?;
-            written = Some(path.display().to_string());
-        }
-        None => {}
-    }
+    let Some(written) = deliver(args.out.as_deref(), &made.plan)? else { return Ok(ExitCode::SUCCESS) };
     if !global.quiet {
-        let shown = Shown::new(&topology, &made, size.as_ref(), seconds, written)?;
+        let shown = Shown::new(&topology, &made, size.as_ref(), seconds, written.0)?;
         output::one(global, &shown, || shown.text(&topology, &made))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of parameters as flags.
-fn flags(errors: Errors) -> Errors {
-    const PARAMETERS: [&str; 3] = ["chunks", "collective", "size"];
-    if errors.all().iter().all(|error| !PARAMETERS.contains(&error.key.as_str())) {
-        return errors;
-    }
-    let flag = |error: &Error| Error { key: format!("--{}", error.key), ..error.clone() };
-    Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
-}
+/// The parameters that are flags.
+const PARAMETERS: [&str; 3] = ["chunks", "collective", "size"];
 
 /// The command that makes this plan again: only what changes the plan. The size does where links differ.
 fn command(args: &BfbArgs, sized: bool) -> String {
@@ -91,5 +70,5 @@ fn command(args: &BfbArgs, sized: bool) -> String {
     if !args.ignore.is_empty() {
         words.extend(["--ignore".into(), args.ignore.join(",")]);
     }
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    quoted(&words)
 }

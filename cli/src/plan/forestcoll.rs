@@ -4,14 +4,14 @@ pub mod result;
 
 use std::process::ExitCode;
 
-use sluice_plan::error::{E_RANGE, Error, Errors};
+use sluice_plan::error::{Error, Errors};
 use sluice_plan::forestcoll::{Made, Options, Problem, Request, Run, make};
 use sluice_plan::plan::MadeBy;
-use sluice_plan::quantity::{self, Rational};
 use sluice_plan::topology::Topology;
 use sluice_testbed::sys;
 
 use super::args::{AllReduceWay, ForestcollArgs};
+use super::made::{deliver, flags, quoted, size};
 use super::watch::Watch;
 use super::{Stop, files, form, threads};
 use crate::args::Global;
@@ -26,7 +26,7 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
     // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
     let cancel = sys::on_interrupt();
     let run = Run { threads: threads(args.threads), progress: &watch, cancel };
-    let mut made = plan(args, &topology, &run).map_err(flags)?;
+    let mut made = plan(args, &topology, &run).map_err(|errors| flags(errors, &PARAMETERS))?;
     made.plan.body.made_by = Some(MadeBy {
         command: Some(command(args).into()),
         seconds: args.timing.then(|| watch.elapsed().into()),
@@ -37,20 +37,9 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
         return Err(Error::new("CANCELLED", "", "cancelled").into());
     }
     let seconds = watch.finish();
-    let mut written = None;
-    match &args.out {
-        Some(path) if files::is_standard(path) => {
-            output::print(&made.plan.to_text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(path) => {
-            files::write(path, &made.plan.to_text())?;
-            written = Some(path.display().to_string());
-        }
-        None => {}
-    }
+    let Some(written) = deliver(args.out.as_deref(), &made.plan)? else { return Ok(ExitCode::SUCCESS) };
     if !global.quiet {
-        let shown = Shown::new(&topology, &made, size.as_ref(), seconds, written)?;
+        let shown = Shown::new(&topology, &made, size.as_ref(), seconds, written.0)?;
         output::one(global, &shown, || shown.text(&topology, &made))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -74,29 +63,8 @@ fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Made, E
     make(&problem, &options, args.all_reduce.way(), run)
 }
 
-/// Bytes of `--size`, more than none.
-pub fn size(text: &str) -> Result<Rational, Errors> {
-    let refuse = |error: Error| Errors::from(error.found(text));
-    match quantity::size(text) {
-        Ok(size) if size.is_positive() => Ok(size),
-        Ok(_) => Err(refuse(Error::new(E_RANGE, "--size", "no data at all").allowed("more than 0"))),
-        Err(misread) => {
-            let error = Error::new(E_RANGE, "--size", format!("not {}", misread.what));
-            Err(refuse(error.allowed(misread.allowed).help(misread.help)))
-        }
-    }
-}
-
-/// Names of parameters as flags.
-fn flags(errors: Errors) -> Errors {
-    const PARAMETERS: [&str; 7] =
-        ["all_reduce", "collective", "fixed_k", "in_network", "most_k", "participants", "root"];
-    if errors.all().iter().all(|error| !PARAMETERS.contains(&error.key.as_str())) {
-        return errors;
-    }
-    let flag = |error: &Error| Error { key: format!("--{}", error.key.replace('_', "-")), ..error.clone() };
-    Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
-}
+/// The parameters that are flags.
+const PARAMETERS: [&str; 7] = ["all_reduce", "collective", "fixed_k", "in_network", "most_k", "participants", "root"];
 
 /// The command that makes this plan again: only what changes the plan, so that the same plan has the same bytes.
 fn command(args: &ForestcollArgs) -> String {
@@ -130,15 +98,5 @@ fn command(args: &ForestcollArgs) -> String {
     if args.relaxed {
         words.push("--relaxed".into());
     }
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    quoted(&words)
 }

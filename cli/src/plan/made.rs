@@ -1,0 +1,64 @@
+//! What the commands of planners have in common: a size, names of flags, the command that makes a plan again, and where a
+//! plan goes.
+
+use std::path::Path;
+
+use sluice_plan::error::{E_RANGE, Error, Errors};
+use sluice_plan::plan::Plan;
+use sluice_plan::quantity::{self, Rational};
+
+use super::{Stop, files};
+use crate::output;
+
+/// Bytes of `--size`, more than none.
+pub(super) fn size(text: &str) -> Result<Rational, Errors> {
+    let refuse = |error: Error| Errors::from(error.found(text));
+    match quantity::size(text) {
+        Ok(size) if size.is_positive() => Ok(size),
+        Ok(_) => Err(refuse(Error::new(E_RANGE, "--size", "no data at all").allowed("more than 0"))),
+        Err(misread) => {
+            let error = Error::new(E_RANGE, "--size", format!("not {}", misread.what));
+            Err(refuse(error.allowed(misread.allowed).help(misread.help)))
+        }
+    }
+}
+
+/// Names of parameters as flags.
+pub(super) fn flags(errors: Errors, parameters: &[&str]) -> Errors {
+    if errors.all().iter().all(|error| !parameters.contains(&error.key.as_str())) {
+        return errors;
+    }
+    let flag = |error: &Error| Error { key: format!("--{}", error.key.replace('_', "-")), ..error.clone() };
+    Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
+}
+
+/// Where a plan was written: a file, or nowhere.
+pub(super) struct Written(pub(super) Option<String>);
+
+/// Writes a plan to the file that was asked for. `None`: it went to the standard output, where nothing else belongs.
+pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>, Stop> {
+    match out {
+        Some(path) if files::is_standard(path) => {
+            output::print(&plan.to_text())?;
+            Ok(None)
+        }
+        Some(path) => {
+            files::write(path, &plan.to_text())?;
+            Ok(Some(Written(Some(path.display().to_string()))))
+        }
+        None => Ok(Some(Written(None))),
+    }
+}
+
+/// Words as one line that a shell takes.
+pub(super) fn quoted(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
+    let quote = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
