@@ -8,8 +8,15 @@ use sluice_plan::direct::{Edge, Graph};
 use sluice_plan::quantity::Rational;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u32>().expect("a number"));
-    let (d, most) = (arguments.next().unwrap_or(4), arguments.next().unwrap_or(2000));
+    let arguments: Result<Vec<u32>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
+    let (d, most) = match arguments.as_deref() {
+        Ok([]) => (4, 2000),
+        Ok(&[d, most]) if d > 0 => (d, most),
+        _ => {
+            eprintln!("usage: kautz_sweep [DEGREE MOST_NODES], two whole numbers, as in: kautz_sweep 4 2000");
+            std::process::exit(2);
+        }
+    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let begun = Instant::now();
     let mut worst = (Rational::ZERO, 0);
