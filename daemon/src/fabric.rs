@@ -1,7 +1,8 @@
 //! Where this host stands: its links, who has which address, and the path of a flow as the brain wants it.
 //!
 //! With switches configured, the links a switch keeps are part of a path; without, the receiving host's daemon keeps
-//! the table of its own ingress and stands in for them.
+//! the table of its own ingress and stands in for them. A cable that leads straight to another host has one sender, which
+//! keeps its table: there it is the whole path.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -50,6 +51,8 @@ pub struct Fabric {
     /// Addresses of all interfaces, so that those of unmanaged ones are not taken for a container's.
     beside: Vec<IpAddr>,
     paths: RefCell<HashMap<(usize, HostId), Vec<Hop>>>,
+    /// Hosts at the other end of a cable, with the own link that the cable is.
+    cables: BTreeMap<HostId, usize>,
     names: BTreeMap<HostId, String>,
 }
 
@@ -58,14 +61,19 @@ impl Fabric {
     pub fn new(config: &Config, topology: Option<Arc<Topology>>, interfaces: &[Interface]) -> Fabric {
         let host = HostId::of(&config.node.name);
         let node = topology.as_ref().and_then(|topology| topology.node(&config.node.name));
-        let access = topology.as_ref().zip(node).and_then(|(topology, node)| topology.access_rate(node));
+        let rates =
+            topology.as_ref().zip(node).map(|(topology, node)| topology.sending_rates(node)).unwrap_or_default();
         let own_networks = topology.as_ref().zip(node).map(|(t, n)| t.nodes[n].networks.clone()).unwrap_or_default();
         let mut links = Vec::new();
-        for interface in selected(config, interfaces, &own_networks) {
+        let selected = selected(config, interfaces, &own_networks);
+        // As many links as cables: they are the cables, in order. Else the slowest cable is what is certain.
+        let slowest = rates.iter().copied().min();
+        let cable = |at: usize| if rates.len() == selected.len() { rates.get(at).copied() } else { slowest };
+        for (at, &interface) in selected.iter().enumerate() {
             let entry = config.links.iter().find(|link| link.name == interface.name);
             let configured = entry.and_then(|link| link.gbps).map(|gbps| Rate((gbps * 1e9) as u64));
-            let wire = configured.or(access).or(interface.speed);
-            let port = 2 * links.len() as u32;
+            let wire = configured.or_else(|| cable(at)).or(interface.speed);
+            let port = 2 * at as u32;
             links.push(OwnLink {
                 name: interface.name.clone(),
                 addresses: interface.addresses.clone(),
@@ -74,6 +82,7 @@ impl Fabric {
                 ingress: LinkId::new(host.0, port + 1),
             });
         }
+        let cables = topology.as_ref().zip(node).map(|(t, n)| t.cables(n)).filter(|(all, _)| *all == links.len());
         let names = topology.iter().flat_map(|t| &t.nodes).filter(|n| n.kind == NodeKind::Host);
         let peer_port = config.peer.listen.iter().filter_map(|a| a.parse::<SocketAddr>().ok()).map(|a| a.port()).next();
         Fabric {
@@ -87,6 +96,7 @@ impl Fabric {
             own: own_networks,
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
+            cables: cables.map(|(_, cables)| cables).unwrap_or_default(),
             names: names.map(|n| (HostId::of(&n.id), n.id.clone())).collect(),
             topology,
         }
@@ -118,12 +128,19 @@ impl Fabric {
         found.or_else(|| self.links.first().filter(|_| contained()).map(|link| (0, link)))
     }
 
+    /// The own link by which a flow leaves: the cable to the other host, if there is one, else the one with its address.
+    pub fn link_between(&self, local: IpAddr, remote: IpAddr) -> Option<(usize, &OwnLink)> {
+        let by_address = self.link_of(local)?;
+        let cable = if self.cables.is_empty() { None } else { self.cables.get(&self.host_of(remote)) };
+        cable.and_then(|&index| Some((index, self.links.get(index)?))).or(Some(by_address))
+    }
+
     /// May a flow between these addresses be managed at all?
     pub fn covers(&self, local: IpAddr, remote: IpAddr) -> bool {
         let remote = remote.to_canonical();
         let foreign = !remote.is_loopback() && self.link_of(remote).is_none();
         let asked_for = self.only.is_empty() || self.only.iter().any(|network| network.contains(remote));
-        foreign && asked_for && self.link_of(local).is_some_and(|(_, link)| link.capacity.is_some())
+        foreign && asked_for && self.link_between(local, remote).is_some_and(|(_, link)| link.capacity.is_some())
     }
 
     /// The path of a flow from this host, the own egress first; `None` where nothing may be managed.
@@ -131,18 +148,20 @@ impl Fabric {
         if !self.covers(local, remote) {
             return None;
         }
-        let (index, link) = self.link_of(local)?;
+        let (index, link) = self.link_between(local, remote)?;
         let to = self.host_of(remote);
         if let Some(path) = self.paths.borrow().get(&(index, to)) {
             return Some(path.clone());
         }
         let mut path = vec![Hop { link: link.egress, capacity: link.capacity?, holder: None }];
-        if let Some((topology, from, to_node)) = self.ends(to) {
+        if !self.cables.contains_key(&to)
+            && let Some((topology, from, to_node)) = self.ends(to)
+        {
             let common = topology.common_links(from, to_node);
             path.extend(common.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
             if self.nic_mode() {
                 let last = common.last().map(|&hop| topology.links[hop].capacity);
-                let capacity = last.or(topology.access_rate(to_node)).unwrap_or(Rate::MAX);
+                let capacity = last.or_else(|| topology.sending_rates(to_node).into_iter().min()).unwrap_or(Rate::MAX);
                 path.push(Hop { link: LinkId::ingress(to), capacity: capacity.payload(), holder: Some(to.holder()) });
             }
         }

@@ -11,7 +11,7 @@ mod path;
 
 pub use network::Network;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path as FsPath;
 
@@ -126,9 +126,22 @@ impl Topology {
             None => path::common(self, from, to),
         }
     }
-    /// Rate of the cable by which a host sends, the slowest if it has several.
-    pub fn access_rate(&self, node: usize) -> Option<Rate> {
-        self.out.get(node)?.iter().map(|link| self.links[*link].capacity).min()
+    /// How many links leave a host, and to which other hosts one of them leads straight: its number among them, from 0.
+    /// Two links to one host are none, as nobody knows which of them a flow takes.
+    pub fn cables(&self, node: usize) -> (usize, BTreeMap<HostId, usize>) {
+        let out = self.out.get(node).map_or(&[][..], Vec::as_slice);
+        let mut straight: BTreeMap<HostId, Option<usize>> = BTreeMap::new();
+        for (at, link) in out.iter().enumerate() {
+            let to = &self.nodes[self.links[*link].to];
+            if to.kind == NodeKind::Host {
+                straight.entry(HostId::of(&to.id)).and_modify(|cable| *cable = None).or_insert(Some(at));
+            }
+        }
+        (out.len(), straight.into_iter().filter_map(|(to, cable)| Some((to, cable?))).collect())
+    }
+    /// Rates of the cables by which a host sends, in order.
+    pub fn sending_rates(&self, node: usize) -> Vec<Rate> {
+        self.out.get(node).map_or(&[][..], Vec::as_slice).iter().map(|link| self.links[*link].capacity).collect()
     }
 }
 

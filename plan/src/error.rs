@@ -40,6 +40,10 @@ pub const EMPTY_GROUP: Code = "EmptyGroup";
 pub const REPEATED_EDGE: Code = "RepeatedEdge";
 /// A negative cost.
 pub const BAD_COST: Code = "BadCost";
+/// Readable and valid, but more than this planner, exporter or follower can honour.
+pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
+/// The program's own result did not pass the checker: a defect, never the input's fault.
+pub const INTERNAL_INVARIANT: Code = "INTERNAL_INVARIANT";
 
 /// The codes of files, in the order in which mistakes are reported; codes that are not here come last.
 pub const CODES: [Code; 15] = [

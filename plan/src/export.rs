@@ -22,16 +22,13 @@ mod tree_xml;
 
 use crate::check::check;
 use crate::error::{Code, Error, Errors};
+pub use crate::error::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
 use crate::json::words;
 use crate::plan::{Content, Plan, Steps, Trees};
 use crate::topology::Topology;
 
-/// The exporter does not write this kind of plan, or a part of it.
-pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
 /// The program would need more channels, blocks or steps than the runtime has.
 pub const XML_LIMIT_EXCEEDED: Code = "XML_LIMIT_EXCEEDED";
-/// A program that the exporter itself refuses: a defect.
-pub const INTERNAL_INVARIANT: Code = "INTERNAL_INVARIANT";
 /// The plan does not pass the checker, so that a program made of it would be wrong too.
 pub const PLAN_REFUSED: Code = "PLAN_REFUSED";
 

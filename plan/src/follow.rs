@@ -17,13 +17,12 @@ use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};
 
 use crate::check;
-use crate::error::{Code, DUPLICATE_NODE, E_RANGE, Error, Errors, UNKNOWN_NODE, nearest};
+pub use crate::error::UNSUPPORTED_FIELD;
+use crate::error::{DUPLICATE_NODE, E_RANGE, Error, Errors, UNKNOWN_NODE, nearest};
 use crate::plan::{Collective, Content, Direction, Forest, MOST_BYTES_OF_A_DAEMON, NodeId, Plan};
 use crate::quantity::{Rational, common_denominator};
 use crate::topology::{Topology, sha256_hex};
 
-/// A plan that asks for what a follower cannot do.
-pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
 /// The whole of a collective's data, in which parts are counted.
 pub const WHOLE: u64 = 1 << 48;
 

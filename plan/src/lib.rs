@@ -11,6 +11,8 @@ pub mod export;
 pub mod follow;
 #[cfg(feature = "solvers")]
 pub mod forestcoll;
+#[cfg(feature = "solvers")]
+mod ignorable;
 pub mod interpret;
 mod json;
 pub mod plan;

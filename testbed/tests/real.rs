@@ -36,6 +36,7 @@ fn same_and_known(kind: Kind) {
         ranks: 3,
         iterations: 10,
         megabytes: 12.0,
+        reserve: 0.01,
         load_ms: 100.0,
         repeats: 1,
         policies: vec!["fair:cubic".parse().unwrap(), "sluice".parse().unwrap()],

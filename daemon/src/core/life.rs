@@ -121,7 +121,11 @@ impl Core {
         for status in self.host.flows() {
             let Some(row) = self.row(status.spec.flow) else { continue };
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
-            let link = self.monitor.fabric.link_of(socket.tuple.local_ip()).map_or(0, |(index, _)| index);
+            let link = self
+                .monitor
+                .fabric
+                .link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
+                .map_or(0, |(index, _)| index);
             flows.push((row, link, status.order));
         }
         let links = self.monitor.fabric.links.iter().map(|link| link.capacity.unwrap_or(Rate::MAX));

@@ -71,3 +71,33 @@ fn an_address_nobody_named_still_has_one_id() {
     assert_eq!(fabric.host_of(ip("10.0.9.9")), fabric.host_of(ip("::ffff:10.0.9.9")));
     assert_eq!(fabric.path(ip("10.0.0.1"), ip("10.0.9.9")).map(|path| path.len()), Some(1));
 }
+
+#[test]
+fn a_cable_to_another_host_is_the_whole_path() {
+    const TRIANGLE: &str = r#"{ "sluice_topology": 1,
+ "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2"]},
+   {"id":"h2","kind":"host","addresses":["10.0.0.3"]} ],
+ "links": [ {"from":"h0","to":"h1","capacity":"1514Mbit/s","duplex":true},
+   {"from":"h0","to":"h2","capacity":"757Mbit/s","duplex":true},
+   {"from":"h1","to":"h2","capacity":"757Mbit/s","duplex":true} ] }"#;
+    let interface =
+        |name: &str| Interface { name: name.into(), addresses: vec![ip("10.0.0.1")], speed: None, up: true };
+    let mut config = Config::default();
+    config.node.name = "h0".into();
+    config.capture.interfaces = vec!["eth0".into(), "eth1".into()];
+    config.peer.listen = vec!["10.0.0.1:9604".into()];
+    let topology = Arc::new(Topology::parse(Path::new("t"), TRIANGLE).expect("valid"));
+    let two = Fabric::new(&config, Some(topology.clone()), &[interface("eth0"), interface("eth1")]);
+    for (remote, port, mbps) in [("10.0.0.2", 0, 1448), ("10.0.0.3", 2, 724)] {
+        let path = two.path(ip("10.0.0.1"), ip(remote)).expect("covered");
+        assert_eq!(
+            path.iter().map(|hop| (hop.link, hop.capacity, hop.holder)).collect::<Vec<_>>(),
+            [(LinkId::new(two.host.0, port), Rate::mbps(mbps), None)]
+        );
+        assert_eq!(two.link_between(ip("10.0.0.1"), ip(remote)).map(|(index, _)| index), Some(port as usize / 2));
+    }
+    // One of the two links is not configured: nobody knows which cable the other is.
+    let one = Fabric::new(&config, Some(topology), &[interface("eth1")]);
+    let path = one.path(ip("10.0.0.1"), ip("10.0.0.2")).expect("covered");
+    assert_eq!((path[0].link, path.len()), (LinkId::egress(one.host), 2));
+}

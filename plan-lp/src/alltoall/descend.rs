@@ -18,6 +18,8 @@ use sluice_plan::quantity::Rational;
 const FIRST_STEEPNESS: f64 = 10.0;
 /// How much steeper prices get from pass to pass.
 const STEEPER: f64 = 1.5;
+/// Passes without gain after which prices get steeper although flows have not settled: they may never.
+const RESTLESS: u32 = 10;
 /// Passes without gain before it is given up.
 const PATIENCE: u32 = 50;
 /// No price is below this part of the fullest link's, so that prices of ways grow from link to link.
@@ -56,7 +58,7 @@ pub(super) fn solve(links: &Links, bound: &Rational, limits: &Limits<'_>) -> Res
         let all: f64 = prices.iter().sum();
         // What is lost because prices are not steep enough, and because flows are not where it is cheapest.
         let (soft, unsettled) = (1.0 - paid / all / state.fullest(), 1.0 - all / (here * paid));
-        if soft > unsettled {
+        if soft > unsettled || (stuck + 1) % RESTLESS == 0 {
             steepness *= STEEPER;
         }
         let gained = best.rate > before.0 * (1.0 + least_gain) || upper < before.1 * (1.0 - least_gain);

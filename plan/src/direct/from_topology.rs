@@ -6,15 +6,13 @@
 use super::bfb::LinkTime;
 use super::graph::{Edge, Graph};
 use super::refusal::Refusal;
-use crate::error::{Code, E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS};
+pub use crate::error::UNSUPPORTED_FIELD;
+use crate::error::{E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS};
+pub use crate::ignorable::IGNORABLE;
+use crate::ignorable::unsupported;
 use crate::plan::Collective;
 use crate::quantity::{Rational, Unit};
 use crate::topology::{Kind, Topology};
-
-/// A key of a topology that this planner cannot honour.
-pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
-/// The keys that may be ignored; all others that are refused have no meaning without them.
-pub const IGNORABLE: [&str; 3] = ["buffer", "capacity_per_epoch", "groups"];
 
 /// What the plan's lower bound is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,31 +191,6 @@ fn bystanders(topology: &Topology) -> Vec<Error> {
     }
     errors.truncate(MOST_ERRORS);
     errors
-}
-
-/// Keys that change what a fabric can do and that steps know nothing of; and those that are left out on request.
-fn unsupported(topology: &Topology, ignore: &[String]) -> (Vec<Error>, Vec<&'static str>) {
-    let groups = (!topology.groups().is_empty()).then(|| ("groups", "/groups".to_owned(), "limits of several links"));
-    let buffers = topology.nodes().iter().enumerate().filter(|(_, node)| node.buffer.is_some());
-    let buffers = buffers.map(|(i, _)| ("buffer", format!("/nodes/{i}/buffer"), "a finite buffer"));
-    let epochs = topology.file().links.iter().enumerate().filter(|(_, link)| link.capacity_per_epoch.is_some());
-    let epochs = epochs.map(|(i, _)| {
-        ("capacity_per_epoch", format!("/links/{i}/capacity_per_epoch"), "a capacity that changes with time")
-    });
-    let (mut errors, mut ignored) = (Vec::new(), Vec::new());
-    for (key, at, what) in buffers.chain(epochs).chain(groups) {
-        if !ignore.iter().any(|ignored| ignored == key) {
-            let error = Error::new(UNSUPPORTED_FIELD, at, format!("this planner knows nothing of {what}")).found(key);
-            let help = format!("--ignore {key} plans as if it were not there, and the plan says so");
-            errors.push(error.allowed("nothing").help(help));
-        } else if !ignored.contains(&key) {
-            ignored.push(key);
-        }
-        if errors.len() == MOST_ERRORS {
-            break;
-        }
-    }
-    (errors, ignored)
 }
 
 fn unlimited(topology: &Topology) -> Vec<Error> {

@@ -8,7 +8,8 @@ use super::bfb::{self, Planned};
 use super::from_topology::{Problem, Proof, has_units};
 use super::{Refusal, Schedule, Shape};
 use crate::check;
-use crate::error::{Code, Error, Errors};
+pub use crate::error::INTERNAL_INVARIANT;
+use crate::error::{Error, Errors};
 use crate::json::Writer;
 use crate::plan::{
     Certificate, CertificateKind, Collective, Content, Exact, Names, NodeId, Nullable, Op, PerByte, Plan, Shard,
@@ -16,9 +17,6 @@ use crate::plan::{
 };
 use crate::quantity::Rational;
 use crate::topology::Topology;
-
-/// The planner's own result did not pass the checker: a defect, never the input's fault.
-pub const INTERNAL_INVARIANT: Code = "INTERNAL_INVARIANT";
 
 /// A plan that passed the checker, with the planner's own figures.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! Parts fill the whole, ranks follow the mapping, and what cannot be followed is refused with its place.
 
 use super::*;
+use crate::error::Code;
 
 /// Three hosts on a switch; b is the root of two thirds on the way out.
 const PLAN: &str = r#"{"sluice_plan":1,"collective":"allgather","claim":{},

@@ -9,22 +9,21 @@ mod refused;
 mod tests;
 
 use super::{Collective, Fabric, Rational};
+pub use crate::error::UNSUPPORTED_FIELD;
 use crate::error::{
     Code, DUPLICATE_NODE, E_KEY, E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS, NON_POSITIVE_BANDWIDTH, SELF_LOOP,
     UNKNOWN_NODE, nearest,
 };
+pub use crate::ignorable::IGNORABLE;
+use crate::ignorable::unsupported;
 use crate::plan::Collective as Word;
 use crate::quantity;
 use crate::topology::{Text, Topology};
 use num_traits::ToPrimitive;
 use std::collections::{BTreeMap, HashSet};
 
-/// A key of a topology that this planner cannot honour.
-pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
 /// A number beyond exact arithmetic in machine integers.
 pub const OVERFLOW: Code = "OVERFLOW";
-/// The keys that may be ignored; all others that are refused have no meaning without them.
-pub const IGNORABLE: [&str; 3] = ["buffer", "capacity_per_epoch", "groups"];
 
 /// What is asked of a topology.
 #[derive(Clone, Debug)]
@@ -156,32 +155,6 @@ fn collective(topology: &Topology, request: &Request<'_>, ranks: &[usize]) -> Re
             Err(error.allowed("allgather, reduce_scatter, allreduce, broadcast, reduce").into())
         }
     }
-}
-
-/// Keys that change what a fabric can do and that trees know nothing of; and those that are left out on request.
-fn unsupported(topology: &Topology, ignore: &[String]) -> (Vec<Error>, Vec<&'static str>) {
-    let file = topology.file();
-    let groups = (!topology.groups().is_empty()).then(|| ("groups", "/groups".to_owned(), "limits of several links"));
-    let buffers = topology.nodes().iter().enumerate().filter(|(_, node)| node.buffer.is_some());
-    let buffers = buffers.map(|(i, _)| ("buffer", format!("/nodes/{i}/buffer"), "a finite buffer"));
-    let epochs = file.links.iter().enumerate().filter(|(_, link)| link.capacity_per_epoch.is_some());
-    let epochs = epochs.map(|(i, _)| {
-        ("capacity_per_epoch", format!("/links/{i}/capacity_per_epoch"), "a capacity that changes with time")
-    });
-    let (mut errors, mut ignored) = (Vec::new(), Vec::new());
-    for (key, at, what) in buffers.chain(epochs).chain(groups) {
-        if !ignore.iter().any(|ignored| ignored == key) {
-            let error = Error::new(UNSUPPORTED_FIELD, at, format!("this planner knows nothing of {what}")).found(key);
-            let help = format!("--ignore {key} plans as if it were not there, and the plan says so");
-            errors.push(error.allowed("nothing").help(help));
-        } else if !ignored.contains(&key) {
-            ignored.push(key);
-        }
-        if errors.len() == MOST_ERRORS {
-            break;
-        }
-    }
-    (errors, ignored)
 }
 
 /// Participants that cannot do what every node of a tree does.

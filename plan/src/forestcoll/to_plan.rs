@@ -12,7 +12,8 @@ mod tests;
 use super::from_topology::{OVERFLOW, Problem};
 use super::{AllReduce, Collective, Forest, Optimum, Options, Planned, Refusal, Run, all_reduce};
 use crate::check;
-use crate::error::{Code, E_KEY, E_LIMIT, Error, Errors};
+pub use crate::error::INTERNAL_INVARIANT;
+use crate::error::{E_KEY, E_LIMIT, Error, Errors};
 use crate::json::Writer;
 use crate::plan::{
     self, Certificate, CertificateKind, Content, Exact, Hop, MOST_EDGES, Names, NodeId, Nullable, PerByte, Plan,
@@ -21,8 +22,6 @@ use crate::plan::{
 use crate::quantity::{Rational, Unit};
 use bounds::Bound;
 
-/// The planner's own result did not pass the checker: a defect, never the input's fault.
-pub const INTERNAL_INVARIANT: Code = "INTERNAL_INVARIANT";
 /// Variables up to which the all-reduce program is tried without being asked for: some seconds.
 const MOST_VARIABLES_UNASKED: usize = 300;
 

@@ -176,6 +176,9 @@ enum What {
         /// Waiting for a batch in each iteration, ms: stands for an accelerator's computing.
         #[arg(long, default_value_t = 250.0)]
         load_ms: f64,
+        /// Part of every link that daemons leave free.
+        #[arg(long, default_value_t = 0.01)]
+        reserve: f64,
         /// Turns of all policies.
         #[arg(long, default_value_t = 3)]
         repeats: usize,
@@ -270,7 +273,7 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }
-        What::Real { kind, mbps, jobs, ranks, iterations, megabytes, load_ms, repeats, policy } => {
+        What::Real { kind, mbps, jobs, ranks, iterations, megabytes, load_ms, reserve, repeats, policy } => {
             let settings = real::Settings {
                 kind: *kind,
                 rate: Rate::mbps(*mbps),
@@ -279,6 +282,7 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
                 iterations: *iterations,
                 megabytes: *megabytes,
                 load_ms: *load_ms,
+                reserve: *reserve,
                 repeats: *repeats,
                 policies: policy.clone(),
             };

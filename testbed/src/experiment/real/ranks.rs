@@ -1,0 +1,147 @@
+//! What the ranks of stock jobs say and do, from their first line to the end of all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::{Bench, Settings};
+use crate::job;
+use crate::run::RunError;
+use crate::run::daemons::Daemons;
+
+/// Longest line of the script that is read.
+const LONGEST: u64 = 1 << 16;
+
+/// A line of the script.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Line {
+    Begin { gradient_bytes: u64 },
+    Iteration { rank: usize, begin_ns: u64, sync_ns: u64, end_ns: u64 },
+    End { rank: usize, losses: String, weights: String },
+}
+
+/// What a rank said or did.
+#[derive(Debug)]
+pub(super) enum Said {
+    Line(Line),
+    Ended(String),
+}
+
+/// A rank's process, killed when dropped.
+pub(super) struct Rank(pub(super) Child);
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        // Either may fail when it has ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// One iteration of one rank, CLOCK_MONOTONIC ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) begin: u64,
+    pub(super) sync: u64,
+    pub(super) end: u64,
+}
+
+/// What all ranks said.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) gradient_bytes: u64,
+    /// By job and rank.
+    pub(super) times: BTreeMap<(usize, usize), Vec<Times>>,
+    pub(super) hashes: BTreeSet<String>,
+    /// When a daemon first managed a flow.
+    pub(super) managed: Option<u64>,
+}
+
+/// Listens until all ranks of all `jobs` have ended.
+///
+/// # Errors
+/// A rank that fails, or hangs; an interruption.
+pub(super) fn watch(
+    bench: &Bench<'_>,
+    settings: &Settings,
+    jobs: usize,
+    daemons: Option<&Daemons>,
+    from: &Receiver<(usize, Said)>,
+) -> Result<Seen, RunError> {
+    let mut seen = Seen::default();
+    let mut left = jobs * settings.ranks;
+    // Far beyond what any link needs: a rank that hangs must end the run.
+    let deadline = Instant::now() + Duration::from_secs(60 + 10 * settings.iterations as u64);
+    while left > 0 {
+        if seen.managed.is_none()
+            && let Some(daemons) = daemons
+            && daemons.get(0, "/api/v1/snapshot").is_some_and(|text| text.contains("\"managed\""))
+        {
+            seen.managed = Some(job::now());
+        }
+        if bench.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let (job, said) = match from.recv_timeout(Duration::from_millis(50)) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => continue,
+            Err(_) => return Err(RunError::Plan("the ranks did not end in time".into())),
+        };
+        match said {
+            Said::Line(Line::Begin { gradient_bytes }) => seen.gradient_bytes = gradient_bytes,
+            Said::Line(Line::Iteration { rank, begin_ns, sync_ns, end_ns }) => {
+                seen.times.entry((job, rank)).or_default().push(Times { begin: begin_ns, sync: sync_ns, end: end_ns });
+            }
+            Said::Line(Line::End { rank, losses, weights }) => {
+                left -= 1;
+                seen.hashes.insert(format!("{job} {rank} {losses} {weights}"));
+            }
+            Said::Ended(status) if !seen.hashes.iter().any(|hash| hash.starts_with(&format!("{job} "))) => {
+                let what = status.lines().last().unwrap_or("it said nothing").to_owned();
+                return Err(RunError::Job { job: format!("real-{job}"), rank: 0, host: String::new(), what });
+            }
+            Said::Ended(_) => {}
+        }
+    }
+    Ok(seen)
+}
+
+/// Sends on what a process says.
+pub(super) fn listen(child: &mut Child, who: usize, to: Sender<(usize, Said)>) -> Result<(), RunError> {
+    let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else { return Ok(()) };
+    let body = move || {
+        let mut reader = BufReader::new(out);
+        let mut line = Vec::new();
+        while matches!(reader.by_ref().take(LONGEST).read_until(b'\n', &mut line), Ok(n) if n > 0) {
+            if let Ok(said) = serde_json::from_slice::<Line>(&line)
+                && to.send((who, Said::Line(said))).is_err()
+            {
+                return;
+            }
+            line.clear();
+        }
+        let mut last = String::new();
+        drop(err.take(LONGEST).read_to_string(&mut last));
+        drop(to.send((who, Said::Ended(last)))); // Nobody may listen any more.
+    };
+    let spawned = std::thread::Builder::new().name("rank-output".into()).spawn(body);
+    spawned.map(drop).map_err(RunError::io("starting a thread"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_scripts_are_read() {
+        let line =
+            r#"{"event": "iteration", "rank": 1, "i": 3, "begin_ns": 1, "sync_ns": 2, "end_ns": 9, "loss": 0.5}"#;
+        assert!(matches!(serde_json::from_str::<Line>(line), Ok(Line::Iteration { rank: 1, begin_ns: 1, .. })));
+    }
+}
