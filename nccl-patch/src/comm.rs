@@ -239,7 +239,9 @@ impl Comm {
             Ended::Held => {}
             Ended::Phase { held } => {
                 self.near.iter().for_each(Neighbours::settle);
-                self.round.store(false, Ordering::SeqCst);
+                if self.round.load(Ordering::SeqCst) {
+                    self.round.store(false, Ordering::SeqCst);
+                }
                 if held {
                     writer.net_end();
                 }

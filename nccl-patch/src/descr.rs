@@ -6,7 +6,7 @@
 use std::ffi::c_char;
 
 use crate::abi::{Version, event};
-use crate::names::{self, Algo, Func};
+use crate::names::{self, Algo, Func, Name};
 
 /// Byte offsets of the fields that are read.
 #[allow(missing_docs, reason = "the names are those of NCCL")]
@@ -201,8 +201,8 @@ impl Descr {
     fn coll_v4(&self) -> Coll {
         use at::v4;
         Coll {
-            func: names::func(self.text(v4::COLL_FUNC).as_bytes()),
-            algo: names::algo(self.text(v4::COLL_ALGO).as_bytes()),
+            func: names::func(self.name(v4::COLL_FUNC)),
+            algo: names::algo(self.name(v4::COLL_ALGO)),
             bytes: self.bytes(v4::COLL_COUNT, v4::COLL_DATATYPE),
             root: Some(self.get(v4::COLL_ROOT)),
             channels: self.get(v4::COLL_CHANNELS),
@@ -214,8 +214,8 @@ impl Descr {
         use at::v2;
         let algo = if self.version == 2 { v2::COLL_ALGO_V2 } else { v2::COLL_ALGO_V3 };
         Coll {
-            func: names::func(self.text(v2::COLL_FUNC).as_bytes()),
-            algo: names::algo(self.text(algo).as_bytes()),
+            func: names::func(self.name(v2::COLL_FUNC)),
+            algo: names::algo(self.name(algo)),
             bytes: self.bytes(v2::COLL_COUNT, v2::COLL_DATATYPE),
             root: None,
             channels: 0,
@@ -226,7 +226,7 @@ impl Descr {
     fn p2p_v4(&self) -> P2p {
         use at::v4;
         P2p {
-            is_send: self.text(v4::P2P_FUNC).as_bytes() == b"Send",
+            is_send: names::is_send(self.name(v4::P2P_FUNC)),
             bytes: self.bytes(v4::P2P_COUNT, v4::P2P_DATATYPE),
             peer: self.get(v4::P2P_PEER),
             channels: self.get(v4::P2P_CHANNELS),
@@ -237,7 +237,7 @@ impl Descr {
     fn p2p_v2(&self) -> P2p {
         use at::v2;
         P2p {
-            is_send: self.text(v2::P2P_FUNC).as_bytes() == b"Send",
+            is_send: names::is_send(self.name(v2::P2P_FUNC)),
             bytes: self.bytes(v2::P2P_COUNT, v2::P2P_DATATYPE),
             peer: self.get(v2::P2P_PEER),
             channels: 0,
@@ -246,13 +246,13 @@ impl Descr {
     }
 
     fn bytes(&self, count: usize, datatype: usize) -> Option<u64> {
-        let element = names::element_bytes(self.text(datatype).as_bytes())?;
+        let element = names::element_bytes(self.name(datatype))?;
         Some(self.get::<u64>(count).saturating_mul(element))
     }
 
-    fn text(&self, at: usize) -> Text {
+    fn name(&self, at: usize) -> Name {
         // SAFETY: by the promise of `new` null or NUL-terminated.
-        unsafe { Text::of(self.get::<usize>(at) as *const c_char) }
+        unsafe { Name::of(self.get::<usize>(at) as *const c_char) }
     }
 
     fn get<T: Copy + Number>(&self, at: usize) -> T {
@@ -268,37 +268,3 @@ impl Number for u8 {}
 impl Number for i32 {}
 impl Number for u64 {}
 impl Number for usize {}
-
-/// The beginning of a C text, copied: long enough for every name there is.
-#[derive(Clone, Copy, Debug)]
-struct Text {
-    bytes: [u8; Text::MOST],
-    len: usize,
-}
-
-impl Text {
-    const MOST: usize = 24;
-
-    /// # Safety
-    /// `at` is null or NUL-terminated.
-    unsafe fn of(at: *const c_char) -> Text {
-        let mut text = Text { bytes: [0; Text::MOST], len: 0 };
-        if at.is_null() {
-            return text;
-        }
-        for slot in &mut text.bytes {
-            // SAFETY: no NUL so far, so this byte still belongs to the text.
-            let byte = unsafe { at.add(text.len).cast::<u8>().read() };
-            if byte == 0 {
-                break;
-            }
-            *slot = byte;
-            text.len += 1;
-        }
-        text
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
-    }
-}

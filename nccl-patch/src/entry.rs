@@ -165,6 +165,9 @@ fn start(context: u64, descr: &Descr) -> Option<u64> {
 pub unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     guard(|| {
         let Some(entry) = events::end(handle as u64) else { return };
+        if entry.kind == Kind::Work && entry.next.is_null() {
+            return; // Its "stop" says that it was enqueued, which its start did.
+        }
         let Some(comm) = comms::enter(entry.comm) else { return };
         if let Some(writer) = comm.writer() {
             match entry.kind {

@@ -1,5 +1,7 @@
 //! The names that NCCL uses in descriptors: functions, algorithms, element types.
 
+use std::ffi::c_char;
+
 /// A collective function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of NCCL")]
@@ -25,34 +27,101 @@ pub enum Algo {
     Other,
 }
 
+/// The beginning of a C text, long enough for every name there is, packed into words: a name is recognised with three
+/// comparisons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Name([u64; 3]);
+
+impl Name {
+    /// Most bytes that are read.
+    const MOST: usize = 24;
+
+    /// The name in these bytes; further ones than fit are left out, as they are of [`Name::of`].
+    pub const fn new(text: &[u8]) -> Name {
+        let mut words = [0; 3];
+        let mut i = 0;
+        while i < text.len() && i < Name::MOST {
+            words[i / 8] |= (text[i] as u64) << (8 * (i % 8));
+            i += 1;
+        }
+        Name(words)
+    }
+
+    /// The name at this address; empty for null.
+    ///
+    /// # Safety
+    /// `at` is null or NUL-terminated.
+    pub unsafe fn of(at: *const c_char) -> Name {
+        let mut words = [0_u64; 3];
+        if at.is_null() {
+            return Name(words);
+        }
+        let mut at = at.cast::<u8>();
+        for word in &mut words {
+            for shift in (0..u64::BITS).step_by(8) {
+                // SAFETY: no NUL so far, so this byte still belongs to the text.
+                let byte = unsafe { at.read() };
+                if byte == 0 {
+                    return Name(words);
+                }
+                *word |= u64::from(byte) << shift;
+                // SAFETY: the byte was no NUL, so there is another one.
+                at = unsafe { at.add(1) };
+            }
+        }
+        Name(words)
+    }
+}
+
+/// Names as constants, so that they can be matched.
+macro_rules! names {
+    ($($name:ident = $text:literal),* $(,)?) => { $(const $name: Name = Name::new($text);)* };
+}
+
+names! {
+    ALL_REDUCE = b"AllReduce", ALL_GATHER = b"AllGather", REDUCE_SCATTER = b"ReduceScatter",
+    BROADCAST = b"Broadcast", REDUCE = b"Reduce", SEND = b"Send",
+    RING = b"RING", TREE = b"TREE", NVLS_TREE = b"NVLS_TREE",
+    INT8 = b"ncclInt8", CHAR = b"ncclChar", UINT8 = b"ncclUint8",
+    FLOAT8E4M3 = b"ncclFloat8e4m3", FLOAT8E5M2 = b"ncclFloat8e5m2",
+    FLOAT16 = b"ncclFloat16", HALF = b"ncclHalf", BFLOAT16 = b"ncclBfloat16",
+    INT32 = b"ncclInt32", INT = b"ncclInt", UINT32 = b"ncclUint32", FLOAT32 = b"ncclFloat32", FLOAT = b"ncclFloat",
+    INT64 = b"ncclInt64", UINT64 = b"ncclUint64", FLOAT64 = b"ncclFloat64", DOUBLE = b"ncclDouble",
+}
+
 /// Reads a function's name.
-pub fn func(name: &[u8]) -> Func {
+pub fn func(name: Name) -> Func {
     match name {
-        b"AllReduce" => Func::AllReduce,
-        b"AllGather" => Func::AllGather,
-        b"ReduceScatter" => Func::ReduceScatter,
-        b"Broadcast" => Func::Broadcast,
-        b"Reduce" => Func::Reduce,
+        ALL_REDUCE => Func::AllReduce,
+        ALL_GATHER => Func::AllGather,
+        REDUCE_SCATTER => Func::ReduceScatter,
+        BROADCAST => Func::Broadcast,
+        REDUCE => Func::Reduce,
         _ => Func::Other,
     }
 }
 
+/// Is this the name of a send?
+pub fn is_send(name: Name) -> bool {
+    name == SEND
+}
+
 /// Reads an algorithm's name. Between hosts `NVLS_TREE` is a tree like `TREE`.
-pub fn algo(name: &[u8]) -> Algo {
+pub fn algo(name: Name) -> Algo {
     match name {
-        b"RING" => Algo::Ring,
-        b"TREE" | b"NVLS_TREE" => Algo::Tree,
+        RING => Algo::Ring,
+        TREE | NVLS_TREE => Algo::Tree,
         _ => Algo::Other,
     }
 }
 
 /// Bytes of an element of this type; `None`: not known.
-pub fn element_bytes(name: &[u8]) -> Option<u64> {
-    match name.strip_prefix(b"nccl")? {
-        b"Int8" | b"Char" | b"Uint8" | b"Float8e4m3" | b"Float8e5m2" => Some(1),
-        b"Float16" | b"Half" | b"Bfloat16" => Some(2),
-        b"Int32" | b"Int" | b"Uint32" | b"Float32" | b"Float" => Some(4),
-        b"Int64" | b"Uint64" | b"Float64" | b"Double" => Some(8),
+pub fn element_bytes(name: Name) -> Option<u64> {
+    match name {
+        BFLOAT16 | FLOAT16 | HALF => Some(2),
+        FLOAT32 | FLOAT | INT32 | INT | UINT32 => Some(4),
+        INT8 | CHAR | UINT8 | FLOAT8E4M3 | FLOAT8E5M2 => Some(1),
+        INT64 | UINT64 | FLOAT64 | DOUBLE => Some(8),
         _ => None,
     }
 }
@@ -60,6 +129,7 @@ pub fn element_bytes(name: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn every_name_has_its_size_and_others_none() {
@@ -77,13 +147,35 @@ mod tests {
             ("ncclUint64", 8),
             ("ncclFloat64", 8),
         ] {
-            assert_eq!(element_bytes(name.as_bytes()), Some(bytes), "{name}");
+            assert_eq!(element_bytes(Name::new(name.as_bytes())), Some(bytes), "{name}");
         }
         for name in ["", "nccl", "ncclFloat", "ncclFloat3", "ncclFloat8e9", "Float32", "Unknown"] {
             let known = name == "ncclFloat";
-            assert_eq!(element_bytes(name.as_bytes()).is_some(), known, "{name}");
+            assert_eq!(element_bytes(Name::new(name.as_bytes())).is_some(), known, "{name}");
         }
+        let (func, algo) = (|name| func(Name::new(name)), |name| algo(Name::new(name)));
         assert_eq!((func(b"AllReduce"), func(b"allreduce")), (Func::AllReduce, Func::Other));
         assert_eq!((algo(b"RING"), algo(b"NVLS_TREE"), algo(b"PAT")), (Algo::Ring, Algo::Tree, Algo::Other));
+    }
+
+    proptest! {
+        /// Read from memory as built from bytes; different texts are different names as far as is read.
+        #[test]
+        fn a_name_is_its_first_bytes(one in "[a-zA-Z0-9_]{0,30}", other in "[a-zA-Z0-9_]{0,30}") {
+            let read = |text: &str| {
+                let text = std::ffi::CString::new(text).expect("no NUL");
+                // SAFETY: NUL-terminated.
+                unsafe { Name::of(text.as_ptr()) }
+            };
+            let short = |text: &str| text.bytes().take(Name::MOST).collect::<Vec<u8>>();
+            prop_assert_eq!(read(&one), Name::new(one.as_bytes()));
+            prop_assert_eq!(read(&one) == read(&other), short(&one) == short(&other));
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_name() {
+        // SAFETY: null.
+        assert_eq!(unsafe { Name::of(std::ptr::null()) }, Name::new(b""));
     }
 }

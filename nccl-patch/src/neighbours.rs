@@ -33,6 +33,10 @@ impl Pairs {
     pub fn note(&self, channel: u8, rank: u32) -> bool {
         let Some(cells) = self.ranks.get(usize::from(channel)).filter(|_| rank != NO_RANK) else { return false };
         for cell in cells {
+            // Known nearly always, and a look costs less than a locked exchange.
+            if cell.load(Ordering::Relaxed) == rank {
+                return false;
+            }
             match cell.compare_exchange(NO_RANK, rank, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     self.count.fetch_add(1, Ordering::Relaxed);
@@ -91,8 +95,11 @@ impl Neighbours {
         if !self.settled.load(Ordering::Relaxed) {
             return None;
         }
-        let channels = u128::from(self.channels.load(Ordering::Relaxed).max(1));
-        let bytes = u128::from(per_neighbour) * u128::from(self.to.count()) / channels;
+        let (count, channels) = (self.to.count(), self.channels.load(Ordering::Relaxed).max(1));
+        if let Some(all) = per_neighbour.checked_mul(u64::from(count)) {
+            return Some(all / u64::from(channels));
+        }
+        let bytes = u128::from(per_neighbour) * u128::from(count) / u128::from(channels);
         Some(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 }

@@ -48,20 +48,28 @@ impl Work {
 
     /// An operation begins. True: the page has to count it; false: it does already.
     pub fn op_begins(&self) -> bool {
-        self.ops.fetch_add(1, Ordering::SeqCst) != 0 || !self.held.swap(false, Ordering::SeqCst)
+        self.ops.fetch_add(1, Ordering::SeqCst) != 0 || !self.release()
     }
 
     /// An operation of the work with this number ends.
     pub fn op_ends(&self, number: u64) -> Ended {
-        self.done.fetch_max(number, Ordering::SeqCst);
+        // It only rises, so a look is enough where it is as high already; locked operations are what an event costs.
+        if self.done.load(Ordering::SeqCst) < number {
+            self.done.fetch_max(number, Ordering::SeqCst);
+        }
         let before = self.ops.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |ops| ops.checked_sub(1));
         if before != Ok(1) {
             return Ended::One;
         }
         if !self.pending() {
-            return Ended::Phase { held: self.held.swap(false, Ordering::SeqCst) };
+            return Ended::Phase { held: self.release() };
         }
         if self.held.swap(true, Ordering::SeqCst) { Ended::One } else { Ended::Held }
+    }
+
+    /// The page no longer counts the operation that was held, if one was.
+    fn release(&self) -> bool {
+        self.held.load(Ordering::SeqCst) && self.held.swap(false, Ordering::SeqCst)
     }
 }
 

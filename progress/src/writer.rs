@@ -155,7 +155,9 @@ impl Writer {
         let now = sys::monotonic_ns();
         page.enq_bytes.fetch_add(bytes, Ordering::Relaxed);
         page.enq_ops.fetch_add(1, Ordering::Relaxed);
-        page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
+        if wire_bytes > 0 {
+            page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
+        }
         page.last_enq_ns.store(now, Ordering::Relaxed);
         page.heartbeat_ns.store(now, Ordering::Relaxed);
         // A process already on the wire stays there.

@@ -4,31 +4,33 @@
 //! while it computes. It also pauses within an iteration, whenever the host is busy or a neighbour is late, so no length
 //! of pause says "here an iteration ends". What does is the count: the ends of iterations are the pauses at whose counts
 //! a fixed number of bytes lies from one to the next. So the learner remembers how much had been sent at each pause and
-//! how long that lasted, and looks for the period among the long pauses first, then among shorter ones too. Pauses that
-//! fit no period are splits, and are ignored.
+//! how long that lasted, and looks for the period among the long pauses first, then among shorter ones too
+//! ([`mod@fit`]). Pauses that fit no period are splits, and are ignored.
 //!
-//! A shorter period that divides the one found counts only if its pauses are of the same kind (a quarter as long at
-//! least): the steps of a ring within an iteration are as regular as the iterations.
+//! The steps of a ring within an iteration are as regular as the iterations, and come first: nothing but time tells them
+//! apart before an iteration has ended. So a period is believed only after a second, doubted when a pause of a longer
+//! kind comes while it is young, and told to others only once it has stood for a while. Until then rounds are bursts,
+//! managed all the same.
 
 use std::collections::VecDeque;
 
 use sluice_schedule::{Bytes, Nanos};
 
-/// Pauses remembered.
-const MOST: usize = 48;
-/// Counts agree if they differ by less than this part of the period: the 0.1 % that headers may vary by.
-const TOLERANCE: u64 = 1000;
-/// No iteration is smaller.
-const LEAST: u64 = 64 << 10;
-/// Periods in a row that have to be seen before one is believed: two more for every four-fold number of pauses in it,
-/// since the more pauses, the more likely one lies in the right place by chance.
-const PROOF: u32 = 2;
-/// Levels of length looked at: half of the longest pause, a quarter, ...
-const LEVELS: u32 = 7;
-/// A finer period's pauses are at least one in so many of the coarser one's.
-const KIND: u64 = 4;
+use fit::{KIND, kind_above, learn, multiple, of_one_kind, slack};
+
+/// Pauses remembered: some iterations, where each has as many as a ring has steps.
+const MOST: usize = 128;
 /// Pauses as long as those between iterations that may come elsewhere in a row, before the period is forgotten.
 const MOST_MISSED: u32 = 3;
+/// A period younger than this is given up when a pause of a longer kind comes: it may be a step of the iteration that
+/// ends there. An older one has seen its iterations.
+const YOUNG: Nanos = Nanos::from_millis(10_000);
+/// Periods that prove a multiple of the one that is known.
+const MULTIPLE_PROOF: u64 = 3;
+/// A period that stood so long is told.
+const STOOD: Nanos = Nanos::from_millis(1_000);
+/// Boundaries that have to come meanwhile.
+const STOOD_BOUNDARIES: u32 = 2;
 
 /// A moment at which nothing was sent and nothing waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Pause {
     pub count: u64,
     /// How long it lasted.
     pub length: Nanos,
+    /// When it was over.
+    pub over: Nanos,
 }
 
 /// What is known of the iterations.
@@ -48,6 +52,10 @@ struct Known {
     at: u64,
     /// How long the pauses between them last; a quarter of them are shorter, so that one kind among two counts as it is.
     pause: Nanos,
+    /// How many were seen in a row.
+    periods: u64,
+    /// When they were.
+    since: Nanos,
 }
 
 /// Learns the period of one process.
@@ -60,6 +68,8 @@ pub struct Period {
     quiet: Option<Nanos>,
     known: Option<Known>,
     missed: u32,
+    /// Boundaries that came where the known period has them.
+    met: u32,
 }
 
 impl Period {
@@ -68,7 +78,7 @@ impl Period {
         let moved = count.0 != self.count;
         if moved || queued > Bytes::ZERO {
             if let Some(since) = self.quiet.take() {
-                self.paused(Pause { count: self.count, length: now.minus(since) });
+                self.paused(Pause { count: self.count, length: now.minus(since), over: now });
             }
             self.count = self.count.max(count.0);
         }
@@ -80,6 +90,13 @@ impl Period {
     /// Bytes of an iteration, once known.
     pub fn bytes(&self) -> Option<Bytes> {
         self.known.map(|known| Bytes(known.bytes))
+    }
+
+    /// Bytes of an iteration, once they have stood for a while.
+    pub fn settled(&self) -> Option<Bytes> {
+        let newest = self.pauses.back()?.over;
+        let known = self.known.filter(|known| newest.minus(known.since) >= STOOD && self.met >= STOOD_BOUNDARIES)?;
+        Some(Bytes(known.bytes))
     }
 
     /// The count at which the iteration ends that a byte after `count` belongs to.
@@ -98,43 +115,73 @@ impl Period {
         if let Some(last) = self.pauses.back_mut().filter(|last| last.count == pause.count) {
             // Looked at while the first byte waited: one pause.
             last.length = Nanos(last.length.0.saturating_add(pause.length.0));
+            last.over = pause.over;
         } else {
             if self.pauses.len() == MOST {
                 self.pauses.pop_front();
             }
             self.pauses.push_back(pause);
         }
-        let learned = learn(self.pauses.make_contiguous());
+        let pauses: &[Pause] = self.pauses.make_contiguous();
+        let learned = learn(pauses);
         let Some(known) = &mut self.known else {
-            self.known = learned;
+            (self.known, self.missed, self.met) = (learned, 0, 0);
             return;
         };
-        let nearest = known.boundary(known.begun(pause.count.saturating_add(known.bytes / 2)));
-        let fits = nearest.abs_diff(pause.count) <= slack(known.bytes);
-        let better = |other: &Known| known.gives_way_to(other) || !fits && other.pause >= known.pause;
-        if let Some(learned) = learned.filter(better) {
-            (*known, self.missed) = (learned, 0);
+        let fits = known.fits(pause.count);
+        let explained = learned.is_some_and(|learned| !kind_above(pause.length, learned.pause));
+        let young = pause.over.minus(known.since) < YOUNG;
+        let better = |other: &Known| known.gives_way_to(other, pauses) || !fits && other.pause >= known.pause;
+        if young && kind_above(pause.length, known.pause) && !explained {
+            (self.known, self.missed) = (None, 0);
+        } else if let Some(learned) = learned.filter(better) {
+            self.missed = 0;
+            if known.is_same(&learned) {
+                *known = Known { since: known.since, ..learned };
+                self.met += 1;
+            } else {
+                (*known, self.met) = (learned, 0);
+            }
         } else if fits {
             // Counts drift by what headers vary; the pause says where the boundary is.
             (known.at, self.missed) = (pause.count, 0);
+            self.met += 1;
         } else if pause.length.0 >= known.pause.0 / KIND {
             // As long as one between iterations, but elsewhere.
             self.missed += 1;
             if self.missed > MOST_MISSED {
-                (self.known, self.missed) = (learned, 0);
+                (self.known, self.missed, self.met) = (learned, 0, 0);
             }
         }
     }
 }
 
 impl Known {
-    /// Is the other one the same with a newer count, one with pauses of a longer kind, or what this one is a multiple of?
-    fn gives_way_to(&self, other: &Known) -> bool {
-        let off = self.bytes % other.bytes.max(1);
-        let multiple = off.min(other.bytes.saturating_sub(off)) <= slack(self.bytes);
-        let finer = other.bytes <= self.bytes.saturating_add(slack(self.bytes)) && other.pause.0 >= self.pause.0 / KIND;
-        multiple && finer || other.pause.0 / KIND >= self.pause.0
+    /// Has the other one as many bytes?
+    fn is_same(&self, other: &Known) -> bool {
+        self.bytes.abs_diff(other.bytes) <= slack(self.bytes)
     }
+
+    /// Is the other one the same with a newer count, what this one is a multiple of, a well proved multiple, or one with
+    /// pauses of a longer kind?
+    fn gives_way_to(&self, other: &Known, pauses: &[Pause]) -> bool {
+        if self.is_same(other) {
+            return true;
+        }
+        let longer_kind = other.pause.0 / KIND >= self.pause.0;
+        if other.bytes > self.bytes {
+            return longer_kind || multiple(other.bytes, self.bytes).is_some() && other.periods >= MULTIPLE_PROOF;
+        }
+        let part = multiple(self.bytes, other.bytes).is_some() && other.pause.0 >= self.pause.0 / KIND;
+        (part || longer_kind) && of_one_kind(pauses, self, other)
+    }
+
+    /// Does an iteration end at this count, or nearly?
+    fn fits(&self, count: u64) -> bool {
+        let nearest = self.boundary(self.begun(count.saturating_add(self.bytes / 2)));
+        nearest.abs_diff(count) <= slack(self.bytes)
+    }
+
     /// Iterations that began between the known boundary and this count.
     fn begun(&self, count: u64) -> u64 {
         count.saturating_sub(self.at) / self.bytes.max(1)
@@ -145,62 +192,6 @@ impl Known {
     }
 }
 
-fn slack(bytes: u64) -> u64 {
-    bytes / TOLERANCE
-}
-
-/// Periods wanted as proof where so many pauses lie within one.
-fn proof(pauses: usize) -> u64 {
-    u64::from(PROOF + 2 * pauses.max(1).ilog(4))
-}
-
-/// The period that fits the pauses, if one does.
-fn learn(pauses: &[Pause]) -> Option<Known> {
-    let longest = pauses.iter().map(|pause| pause.length.0).max()?;
-    let mut best: Option<Known> = None;
-    for level in 1..=LEVELS {
-        let points: Vec<Pause> = pauses.iter().filter(|pause| pause.length.0 >= longest >> level).copied().collect();
-        let Some(found) = fit(&points) else { continue };
-        let finer = |known: &Known| found.bytes < known.bytes && found.pause.0 >= known.pause.0 / KIND;
-        if best.as_ref().is_none_or(finer) {
-            best = Some(found);
-        }
-    }
-    best
-}
-
-/// The shortest distance from the last pause back to another one that fits again and again.
-fn fit(points: &[Pause]) -> Option<Known> {
-    let last = points.last()?;
-    let distance = |point: &Pause| last.count.saturating_sub(point.count);
-    let candidates = points.iter().rev().enumerate().skip(1).map(|(within, point)| (within, distance(point)));
-    candidates.filter(|(_, bytes)| *bytes >= LEAST).find_map(|(within, bytes)| {
-        let mut lengths = vec![last.length];
-        let mut at = last.count;
-        // Each boundary is looked for one period before the one found, so that a drift does not add up.
-        while let Some(wanted) = at.checked_sub(bytes)
-            && let Some(point) = nearest(points, wanted)
-            && point.count.abs_diff(wanted) <= slack(bytes)
-        {
-            at = point.count;
-            lengths.push(point.length);
-        }
-        let periods = lengths.len() as u64 - 1;
-        if periods < proof(within) {
-            return None;
-        }
-        lengths.sort_unstable();
-        let pause = lengths.get(lengths.len() / 4).copied().unwrap_or_default();
-        Some(Known { bytes: (last.count - at) / periods, at: last.count, pause })
-    })
-}
-
-/// The point whose count is nearest; counts rise.
-fn nearest(points: &[Pause], wanted: u64) -> Option<&Pause> {
-    let after = points.partition_point(|point| point.count < wanted);
-    let around = [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|i| points.get(i));
-    around.min_by_key(|point| point.count.abs_diff(wanted))
-}
-
+mod fit;
 #[cfg(test)]
 mod tests;

@@ -165,9 +165,9 @@ impl Rounds {
         Step::Same
     }
 
-    /// Bytes of an iteration, once when they become known or change by more than headers do.
+    /// Bytes of an iteration, once when they have been known for a while or change by more than headers do.
     pub fn take_learned(&mut self) -> Option<Bytes> {
-        let bytes = self.iterations.bytes()?;
+        let bytes = self.iterations.settled()?;
         let same = |old: Bytes| old.0.abs_diff(bytes.0) <= self.iterations.slack().0;
         if self.learned.is_some_and(same) {
             return None;

@@ -146,8 +146,8 @@ fn once_learned_a_round_ends_by_count_and_not_by_a_pause() {
             ms += 10;
         }
     };
-    for _ in 0..3 {
-        send(&mut bench, P, 120, &mut rounds);
+    for _ in 0..4 {
+        send(&mut bench, P, 420, &mut rounds);
     }
     rounds.clear();
     for _ in 0..5 {

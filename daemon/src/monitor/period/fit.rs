@@ -1,0 +1,170 @@
+//! The search for a period among pauses: which fixed number of bytes lies between them again and again.
+//!
+//! A shorter period that divides the one found counts only if the pauses at its own boundaries are of the same kind: the
+//! steps of a ring within an iteration are as regular as the iterations, but nothing is computed between them. And where
+//! pauses of a longer kind have begun to come, shorter ones have to wait until another one is overdue.
+
+use sluice_schedule::Nanos;
+
+use super::{Known, Pause};
+
+/// Counts agree if they differ by less than this part of the period: the 0.1 % that headers may vary by.
+pub(super) const TOLERANCE: u64 = 1000;
+/// No iteration is smaller.
+pub(super) const LEAST: u64 = 64 << 10;
+/// Periods in a row that have to be seen before one is believed: two more for every four-fold number of pauses in it,
+/// since the more pauses, the more likely one lies in the right place by chance.
+const PROOF: u32 = 2;
+/// ... and they have to take this long together: before that the first steps of the first iteration look the same.
+pub(super) const LEAST_SPAN: Nanos = Nanos::from_millis(1_000);
+/// Levels of length looked at: half of the longest pause, a quarter, ...
+pub(super) const LEVELS: u32 = 7;
+/// Pauses so many times as long are of a longer kind.
+pub(super) const KIND: u64 = 4;
+/// The same for the medians of many pauses, which vary less.
+pub(super) const MEDIAN_KIND: u64 = 3;
+/// Most equal parts of an iteration that are told from it by their pauses alone.
+pub(super) const MOST_PARTS: usize = 8;
+/// Iterations wanted for that.
+pub(super) const LEAST_PARTED: u64 = 3;
+/// Most boundaries that are compared.
+const MOST_COMPARED: usize = 512;
+/// So many pauses of a longer kind without a period among them are exceptions, not the ends of iterations.
+pub(super) const EXCEPTIONS: usize = 4;
+/// Another pause of a longer kind is overdue after this many times the bytes between the last two.
+pub(super) const OVERDUE: u64 = 2;
+
+/// How far counts may differ that are the same boundary of a period of so many bytes.
+pub(super) fn slack(bytes: u64) -> u64 {
+    bytes / TOLERANCE
+}
+
+/// Is this pause of a longer kind than that one?
+pub(super) fn kind_above(long: Nanos, short: Nanos) -> bool {
+    long.0 >= short.0.max(1).saturating_mul(KIND)
+}
+
+/// How many times the short period the long one is, if it is a multiple: two at least.
+pub(super) fn multiple(long: u64, short: u64) -> Option<u64> {
+    let times = long.saturating_add(short / 2).checked_div(short).filter(|times| *times >= 2)?;
+    (times.saturating_mul(short).abs_diff(long) <= slack(long)).then_some(times)
+}
+
+/// Periods wanted as proof where so many pauses lie within one.
+pub(super) fn proof(pauses: usize) -> u64 {
+    u64::from(PROOF + 2 * pauses.max(1).ilog(4))
+}
+
+/// The period that fits the pauses, if one does.
+pub(super) fn learn(pauses: &[Pause]) -> Option<Known> {
+    let longest = pauses.iter().map(|pause| pause.length.0).max()?;
+    let mut best: Option<Known> = None;
+    for level in 1..=LEVELS {
+        let points: Vec<Pause> = pauses.iter().filter(|pause| pause.length.0 >= longest >> level).copied().collect();
+        let Some(found) = fit(&points).filter(|found| !awaits_longer(pauses, found)) else { continue };
+        let finer = |known: &Known| found.bytes < known.bytes && of_one_kind(pauses, known, &found);
+        if best.as_ref().is_none_or(finer) {
+            best = Some(found);
+        }
+    }
+    best.map(|found| longer_kind_within(pauses, &found).unwrap_or(found))
+}
+
+/// The multiple of the period at whose boundaries the pauses are of a longer kind than at the others: two halves of an
+/// iteration that wait for each other, each as long as the other.
+fn longer_kind_within(pauses: &[Pause], found: &Known) -> Option<Known> {
+    let grid = grid(pauses, found.at, found.bytes);
+    for times in 2..=MOST_PARTS {
+        for phase in 0..times {
+            let (both, mut only): (Vec<_>, Vec<_>) = grid.iter().enumerate().partition(|(i, _)| i % times == phase);
+            let (Some((_, newest)), Some((_, oldest))) = (both.first(), both.last()) else { continue };
+            let mut lengths: Vec<u64> = both.iter().map(|(_, point)| point.1).collect();
+            let mut only: Vec<u64> = only.drain(..).map(|(_, point)| point.1).collect();
+            let periods = both.len() as u64 - 1;
+            if periods >= LEAST_PARTED && kind_above_others(&mut lengths, &mut only) {
+                let pause = Nanos(lengths.get(lengths.len() / 4).copied().unwrap_or_default());
+                return Some(Known { bytes: (newest.0 - oldest.0) / periods, at: newest.0, pause, periods, ..*found });
+            }
+        }
+    }
+    None
+}
+
+/// The shortest distance from the last pause back to another one that fits again and again.
+fn fit(points: &[Pause]) -> Option<Known> {
+    let last = points.last()?;
+    let distance = |point: &Pause| last.count.saturating_sub(point.count);
+    let candidates = points.iter().rev().enumerate().skip(1).map(|(within, point)| (within, distance(point)));
+    candidates.filter(|(_, bytes)| *bytes >= LEAST).find_map(|(within, bytes)| {
+        let mut lengths = vec![last.length];
+        let mut first = last;
+        // Each boundary is looked for one period before the one found, so that a drift does not add up.
+        while let Some(wanted) = first.count.checked_sub(bytes)
+            && let Some(point) = at(points, wanted, slack(bytes))
+        {
+            first = point;
+            lengths.push(point.length);
+        }
+        let periods = lengths.len() as u64 - 1;
+        if periods < proof(within) || last.over.minus(first.over) < LEAST_SPAN {
+            return None;
+        }
+        lengths.sort_unstable();
+        let pause = lengths.get(lengths.len() / 4).copied().unwrap_or_default();
+        let bytes = (last.count - first.count) / periods;
+        Some(Known { bytes, at: last.count, pause, periods, since: last.over })
+    })
+}
+
+/// Has a pause of a longer kind come, and may another one still come as far from it as it lies from the one before? What
+/// lies before the oldest pause that is remembered is not known, so that one alone says nothing.
+fn awaits_longer(pauses: &[Pause], found: &Known) -> bool {
+    let mut longer = pauses.iter().enumerate().filter(|(_, pause)| kind_above(pause.length, found.pause)).rev();
+    let (Some((place, last)), before) = (longer.next(), longer.next()) else { return false };
+    let many = longer.nth(EXCEPTIONS - 2).is_some();
+    let before = before.map_or_else(|| pauses.first().map_or(0, |first| first.count), |(_, pause)| pause.count);
+    let since = found.at.saturating_sub(last.count);
+    place > 0 && !many && since <= last.count.saturating_sub(before).saturating_mul(OVERDUE)
+}
+
+/// Are the pauses at the boundaries that only the shorter period has as long as those that both have, nearly?
+pub(super) fn of_one_kind(pauses: &[Pause], long: &Known, short: &Known) -> bool {
+    let Some(times) = multiple(long.bytes, short.bytes) else { return short.pause.0 >= long.pause.0 / KIND };
+    let (mut both, mut only) = (Vec::new(), Vec::new());
+    for ((_, length), step) in grid(pauses, long.at, short.bytes).into_iter().zip(0_u64..) {
+        if step % times == 0 { both.push(length) } else { only.push(length) }
+    }
+    !kind_above_others(&mut both, &mut only)
+}
+
+/// Is the median of these so much above that of the others that they are of a longer kind? Sorts both.
+fn kind_above_others(these: &mut [u64], others: &mut [u64]) -> bool {
+    let median = |lengths: &mut [u64]| {
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).copied()
+    };
+    let (these, others) = (median(these), median(others));
+    these.zip(others).is_some_and(|(these, others)| these > others.saturating_mul(MEDIAN_KIND))
+}
+
+/// Count and length of the pause at each boundary, back from one; 0 where there is none. Each is looked for one period
+/// before the one found, so that a drift does not add up.
+fn grid(pauses: &[Pause], newest: u64, bytes: u64) -> Vec<(u64, u64)> {
+    let oldest = pauses.first().map_or(0, |pause| pause.count);
+    let mut found = Vec::new();
+    let mut count = newest;
+    while found.len() < MOST_COMPARED && count >= oldest {
+        let (here, length) = at(pauses, count, slack(bytes)).map_or((count, 0), |point| (point.count, point.length.0));
+        found.push((here, length));
+        let Some(before) = here.checked_sub(bytes) else { break };
+        count = before;
+    }
+    found
+}
+
+/// The pause nearest to a count, if it is as near as that; counts rise.
+fn at(points: &[Pause], wanted: u64, slack: u64) -> Option<&Pause> {
+    let after = points.partition_point(|point| point.count < wanted);
+    let around = [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|i| points.get(i));
+    around.min_by_key(|point| point.count.abs_diff(wanted)).filter(|point| point.count.abs_diff(wanted) <= slack)
+}
