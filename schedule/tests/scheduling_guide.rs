@@ -106,7 +106,7 @@ fn one_rate_per_job() {
 #[test]
 fn when_a_round_is_promoted() {
     let (kappa, m) = (4.0, Nanos::from_millis(100));
-    // Two jobs that each fill the link for 100 of 250 ms.
+    // Two jobs that each compute for 150 and fill the link for 100 ms.
     let density = 2.0 * 100.0 / 250.0;
     assert_eq!(m.scaled(kappa * (1.0 + density)), Nanos::from_millis(720));
 }

@@ -1,77 +1,90 @@
-//! Runs a scenario in the simulator under policies of the product and prints what came out, one line each.
+//! Runs a scenario in the simulator under several policies and seeds and prints one line for each policy: what
+//! `sluice sim run` shows of one seed, as means over all of them, without the rest of the command.
 //!
-//! `cargo run --release -p sluice-testbed --example sluice_sim -- FILE POLICY…`; the policy `plain` orders nothing.
-//! `PHI=0.3` and `KAPPA=4` in the environment replace the daemon's defaults.
+//! ```text
+//! cargo run --release -p sluice-testbed --example sluice_sim -- FILE fair sluice varys --seeds 1-4 --set time.mode=event
+//! ```
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context;
-use sluice_testbed::scenario::{Policy, Scenario};
-use sluice_testbed::sim::{Change, Orders, Scheduler, SluiceScheduler, Watch, World, run};
+use anyhow::{Context, Result};
+use clap::Parser;
+use sluice_testbed::scenario::{Axis, Policy, Scenario, Set};
+use sluice_testbed::sim::runs::{Task, one};
+use sluice_testbed::sim::{Figures, Watch};
 
-struct Plain;
-
-impl Scheduler for Plain {
-    fn decide(&mut self, _: &World<'_>, _: &[Change], _: &mut Orders) {}
-    fn reads_progress(&self) -> bool {
-        false
-    }
-    fn wants_edges(&self) -> bool {
-        false
-    }
+/// Runs a scenario under several policies and seeds.
+#[derive(Parser)]
+struct Args {
+    /// The scenario file.
+    file: PathBuf,
+    /// Schedulers; the others are compared with the first.
+    #[arg(required = true)]
+    policy: Vec<Policy>,
+    /// The first seed and the last; without it that of the file.
+    #[arg(long)]
+    seeds: Option<String>,
+    /// Any key of the scenario, as in `sluice sim sweep`.
+    #[arg(long)]
+    set: Vec<Axis>,
+    /// Also print what the scheduler counted.
+    #[arg(long)]
+    counters: bool,
 }
 
-fn number(name: &str) -> Option<f64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-fn main() -> anyhow::Result<()> {
-    let mut args = std::env::args().skip(1);
-    let file = args.next().context("name a scenario file")?;
-    let scenario = Scenario::load(Path::new(&file))?;
-    for name in args {
-        let began = Instant::now();
-        let mut plain = Plain;
-        let mut product;
-        let scheduler: &mut dyn Scheduler = if name == "plain" {
-            &mut plain
-        } else {
-            let policy: Policy = name.parse().map_err(anyhow::Error::msg)?;
-            product = SluiceScheduler::new(&scenario, &policy);
-            product.tune(|config| {
-                config.fair_floor = number("PHI").unwrap_or(config.fair_floor);
-                config.promote_kappa = number("KAPPA").unwrap_or(config.promote_kappa);
-            });
-            &mut product
-        };
-        let outcome = run(&scenario, scheduler, &Watch::default())?;
-        let mut jct: Vec<f64> =
-            outcome.jobs.iter().filter_map(|j| Some(j.ended?.minus(j.arrival).as_secs_f64())).collect();
-        jct.sort_by(f64::total_cmp);
-        let mean = jct.iter().sum::<f64>() / jct.len().max(1) as f64;
-        let last = jct.last().copied().unwrap_or_default();
-        let seconds = outcome.end.as_secs_f64().max(1e-9);
-        let mut times = outcome.decisions.clone();
-        times.sort_by(f64::total_cmp);
-        let at = |part: f64| times.get((times.len() as f64 * part) as usize).copied().unwrap_or_default() * 1e6;
-        println!(
-            "{file} {name}: mean {mean:.3} s, last {last:.3} s, {} of {} jobs, {:.1} running; {} flow ends, {:.1} s virtual in \
-             {:.2} s; decisions p50 {:.1} p90 {:.1} p99 {:.1} µs",
-            jct.len(),
-            scenario.jobs.len(),
-            outcome.running.integral / seconds / 1e9,
-            outcome.flow_ends,
-            seconds,
-            began.elapsed().as_secs_f64(),
-            at(0.5),
-            at(0.9),
-            at(0.99),
-        );
-        for (name, value) in &outcome.counters {
-            print!("  {name} {value}");
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let sets: Vec<Set> =
+        args.set.iter().map(|axis| Set { key: axis.key.clone(), value: axis.values.join(",") }).collect();
+    let seeds: Vec<Option<u64>> = match &args.seeds {
+        None => vec![None],
+        Some(text) => {
+            let (first, last) = text.split_once('-').unwrap_or((text, text));
+            (first.parse().context("seeds")?..=last.parse::<u64>().context("seeds")?).map(Some).collect()
         }
-        println!();
+    };
+    let mut scenarios = Vec::new();
+    for seed in seeds {
+        let seed = seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() });
+        let all: Vec<Set> = sets.iter().cloned().chain(seed).collect();
+        scenarios.push(Scenario::load_with(&args.file, &all)?);
+    }
+    let mut first: Vec<f64> = Vec::new();
+    for policy in &args.policy {
+        let began = Instant::now();
+        let mut figures: Vec<Figures> = Vec::new();
+        let (mut p90, mut counters) = (Vec::new(), Vec::new());
+        for scenario in &scenarios {
+            let ran = one(&Task { scenario, policy: policy.clone(), profile: false }, &Watch::default())?;
+            p90.push(ran.result.machine.decision_us[2]);
+            counters.extend(ran.outcome.counters);
+            figures.push(ran.result.result.figures);
+        }
+        let mean = |of: &dyn Fn(&Figures) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
+        let jct: Vec<f64> = figures.iter().map(|f| f.jct_mean_s).collect();
+        if first.is_empty() {
+            first.clone_from(&jct);
+        }
+        let ratios: Vec<f64> = jct.iter().zip(&first).map(|(is, was)| is / was).collect();
+        let list: Vec<String> = ratios.iter().map(|r| format!("{r:.3}")).collect();
+        println!(
+            "{:20} jct {:8.3} p99 {:8.3} max {:8.3} slowdown {:.2}  {:.3} ({})  {} flow ends, {:.1} s, p90 {:.1} µs",
+            policy.to_string(),
+            mean(&|f| f.jct_mean_s),
+            mean(&|f| f.jct.p99),
+            mean(&|f| f.jct_max_s),
+            mean(&|f| f.slowdown.mean),
+            ratios.iter().sum::<f64>() / ratios.len() as f64,
+            list.join(" "),
+            figures.iter().map(|f| f.flow_ends).sum::<u64>(),
+            began.elapsed().as_secs_f64(),
+            p90.iter().copied().fold(0.0, f64::max),
+        );
+        if args.counters {
+            counters.iter().for_each(|(name, value)| print!("  {name} {value}"));
+            println!();
+        }
     }
     Ok(())
 }

@@ -13,8 +13,8 @@ use crate::units::{Bytes, HostId, JobId, Nanos, Rate};
 const MOST_HOSTS: usize = 4096;
 /// A round is held at the floor for this part of its patience, if that is longer than the longest wait there is.
 const HELD_PATIENCE: f64 = 0.5;
-/// Weight of the newest period in the running average.
-const PERIOD_WEIGHT: f64 = 0.25;
+/// Weight of the newest period or pause in the running average.
+const NEWEST_WEIGHT: f64 = 0.25;
 
 /// A job's bytes on one link.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,10 @@ pub(super) struct Work {
     pub left: Bytes,
     /// Of the round in all.
     pub whole: Bytes,
+}
+
+fn averaged(known: Option<Nanos>, newest: Nanos) -> Nanos {
+    known.map_or(newest, |average| average.scaled(1.0 - NEWEST_WEIGHT).plus(newest.scaled(NEWEST_WEIGHT)))
 }
 
 /// One job with flows on this host.
@@ -41,6 +45,10 @@ pub(super) struct Job {
     t0: Nanos,
     began: Nanos,
     period: Nanos,
+    /// Running average of the time from the end of a round here to the next start: compute.
+    pause: Option<Nanos>,
+    /// When the last round ended here.
+    ended: Option<Nanos>,
     last_round: Nanos,
     open: bool,
     /// Remaining bottleneck time over the links this host knows, as published.
@@ -69,6 +77,8 @@ impl Job {
             t0: Nanos::ZERO,
             began: Nanos::ZERO,
             period: Nanos::ZERO,
+            pause: None,
+            ended: None,
             last_round: Nanos::ZERO,
             open: false,
             own_key: Nanos::ZERO,
@@ -85,11 +95,11 @@ impl Job {
 
     pub fn round_began(&mut self, now: Now) {
         if self.rounds > 0 {
-            let latest = now.mono.minus(self.began);
-            self.period = match self.period {
-                Nanos::ZERO => latest,
-                average => average.scaled(1.0 - PERIOD_WEIGHT).plus(latest.scaled(PERIOD_WEIGHT)),
-            };
+            let known = Some(self.period).filter(|period| *period > Nanos::ZERO);
+            self.period = averaged(known, now.mono.minus(self.began));
+        }
+        if let Some(ended) = self.ended.take() {
+            self.pause = Some(averaged(self.pause, now.mono.minus(ended)));
         }
         self.rounds += 1;
         self.t0 = now.wall;
@@ -104,6 +114,7 @@ impl Job {
     /// All of the job's flows here are gone.
     pub fn ended(&mut self) {
         self.open = false;
+        self.ended = None;
         self.own_key = Nanos::ZERO;
         self.own_round_time = Nanos::ZERO;
     }
@@ -114,6 +125,7 @@ impl Job {
         if remaining == Nanos::ZERO {
             if self.open {
                 self.open = false;
+                self.ended = Some(now.mono);
                 self.last_round = now.mono.minus(self.began);
             }
             self.own_key = Nanos::ZERO;
@@ -174,8 +186,10 @@ impl Job {
         self.alive().filter(|s| s.key > Nanos::ZERO).map(|s| s.offer).min().unwrap_or(Rate::MAX)
     }
 
-    pub fn period(&self) -> Nanos {
-        self.period
+    /// The period that the job would have on empty links (p): compute and its round's bottleneck time. How long it
+    /// waits for others says how full links are, not how much it asks of them. Zero before the second round.
+    pub fn period_alone(&self) -> Nanos {
+        self.pause.map_or(Nanos::ZERO, |pause| pause.plus(self.round_time()).max(Nanos(1)))
     }
 
     fn round_time(&self) -> Nanos {

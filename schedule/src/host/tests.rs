@@ -89,6 +89,30 @@ fn a_long_round_is_held_for_half_its_patience_a_short_one_for_the_longest_wait()
     }
 }
 
+#[test]
+fn density_is_what_jobs_ask_for_however_long_they_wait() {
+    let (round, compute) = (Bytes(12_500_000), Nanos::from_millis(100)); // 100 ms alone
+    for (jobs, expected) in [(1, 0.5), (2, 1.0), (4, 2.0)] {
+        let mut world = World::star(2, Rate::mbps(1000), Nanos::from_millis(1));
+        (0..jobs).for_each(|i| world.add(Ring::new(&format!("j{i}"), &[0, 1], round, compute)));
+        world.run(Nanos::from_millis(6000));
+        let density = world.density(0, "j0");
+        assert!((density / expected - 1.0).abs() < 0.1, "{jobs} jobs: {density}");
+    }
+}
+
+#[test]
+fn density_counts_jobs_that_only_other_hosts_send_for() {
+    let (round, compute) = (Bytes(12_500_000), Nanos::from_millis(100));
+    let mut world = World::star(3, Rate::mbps(1000), Nanos::from_millis(1));
+    world.add(Ring::new("a", &[0, 1], round, compute));
+    world.add(Ring::new("b", &[2, 1], round, compute));
+    world.run(Nanos::from_millis(6000));
+    // h0 and h2 meet on the way into h1 only.
+    let density = world.density(0, "a");
+    assert!((0.9..1.15).contains(&density), "{density}");
+}
+
 /// A flow over the own egress and a link of this holder, with a round of a gigabyte.
 fn sends_to(host: &mut Host, name: u64, holder: HolderId, now: Now) -> FlowId {
     let id = FlowId(u64::from(HostId::of("h0").0) << 32 | name);

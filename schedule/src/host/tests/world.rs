@@ -261,6 +261,11 @@ impl World {
         self.hosts.iter().flat_map(Host::jobs).find(|j| j.job == job).map_or(Nanos::ZERO, |j| j.key)
     }
 
+    /// D of the job as the host with this number sees it.
+    pub fn density(&self, host: usize, job: &str) -> f64 {
+        self.hosts[host].jobs.get(&JobId::of(job)).map_or(0.0, |job| job.density)
+    }
+
     /// Longest time from round start to round start, an unfinished last round included.
     pub fn longest_iteration(&self, job: &str) -> Nanos {
         let starts = &self.rings.iter().find(|r| r.name == job).unwrap().starts;
