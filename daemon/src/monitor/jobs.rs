@@ -11,6 +11,10 @@ use super::{Monitor, ProcessKey};
 
 /// Rounds whose duration is remembered per job.
 const MOST_RECENT: usize = 32;
+/// A flow that carries less than this in a round, ...
+const MOST_WORDS: Bytes = Bytes(32 << 10);
+/// ... and less than this part of what the process's largest flow carries, carries no tensors.
+const WORDS_PART: u64 = 64;
 
 /// A job on this host.
 #[derive(Clone, Debug, Default)]
@@ -166,17 +170,23 @@ impl Monitor {
 
 /// Splits a round among the flows of a process: as its plan says, else as its last round was, or evenly while some flow
 /// has no past. `plan_parts`: what all flows of the process carry together by its plan, those on this host too.
+///
+/// A flow that carried next to nothing carries words of a library, as Gloo's "ready to receive", and gets none of the
+/// round: all flows of a job on a link run at one rate, and it would keep from the others what it never uses.
 fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes, plan_parts: u64) {
     let told = |socket: &&Socket| socket.told.is_some();
     let count = sockets.of(key).filter(told).count() as u64;
-    let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(socket.last_round.0));
+    let largest = sockets.of(key).filter(told).map(|socket| socket.last_round).max().unwrap_or(Bytes::ZERO);
+    let words = Bytes(largest.0 / WORDS_PART).min(MOST_WORDS);
+    let carried = |socket: &Socket| if socket.last_round < words { 0 } else { socket.last_round.0 };
+    let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(carried(socket)));
     let by_history = total > 0 && sockets.of(key).filter(told).all(|socket| socket.rounds > 0);
     for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
         let planned = socket.told.as_ref().map_or(0, |spec| spec.share.parts());
         let share = if plan_parts > 0 {
             u128::from(demand.0) * u128::from(planned) / u128::from(plan_parts)
         } else if by_history {
-            u128::from(demand.0) * u128::from(socket.last_round.0) / u128::from(total)
+            u128::from(demand.0) * u128::from(carried(socket)) / u128::from(total)
         } else {
             u128::from(demand.0 / count.max(1))
         };

@@ -104,6 +104,38 @@ fn a_page_that_learns_its_pattern_late_gives_its_flows_their_parts_then() {
 }
 
 #[test]
+fn a_flow_with_a_few_words_gets_none_of_the_round() {
+    let mut bench = Bench::new();
+    let peers = vec![peer(1, PeerKind::Connected, 4000, 1, 5000), peer(2, PeerKind::Connected, 4001, 2, 5001)];
+    bench.process(7, PageView { pattern: PagePattern::Unknown, peers, ..ring() });
+    let tensors = bench.kernel.open(at(0, 4000), at(1, 5000));
+    let words = bench.kernel.open(at(0, 4001), at(2, 5001));
+    assert_eq!(opened(&bench.poll(5)).len(), 2);
+    let round = |bench: &mut Bench, count: u64, from: u64| {
+        bench.update(from, 7, |view| {
+            view.iteration.count = count;
+            view.iteration.base_bytes = (count - 1) * 3_000_000;
+            (view.enq_bytes, view.enq_wire_bytes) = (count * 3_000_000, count * 4_000_000);
+            view.state = State::OnWire;
+        });
+        let mut demands = began(&bench.poll(from)).expect("a round");
+        demands.sort_unstable();
+        bench.kernel.write(tensors, Bytes(4_000_000));
+        bench.kernel.write(words, Bytes(912));
+        for row in [tensors, words] {
+            bench.kernel.rows().orders.insert(row, (Rate::mbps(1000), Nanos::MAX));
+        }
+        bench.kernel.run(Nanos::from_millis(from), Nanos::from_millis(from + 100));
+        bench.poll(from + 100);
+        bench.update(from + 110, 7, |view| view.state = State::Compute);
+        bench.poll(from + 110);
+        demands
+    };
+    assert_eq!(round(&mut bench, 1, 10), [Bytes(2_000_000), Bytes(2_000_000)], "nothing is known of either");
+    assert_eq!(round(&mut bench, 2, 200), [Bytes::ZERO, Bytes(4_000_000)]);
+}
+
+#[test]
 fn a_round_is_told_with_its_bytes_and_ends_with_what_was_delivered() {
     let mut bench = Bench::new();
     bench.process(7, ring());
