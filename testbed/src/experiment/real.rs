@@ -82,6 +82,8 @@ pub struct RealRun {
     pub turn: usize,
     /// Mean iteration time of all jobs without warm-up, s.
     pub iteration_s: f64,
+    /// Every iteration of each job, warm-up included, as its rank 0 sees it, s.
+    pub iterations: Vec<Vec<f64>>,
     /// Part of an iteration spent in the backward pass and its communication.
     pub communication: f64,
     /// Iterations of the first job that were over when a daemon managed one of its flows; `None`: never, or no daemon.
@@ -218,11 +220,14 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
     let of = |f: fn(&Times) -> f64| mean(&counted.iter().map(|times| f(times)).collect::<Vec<_>>());
     let iteration_s = of(|t| t.end.saturating_sub(t.begin) as f64 / 1e9);
     let synced = of(|t| t.end.saturating_sub(t.sync) as f64 / 1e9);
-    let first = seen.times.get(&(0, 0)).map_or(&[][..], Vec::as_slice);
+    let of_job = |job: usize| seen.times.get(&(job, 0)).map_or(&[][..], Vec::as_slice);
+    let lengths = |job: usize| of_job(job).iter().map(|t| t.end.saturating_sub(t.begin) as f64 / 1e9).collect();
+    let first = of_job(0);
     Ok(RealRun {
         policy: policy.to_string(),
         turn,
         iteration_s,
+        iterations: (0..jobs).map(lengths).collect(),
         communication: synced / iteration_s,
         unmanaged_iterations: seen.managed.map(|at| first.iter().filter(|times| times.end < at).count()),
         learned,
@@ -253,6 +258,7 @@ mod tests {
             policy: policy.into(),
             turn: 0,
             iteration_s,
+            iterations: Vec::new(),
             communication: 0.5,
             unmanaged_iterations: None,
             learned: Vec::new(),
