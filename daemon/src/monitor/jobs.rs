@@ -15,6 +15,8 @@ const MOST_RECENT: usize = 32;
 const MOST_WORDS: Bytes = Bytes(32 << 10);
 /// ... and less than this part of what the process's largest flow carries, carries no tensors.
 const WORDS_PART: u64 = 64;
+/// A guess is made anew when less than this part of what was sent is left of it.
+const AHEAD: u64 = 4;
 
 /// A job on this host.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +91,9 @@ impl Monitor {
                 );
             }
             let resplit = std::mem::take(&mut process.resplit) && process.rounds.active;
-            let demand = process.rounds.demand;
+            let (demand, guesses) = (process.rounds.demand, process.guesses());
             match step {
+                Step::Grew(_) | Step::Same if guesses => out.extend(guess(&mut self.sockets, key)),
                 Step::Began(demand) => self.began(now.mono, key, demand, out),
                 Step::Grew(demand) => self.split(key, demand, out),
                 Step::Same if resplit => self.split(key, demand, out),
@@ -111,7 +114,11 @@ impl Monitor {
         if joins {
             self.split(key, demand, out);
         } else {
-            shares(&mut self.sockets, key, demand, process.plan_parts);
+            if process.guesses() {
+                guess(&mut self.sockets, key);
+            } else {
+                shares(&mut self.sockets, key, demand, process.plan_parts);
+            }
             // A round of the job: flows of its other processes keep what they have.
             let others =
                 self.sockets.iter_mut().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == id));
@@ -138,8 +145,12 @@ impl Monitor {
     }
 
     fn split(&mut self, key: ProcessKey, demand: Bytes, out: &mut Vec<Event>) {
-        let plan_parts = self.processes.get(&key).map_or(0, |process| process.plan_parts);
-        shares(&mut self.sockets, key, demand, plan_parts);
+        let Some(process) = self.processes.get(&key) else { return };
+        if process.guesses() {
+            guess(&mut self.sockets, key);
+        } else {
+            shares(&mut self.sockets, key, demand, process.plan_parts);
+        }
         let told = self.sockets.of(key).filter(|socket| socket.told.is_some());
         out.extend(told.map(|socket| Event::DemandChanged { flow: socket.flow, demand: socket.demand }));
     }
@@ -168,6 +179,36 @@ impl Monitor {
     }
 }
 
+/// The demands of a round of which nobody says how many bytes it has: of every flow what it had in the last round, and as
+/// much again as it has sent once that is passed. So a flow that sends is never thought to be done, which would hold it at
+/// its floor for every part of a round that comes after a pause. Returns what changed.
+fn guess(sockets: &mut Sockets, key: ProcessKey) -> Vec<Event> {
+    let seen = |socket: &Socket| socket.delivered().plus(socket.stats.queued);
+    let told = |socket: &&Socket| socket.told.is_some();
+    let most = |socket: &Socket| seen(socket).max(socket.last_round);
+    let words = few_words(sockets.of(key).filter(told).map(most).max());
+    let mut changed = Vec::new();
+    for socket in sockets.of_mut(key).filter(|socket| socket.told.is_some()) {
+        let before = socket.demand;
+        let seen = seen(socket);
+        socket.demand = match () {
+            () if most(socket) < words => socket.delivered(),
+            () if seen <= socket.last_round => socket.last_round,
+            () if seen.0.saturating_add(seen.0 / AHEAD) <= before.0 => before,
+            () => Bytes(seen.0.saturating_mul(2)),
+        };
+        if socket.demand != before {
+            changed.push(Event::DemandChanged { flow: socket.flow, demand: socket.demand });
+        }
+    }
+    changed
+}
+
+/// Flows that carry less than this are taken to carry words only, where the largest carries so much.
+fn few_words(largest: Option<Bytes>) -> Bytes {
+    Bytes(largest.unwrap_or(Bytes::ZERO).0 / WORDS_PART).min(MOST_WORDS)
+}
+
 /// Splits a round among the flows of a process: as its plan says, else as its last round was, or evenly while some flow
 /// has no past. `plan_parts`: what all flows of the process carry together by its plan, those on this host too.
 ///
@@ -176,8 +217,7 @@ impl Monitor {
 fn shares(sockets: &mut Sockets, key: ProcessKey, demand: Bytes, plan_parts: u64) {
     let told = |socket: &&Socket| socket.told.is_some();
     let count = sockets.of(key).filter(told).count() as u64;
-    let largest = sockets.of(key).filter(told).map(|socket| socket.last_round).max().unwrap_or(Bytes::ZERO);
-    let words = Bytes(largest.0 / WORDS_PART).min(MOST_WORDS);
+    let words = few_words(sockets.of(key).filter(told).map(|socket| socket.last_round).max());
     let carried = |socket: &Socket| if socket.last_round < words { 0 } else { socket.last_round.0 };
     let total = sockets.of(key).filter(told).fold(0_u64, |sum, socket| sum.saturating_add(carried(socket)));
     let by_history = total > 0 && sockets.of(key).filter(told).all(|socket| socket.rounds > 0);

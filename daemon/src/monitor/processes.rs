@@ -196,6 +196,11 @@ impl Process {
         }
     }
 
+    /// Is the size of the round under way a guess: said by no page and no plan, and not known from counts?
+    pub fn guesses(&self) -> bool {
+        self.view.is_none() && self.plan_parts == 0 && self.rounds.active && !self.rounds.exact
+    }
+
     /// Bytes the process says it took from its sockets; `None` without a page.
     pub fn received(&self) -> Option<Bytes> {
         self.view.as_ref().map(|view| Bytes(view.rx_bytes))
