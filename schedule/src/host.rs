@@ -220,7 +220,6 @@ impl Host {
 
     fn job_gone(&mut self, job: JobId) {
         self.jobs.remove(&job);
-        self.links.forget_job(job);
         for flow in self.flows.values_mut().filter(|f| f.spec.job == job) {
             flow.demand = Bytes::ZERO;
             flow.releasing = Some(ReleaseReason::Gone);

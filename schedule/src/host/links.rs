@@ -49,24 +49,11 @@ struct HolderView {
 
 #[derive(Debug)]
 struct Seen {
-    /// Has flows on this host.
-    own: bool,
-    /// Start of the round that was seen last, and when it was first seen to be over.
     t0: Nanos,
-    over: Option<Nanos>,
-    /// From round to round if it never waited for others; zero until the second round.
     period: Nanos,
     /// Bytes of the job's round on the link, as time at the link's rate.
     time: Nanos,
     at: Nanos,
-}
-
-impl Seen {
-    /// The part of the link that the job would fill if nothing ever waited. It is all of it as long as nobody knows
-    /// how long the job pauses.
-    fn density(&self) -> f64 {
-        if self.period == Nanos::ZERO { 1.0 } else { (self.time.0 as f64 / self.period.0 as f64).min(1.0) }
-    }
 }
 
 /// A job's round on a link as far as other hosts carry it.
@@ -347,24 +334,17 @@ impl Links {
     }
 
     /// Notes a job's round on a link of this host, for the density.
-    pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, time: Nanos, period: Nanos) {
+    pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, t0: Nanos, time: Nanos, period: Nanos) {
         let seen = &mut self.all[index].seen;
         if seen.len() < MOST_SEEN || seen.contains_key(&job) {
-            seen.insert(job, Seen { own: true, t0: Nanos::ZERO, over: None, period, time, at: now.mono });
+            seen.insert(job, Seen { t0, period, time, at: now.mono });
         }
     }
 
-    /// D of a link: how much of it the rounds of all jobs seen there would fill, Σ (round's time on the link / period
-    /// on empty links). More than 1 where they ask for more than it has.
+    /// D of a link: how much of it the rounds of all jobs seen there fill, Σ (round's time on the link / period).
     pub fn density(&self, index: usize) -> f64 {
-        self.all[index].seen.values().map(Seen::density).sum()
-    }
-
-    /// A job with flows here is over.
-    pub fn forget_job(&mut self, job: JobId) {
-        self.all.iter_mut().for_each(|link| {
-            link.seen.remove(&job);
-        });
+        let known = self.all[index].seen.values().filter(|s| s.period > Nanos::ZERO);
+        known.map(|s| s.time.0 as f64 / s.period.0 as f64).sum()
     }
 
     /// Forgets jobs that were not seen for ten of their periods.
@@ -396,30 +376,22 @@ impl Link {
         }
     }
 
-    /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how long it pauses.
+    /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how often it comes.
     fn remember_jobs(&mut self, now: Now) {
         let capacity = self.capacity();
-        for (job, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.own && seen.over.is_none()) {
-            if !self.foreign.iter().any(|foreign| foreign.job == *job) {
-                seen.over = Some(now.wall);
-            }
-        }
         for &Foreign { job, whole, t0, .. } in &self.foreign {
             let room = self.seen.len() < MOST_SEEN;
             let time = whole.at(capacity);
             match self.seen.get_mut(&job) {
-                Some(known) if known.own => {}
                 Some(known) => {
-                    let over = known.over.take();
                     if t0 > known.t0 {
+                        known.period = t0.minus(known.t0);
                         known.t0 = t0;
-                        known.period = over.map_or(known.period, |over| time.plus(t0.minus(over)).max(Nanos(1)));
                     }
                     (known.time, known.at) = (time, now.mono);
                 }
                 None if room => {
-                    let seen = Seen { own: false, t0, over: None, period: Nanos::ZERO, time, at: now.mono };
-                    self.seen.insert(job, seen);
+                    self.seen.insert(job, Seen { t0, period: Nanos::ZERO, time, at: now.mono });
                 }
                 None => {}
             }

@@ -46,7 +46,7 @@ impl Host {
         for job in self.jobs.values() {
             for work in job.work.iter().filter(|work| work.whole > Bytes::ZERO) {
                 let time = work.whole.at(self.links.get(work.link).capacity());
-                self.links.saw_own_round(now, work.link, job.id, time, job.period_alone());
+                self.links.saw_own_round(now, work.link, job.id, job.stamp(), time, job.period());
             }
         }
         for job in self.jobs.values_mut() {
