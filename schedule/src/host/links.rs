@@ -49,11 +49,24 @@ struct HolderView {
 
 #[derive(Debug)]
 struct Seen {
+    /// Has flows on this host.
+    own: bool,
+    /// Start of the round that was seen last, and when it was first seen to be over.
     t0: Nanos,
+    over: Option<Nanos>,
+    /// From round to round if it never waited for others; zero until the second round.
     period: Nanos,
     /// Bytes of the job's round on the link, as time at the link's rate.
     time: Nanos,
     at: Nanos,
+}
+
+impl Seen {
+    /// The part of the link that the job would fill if nothing ever waited. It is all of it as long as nobody knows
+    /// how long the job pauses.
+    fn density(&self) -> f64 {
+        if self.period == Nanos::ZERO { 1.0 } else { (self.time.0 as f64 / self.period.0 as f64).min(1.0) }
+    }
 }
 
 /// A job's round on a link as far as other hosts carry it.
@@ -264,14 +277,16 @@ impl Links {
         own.map(|(index, link)| (index, link.usable(reserve))).collect()
     }
 
-    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) {
-        let Some(state) = self.holders.get_mut(&holder) else { return };
+    /// Takes a holder's views in; true if they say something new that rates depend on.
+    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) -> bool {
+        let Some(state) = self.holders.get_mut(&holder) else { return false };
         let first = state.heard.is_none();
         state.heard = Some(now.mono);
         state.warm = warm;
         if !warm && !first {
-            return; // A restarted holder's table is not full yet: what it said before its restart is worth more.
+            return false; // A restarted holder's table is not full yet: what it said before its restart is worth more.
         }
+        let mut new = false;
         for mut view in views {
             let Some(&index) = self.index.get(&view.link) else { continue };
             let link = &mut self.all[index];
@@ -280,12 +295,14 @@ impl Links {
             }
             view.flows.truncate(LinkView::MOST_FLOWS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
+            let before = (link.capacity(), link.cross());
             link.view = view;
             link.view_slot = slot;
             link.remember_unmanaged(now);
-            link.digest();
+            new |= link.digest() || before != (link.capacity(), link.cross());
             link.remember_jobs(now);
         }
+        new
     }
 
     pub fn measured(&mut self, now: Now, id: LinkId, total: Rate, managed: Rate) {
@@ -316,9 +333,12 @@ impl Links {
         }
     }
 
-    /// Moves every view's state to now.
-    pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) {
+    /// Moves every view's state to now; true if any counts otherwise than before, or is old: then rates go up step by
+    /// step.
+    pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) -> bool {
+        let mut moved = false;
         for view in self.holders.values_mut() {
+            let before = view.state;
             let age = view.heard.map(|heard| now.mono.minus(heard).as_secs_f64() / slot.as_secs_f64());
             let (hold, horizon) = (f64::from(config.stale_slots), config.horizon as f64);
             (view.state, view.trust) = match age {
@@ -330,21 +350,30 @@ impl Links {
                 Some(age) if age <= horizon => (ViewState::Decaying, 1.0 - (age - hold) / (horizon - hold).max(1.0)),
                 Some(_) => (ViewState::Local, 0.0),
             };
+            moved |= view.uses > 0 && (view.state != before || view.state != ViewState::Fresh);
         }
+        moved
     }
 
     /// Notes a job's round on a link of this host, for the density.
-    pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, t0: Nanos, time: Nanos, period: Nanos) {
+    pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, time: Nanos, period: Nanos) {
         let seen = &mut self.all[index].seen;
         if seen.len() < MOST_SEEN || seen.contains_key(&job) {
-            seen.insert(job, Seen { t0, period, time, at: now.mono });
+            seen.insert(job, Seen { own: true, t0: Nanos::ZERO, over: None, period, time, at: now.mono });
         }
     }
 
-    /// D of a link: how much of it the rounds of all jobs seen there fill, Σ (round's time on the link / period).
+    /// D of a link: how much of it the rounds of all jobs seen there would fill, Σ (round's time on the link / period
+    /// on empty links). More than 1 where they ask for more than it has.
     pub fn density(&self, index: usize) -> f64 {
-        let known = self.all[index].seen.values().filter(|s| s.period > Nanos::ZERO);
-        known.map(|s| s.time.0 as f64 / s.period.0 as f64).sum()
+        self.all[index].seen.values().map(Seen::density).sum()
+    }
+
+    /// A job with flows here is over.
+    pub fn forget_job(&mut self, job: JobId) {
+        self.all.iter_mut().for_each(|link| {
+            link.seen.remove(&job);
+        });
     }
 
     /// Forgets jobs that were not seen for ten of their periods.
@@ -357,13 +386,20 @@ impl Links {
 }
 
 impl Link {
-    /// Reduces a new view to what every decision needs.
-    fn digest(&mut self) {
-        self.others.clear();
+    /// Reduces a new view to what every decision needs; true if it says other promises than the one before.
+    fn digest(&mut self) -> bool {
+        let mut same = 0;
+        let mut count = 0;
         self.foreign.clear();
         for promise in &self.view.flows {
             if promise.rate(0) > Rate::ZERO {
-                self.others.push(Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand });
+                let other = Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand };
+                match self.others.get_mut(count) {
+                    Some(before) if *before == other => same += 1,
+                    Some(before) => *before = other,
+                    None => self.others.push(other),
+                }
+                count += 1;
             }
             let left = promise.demand.minus(promise.delivered);
             match self.foreign.iter_mut().find(|foreign| foreign.job == promise.job) {
@@ -374,24 +410,35 @@ impl Link {
                 None => self.foreign.push(Foreign { job: promise.job, left, whole: promise.demand, t0: promise.t0 }),
             }
         }
+        let new = same != self.others.len() || count != self.others.len();
+        self.others.truncate(count);
+        new
     }
 
-    /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how often it comes.
+    /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how long it pauses.
     fn remember_jobs(&mut self, now: Now) {
         let capacity = self.capacity();
+        for (job, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.own && seen.over.is_none()) {
+            if !self.foreign.iter().any(|foreign| foreign.job == *job) {
+                seen.over = Some(now.wall);
+            }
+        }
         for &Foreign { job, whole, t0, .. } in &self.foreign {
             let room = self.seen.len() < MOST_SEEN;
             let time = whole.at(capacity);
             match self.seen.get_mut(&job) {
+                Some(known) if known.own => {}
                 Some(known) => {
+                    let over = known.over.take();
                     if t0 > known.t0 {
-                        known.period = t0.minus(known.t0);
                         known.t0 = t0;
+                        known.period = over.map_or(known.period, |over| time.plus(t0.minus(over)).max(Nanos(1)));
                     }
                     (known.time, known.at) = (time, now.mono);
                 }
                 None if room => {
-                    self.seen.insert(job, Seen { t0, period: Nanos::ZERO, time, at: now.mono });
+                    let seen = Seen { own: false, t0, over: None, period: Nanos::ZERO, time, at: now.mono };
+                    self.seen.insert(job, seen);
                 }
                 None => {}
             }
