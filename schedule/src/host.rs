@@ -49,6 +49,8 @@ pub struct Host {
     arrivals: u64,
     /// The last slot in which every order was renewed.
     renewed: Option<crate::units::Slot>,
+    /// Something that plans depend on has happened since the last one.
+    news: bool,
     scene: Scene,
     /// Of the n-th flow that sends, by id: where it is in the scene.
     seats: Vec<usize>,
@@ -116,6 +118,7 @@ impl Host {
             trust: ClockTrust::Trusted,
             arrivals: 0,
             renewed: None,
+            news: true,
             scene: Scene::default(),
             seats: Vec::new(),
             place_of: Vec::new(),
@@ -132,6 +135,8 @@ impl Host {
 
     /// Takes one event in. Cheap: nothing is decided before [`Host::decide`].
     pub fn handle(&mut self, now: Now, event: Event) {
+        // Whether these two say anything new shows when they are looked at.
+        self.news |= !matches!(event, Event::Progress(_) | Event::Feedback { .. });
         match event {
             Event::SlotEdge => self.slot_edge(now),
             Event::JobSeen(spec) => {
@@ -160,10 +165,12 @@ impl Host {
 
     /// Decides for all flows at once and appends what follows to `actions`. Call it after each batch of events.
     pub fn decide(&mut self, now: Now, actions: &mut Vec<Action>) {
-        self.links.age(now, self.config.slot, self.trust, &self.config);
-        self.rank_jobs(now);
+        let aged = self.links.age(now, self.config.slot, self.trust, &self.config);
+        let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
-        if renew || self.config.events {
+        // Bytes that were delivered as planned are no reason for another plan.
+        self.news |= aged || ranked || renew || self.policy.follows_predecessors();
+        if self.news && (renew || self.config.events) {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
             self.policy.plan(&self.scene, &mut planned);
@@ -171,11 +178,14 @@ impl Host {
             self.planned = planned;
             self.stand_by();
         }
-        self.order(renew, actions);
+        if self.news {
+            self.order(renew, actions);
+        }
         self.renewed = Some(now.slot);
         if self.trust == ClockTrust::Trusted {
             self.speak(now, actions);
         }
+        self.news = false;
     }
 
     /// True while some flow has demand: the shell then ticks faster than the slot.
@@ -267,10 +277,12 @@ impl Host {
 
     fn progress(&mut self, progress: FlowProgress) {
         if let Some(flow) = self.flows.get_mut(&progress.flow) {
+            let sent = flow.sends();
             flow.delivered = progress.delivered;
             flow.measured = progress.rate;
             flow.queued = progress.queued;
             flow.best_in_slot = flow.best_in_slot.max(progress.rate);
+            self.news |= flow.sends() != sent;
         }
     }
 
@@ -282,12 +294,12 @@ impl Host {
             if status.origin != self.config.host
                 && let Some(job) = self.jobs.get_mut(&status.job)
             {
-                job.heard(now, status);
+                self.news |= job.heard(now, status);
             }
         }
         // A holder in another slot talks of other slots: its view does not count, and the old one ages.
         if feedback.refused != Some(Refusal::SlotGuard) {
-            self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+            self.news |= self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
         }
     }
 

@@ -80,6 +80,8 @@ pub struct JobStatus {
     pub period: Nanos,
     /// Least offer over the origin's active flows of the job; [`Rate::MAX`] if none is active.
     pub offer: Rate,
+    /// The origin has promoted the round.
+    pub promoted: bool,
 }
 
 /// A holder's answer.

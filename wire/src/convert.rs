@@ -253,6 +253,7 @@ fn from_status(host: HostId, boot: BootId, status: &JobStatus) -> pb::JobStatus 
         round_time: status.round_time.0,
         period: status.period.0,
         offer_plus_one: status.offer.0.wrapping_add(1),
+        promoted: status.promoted,
     }
 }
 
@@ -269,6 +270,7 @@ fn statuses(host: HostId, boot: BootId, wire: &[pb::JobStatus]) -> Result<Vec<Jo
         round_time: Nanos(s.round_time),
         period: Nanos(s.period),
         offer: Rate(s.offer_plus_one.wrapping_sub(1)),
+        promoted: s.promoted,
     };
     Ok(wire.iter().map(status).collect())
 }

@@ -58,6 +58,8 @@ pub(super) struct Job {
     own_round_time: Nanos,
     promoted: bool,
     rank: Rank,
+    /// This host's part of the key at the last ranking.
+    ranked_key: Nanos,
     /// How long every flow here has been held at its floor.
     waiting: Waiting,
     /// What other hosts of the job said last, and when it was heard.
@@ -86,6 +88,7 @@ impl Job {
             own_round_time: Nanos::ZERO,
             promoted: false,
             rank: Rank::default(),
+            ranked_key: Nanos::ZERO,
             waiting: Waiting::default(),
             others: BTreeMap::new(),
             accounted: Nanos::ZERO,
@@ -154,9 +157,13 @@ impl Job {
         self.rank
     }
 
-    /// Works the place out from what is known by now.
-    pub fn take_rank(&mut self) {
-        self.rank = (!self.promoted, if self.promoted { self.stamp() } else { self.key() }, self.id);
+    /// Works the place out from what is known by now; true if it or this host's part of it has changed.
+    pub fn take_rank(&mut self) -> bool {
+        let promoted = self.promoted();
+        let rank = (!promoted, if promoted { self.stamp() } else { self.key() }, self.id);
+        let moved = (rank, self.own_key) != (self.rank, self.ranked_key);
+        (self.rank, self.ranked_key) = (rank, self.own_key);
+        moved
     }
 
     /// Remaining bottleneck time of the round: the largest any host of the job published.
@@ -169,8 +176,10 @@ impl Job {
         self.own_key
     }
 
+    /// What one host of the job waited too long for, all of them need: a round that goes first here and waits there
+    /// holds others up for nothing.
     pub fn promoted(&self) -> bool {
-        self.promoted
+        self.promoted || self.alive().any(|s| s.promoted && s.key > Nanos::ZERO)
     }
 
     /// When the round began, as stamped by the job's lowest host id.
@@ -200,16 +209,21 @@ impl Job {
         self.others.values().map(|(status, _)| status)
     }
 
-    /// Another host's status; older news than what is known changes nothing.
-    pub fn heard(&mut self, now: Now, status: JobStatus) {
+    /// Another host's status; older news than what is known changes nothing. True if it says something new.
+    pub fn heard(&mut self, now: Now, status: JobStatus) -> bool {
         let full = self.others.len() >= MOST_HOSTS;
         match self.others.get_mut(&status.origin) {
-            Some((known, _)) if known.boot == status.boot && known.seq > status.seq => {}
-            Some((known, _)) if known.boot == status.boot && known.seq == status.seq => {}
-            Some(known) => *known = (status, now.mono),
-            None if full => {}
+            Some((known, _)) if known.boot == status.boot && known.seq >= status.seq => false,
+            Some(known) => {
+                let says = |s: &JobStatus| (s.t0, s.key, s.round_time, s.offer, s.promoted);
+                let new = says(&known.0) != says(&status);
+                *known = (status, now.mono);
+                new
+            }
+            None if full => false,
             None => {
                 self.others.insert(status.origin, (status, now.mono));
+                true
             }
         }
     }
@@ -234,6 +248,7 @@ impl Job {
             round_time: self.own_round_time,
             period: self.period,
             offer,
+            promoted: self.promoted,
             ..JobStatus::default()
         }
     }
@@ -261,7 +276,7 @@ impl Job {
             job: self.id,
             rounds: self.rounds,
             key: self.key(),
-            promoted: self.promoted,
+            promoted: self.promoted(),
             period: self.period,
             last_round: self.last_round,
             stalls: self.stalls,

@@ -277,14 +277,16 @@ impl Links {
         own.map(|(index, link)| (index, link.usable(reserve))).collect()
     }
 
-    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) {
-        let Some(state) = self.holders.get_mut(&holder) else { return };
+    /// Takes a holder's views in; true if they say something new that rates depend on.
+    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) -> bool {
+        let Some(state) = self.holders.get_mut(&holder) else { return false };
         let first = state.heard.is_none();
         state.heard = Some(now.mono);
         state.warm = warm;
         if !warm && !first {
-            return; // A restarted holder's table is not full yet: what it said before its restart is worth more.
+            return false; // A restarted holder's table is not full yet: what it said before its restart is worth more.
         }
+        let mut new = false;
         for mut view in views {
             let Some(&index) = self.index.get(&view.link) else { continue };
             let link = &mut self.all[index];
@@ -293,12 +295,14 @@ impl Links {
             }
             view.flows.truncate(LinkView::MOST_FLOWS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
+            let before = (link.capacity(), link.cross());
             link.view = view;
             link.view_slot = slot;
             link.remember_unmanaged(now);
-            link.digest();
+            new |= link.digest() || before != (link.capacity(), link.cross());
             link.remember_jobs(now);
         }
+        new
     }
 
     pub fn measured(&mut self, now: Now, id: LinkId, total: Rate, managed: Rate) {
@@ -329,9 +333,12 @@ impl Links {
         }
     }
 
-    /// Moves every view's state to now.
-    pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) {
+    /// Moves every view's state to now; true if any counts otherwise than before, or is old: then rates go up step by
+    /// step.
+    pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) -> bool {
+        let mut moved = false;
         for view in self.holders.values_mut() {
+            let before = view.state;
             let age = view.heard.map(|heard| now.mono.minus(heard).as_secs_f64() / slot.as_secs_f64());
             let (hold, horizon) = (f64::from(config.stale_slots), config.horizon as f64);
             (view.state, view.trust) = match age {
@@ -343,7 +350,9 @@ impl Links {
                 Some(age) if age <= horizon => (ViewState::Decaying, 1.0 - (age - hold) / (horizon - hold).max(1.0)),
                 Some(_) => (ViewState::Local, 0.0),
             };
+            moved |= view.uses > 0 && (view.state != before || view.state != ViewState::Fresh);
         }
+        moved
     }
 
     /// Notes a job's round on a link of this host, for the density.
@@ -377,13 +386,20 @@ impl Links {
 }
 
 impl Link {
-    /// Reduces a new view to what every decision needs.
-    fn digest(&mut self) {
-        self.others.clear();
+    /// Reduces a new view to what every decision needs; true if it says other promises than the one before.
+    fn digest(&mut self) -> bool {
+        let mut same = 0;
+        let mut count = 0;
         self.foreign.clear();
         for promise in &self.view.flows {
             if promise.rate(0) > Rate::ZERO {
-                self.others.push(Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand });
+                let other = Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand };
+                match self.others.get_mut(count) {
+                    Some(before) if *before == other => same += 1,
+                    Some(before) => *before = other,
+                    None => self.others.push(other),
+                }
+                count += 1;
             }
             let left = promise.demand.minus(promise.delivered);
             match self.foreign.iter_mut().find(|foreign| foreign.job == promise.job) {
@@ -394,6 +410,9 @@ impl Link {
                 None => self.foreign.push(Foreign { job: promise.job, left, whole: promise.demand, t0: promise.t0 }),
             }
         }
+        let new = same != self.others.len() || count != self.others.len();
+        self.others.truncate(count);
+        new
     }
 
     /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how long it pauses.

@@ -8,8 +8,9 @@ use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
 impl Host {
-    /// Recomputes every job's key and promotion from demands, progress and views.
-    pub(super) fn rank_jobs(&mut self, now: Now) {
+    /// Recomputes every job's key and promotion from demands, progress and views; true if any place has changed.
+    pub(super) fn rank_jobs(&mut self, now: Now) -> bool {
+        let mut moved = false;
         for job in self.jobs.values_mut() {
             job.work.clear();
         }
@@ -37,8 +38,9 @@ impl Host {
             }
             job.measure(now, remaining, round);
             job.promote(now, self.config.promote_kappa, self.config.max_wait);
-            job.take_rank();
+            moved |= job.take_rank();
         }
+        moved
     }
 
     /// Once per slot: how full the links are of rounds (D), which sets how long each job's patience lasts.

@@ -48,6 +48,8 @@ struct Said {
 #[derive(Debug, Default)]
 pub(super) struct Speaker {
     holders: BTreeMap<HolderId, Said>,
+    /// As of the last plan.
+    marks: Marks,
     status_seq: u64,
     now: Nanos,
 }
@@ -84,13 +86,14 @@ impl Host {
     pub(super) fn speak(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.speaker.now = now.mono;
         let holders: Vec<(HolderId, bool)> = self.links.all_holders().collect();
-        let marks = self.marks();
+        let marks = if self.news { self.marks() } else { std::mem::take(&mut self.speaker.marks) };
         for (holder, used) in holders {
             // No flow crosses its links, and it knows: it hears nothing until one does.
             if !used && self.speaker.holders.get(&holder).is_none_or(|said| said.empty) {
                 continue;
             }
-            let changed = self.speaker.holders.get(&holder).is_none_or(|said| self.changed(said, &marks));
+            let said = self.speaker.holders.get(&holder);
+            let changed = said.is_none_or(|said| self.news && self.changed(said, &marks));
             let said = self.speaker.holders.entry(holder).or_default();
             let since = now.mono.minus(said.at);
             let gap_over = since >= self.config.announce_gap;
@@ -123,6 +126,7 @@ impl Host {
             };
             actions.push(Action::Announce { holder, announcement });
         }
+        self.speaker.marks = marks;
     }
 
     /// What others' plans depend on.

@@ -113,6 +113,25 @@ fn density_counts_jobs_that_only_other_hosts_send_for() {
     assert!((0.9..1.15).contains(&density), "{density}");
 }
 
+#[test]
+fn a_round_that_one_host_promotes_is_promoted_on_all() {
+    let mut host = lone_host();
+    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(90_000_000))] });
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(10_000_000))] });
+    let mut order = |seq, promoted| {
+        let (job, origin, key) = (JobId::of("long"), HostId::of("h9"), Nanos(1));
+        let status = crate::JobStatus { job, origin, seq, key, offer: Rate::MAX, promoted, ..Default::default() };
+        let feedback = Feedback { jobs: vec![status], ..Feedback::default() };
+        host.handle(at(1), Event::Feedback { holder: HolderId::of("s0"), feedback });
+        orders(&mut host, at(1));
+        host.flows().find(|f| f.spec.flow == long).map(|f| f.order)
+    };
+    assert_eq!(order(1, false), Some(Rate::mbps(10)));
+    assert_eq!(order(2, true), Some(Rate::mbps(990)));
+    assert_eq!(order(3, false), Some(Rate::mbps(10)));
+}
+
 /// A flow over the own egress and a link of this holder, with a round of a gigabyte.
 fn sends_to(host: &mut Host, name: u64, holder: HolderId, now: Now) -> FlowId {
     let id = FlowId(u64::from(HostId::of("h0").0) << 32 | name);

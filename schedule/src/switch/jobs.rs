@@ -210,6 +210,7 @@ fn differs(old: &JobStatus, new: &JobStatus) -> bool {
     old.boot != new.boot
         || old.round != new.round
         || old.t0 != new.t0
+        || old.promoted != new.promoted
         || moved(old.key.0, new.key.0, 25, old.key.0)
         || moved(old.round_time.0, new.round_time.0, 25, old.round_time.0)
         || moved(old.period.0, new.period.0, 25, old.period.0)

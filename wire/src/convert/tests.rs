@@ -41,6 +41,7 @@ fn status() -> impl Strategy<Value = JobStatus> {
         round_time: Nanos(a[2]),
         period: Nanos(a[0]),
         offer,
+        promoted: b[0] % 2 == 1,
     })
 }
 

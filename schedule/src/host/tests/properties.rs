@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::world::{Ring, World};
-use crate::units::{Bytes, Nanos, Rate};
+use super::{at, flow, lone_host, orders};
+use crate::event::{ClockTrust, Event, FlowProgress};
+use crate::units::{Bytes, JobId, Nanos, Rate};
 
 const LINK: Rate = Rate::mbps(1000);
 
@@ -79,6 +81,39 @@ proptest! {
             let bound = m.scaled(4.0 * (1.0 + density)).plus(all).plus(m).scaled(1.15).plus(Nanos::from_millis(30));
             let longest = world.longest_iteration(&format!("j{i}"));
             prop_assert!(longest <= bound, "j{}: {} > {}", i, longest, bound);
+        }
+    }
+
+    /// A plan that is kept because nothing has happened is the plan that would be made anew.
+    #[test]
+    fn what_is_not_planned_anew_would_be_the_same(
+        sizes in proptest::collection::vec(1_u64..40, 1..6),
+        steps in proptest::collection::vec((1_u64..20, 0_usize..6, 0.0_f64..1.0), 1..60),
+    ) {
+        // The other host hears at every step what it knew before, and plans for that.
+        let mut hosts = [lone_host(), lone_host()];
+        let flows: Vec<_> = (0..sizes.len() as u64).map(|i| hosts.each_mut().map(|h| flow(h, i, &format!("j{i}"), 1000))).collect();
+        let mut left = vec![0_u64; sizes.len()];
+        let mut ms = 0;
+        for (pause, which, part) in steps {
+            ms += pause;
+            let (i, now) = (which % sizes.len(), at(ms));
+            let id = flows[i][0];
+            let began = left[i] == 0;
+            left[i] = if began { sizes[i] * 1_000_000 } else { left[i] - (left[i] as f64 * part) as u64 };
+            let delivered = Bytes(sizes[i] * 1_000_000 - left[i]);
+            let said = hosts.each_mut().map(|host| {
+                if began {
+                    let flows = vec![(id, Bytes(sizes[i] * 1_000_000))];
+                    host.handle(now, Event::RoundBegan { job: JobId::of(&format!("j{i}")), flows });
+                }
+                let progress = FlowProgress { flow: id, delivered, ..FlowProgress::default() };
+                host.handle(now, Event::Progress(vec![progress]));
+                now
+            });
+            hosts[1].handle(said[1], Event::Clock(ClockTrust::Trusted));
+            let [kept, anew] = hosts.each_mut().map(|host| orders(host, now));
+            prop_assert_eq!(kept, anew, "at {} ms", ms);
         }
     }
 }
