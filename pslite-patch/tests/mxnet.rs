@@ -1,7 +1,6 @@
 //! A real MXNet job, `dist_sync` with one scheduler, two servers and two workers on loopback, under the library.
 //!
-//! Needs MXNet 1.9.1 for Python 3.11: `python3.11 -m venv target/workloads/mxnet`, then
-//! `target/workloads/mxnet/bin/pip install mxnet==1.9.1 numpy==1.23.5`, then
+//! Needs MXNet 1.9.1 for Python 3.11: `cargo xtask setup --workloads`, then
 //! `cargo test -p sluice-pslite --test mxnet -- --ignored --nocapture`
 
 mod support;

@@ -6,6 +6,7 @@
 //! (a bridge, 10.255.0.0/16), as on real clusters. What runs in the namespaces is `run`'s and the tests' business.
 
 pub mod cgroup;
+mod container;
 pub mod counters;
 pub mod layout;
 mod loss;
@@ -58,6 +59,8 @@ pub struct FabricSpec {
     pub gso_max: Bytes,
     /// What a host's own port may queue. Generous, since a host feels its own queue and does not drop into it.
     pub host_queue: Bytes,
+    /// Hosts with a network of containers behind them ([`Fabric::run_in_container`]), by index.
+    pub containers: Vec<usize>,
 }
 
 /// Ethernet, IPv4 and TCP headers (with timestamps) of one full segment: wire bytes against payload.
@@ -90,6 +93,7 @@ impl Default for FabricSpec {
             mtu: 1500,
             gso_max: Bytes(16_384),
             host_queue: Bytes(4_000_000),
+            containers: Vec::new(),
         }
     }
 }

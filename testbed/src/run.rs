@@ -10,6 +10,7 @@ pub mod convert;
 pub mod daemons;
 pub mod launch;
 pub mod measure;
+pub mod pages;
 mod pins;
 pub mod plan;
 pub mod policy;

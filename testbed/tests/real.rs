@@ -1,4 +1,4 @@
-//! Stock jobs of PyTorch over Gloo and of Open MPI, unmodified, with and without Sluice. Needs root and `cargo xtask setup --workloads`;
+//! Stock jobs of PyTorch over Gloo, of Open MPI and of MXNet, unmodified, with and without Sluice. Needs root and `cargo xtask setup --workloads`;
 //! says "skipped: why" otherwise.
 
 mod common;
@@ -6,11 +6,17 @@ mod common;
 use common::{NEVER, ONE_AT_A_TIME, binaries, dir, privileged};
 use sluice_schedule::Rate;
 use sluice_testbed::experiment::Bench;
-use sluice_testbed::experiment::real::{Kind, Settings, real, workloads};
+use sluice_testbed::experiment::real::fault::Fault;
+use sluice_testbed::experiment::real::{Kind, Settings, real};
 
 #[test]
 fn pytorch_learns_the_same_and_its_iterations_are_known() {
     same_and_known(Kind::Ddp);
+}
+
+#[test]
+fn mxnet_adds_up_the_same_and_its_iterations_are_known() {
+    same_and_known(Kind::Mxnet);
 }
 
 #[test]
@@ -24,7 +30,7 @@ fn same_and_known(kind: Kind) {
         return;
     }
     let programs = binaries();
-    if let Err(why) = workloads().and(programs.daemon()).and(programs.switch()) {
+    if let Err(why) = kind.root().and(programs.daemon()).and(programs.switch()) {
         return println!("skipped: {why}");
     }
     let (_keep, dir) = dir();
@@ -37,6 +43,8 @@ fn same_and_known(kind: Kind) {
         iterations: 10,
         megabytes: 12.0,
         reserve: 0.01,
+        library: false,
+        fault: Fault::None,
         load_ms: 100.0,
         repeats: 1,
         policies: vec!["fair:cubic".parse().unwrap(), "sluice".parse().unwrap()],

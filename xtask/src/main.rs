@@ -6,6 +6,7 @@
 mod bench;
 mod ci;
 mod demo;
+mod mxnet;
 mod setup;
 mod shell;
 mod test;

@@ -9,8 +9,9 @@ Installs what building and testing need and what is missing: Debian packages (wi
 sudo), and clippy and rustfmt (with rustup, where it is there). Says what it does. Nothing else is changed.
 
   --check       only say what is missing; exit status 1 if something is
-  --workloads   also fetch PyTorch with Gloo and Open MPI from Debian (160 MB) and unpack them below the target
-                directory, for the testbed's real workloads; installs nothing, and goes on where it was stopped
+  --workloads   also fetch PyTorch with Gloo and Open MPI from Debian (160 MB) and MXNet from PyPI (60 MB, where
+                Python 3.11 is), all below the target directory, for the testbed's real workloads; installs nothing
+                elsewhere, and goes on where it was stopped
 ";
 
 /// A program, the Debian package it is in, and what it is for.

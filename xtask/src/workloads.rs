@@ -1,5 +1,5 @@
 //! `cargo xtask setup --workloads`: PyTorch with Gloo and Open MPI, as Debian packages them, unpacked below the target
-//! directory. Nothing is installed: the packages are fetched with `apt-get download`, which checks their hashes, and
+//! directory, and MXNet beside them ([`crate::mxnet`]). Nothing is installed: the packages are fetched with `apt-get download`, which checks their hashes, and
 //! unpacked with `dpkg -x`. What is there already is neither fetched nor unpacked again, so a broken run goes on where
 //! it stopped.
 
@@ -53,6 +53,11 @@ fn dir() -> PathBuf {
 /// # Errors
 /// A sentence with what to do.
 pub(crate) fn run() -> Result<(), String> {
+    unpack()?;
+    crate::mxnet::install(&dir())
+}
+
+fn unpack() -> Result<(), String> {
     for (program, package) in [("apt-get", "apt"), ("dpkg", "dpkg")] {
         if !have(program) {
             return Err(format!("{program} (package {package}) is not here: real workloads need a Debian machine"));

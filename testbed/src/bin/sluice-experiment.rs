@@ -153,7 +153,7 @@ enum What {
         #[arg(long)]
         queue: Option<u64>,
     },
-    /// Stock jobs (PyTorch DDP over Gloo, Open MPI) that share every link; needs `cargo xtask setup --workloads`.
+    /// Stock jobs (PyTorch DDP over Gloo, Open MPI, MXNet) that share every link; needs `cargo xtask setup --workloads`.
     Real {
         /// What kind of jobs.
         #[arg(long, value_enum, default_value = "ddp")]
@@ -164,7 +164,7 @@ enum What {
         /// Jobs, each with one rank on every host.
         #[arg(long, default_value_t = 2)]
         jobs: usize,
-        /// Ranks of a job, and hosts.
+        /// Ranks of a job, and hosts; of MXNet the workers, with as many servers on hosts of their own.
         #[arg(long, default_value_t = 2, value_parser = ranks)]
         ranks: usize,
         /// Iterations of each job; the first four are not counted.
@@ -179,6 +179,12 @@ enum What {
         /// Part of every link that daemons leave free.
         #[arg(long, default_value_t = 0.01)]
         reserve: f64,
+        /// MXNet's nodes load the library that publishes pages (libsluice_pslite.so).
+        #[arg(long)]
+        library: bool,
+        /// What is broken under Sluice; the second half of the run is compared too.
+        #[arg(long, value_enum, default_value = "none")]
+        fault: real::fault::Fault,
         /// Turns of all policies.
         #[arg(long, default_value_t = 3)]
         repeats: usize,
@@ -273,7 +279,20 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }
-        What::Real { kind, mbps, jobs, ranks, iterations, megabytes, load_ms, reserve, repeats, policy } => {
+        What::Real {
+            kind,
+            mbps,
+            jobs,
+            ranks,
+            iterations,
+            megabytes,
+            load_ms,
+            reserve,
+            library,
+            fault,
+            repeats,
+            policy,
+        } => {
             let settings = real::Settings {
                 kind: *kind,
                 rate: Rate::mbps(*mbps),
@@ -283,11 +302,16 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
                 megabytes: *megabytes,
                 load_ms: *load_ms,
                 reserve: *reserve,
+                library: *library,
+                fault: *fault,
                 repeats: *repeats,
                 policies: policy.clone(),
             };
             let result = real::real(&bench, &settings)?;
             eprint!("{}", result.table());
+            if *fault != real::fault::Fault::None {
+                eprint!("{}", result.second_half_table());
+            }
             serde_json::to_value(result)?
         }
         What::Direct { graph, mbps, collective, round_ms, iterations, reserve, policy } => {

@@ -1,15 +1,17 @@
-//! Stock jobs, PyTorch's DistributedDataParallel over Gloo or an all-reduce of Open MPI over TCP, that share every link,
-//! under ordinary TCP and under Sluice.
+//! Stock jobs, PyTorch's DistributedDataParallel over Gloo, an all-reduce of Open MPI over TCP or MXNet with parameter
+//! servers, that share every link, under ordinary TCP and under Sluice, sound or with something broken.
 //!
 //! The scripts know nothing of Sluice and publish nothing: roles, flows and rounds are what the daemons find out by
 //! themselves. Policies take turns, so that every round of the comparison sees the same machine. Results are
 //! hashed in the scripts: they must be the same bit by bit under every policy.
 
 mod command;
+pub mod fault;
+mod mxnet;
 mod ranks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc;
 
@@ -24,6 +26,9 @@ use crate::run::result::mean;
 use crate::run::{Policy, RunError, RunPlan, Session};
 pub use command::workloads;
 use command::{Files, ddp, mpi, set_places};
+use fault::{Fault, Library, Striker};
+use mxnet::mxnet;
+pub use mxnet::mxnet_python;
 use ranks::{Rank, Seen, Times, listen, watch};
 
 /// What kind of job.
@@ -33,6 +38,8 @@ pub enum Kind {
     Ddp,
     /// A ring all-reduce of Open MPI over TCP.
     Mpi,
+    /// MXNet `dist_sync`: a scheduler, as many servers as workers.
+    Mxnet,
 }
 
 impl Kind {
@@ -41,7 +48,28 @@ impl Kind {
         match self {
             Kind::Ddp => include_str!("../../real/ddp.py"),
             Kind::Mpi => include_str!("../../real/allreduce.py"),
+            Kind::Mxnet => include_str!("../../real/mxnet_ps.py"),
         }
+    }
+
+    /// Where its programs are unpacked; of MXNet, its Python.
+    ///
+    /// # Errors
+    /// A sentence that says how to get them.
+    pub fn root(self) -> Result<PathBuf, RunError> {
+        if self == Kind::Mxnet { mxnet_python() } else { workloads() }
+    }
+
+    /// Hosts of a job with so many ranks: servers have hosts of their own.
+    fn hosts(self, ranks: usize) -> usize {
+        if self == Kind::Mxnet { 2 * ranks } else { ranks }
+    }
+
+    /// What leaves a rank of `n` in an iteration, in gradients: 2(n−1)/n in a ring; a worker pushes all of them, a server
+    /// sends its nth to each of n workers.
+    fn sent(self, ranks: usize) -> f64 {
+        let n = ranks as f64;
+        if self == Kind::Mxnet { 1.0 } else { 2.0 * (n - 1.0) / n }
     }
 }
 
@@ -57,7 +85,7 @@ pub struct Settings {
     pub rate: Rate,
     /// Jobs, each with one rank on every host.
     pub jobs: usize,
-    /// Ranks of a job, and hosts.
+    /// Ranks of a job, and hosts; workers of MXNet, and half the hosts.
     pub ranks: usize,
     /// Iterations of each job.
     pub iterations: usize,
@@ -67,6 +95,10 @@ pub struct Settings {
     pub load_ms: f64,
     /// Part of every link that daemons leave free.
     pub reserve: f64,
+    /// MXNet's nodes load the library that publishes pages.
+    pub library: bool,
+    /// What is broken under Sluice.
+    pub fault: Fault,
     /// Turns of all policies.
     pub repeats: usize,
     /// Policies.
@@ -84,6 +116,8 @@ pub struct RealRun {
     pub iteration_s: f64,
     /// Every iteration of each job, warm-up included, as its rank 0 sees it, s.
     pub iterations: Vec<Vec<f64>>,
+    /// The same of the run's second half.
+    pub second_half_s: f64,
     /// Part of an iteration spent in the backward pass and its communication.
     pub communication: f64,
     /// Iterations of the first job that were over when a daemon managed one of its flows; `None`: never, or no daemon.
@@ -137,9 +171,14 @@ impl RealResult {
 /// Runs everything.
 ///
 /// # Errors
-/// When PyTorch is absent, a rank fails, or the fabric or a daemon does.
+/// When PyTorch or MXNet is absent, a rank fails, or the fabric or a daemon does.
 pub fn real(bench: &Bench<'_>, settings: &Settings) -> Result<RealResult, RunError> {
-    let root = workloads()?;
+    let root = settings.kind.root()?;
+    if settings.kind != Kind::Mxnet && (settings.library || settings.fault.is_of_pages()) {
+        return Err(RunError::Plan(
+            "only MXNet's nodes load a library (--kind mxnet); the others publish no pages".into(),
+        ));
+    }
     let mut result = RealResult { gradient_bytes: 0, alone_s: f64::NAN, identical: true, runs: Vec::new() };
     if let Some(policy) = settings.policies.first() {
         let alone = Run { root: &root, policy, jobs: 1, turn: 0 };
@@ -173,7 +212,7 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
     std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
     let script = dir.join("job.py");
     std::fs::write(&script, settings.kind.script()).map_err(RunError::io("writing the script"))?;
-    let fabric = FabricSpec::star(settings.ranks, settings.rate, queue(settings.rate));
+    let fabric = FabricSpec::star(settings.kind.hosts(settings.ranks), settings.rate, queue(settings.rate));
     let plan = RunPlan { fabric, reserve: settings.reserve, ..RunPlan::default() };
     let fabric = Fabric::build(plan.fabric.clone())?;
     let session = Session { binaries: bench.binaries, dir: dir.clone(), stop: bench.stop };
@@ -186,13 +225,20 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
     for node in &fabric.hosts {
         node.prefer(&tcp)?;
     }
+    // A machine without Sluice is sound.
+    let fault = if daemons.is_some() { settings.fault } else { Fault::None };
+    let library = (settings.library || fault.is_of_pages()).then(|| bench.binaries.pslite()).transpose()?;
+    let library = Library::new(fault, library, daemons.as_ref(), fabric.hosts.len(), &dir)?;
     let files = Files { root, script, dir: &dir };
     for job in 0..jobs {
         for (host, mut command) in match settings.kind {
             Kind::Ddp => ddp(&fabric, settings, &files, job),
             Kind::Mpi => vec![(0, mpi(&fabric, settings, &files)?)],
+            Kind::Mxnet => mxnet(&fabric, settings, &files, job, &library),
         } {
-            set_places(&mut command, root);
+            if settings.kind != Kind::Mxnet {
+                set_places(&mut command, root);
+            }
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[host].ns.spawn(command, Some(fabric.cgroups.jobs(host).procs()?))?;
             listen(&mut child, job, to.clone())?;
@@ -200,12 +246,12 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
         }
     }
     drop(to);
-    let seen: Seen = watch(bench, settings, jobs, daemons.as_ref(), &from)?;
+    let mut striker = Striker::new(fault, daemons.as_ref(), settings.iterations);
+    let seen: Seen = watch(bench, settings, jobs, daemons.as_ref(), &from, &mut striker)?;
+    striker.lift();
     drop(ranks);
     *gradient_bytes = seen.gradient_bytes;
-    // A ring of n sends 2(n−1)/n of the gradients.
-    let n = settings.ranks as f64;
-    let wire = seen.gradient_bytes as f64 * 2.0 * (n - 1.0) / n;
+    let wire = seen.gradient_bytes as f64 * settings.kind.sent(settings.ranks);
     let mut learned = Vec::new();
     for host in &fabric.hosts {
         let log = std::fs::read_to_string(dir.join(format!("sluiced-{}.log", host.name))).unwrap_or_default();
@@ -216,6 +262,9 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
         daemons.keep_documents();
         daemons.stop();
     }
+    // From a whole iteration after the middle on.
+    let later = seen.times.values().flat_map(|times| times.iter().skip(settings.iterations / 2 + 2));
+    let later: Vec<f64> = later.map(|t| t.end.saturating_sub(t.begin) as f64 / 1e9).collect();
     let counted: Vec<&Times> = seen.times.values().flat_map(|times| times.iter().skip(WARMUP)).collect();
     let of = |f: fn(&Times) -> f64| mean(&counted.iter().map(|times| f(times)).collect::<Vec<_>>());
     let iteration_s = of(|t| t.end.saturating_sub(t.begin) as f64 / 1e9);
@@ -228,6 +277,7 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
         turn,
         iteration_s,
         iterations: (0..jobs).map(lengths).collect(),
+        second_half_s: mean(&later),
         communication: synced / iteration_s,
         unmanaged_iterations: seen.managed.map(|at| first.iter().filter(|times| times.end < at).count()),
         learned,
@@ -259,6 +309,7 @@ mod tests {
             turn: 0,
             iteration_s,
             iterations: Vec::new(),
+            second_half_s: iteration_s,
             communication: 0.5,
             unmanaged_iterations: None,
             learned: Vec::new(),

@@ -129,6 +129,11 @@ impl Layout {
     }
 }
 
+/// Address `n` of the network of containers behind host `i`: a /24 of its own.
+pub fn container_address(i: usize, n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 100 + (i / 250) as u8, (i % 250) as u8, n)
+}
+
 /// Address of node `i` (hosts first) on the management network.
 pub fn management_address(i: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 255, (i / 250) as u8, (i % 250 + 1) as u8)

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use sluice_schedule::{Bytes, Rate};
 
+use super::layout::container_address;
 use super::{Fabric, FabricError, NetNs};
 
 /// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
@@ -51,8 +52,9 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     manage(fabric)?;
     for (n, node) in fabric.hosts.iter().chain(&fabric.switches).enumerate() {
         let is_host = n < layout.hosts;
+        let forwards = spec.containers.contains(&n);
         node.ns
-            .run(move || sysctls(is_host))?
+            .run(move || sysctls(is_host && !forwards))?
             .map_err(FabricError::io(format!("setting the sysctls of {}", node.name)))?;
         let mut links = format!(
             "link set dev lo up\naddr add {}/16 dev mgmt0\nlink set dev mgmt0 up\naddr add {}/32 dev {}\n",
@@ -83,11 +85,14 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
                 let l = &layout.links[*e];
                 format!("via {} dev {} onlink", layout.address(l.to.node), l.from.device)
             };
-            if let [one] = hops.as_slice() {
-                _ = writeln!(links, "route add {target}/32{source} {}", via(one));
-            } else {
-                let all: Vec<String> = hops.iter().map(|e| format!("nexthop {}", via(e))).collect();
-                _ = writeln!(links, "route add {target}/32{source} {}", all.join(" "));
+            let behind = spec.containers.contains(&host).then(|| format!("{}/24", container_address(host, 0)));
+            for target in std::iter::once(format!("{target}/32")).chain(behind) {
+                if let [one] = hops.as_slice() {
+                    _ = writeln!(links, "route add {target}{source} {}", via(one));
+                } else {
+                    let all: Vec<String> = hops.iter().map(|e| format!("nexthop {}", via(e))).collect();
+                    _ = writeln!(links, "route add {target}{source} {}", all.join(" "));
+                }
             }
         }
         ip(&node.ns, &links)?;

@@ -47,6 +47,14 @@ impl Binaries {
         self.named("sluice-switch", "sluice-switch")
     }
 
+    /// PS-Lite's preload library, `libsluice_pslite.so`.
+    ///
+    /// # Errors
+    /// When it is nowhere.
+    pub fn pslite(&self) -> Result<PathBuf, RunError> {
+        self.named("libsluice_pslite.so", "sluice-pslite")
+    }
+
     fn named(&self, name: &'static str, package: &'static str) -> Result<PathBuf, RunError> {
         let found = self.dirs.iter().map(|d| d.join(name)).find(|p| p.is_file());
         found.ok_or_else(|| {

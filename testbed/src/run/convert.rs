@@ -2,6 +2,7 @@
 
 use sluice_schedule::{Bytes, Nanos};
 
+use super::pages::Pages;
 use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan};
 use crate::cross::CrossFlow;
 use crate::fabric::{Cable, FabricSpec};
@@ -66,6 +67,7 @@ impl RunPlan {
             reserve: scenario.schedulers.options.sluice.reserve.unwrap_or(RESERVE),
             schedule: schedule(&scenario.schedulers.options.sluice),
             daemon_extra: String::new(),
+            pages: Pages::EveryHost,
         })
     }
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::pins::{self, instance};
 use super::session::Session;
 use super::{Policy, RunError, RunPlan};
-use crate::fabric::layout::{MANAGEMENT_BRIDGE, management_address};
+use crate::fabric::layout::{MANAGEMENT_BRIDGE, container_address, management_address};
 use crate::fabric::{Cgroup, Fabric, FabricSpec, Layout, NetNs};
 
 /// How long a daemon may take until it is ready.
@@ -293,7 +293,8 @@ fn write(path: &Path, text: &str) -> Result<(), RunError> {
 /// A network as `topology.json`; with `nic` its switches keep no tables and have no address.
 pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
     let hosts = spec.hosts.iter().enumerate().map(|(i, name)| {
-        let addresses = [layout.host_address(i).to_string(), management_address(i).to_string()];
+        let mut addresses = vec![layout.host_address(i).to_string(), management_address(i).to_string()];
+        addresses.extend(spec.containers.contains(&i).then(|| format!("{}/24", container_address(i, 0))));
         json!({"id": name, "kind": "host", "addresses": addresses})
     });
     let switches = spec.switches.iter().map(|name| {

@@ -2,6 +2,7 @@
 
 use sluice_schedule::{Bytes, Nanos, Rate};
 
+use super::pages::Pages;
 use crate::cross::CrossFlow;
 use crate::fabric::FabricSpec;
 use crate::job::{Arch, PlanFile};
@@ -108,6 +109,8 @@ pub struct RunPlan {
     pub schedule: String,
     /// Extra tables for every `sluiced.toml`, TOML text.
     pub daemon_extra: String,
+    /// Where jobs publish their pages under Sluice.
+    pub pages: Pages,
 }
 
 impl Default for RunPlan {
@@ -126,6 +129,7 @@ impl Default for RunPlan {
             reserve: 0.05,
             schedule: String::new(),
             daemon_extra: String::new(),
+            pages: Pages::EveryHost,
         }
     }
 }

@@ -93,7 +93,7 @@ pub fn run_once(
             let daemons = super::daemons::Daemons::start(&fabric, plan, policy, session)?;
             // What a socket gets back when it is released; a daemon captures it once it is established.
             sockets.tcp = Some(plan.tcp.clone());
-            sockets.progress = daemons.progress_dirs();
+            sockets.progress = plan.pages.dirs(daemons.progress_dirs());
             Some(daemons)
         }
     };

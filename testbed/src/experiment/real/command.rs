@@ -12,13 +12,18 @@ use crate::run::RunError;
 /// # Errors
 /// A sentence that says how to get them.
 pub fn workloads() -> Result<PathBuf, RunError> {
-    let named = std::env::var_os("SLUICE_WORKLOADS").map(PathBuf::from);
-    let beside = std::env::current_exe().ok();
-    let beside = beside.iter().flat_map(|exe| exe.ancestors().skip(2).take(2).map(|dir| dir.join("workloads")));
-    let root = named.into_iter().chain(beside).map(|dir| dir.join("root")).find(|root| root.join(TORCH).exists());
+    let root = workload_dirs().into_iter().map(|dir| dir.join("root")).find(|root| root.join(TORCH).exists());
     let missing =
         "PyTorch is not here: `cargo xtask setup --workloads` unpacks it (or name its place, SLUICE_WORKLOADS)";
     root.ok_or_else(|| RunError::Plan(missing.into()))
+}
+
+/// Where workloads may lie, the likeliest first.
+pub(super) fn workload_dirs() -> Vec<PathBuf> {
+    let named = std::env::var_os("SLUICE_WORKLOADS").map(PathBuf::from);
+    let beside = std::env::current_exe().ok();
+    let beside = beside.iter().flat_map(|exe| exe.ancestors().skip(2).take(2).map(|dir| dir.join("workloads")));
+    named.into_iter().chain(beside).collect()
 }
 
 /// A file that shows that PyTorch is there.
@@ -62,7 +67,7 @@ pub(super) struct Files<'a> {
 
 impl Files<'_> {
     /// The script's words on a command line.
-    fn words(&self, settings: &Settings, job: usize) -> Vec<String> {
+    pub(super) fn words(&self, settings: &Settings, job: usize) -> Vec<String> {
         let script = self.script.display().to_string();
         let (iterations, load) = (settings.iterations.to_string(), settings.load_ms.to_string());
         let (megabytes, seed) = (settings.megabytes.to_string(), (job + 1).to_string());

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::fault::Striker;
 use super::{Bench, Settings};
 use crate::job;
 use crate::run::RunError;
@@ -73,12 +74,14 @@ pub(super) fn watch(
     jobs: usize,
     daemons: Option<&Daemons>,
     from: &Receiver<(usize, Said)>,
+    striker: &mut Striker<'_>,
 ) -> Result<Seen, RunError> {
     let mut seen = Seen::default();
     let mut left = jobs * settings.ranks;
     // Far beyond what any link needs: a rank that hangs must end the run.
     let deadline = Instant::now() + Duration::from_secs(60 + 10 * settings.iterations as u64);
     while left > 0 {
+        striker.look(&seen);
         if seen.managed.is_none()
             && let Some(daemons) = daemons
             && daemons.get(0, "/api/v1/snapshot").is_some_and(|text| text.contains("\"managed\""))

@@ -1,0 +1,187 @@
+//! What is broken under a stock job, to show that the job does not notice.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+
+use super::RealResult;
+use super::ranks::Seen;
+use crate::run::daemons::Daemons;
+use crate::run::pages::{Full, FullDir, Pages};
+use crate::run::result::mean;
+use crate::run::{Policy, RunError};
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// All daemons are killed (SIGKILL) in the middle of the run.
+    Kill,
+    /// All daemons are stopped (SIGSTOP) in the middle of the run, to its end.
+    Stop,
+    /// There is no directory for pages.
+    PageMissing,
+    /// The directory for pages has no room for a file.
+    PageFull,
+    /// Only one rank has the library.
+    OneRank,
+}
+
+impl Fault {
+    /// Does this need a library that publishes pages?
+    pub fn is_of_pages(self) -> bool {
+        matches!(self, Fault::PageMissing | Fault::PageFull | Fault::OneRank)
+    }
+
+    /// Where pages go under it; `dir` is the run's.
+    ///
+    /// # Errors
+    /// When no file system can be mounted.
+    pub(super) fn pages(self, dir: &Path) -> Result<(Pages, Option<FullDir>), RunError> {
+        Ok(match self {
+            Fault::PageMissing => (Pages::In(dir.join("no-such-directory")), None),
+            Fault::PageFull => {
+                let full = FullDir::make(&dir.join("full"), Full::Names)?;
+                (Pages::In(full.path().to_owned()), Some(full))
+            }
+            // Which rank has the library, its command line says.
+            Fault::None | Fault::Kill | Fault::Stop | Fault::OneRank => (Pages::EveryHost, None),
+        })
+    }
+
+    fn signal(self) -> Option<Signal> {
+        match self {
+            Fault::Kill => Some(Signal::SIGKILL),
+            Fault::Stop => Some(Signal::SIGSTOP),
+            _ => None,
+        }
+    }
+}
+
+/// Strikes the daemons once, when the first job is half through.
+pub(super) struct Striker<'a> {
+    signal: Option<Signal>,
+    daemons: Option<&'a Daemons>,
+    half: usize,
+    struck: bool,
+}
+
+impl<'a> Striker<'a> {
+    pub(super) fn new(fault: Fault, daemons: Option<&'a Daemons>, iterations: usize) -> Striker<'a> {
+        Striker { signal: fault.signal(), daemons, half: iterations / 2, struck: false }
+    }
+
+    /// Looks whether it is time.
+    pub(super) fn look(&mut self, seen: &Seen) {
+        let (Some(signal), Some(daemons)) = (self.signal, self.daemons) else { return };
+        let done = seen.times.iter().filter(|((job, _), _)| *job == 0).map(|(_, times)| times.len()).max();
+        if !self.struck && done >= Some(self.half) {
+            self.struck = true;
+            self.signal_all(daemons, signal);
+        }
+    }
+
+    /// Lets stopped daemons go on, so that they can be ended.
+    pub(super) fn lift(&self) {
+        if let (Some(Signal::SIGSTOP), Some(daemons), true) = (self.signal, self.daemons, self.struck) {
+            self.signal_all(daemons, Signal::SIGCONT);
+        }
+    }
+
+    fn signal_all(&self, daemons: &Daemons, signal: Signal) {
+        for host in 0..daemons.hosts.len() {
+            daemons.signal(host, signal);
+        }
+    }
+}
+
+/// The preload library and where each host's nodes publish, as a fault has it.
+pub(super) struct Library {
+    library: Option<PathBuf>,
+    pages: Vec<PathBuf>,
+    only_first: bool,
+    /// Kept until the run is over.
+    _full: Option<FullDir>,
+}
+
+impl Library {
+    /// `library`: loaded at all? `daemons`: directories of pages; without daemons there are none.
+    ///
+    /// # Errors
+    /// As [`Fault::pages`].
+    pub(super) fn new(
+        fault: Fault,
+        library: Option<PathBuf>,
+        daemons: Option<&Daemons>,
+        hosts: usize,
+        dir: &Path,
+    ) -> Result<Library, RunError> {
+        let (pages, _full) = fault.pages(dir)?;
+        let own = daemons.map_or_else(|| vec![dir.join("no-daemon"); hosts], Daemons::progress_dirs);
+        Ok(Library { library, pages: pages.dirs(own), only_first: fault == Fault::OneRank, _full })
+    }
+
+    /// For a node on this host; `first`: is it the first worker?
+    pub(super) fn of(&self, host: usize, first: bool) -> Option<super::mxnet::Preload> {
+        let library = self.library.clone().filter(|_| first || !self.only_first)?;
+        Some(super::mxnet::Preload { library, pages: self.pages.get(host)?.clone() })
+    }
+}
+
+impl RealResult {
+    /// What the second half of the run took by policy, against the best plain one: after a fault in the middle that is
+    /// the time without Sluice.
+    pub fn second_half_table(&self) -> String {
+        let plain = |policy: &str| policy.parse().is_ok_and(|policy| matches!(policy, Policy::Fair(_)));
+        let mut policies: Vec<&str> = self.runs.iter().map(|run| run.policy.as_str()).collect();
+        policies.sort_unstable();
+        policies.dedup();
+        let time = |name: &str| {
+            mean(&self.runs.iter().filter(|run| run.policy == name).map(|run| run.second_half_s).collect::<Vec<_>>())
+        };
+        let best = policies.iter().filter(|name| plain(name)).map(|name| time(name)).fold(f64::INFINITY, f64::min);
+        let mut text = String::from("second half         iteration s   against the best plain one\n");
+        for name in policies {
+            let time = time(name);
+            text.push_str(&format!("{name:<20}{time:>11.3}   {:>+6.1} %\n", (time / best - 1.0) * 100.0));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_its_pages_and_its_signal() {
+        let dir = Path::new("/nowhere");
+        for fault in [Fault::None, Fault::Kill, Fault::Stop, Fault::OneRank] {
+            assert_eq!(
+                fault.pages(dir).map(|(pages, full)| (pages, full.is_none())).ok(),
+                Some((Pages::EveryHost, true))
+            );
+        }
+        let missing = fault_dir(Fault::PageMissing.pages(dir));
+        assert!(missing.is_some_and(|dir| !dir.exists()));
+        let signals = [Fault::Kill, Fault::Stop, Fault::PageFull].map(Fault::signal);
+        assert_eq!(signals, [Some(Signal::SIGKILL), Some(Signal::SIGSTOP), None]);
+        let one = Library {
+            library: Some("/lib".into()),
+            pages: vec!["/a".into(), "/b".into()],
+            only_first: true,
+            _full: None,
+        };
+        assert!(one.of(1, true).is_some_and(|preload| preload.pages == Path::new("/b")));
+        assert!(one.of(0, false).is_none());
+    }
+
+    fn fault_dir(pages: Result<(Pages, Option<FullDir>), RunError>) -> Option<PathBuf> {
+        match pages {
+            Ok((Pages::In(dir), None)) => Some(dir),
+            _ => None,
+        }
+    }
+}
