@@ -165,6 +165,8 @@ fn tool(ns: &NetNs, tool: &'static str, args: &'static [&'static str], input: &s
 /// namespace's own default may only be one that the machine allows to everybody.
 pub fn prefer(host: &NetNs, tcp: &str) -> Result<(), FabricError> {
     let routes = tool(host, "ip", &["route", "show"], "")?;
+    // A state, not an argument: a cable whose carrier has not come up yet.
+    let routes = routes.replace(" linkdown", "");
     ip(host, &routes.lines().map(|route| format!("route replace {} congctl {tcp}\n", route.trim())).collect::<String>())
 }
 
