@@ -5,7 +5,7 @@
 //! of pause says "here an iteration ends". What does is the count: the ends of iterations are the pauses at whose counts
 //! a fixed number of bytes lies from one to the next. So the learner remembers how much had been sent at each pause and
 //! how long that lasted, and looks for the period among the long pauses first, then among shorter ones too
-//! ([`mod@fit`]). Pauses that fit no period are splits, and are ignored.
+//! (`fit`). Pauses that fit no period are splits, and are ignored.
 //!
 //! The steps of a ring within an iteration are as regular as the iterations, and come first: nothing but time tells them
 //! apart before an iteration has ended. So a period is believed only after a second, doubted when a pause of a longer
