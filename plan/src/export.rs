@@ -93,6 +93,9 @@ pub struct Options {
     pub protocol: Protocol,
     /// MSCCL: refuse what no runtime can run; without, only the interpreter can.
     pub limits: bool,
+    /// MSCCL, steps: parts of one step over one link that do not lie together are packed, sent as one and unpacked; else each
+    /// is a message of its own.
+    pub consolidate: bool,
     /// Pictures: only this tree, counted over all forests.
     pub tree: Option<usize>,
     /// Pictures: what colours mean; by tree where there are few.
@@ -106,6 +109,7 @@ impl Default for Options {
             dialect: Dialect::Msccl,
             protocol: Protocol::Simple,
             limits: true,
+            consolidate: false,
             tree: None,
             colour: None,
         }

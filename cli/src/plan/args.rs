@@ -323,6 +323,9 @@ pub struct ExportArgs {
     /// Read that topology in another form
     #[arg(long, value_enum, value_name = "FORM", requires = "topology")]
     pub form: Option<Form>,
+    /// Pack what one step sends over one link, where it does not lie together, and send it as one (msccl-xml, steps)
+    #[arg(long)]
+    pub consolidate: bool,
     /// Programs side by side, each with a part of every tree's data (msccl-xml)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub instances: u32,

@@ -48,6 +48,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
         dialect: args.dialect.dialect(),
         protocol: args.proto.protocol(),
         limits: !args.no_limits,
+        consolidate: args.consolidate,
         tree: args.tree,
         colour: args.colour.map(super::args::ColourBy::colour),
     };
@@ -95,6 +96,7 @@ fn fitting(args: &ExportArgs) -> Result<(), Errors> {
         ("--dialect", args.dialect != Default::default(), program, "msccl-xml"),
         ("--proto", args.proto != Default::default(), program, "msccl-xml"),
         ("--no-limits", args.no_limits, program, "msccl-xml"),
+        ("--consolidate", args.consolidate, program, "msccl-xml"),
         ("--verify", args.verify, executable, "msccl-xml and oneccl-xml"),
         ("--tree", args.tree.is_some(), picture, "dot and svg"),
         ("--colour", args.colour.is_some(), picture, "dot and svg"),
@@ -148,10 +150,10 @@ fn with_part(path: &Path, part: &str) -> PathBuf {
 /// Names of parameters as flags, and the plan as the place of all other keys.
 fn flags(errors: Errors, file: &str) -> Errors {
     let flag = |error: &Error| match error.key.as_str() {
-        "instances" | "tree" => Error { key: format!("--{}", error.key), ..error.clone() },
+        "consolidate" | "instances" | "tree" => Error { key: format!("--{}", error.key), ..error.clone() },
         _ => Error { file: file.into(), ..error.clone() },
     };
-    let is_flag = |error: &Error| matches!(error.key.as_str(), "instances" | "tree");
+    let is_flag = |error: &Error| matches!(error.key.as_str(), "consolidate" | "instances" | "tree");
     if errors.all().iter().any(is_flag) {
         return Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors);
     }

@@ -42,7 +42,7 @@ pub fn write_steps(plan: &Plan, topology: &Topology, messages: &Messages, option
     }
     let shards = vec![messages.shard; messages.ranks as usize];
     let mut program = frame(plan, topology, &shards, messages.ranks * messages.shard, options);
-    links::build(&mut program, messages);
+    links::build(&mut program, messages, options.consolidate);
     written(&program, options)
 }
 
@@ -59,6 +59,10 @@ fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Option
         let error =
             Error::new(E_RANGE, "instances", "`instances` is out of range").found(options.instances.to_string());
         return Err(error.allowed(format!("1 to {MOST_INSTANCES}")).into());
+    }
+    if options.consolidate {
+        let error = Error::new(E_RANGE, "consolidate", "what a tree carries lies together already");
+        return Err(error.found("a plan of trees").allowed("plans of steps").into());
     }
     let pieces: u64 = lowered.forests.iter().map(|forest| forest.pieces.len() as u64).sum();
     let edges = pieces * u64::from(lowered.ranks - 1) * u64::from(options.instances);

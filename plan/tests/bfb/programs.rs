@@ -32,6 +32,12 @@ fn programs_of_every_graph_do_their_collective() {
                 assert_eq!(report.ranks, topology.nodes().len());
                 assert_eq!(xml, program(&plan, format), "the same bytes again");
             }
+            let packed = Options { limits: false, consolidate: true, ..Options::default() };
+            let packed = export(&plan, None, Format::MscclXml, &packed).expect("a program").files[0].text.clone();
+            let report = run(&packed);
+            assert!(report.ok(), "{} {collective:?} packed: {:?}", topology.name(), report.fault);
+            let messages = |xml: &str| xml.matches(" type=\"s\"").count();
+            assert!(messages(&packed) <= messages(&program(&plan, Format::MscclXml)));
         }
     }
 }
@@ -45,6 +51,12 @@ fn a_small_program_is_within_the_limits_of_the_runtime() {
     assert_eq!((report.blocks, report.channels), (8, 1));
     let errors = export(&plan, None, Format::MscclXml, &Options { instances: 2, ..Options::default() });
     assert_eq!(errors.expect_err("one program").code(), "E_RANGE");
+    // A torus of 3 by 4 sends parts that do not lie together: packed, each link has one message in a step.
+    let packed = Options { consolidate: true, ..Options::default() };
+    let packed = export(&plan, None, Format::MscclXml, &packed).expect("within the limits");
+    let sends = |xml: &str| xml.matches(" type=\"s\"").count();
+    assert!(sends(&packed.files[0].text) < sends(&made.files[0].text));
+    assert!(run(&packed.files[0].text).ok() && packed.files[0].text.contains("type=\"re\" srcbuf=\"s\""));
     for format in [Format::TreeXml, Format::ForestJson, Format::Svg, Format::Dot] {
         let errors = export(&plan, None, format, &Options::default()).expect_err("trees only");
         assert_eq!(errors.code(), "UNSUPPORTED_FIELD");

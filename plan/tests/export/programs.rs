@@ -224,6 +224,10 @@ fn other_plans_and_wrong_plans_are_refused() {
     for instances in [0, 33] {
         assert!(export(&plan, None, Format::MscclXml, &Options { instances, ..Options::default() }).is_err());
     }
+    // A tree's parts lie together: there is nothing to pack.
+    let packed = export(&plan, None, Format::MscclXml, &Options { consolidate: true, ..Options::default() });
+    let errors = packed.expect_err("trees");
+    assert_eq!((errors.code(), errors.all()[0].key.as_str()), ("E_RANGE", "consolidate"));
 }
 
 /// `cargo test -p sluice-plan --release --test export -- --ignored --nocapture large`

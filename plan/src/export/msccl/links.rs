@@ -1,18 +1,21 @@
 //! Which blocks and steps the messages of a step schedule become: one block at each end of a link, in the order of the
 //! schedule's steps.
 //!
+//! Parts of one step over one link that do not lie together are messages of their own, or, if that is asked for, are packed in
+//! scratch, sent as one and unpacked there.
+//!
 //! A step waits for those of other blocks of its rank that touched its chunks before, so a program needs no barriers: a
 //! message leaves as soon as what it carries is there.
 
 use std::collections::BTreeMap;
 
 use super::build::add_step;
-use crate::export::messages::Messages;
+use crate::export::messages::{Message, Messages};
 use crate::interpret::{Block, Buffer, Dependency, Op, Place, Program};
 use crate::plan::Collective;
 
 /// Fills in the blocks of a program.
-pub fn build(program: &mut Program, messages: &Messages) {
+pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
     let chunks = messages.ranks * messages.shard;
     let mut last = Last { of: vec![None; messages.ranks as usize * chunks as usize], chunks };
     if messages.collective == Collective::AllGather {
@@ -33,30 +36,109 @@ pub fn build(program: &mut Program, messages: &Messages) {
         };
         *ends = [block(*from, Some(*to), None), block(*to, None, Some(*from))];
     }
+    let mut scratch = Scratch::default();
     for of_step in messages.all.chunk_by(|a, b| a.step == b.step) {
+        let groups = groups(of_step, consolidate);
         // All sends before all receives: a step uses what was there before it.
-        for message in of_step {
-            let [block, _] = ends[&(message.from, message.to, message.channel)];
-            let places = [messages.source(message), messages.target(message)];
-            let cells = last.cells(message.from, message.first, message.count);
-            let after = last.others(cells.clone(), block);
-            let sent = add_step(program, message.from, block, Op::Send, places, message.count, &after);
-            // Copies of one thing may leave in any order; a sum that was sent makes room for another.
-            if message.moves {
-                last.of[cells].fill(Some(sent));
+        for (link, parts) in &groups {
+            let (rank, [block, _]) = (link.0, ends[link]);
+            let packed = (parts.len() > 1).then(|| places_of(&mut scratch, program, *link, ends[link], parts));
+            let mut at = packed.map(|places| places[0]);
+            for message in parts {
+                let cells = last.cells(rank, message.first, message.count);
+                let after = last.others(cells.clone(), block);
+                let (op, to) = match &mut at {
+                    Some(place) => (Op::Copy, take(place, message.count)),
+                    None => (Op::Send, messages.target(message)),
+                };
+                let places = [messages.source(message), to];
+                let sent = add_step(program, rank, block, op, places, message.count, &after);
+                // Copies of one thing may leave in any order; a sum that was sent makes room for another.
+                if message.moves {
+                    last.of[cells].fill(Some(sent));
+                }
+            }
+            if let Some(places) = packed {
+                add_step(program, rank, block, Op::Send, places, count(parts), &[]);
             }
         }
-        for message in of_step {
-            let [_, block] = ends[&(message.from, message.to, message.channel)];
-            let here = messages.target(message);
-            let (op, src) =
-                if message.adds { (Op::ReceiveReduceCopy, here) } else { (Op::Receive, messages.source(message)) };
-            let cells = last.cells(message.to, message.first, message.count);
-            let after = last.others(cells.clone(), block);
-            let received = add_step(program, message.to, block, op, [src, here], message.count, &after);
-            last.of[cells].fill(Some(received));
+        for (link, parts) in &groups {
+            let (rank, [_, block]) = (link.1, ends[link]);
+            let packed = (parts.len() > 1).then(|| places_of(&mut scratch, program, *link, ends[link], parts));
+            if let Some(places) = packed {
+                add_step(program, rank, block, Op::Receive, places, count(parts), &[]);
+            }
+            let mut at = packed.map(|places| places[1]);
+            for message in parts {
+                let here = messages.target(message);
+                let (op, src) = match (&mut at, message.adds) {
+                    (Some(place), true) => (Op::Reduce, take(place, message.count)),
+                    (Some(place), false) => (Op::Copy, take(place, message.count)),
+                    (None, true) => (Op::ReceiveReduceCopy, here),
+                    (None, false) => (Op::Receive, messages.source(message)),
+                };
+                let cells = last.cells(rank, message.first, message.count);
+                let after = last.others(cells.clone(), block);
+                let received = add_step(program, rank, block, op, [src, here], message.count, &after);
+                last.of[cells].fill(Some(received));
+            }
         }
     }
+}
+
+/// A link as (from rank, to rank, which of the parallel ones).
+type Link = (u32, u32, u32);
+
+/// The messages of a step: each by itself, or all that go over one link together.
+fn groups(of_step: &[Message], consolidate: bool) -> Vec<(Link, Vec<&Message>)> {
+    let link = |message: &Message| (message.from, message.to, message.channel);
+    if !consolidate {
+        return of_step.iter().map(|message| (link(message), vec![message])).collect();
+    }
+    let mut by_link: BTreeMap<Link, Vec<&Message>> = BTreeMap::new();
+    for message in of_step {
+        by_link.entry(link(message)).or_default().push(message);
+    }
+    by_link.into_iter().collect()
+}
+
+/// The place, which moves on by so many chunks.
+fn take(place: &mut Place, count: u32) -> Place {
+    let here = *place;
+    place.offset += count;
+    here
+}
+
+fn count(parts: &[&Message]) -> u32 {
+    parts.iter().map(|message| message.count).sum()
+}
+
+/// The room for packed messages: by rank and block, which uses it again and again, where it begins and how much it is.
+#[derive(Debug, Default)]
+struct Scratch(BTreeMap<(u32, u32), (u32, u32)>);
+
+/// Where the two ends of a link pack and unpack these parts.
+fn places_of(
+    scratch: &mut Scratch,
+    program: &mut Program,
+    link: Link,
+    blocks: [u32; 2],
+    parts: &[&Message],
+) -> [Place; 2] {
+    let wanted = count(parts);
+    [(link.0, blocks[0]), (link.1, blocks[1])].map(|(rank, block)| {
+        let all = &mut program.gpus[rank as usize].scratch;
+        let (offset, size) = scratch.0.entry((rank, block)).or_insert((*all, 0));
+        if *size < wanted {
+            // At the end it grows; elsewhere there is new room.
+            if *offset + *size != *all {
+                (*offset, *size) = (*all, 0);
+            }
+            *all += wanted - *size;
+            *size = wanted;
+        }
+        Place { buffer: Buffer::Scratch, offset: *offset }
+    })
 }
 
 /// A rank's own part goes from its input to its place in the output.
