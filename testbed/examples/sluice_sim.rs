@@ -5,6 +5,7 @@
 //! cargo run --release -p sluice-testbed --example sluice_sim -- FILE fair sluice varys --seeds 1-4 --set time.mode=event
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -31,6 +32,9 @@ struct Args {
     /// Also print what the scheduler counted.
     #[arg(long)]
     counters: bool,
+    /// Also print for each size of model the mean round, over that of its jobs alone.
+    #[arg(long)]
+    rounds: bool,
 }
 
 fn main() -> Result<()> {
@@ -55,10 +59,16 @@ fn main() -> Result<()> {
         let began = Instant::now();
         let mut figures: Vec<Figures> = Vec::new();
         let (mut p90, mut counters) = (Vec::new(), Vec::new());
+        let mut rounds: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
         for scenario in &scenarios {
             let ran = one(&Task { scenario, policy: policy.clone(), profile: false }, &Watch::default())?;
             p90.push(ran.result.machine.decision_us[2]);
             counters.extend(ran.outcome.counters);
+            for (job, log) in scenario.jobs.iter().zip(&ran.outcome.jobs) {
+                let sums = rounds.entry(job.bytes).or_default();
+                sums.0 += log.rounds.iter().map(|r| r.ended.minus(r.began).as_secs_f64()).sum::<f64>();
+                sums.1 += log.isolated_round.as_secs_f64() * log.rounds.len() as f64;
+            }
             figures.push(ran.result.result.figures);
         }
         let mean = |of: &dyn Fn(&Figures) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
@@ -81,6 +91,10 @@ fn main() -> Result<()> {
             began.elapsed().as_secs_f64(),
             p90.iter().copied().fold(0.0, f64::max),
         );
+        if args.rounds {
+            rounds.iter().for_each(|(bytes, (took, alone))| print!("  {} MB {:.3}", bytes / 1_000_000, took / alone));
+            println!();
+        }
         if args.counters {
             counters.iter().for_each(|(name, value)| print!("  {name} {value}"));
             println!();
