@@ -10,7 +10,7 @@ use super::problem::{Code, nearest};
 use super::table::{Item, Table};
 
 /// The schedulers a scenario may name.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "fair",
     "static",
     "sluice",
@@ -20,6 +20,7 @@ pub const NAMES: [&str; 13] = [
     "mltcp",
     "sincronia",
     "varys",
+    "srpt-p",
     "aalo",
     "echelonflow",
     "crux",

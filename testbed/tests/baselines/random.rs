@@ -11,7 +11,7 @@ use sluice_testbed::sim::{Change, JobPhase, Orders, Outcome, Rounds, Scheduler, 
 use super::{jcts, mean, scenario};
 
 /// Schedulers with the options that make another one of them.
-const POLICIES: [(&str, &str); 18] = [
+const POLICIES: [(&str, &str); 20] = [
     ("fair", ""),
     ("fair", "efficiency = 0.8"),
     ("static", "order = [\"j2\", \"j0\"]"),
@@ -24,6 +24,8 @@ const POLICIES: [(&str, &str); 18] = [
     ("mltcp", ""),
     ("sincronia", ""),
     ("varys", ""),
+    ("srpt-p", ""),
+    ("srpt-p", "sluice = { fair_floor_alone = 0.5, promote_kappa = 1 }"),
     ("aalo", ""),
     ("aalo", "sharing = \"weighted\""),
     ("echelonflow", ""),
