@@ -39,7 +39,7 @@ fn host(policy: PolicyName) -> Host {
             job: JobId(100 + n),
             key: Nanos::from_millis(20 * (n + 1)),
             t0: Nanos::from_millis(n),
-            offer: Rate::mbps(3_000),
+            takes: Rate::mbps(3_000),
             rates: vec![Rate::mbps(2_000); 1],
             demand: Bytes(50_000_000),
             ..FlowPromise::default()

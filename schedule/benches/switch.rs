@@ -19,7 +19,7 @@ fn announcement(host: u32, seq: u64, slot: u32, spread: u32) -> Announcement {
         flow: FlowId((u64::from(host) << 32) | u64::from(local)),
         job: JobId(u64::from(host / 4)),
         key: Nanos::from_millis(u64::from(local + host)),
-        offer: Rate::mbps(2_000),
+        takes: Rate::mbps(2_000),
         rates: vec![Rate::mbps(1_000); 10],
         links: vec![link(host * spread), link(host * spread + local + 1)],
         ..FlowPromise::default()

@@ -44,8 +44,9 @@ pub struct FlowPromise {
     pub key: Nanos,
     /// When the round began, on the cluster's clock.
     pub t0: Nanos,
-    /// What the flow could get on its links (`srpt-p` step 3).
-    pub offer: Rate,
+    /// What the flow takes now: its first rate and what the fill adds, which is promised to nobody. Flows of worse rank
+    /// leave both alone when they fill.
+    pub takes: Rate,
     /// K rates from the announcement's slot on; missing ones repeat the last.
     pub rates: Vec<Rate>,
     /// Bytes of the flow's round.

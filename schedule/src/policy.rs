@@ -80,6 +80,8 @@ pub struct Other {
     pub rank: Rank,
     /// Promised for now.
     pub rate: Rate,
+    /// What the fill gave it beyond that.
+    pub filled: Rate,
     /// Bytes of the flow's round.
     pub demand: Bytes,
 }

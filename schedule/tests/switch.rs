@@ -23,7 +23,7 @@ fn promise(host: u32, local: u32, mbps: &[u64]) -> FlowPromise {
         flow: FlowId((u64::from(host) << 32) | u64::from(local)),
         job: JobId(u64::from(host)),
         key: Nanos::from_millis(u64::from(local) + 1),
-        offer: Rate::mbps(500),
+        takes: Rate::mbps(500),
         rates: mbps.iter().map(|&mbps| Rate::mbps(mbps)).collect(),
         links: vec![LINK],
         ..FlowPromise::default()

@@ -147,7 +147,7 @@ fn announcement(index: u32, hosts: u32, seq: u64, moving: bool) -> Announcement 
             job: JobId(u64::from(index / 8) | 0xabcd_ef01_0000_0000),
             key: Nanos(300_123_456 - 27_000_000 * step),
             t0: Nanos(1_795_253_293_123_456_789),
-            offer: rate,
+            takes: rate,
             rates: if moving { (0..10).map(|ahead| Rate(rate.0 + ahead / 4)).collect() } else { vec![rate; 10] },
             demand: Bytes(574_668_960),
             delivered: Bytes(57_000_000 * step + 1),

@@ -226,7 +226,7 @@ fn promise(flow: FlowId, known: &Flow, slot: Slot) -> Option<FlowPromise> {
         job: JobId(0),
         // A packet carries no rank: behind all that have one.
         key: Nanos::MAX,
-        offer: rates[0],
+        takes: rates[0],
         rates,
         links: vec![known.link],
         ..FlowPromise::default()

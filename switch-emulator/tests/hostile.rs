@@ -81,7 +81,7 @@ async fn a_host_over_its_quota_is_not_listened_to_after_ten_times() {
             flow.flow = FlowId(u64::from(template.host.0) << 32 | n);
             flow.links = vec![LinkId::new(s0().0, 0), LinkId::new(s0().0, 1)];
             flow.rates = vec![Rate(1); 10];
-            (flow.demand, flow.offer) = (Default::default(), Rate::ZERO);
+            (flow.demand, flow.takes) = (Default::default(), Rate::ZERO);
             flow
         };
         much.flows = (0..4097).map(flow).collect();

@@ -195,11 +195,11 @@ fn from_round<'a>(holder: HolderId, host: HostId, promises: impl Iterator<Item =
             (round.job, round.promoted) = (promise.job.0, promise.promoted);
             (round.key, round.t0, round.slots) = (promise.key.0, promise.t0.0, promise.rates.len() as u32);
         }
-        let now = (promise.offer.0, promise.demand.0, promise.delivered.0);
+        let now = (promise.takes.0, promise.demand.0, promise.delivered.0);
         round.promises.push(pb::Promise {
             flow: promise.flow.0 as u32,
-            offer: less(now.0, before.0),
-            rates: from_rates(promise.offer.0, &promise.rates),
+            takes: less(now.0, before.0),
+            rates: from_rates(promise.takes.0, &promise.rates),
             demand: less(now.1, before.1),
             delivered: less(now.2, before.2),
             links: promise.links.iter().map(|l| fold_link(holder, *l)).collect(),
@@ -223,14 +223,14 @@ fn promises(
         let mut now = (0, 0, 0);
         for promise in round.promises {
             within("rounds.promises.links", promise.links.len(), limits::LINKS_PER_FLOW, ALLOWED_LINKS)?;
-            now = (plus(now.0, promise.offer), plus(now.1, promise.demand), plus(now.2, promise.delivered));
+            now = (plus(now.0, promise.takes), plus(now.1, promise.demand), plus(now.2, promise.delivered));
             out.push(FlowPromise {
                 flow: FlowId(u64::from(round.sender ^ host.0) << 32 | u64::from(promise.flow)),
                 job: JobId(round.job),
                 promoted: round.promoted,
                 key: Nanos(round.key),
                 t0: Nanos(round.t0),
-                offer: Rate(now.0),
+                takes: Rate(now.0),
                 rates: rates("rounds.slots", now.0, &promise.rates, round.slots)?,
                 demand: Bytes(now.1),
                 delivered: Bytes(now.2),

@@ -393,7 +393,9 @@ impl Link {
         self.foreign.clear();
         for promise in &self.view.flows {
             if promise.rate(0) > Rate::ZERO {
-                let other = Other { rank: promise.rank(), rate: promise.rate(0), demand: promise.demand };
+                let rate = promise.rate(0);
+                let filled = promise.takes.minus(rate);
+                let other = Other { rank: promise.rank(), rate, filled, demand: promise.demand };
                 match self.others.get_mut(count) {
                     Some(before) if *before == other => same += 1,
                     Some(before) => *before = other,

@@ -13,7 +13,7 @@ const RATE_HYSTERESIS: f64 = 0.01;
 const MOST_BOOTS: u32 = 4;
 const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 
-/// (flow, rate, offer, own egress): what others plan by.
+/// (flow, rate promised, rate taken, own egress): what others plan by.
 type FlowMark = (FlowId, Rate, Rate, Option<usize>);
 /// (job, promoted, key, least offer).
 type JobMark = (JobId, bool, Nanos, Rate);
@@ -140,7 +140,7 @@ impl Host {
             }
         }
         let promised = |f: &Flow| f.rates.first().copied().unwrap_or(f.order);
-        Marks { flows: active().map(|f| (f.spec.flow, promised(f), f.offer, f.path.first().copied())).collect(), jobs }
+        Marks { flows: active().map(|f| (f.spec.flow, promised(f), f.order, f.path.first().copied())).collect(), jobs }
     }
 
     /// Every flow with demand that crosses a link of this holder.
@@ -159,7 +159,7 @@ impl Host {
                 promoted: job.promoted(),
                 key: job.key(),
                 t0: job.stamp(),
-                offer: flow.offer,
+                takes: flow.order,
                 rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },
                 demand: flow.demand,
                 delivered: flow.delivered.min(flow.demand),

@@ -30,6 +30,10 @@ struct Shared {
     parts: u64,
     /// What one with a full share is offered, once that is worked out.
     offer: Option<Rate>,
+    /// Next promise of another host whose fill counts.
+    next_filled: usize,
+    /// What the fill gave better ranks, here and on other hosts.
+    filled: Rate,
 }
 
 impl Policy for SrptP {
@@ -139,27 +143,47 @@ fn reason(scene: &Scene, planned: &Planned, flow: &super::FlowScene, peer_offer:
     }
 }
 
-/// Gives what nobody was promised to whoever has demand, in order of rank. On a link that other hosts use too, each
-/// flow takes its share of the rest only, since others see the same rest at the same moment. So an order never holds a
-/// flow back while its whole path has room.
+/// Gives what nobody was promised to whoever has demand, in order of rank, so that an order never holds a flow back while
+/// its whole path has room. On a link that other hosts use too, each leaves alone what the fill gave flows of better rank
+/// there, as their hosts say, and no more: like offers, what the fill adds depends on better ranks only and settles.
 fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
-        let rest = flow.links.iter().fold(Rate::MAX, |rest, &l| {
-            let link = &scene.links[l];
-            let free = link.usable.minus(shared[l].all);
-            let share = if link.own { free } else { free.share(link.active) };
-            if link.trust >= 1.0 { rest.min(share) } else { Rate::ZERO }
-        });
+        let rank = scene.jobs[flow.job].rank;
+        let left = flow.links.iter().map(|&l| left_over(&scene.links[l], &mut shared[l], rank));
+        let rest = left.fold(Rate::MAX, Rate::min);
         // Less than a hundredth of the flow's rate is not worth an order.
         if rest == Rate::MAX || rest.0.saturating_mul(100) <= planned.rate.0 {
             continue;
         }
         planned.rate = planned.rate.plus(rest);
         planned.why = Why::WorkConserving;
-        for &l in flow.links.iter().filter(|&&l| scene.links[l].own) {
-            shared[l].all = shared[l].all.plus(rest);
+        for &l in &flow.links {
+            shared[l].filled = shared[l].filled.plus(rest);
         }
     }
+}
+
+/// What a flow of this rank may take of a link beyond what anybody was promised; ranks come in ascending order.
+fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
+    if link.trust < 1.0 {
+        return Rate::ZERO;
+    }
+    while let Some(other) = link.others.get(shared.next_filled).filter(|other| other.rank < rank) {
+        if other.rank.2 != rank.2 {
+            shared.filled = shared.filled.plus(other.filled);
+        }
+        shared.next_filled += 1;
+    }
+    let free = link.usable.minus(shared.all).minus(shared.filled);
+    if link.own {
+        return free;
+    }
+    if link.others.is_empty() && link.load.first().is_some_and(|load| *load > Rate::ZERO) {
+        return free.share(link.active); // Only sums are known: nobody can tell who comes before.
+    }
+    // Other hosts of the job see the same rest at the same moment.
+    let same = link.others.iter().filter(|other| other.rank.2 == rank.2).count();
+    free.share(1 + same as u64)
 }
 
 #[cfg(test)]
@@ -178,7 +202,7 @@ mod tests {
         let rank: Rank = (true, Nanos(1), JOB);
         let link = |(l, usable): (usize, &u64)| {
             let others = foreign.get(l).into_iter().flatten();
-            let other = |parts: &u64| Other { rank, rate: Rate::ZERO, demand: Bytes(parts * 1000) };
+            let other = |parts: &u64| Other { rank, demand: Bytes(parts * 1000), ..Other::default() };
             let others: Vec<Other> = others.map(other).collect();
             let here = flows.iter().filter(|f| l == 0 || f.1 == l).count();
             let active = (here + others.len()) as u64;
@@ -220,6 +244,90 @@ mod tests {
         assert_eq!(out[0].offer.0.div_ceil(1_000_000), 150);
         // What its own links would give the small one is its part of the egress.
         assert_eq!(out[1].offer.0.div_ceil(1_000_000), 100);
+    }
+
+    /// One flow for itself on a host: its own link's rate, the shared link it crosses, its job.
+    type Lone = (u64, usize, usize);
+
+    /// Every flow's host plans on what the others said last, until nobody says anything new: (rate, filled) of each.
+    fn settled(usable: &[u64], flows: &[Lone]) -> Vec<(Rate, Rate)> {
+        let rank = |job: usize| -> Rank { (true, Nanos(job as u64 + 1), JobId(job as u64)) };
+        let mut said = vec![(Rate::ZERO, Rate::ZERO, Rate::ZERO); flows.len()];
+        for _ in 0..4 * flows.len() + 4 {
+            let plan = |me: usize| {
+                let (own, shared, job) = flows[me];
+                let there = (0..flows.len()).filter(|&f| f != me && flows[f].1 == shared && said[f].0 > Rate::ZERO);
+                let mut others: Vec<Other> = there
+                    .map(|f| Other { rank: rank(flows[f].2), rate: said[f].0, filled: said[f].1, demand: Bytes(1) })
+                    .collect();
+                others.sort_by_key(|other| other.rank);
+                let active = others.len() as u64 + 1;
+                let link = |usable, own, others, active| {
+                    let usable = Rate(usable);
+                    LinkScene { usable, own, others, active, trust: 1.0, fresh: true, ..LinkScene::default() }
+                };
+                let peers = (0..flows.len()).filter(|&f| f != me && flows[f].2 == job && said[f].2 > Rate::ZERO);
+                let peer_offer = peers.map(|f| said[f].2).min().unwrap_or(Rate::MAX);
+                let scene = Scene {
+                    slot: Nanos::from_millis(60),
+                    horizon: 1,
+                    work_conserving: true,
+                    links: vec![link(own, true, Vec::new(), 1), link(usable[shared], false, others, active)],
+                    jobs: vec![JobScene { job: JobId(job as u64), rank: rank(job), peer_offer, full: Bytes::ZERO }],
+                    flows: vec![FlowScene { links: vec![0, 1], demand: Bytes(1 << 30), ..FlowScene::default() }],
+                    ..Scene::default()
+                };
+                let mut out = Vec::new();
+                SrptP.plan(&scene, &mut out);
+                // What is offered nothing is still promised something, or nobody would know that it is there.
+                let promised = out[0].rates[0].max(Rate(1));
+                (promised, out[0].rate.minus(promised), out[0].offer.max(Rate(1)))
+            };
+            said = (0..flows.len()).map(plan).collect();
+        }
+        said.into_iter().map(|(rate, filled, _)| (rate, filled)).collect()
+    }
+
+    /// The same with one mind: rounds in order, each at the pace of its slowest flow, then what is left in the same order.
+    fn by_one_mind(usable: &[u64], flows: &[Lone]) -> Vec<(u64, u64)> {
+        let mut left = usable.to_vec();
+        let mut given = vec![(0, 0); flows.len()];
+        let of = |job| (0..flows.len()).filter(move |&f| flows[f].2 == job);
+        let jobs = flows.iter().map(|f| f.2 + 1).max().unwrap_or(0);
+        for job in 0..jobs {
+            let pace = of(job).map(|f| flows[f].0.min(left[flows[f].1])).min().unwrap_or(0);
+            for f in of(job) {
+                given[f].0 = pace;
+                left[flows[f].1] -= pace;
+            }
+        }
+        for f in (0..jobs).flat_map(of) {
+            let (own, shared, _) = flows[f];
+            given[f].1 = (own - given[f].0).min(left[shared]);
+            left[shared] -= given[f].1;
+        }
+        given
+    }
+
+    proptest! {
+        /// What hosts fill settles at what one mind would have given.
+        #[test]
+        fn the_fill_settles(
+            usable in prop::collection::vec(100_000_000_u64..1_000_000_000, 3),
+            jobs in prop::collection::vec((prop::collection::vec(50_000_000_u64..1_000_000_000, 3), 1_usize..8), 1..6),
+        ) {
+            // A job has one flow on each of some of the shared links.
+            let flows: Vec<Lone> = jobs.iter().enumerate().flat_map(|(job, (own, set))| {
+                (0..3).filter(move |l| set >> l & 1 == 1).map(move |l| (own[l], l, job))
+            }).collect();
+            let (settled, one_mind) = (settled(&usable, &flows), by_one_mind(&usable, &flows));
+            for (f, ((rate, filled), due)) in settled.iter().zip(&one_mind).enumerate() {
+                // A hundredth of a flow's rate is not worth an order, so those of worse rank may find that much more.
+                let near = |is: u64, due: u64| is.abs_diff(due) as f64 <= 0.05 * (due as f64) + 20_000_000.0;
+                prop_assert!(near(rate.0, due.0), "flow {f} of {flows:?} is promised {rate}, due {}", Rate(due.0));
+                prop_assert!(near(filled.0, due.1), "flow {f} of {flows:?} fills {filled}, due {}", Rate(due.1));
+            }
+        }
     }
 
     proptest! {

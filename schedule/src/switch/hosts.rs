@@ -85,7 +85,7 @@ impl Host {
             promoted: flow.promoted,
             key: flow.key,
             t0: flow.t0,
-            offer: flow.offer,
+            takes: flow.takes,
             rates: Vec::new(),
             demand: flow.demand,
             delivered: flow.delivered,

@@ -125,7 +125,7 @@ pub fn announcement(name: &str, seq: u64, port: u32, rate: Rate) -> Announcement
         flow: FlowId(u64::from(host.0) << 32 | 1),
         job: JobId::of(name),
         key: Nanos::from_millis(100),
-        offer: rate,
+        takes: rate,
         rates: vec![rate; 10],
         demand: Bytes(1_000_000),
         links: vec![LinkId::new(s0.0, port)],
