@@ -93,7 +93,7 @@ fn json_is_the_same_twice_with_any_number_of_threads() {
 /// All schedulers, three kinds of time, random hosts, jitter, cross traffic, messages that get lost.
 #[test]
 fn every_scheduler_in_every_mode_gives_the_same_bytes_on_any_number_of_threads() {
-    const NAMES: &str = "fair static sluice sluice:primal-dual sluice:fair mcs ccml cassini mltcp sincronia varys aalo \
+    const NAMES: &str = "fair static sluice sluice:primal-dual sluice:fair mcs ccml cassini mltcp sincronia varys oracle aalo \
                          echelonflow crux bound";
     let dir = tempfile::tempdir().expect("a directory");
     let more =

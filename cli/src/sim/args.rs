@@ -44,7 +44,7 @@ pub struct SimRunArgs {
     pub scenario: PathBuf,
     /// A scheduler to run; repeat it to compare several; none: those of the scenario.
     /// fair, static, sluice, sluice:primal-dual, sluice:fair, mcs, ccml, cassini, mltcp, sincronia, varys, aalo,
-    /// echelonflow, crux, and bound, which is what none of them can beat
+    /// echelonflow, crux, oracle (the rule of sluice with one mind), and bound, which is what none of them can beat
     #[arg(long = "policy", value_name = "P")]
     pub policies: Vec<Policy>,
     /// A key and the value it gets instead of the scenario's; repeat it

@@ -20,7 +20,7 @@ pub const NAMES: [&str; 14] = [
     "mltcp",
     "sincronia",
     "varys",
-    "srpt-p",
+    "oracle",
     "aalo",
     "echelonflow",
     "crux",

@@ -10,7 +10,7 @@
 //! | [`mltcp`] | aggressiveness by progress | weight |
 //! | [`sincronia`] | primal–dual order of coflows | class |
 //! | [`varys`] | shortest bottleneck first, one pace per coflow | cap |
-//! | [`srpt_p`] | the rule of `sluice`, known everywhere at once | cap |
+//! | [`oracle`] | the rule of `sluice`, known everywhere at once | cap |
 //! | [`aalo`] | queues by bytes sent | class, weight |
 //! | [`echelonflow`] | least lateness | cap |
 //! | [`crux`] | GPU intensity first | class, path |
@@ -36,10 +36,10 @@ pub mod madd;
 pub mod mcs;
 pub mod meeting;
 pub mod mltcp;
+pub mod oracle;
 pub mod ports;
 pub mod primal_dual;
 pub mod sincronia;
-pub mod srpt_p;
 pub mod static_order;
 pub mod under_way;
 pub mod varys;
@@ -54,7 +54,7 @@ use crate::scenario::{Policy, Scenario};
 pub enum PolicyError {
     /// It is no baseline.
     #[error(
-        "{0} is no baseline scheduler of the simulator; the baselines are fair, static, mcs, ccml, cassini, mltcp, sincronia, varys, srpt-p, aalo, echelonflow, crux"
+        "{0} is no baseline scheduler of the simulator; the baselines are fair, static, mcs, ccml, cassini, mltcp, sincronia, varys, oracle, aalo, echelonflow, crux"
     )]
     NoBaseline(String),
     /// It cannot be run.
@@ -100,7 +100,7 @@ pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>,
         "mltcp" => Box::new(mltcp::Mltcp::new(scenario)),
         "sincronia" => Box::new(sincronia::Sincronia::new(scenario)),
         "varys" => Box::new(varys::Varys::new(scenario)),
-        "srpt-p" => Box::new(srpt_p::CentralSrptP::new(scenario)),
+        "oracle" => Box::new(oracle::Oracle::new(scenario)),
         "aalo" => Box::new(aalo::Aalo::new(scenario)),
         "echelonflow" => Box::new(echelonflow::EchelonFlow::new(scenario)),
         "crux" => Box::new(crux::Crux::new(scenario)),

@@ -10,7 +10,7 @@ const GB: u64 = 1_000_000_000;
 fn the_short_round_goes_first() {
     let jobs = [ring("long", 4 * GB, "1", 1, "0", &[0, 1]), ring("short", GB, "1", 1, "0", &[0, 1])].concat();
     let s = scenario(&format!("{}{jobs}", star(2)));
-    for policy in ["sincronia", "varys", "srpt-p", "echelonflow", "crux"] {
+    for policy in ["sincronia", "varys", "oracle", "echelonflow", "crux"] {
         let got = jcts(&under(policy, &s));
         assert!(close(&got, &[6.0, 2.0]), "{policy}: {got:?}");
     }
@@ -66,7 +66,7 @@ fn mcs_has_two_stages_where_others_have_none() {
                placement = { workers = [\"h0\", \"h1\"], servers = [\"h2\"] }\n";
     let s = scenario(&format!("{}{job}", star(3)));
     assert!(close(&jcts(&under("mcs", &s)), &[4.0]));
-    for policy in ["fair", "sincronia", "varys", "srpt-p", "aalo", "echelonflow", "mltcp", "crux", "cassini", "ccml"] {
+    for policy in ["fair", "sincronia", "varys", "oracle", "aalo", "echelonflow", "mltcp", "crux", "cassini", "ccml"] {
         let got = jcts(&under(policy, &s));
         assert!(close(&got, &[2.0]), "{policy}: {got:?}");
     }

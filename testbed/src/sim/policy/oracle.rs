@@ -1,5 +1,5 @@
-//! `srpt-p`: the rule of `sluice` with one mind that knows everything at once: what the product would be if messages took
-//! no time. The distance between the two is what distribution costs.
+//! `oracle`: the rule of `sluice`, `srpt-p`, applied by one mind that knows everything at once. The distance between the two
+//! is what distribution costs.
 //!
 //! Least remaining round first; a round older than κ(1 + D)m goes before all that are not, the oldest first, where m is
 //! what the round needs on its busiest port and D how full that port is of running jobs. One pace per round, then what is
@@ -33,7 +33,7 @@ struct Known {
 
 /// Least remaining round first, promoted when old, decided in one place.
 #[derive(Clone, Debug)]
-pub struct CentralSrptP {
+pub struct Oracle {
     ports: Ports,
     under_way: UnderWay,
     running: BTreeMap<JobIx, Known>,
@@ -43,12 +43,12 @@ pub struct CentralSrptP {
     floor: f64,
 }
 
-impl CentralSrptP {
+impl Oracle {
     /// For the hosts and jobs of a scenario.
-    pub fn new(scenario: &Scenario) -> CentralSrptP {
+    pub fn new(scenario: &Scenario) -> Oracle {
         let defaults = HostConfig::new(HostId(0), BootId(0));
         let options = &scenario.schedulers.options.sluice;
-        CentralSrptP {
+        Oracle {
             ports: Ports::of(scenario),
             under_way: UnderWay::new(scenario),
             running: BTreeMap::new(),
@@ -121,7 +121,7 @@ impl CentralSrptP {
     }
 }
 
-impl Scheduler for CentralSrptP {
+impl Scheduler for Oracle {
     fn wants_edges(&self) -> bool {
         false
     }
