@@ -25,7 +25,7 @@ const POLICIES: [(&str, &str); 20] = [
     ("sincronia", ""),
     ("varys", ""),
     ("oracle", ""),
-    ("oracle", "sluice = { fair_floor_alone = 0.5, promote_kappa = 1 }"),
+    ("oracle", "fair_floor_alone = 0.5\npromote_kappa = 1"),
     ("aalo", ""),
     ("aalo", "sharing = \"weighted\""),
     ("echelonflow", ""),
@@ -127,7 +127,9 @@ fn scenarios() -> impl Strategy<Value = String> {
 }
 
 fn with(text: &str, policy: &str, options: &str) -> Scenario {
-    scenario(&format!("{text}[scheduler]\nname = \"{policy}\"\n[scheduler.{policy}]\n{options}\n"))
+    // The oracle applies the product's rule, with the product's settings.
+    let whose = if policy == "oracle" { "sluice" } else { policy };
+    scenario(&format!("{text}[scheduler]\nname = \"{policy}\"\n[scheduler.{whose}]\n{options}\n"))
 }
 
 /// The options name jobs that a scenario may not have.
