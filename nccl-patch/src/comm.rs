@@ -200,7 +200,9 @@ impl Comm {
 
     /// An operation on the network begins. Facts of its entry.
     pub fn op_begins(&self, writer: &Writer, comm: u64, op: &ProxyOp, parent: u64) -> u64 {
-        self.unseen.store(0, Ordering::Relaxed);
+        if self.unseen.load(Ordering::Relaxed) > 0 {
+            self.unseen.store(0, Ordering::Relaxed);
+        }
         let mine = (op.pid == self.shape.pid).then(|| events::look(parent)).flatten();
         let work = mine.map(|(entry, _)| entry).filter(|entry| entry.kind == Kind::Work && entry.comm == comm);
         let (mut number, said, class) = work.map_or((0, Said::Ahead, class(Algo::Other)), |work| unpack(work.facts));
@@ -314,8 +316,10 @@ impl Comm {
         let mut number = 0;
         if wire > 0 {
             number = self.work.enqueue();
-            if self.unseen.load(Ordering::Relaxed) < MOST_UNSEEN {
-                self.unseen.fetch_add(1, Ordering::Relaxed);
+            // One lost to another thread does not matter; locked operations are what an event costs.
+            let unseen = self.unseen.load(Ordering::Relaxed);
+            if unseen < MOST_UNSEEN {
+                self.unseen.store(unseen + 1, Ordering::Relaxed);
             }
             self.begin_round(writer);
         }
@@ -405,11 +409,11 @@ impl Comm {
     }
 }
 
-/// CLOCK_MONOTONIC in nanoseconds; 0 if it cannot be read.
+/// CLOCK_MONOTONIC in nanoseconds as of the kernel's last tick, a few ms ago; 0 if it cannot be read.
 fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec.
-    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) } != 0 {
+    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) } != 0 {
         return 0;
     }
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)

@@ -142,7 +142,8 @@ fn start(context: u64, descr: &Descr) -> Option<u64> {
     if entry.kind == Kind::Other && next.is_null() {
         return None;
     }
-    let event = events::begin(&entry);
+    // The end of work says that it was enqueued, which its start did: only a profiler behind wants to hear of it.
+    let event = if entry.kind == Kind::Work && next.is_null() { events::keep(&entry) } else { events::begin(&entry) };
     if event.is_none() {
         // No room. Neither side hears of this event again, so it ends here.
         if let Some(behind) = &comm.behind {
@@ -165,9 +166,6 @@ fn start(context: u64, descr: &Descr) -> Option<u64> {
 pub unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     guard(|| {
         let Some(entry) = events::end(handle as u64) else { return };
-        if entry.kind == Kind::Work && entry.next.is_null() {
-            return; // Its "stop" says that it was enqueued, which its start did.
-        }
         let Some(comm) = comms::enter(entry.comm) else { return };
         if let Some(writer) = comm.writer() {
             match entry.kind {

@@ -2,7 +2,8 @@
 //! so that any number a caller hands in is either a living event's or nothing.
 //!
 //! A slot that was stopped keeps what it holds until it is used again, a few thousand events later: an operation on the
-//! network begins long after its collective "stopped", and still names it as its parent.
+//! network begins long after its collective "stopped", and still names it as its parent. So an event whose end means
+//! nothing is ended from the start ([`keep`]).
 
 use std::ffi::c_void;
 use std::ptr;
@@ -87,6 +88,15 @@ static CURSOR: AtomicUsize = AtomicUsize::new(0);
 
 /// Takes a slot; `None` when a run of slots is alive: then the event is let go.
 pub fn begin(entry: &Entry) -> Option<u64> {
+    take(entry, LIVE)
+}
+
+/// Takes a slot for an event whose end means nothing: it has ended, and is known as a parent like any that has.
+pub fn keep(entry: &Entry) -> Option<u64> {
+    take(entry, 0)
+}
+
+fn take(entry: &Entry, live: u64) -> Option<u64> {
     for _ in 0..PROBES {
         let index = CURSOR.fetch_add(1, Ordering::Relaxed) % SLOTS;
         let slot = TABLE.get(index)?;
@@ -95,8 +105,10 @@ pub fn begin(entry: &Entry) -> Option<u64> {
             continue;
         }
         let generation = ((word >> WORD_BITS) + 1) % GENERATIONS;
-        let filled = generation << WORD_BITS | LIVE;
-        if slot.word.compare_exchange(word, filled | FILLING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        let filled = generation << WORD_BITS | live;
+        // Alive while it is filled, so that nobody else takes it.
+        let filling = generation << WORD_BITS | LIVE | FILLING;
+        if slot.word.compare_exchange(word, filling, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             continue;
         }
         fence(Ordering::Release);
@@ -213,6 +225,10 @@ mod tests {
         assert_eq!((swap_bytes(other, 9), swap_bytes(other, 0)), (8, 9));
         end_all(1);
         assert!(end(other).is_some());
+        // One that has ended from the start is known as a parent, and has no end.
+        let kept = keep(&entry(1, 5)).expect("room");
+        assert_eq!(swap_bytes(kept, 6), 5);
+        assert!(end(kept).is_none() && look(kept).is_some_and(|(entry, live)| entry.bytes == 6 && !live));
         // A full table lets events go, and takes them again when one ends.
         let held: Vec<u64> = std::iter::from_fn(|| begin(&entry(3, 0))).collect();
         assert!(held.len() > SLOTS - PROBES && held.len() <= SLOTS, "{}", held.len());

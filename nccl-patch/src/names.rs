@@ -52,25 +52,37 @@ impl Name {
     /// # Safety
     /// `at` is null or NUL-terminated.
     pub unsafe fn of(at: *const c_char) -> Name {
-        let mut words = [0_u64; 3];
         if at.is_null() {
-            return Name(words);
+            return Name::default();
         }
-        let mut at = at.cast::<u8>();
-        for word in &mut words {
-            for shift in (0..u64::BITS).step_by(8) {
-                // SAFETY: no NUL so far, so this byte still belongs to the text.
-                let byte = unsafe { at.read() };
-                if byte == 0 {
-                    return Name(words);
-                }
-                *word |= u64::from(byte) << shift;
-                // SAFETY: the byte was no NUL, so there is another one.
-                at = unsafe { at.add(1) };
-            }
-        }
-        Name(words)
+        // SAFETY: NUL-terminated.
+        let length = unsafe { libc::strnlen(at, Name::MOST) };
+        let at = at.cast::<u8>();
+        // SAFETY: only called for bytes of the text.
+        let word = |from: usize| u64::from_le_bytes(unsafe { at.add(from).cast::<[u8; 8]>().read() });
+        // The bytes from a multiple of eight to the end, by a word that ends where the text does.
+        let rest = |from: usize| if length > from { word(length - 8) >> (8 * (8 - (length - from))) } else { 0 };
+        Name(match length {
+            // SAFETY: the bytes of the text.
+            0..8 => [unsafe { short(at, length) }, 0, 0],
+            8..16 => [word(0), rest(8), 0],
+            _ => [word(0), word(8), rest(16)],
+        })
     }
+}
+
+/// The first `length` bytes, fewer than eight, as a word: two reads that overlap instead of one for each.
+///
+/// # Safety
+/// So many bytes can be read.
+unsafe fn short(at: *const u8, length: usize) -> u64 {
+    if length >= 4 {
+        // SAFETY: both lie within the text.
+        let half = |from: usize| u64::from(u32::from_le_bytes(unsafe { at.add(from).cast::<[u8; 4]>().read() }));
+        return half(0) | half(length - 4) << (8 * (length - 4));
+    }
+    // SAFETY: as above.
+    (0..length).fold(0, |word, i| word | u64::from(unsafe { at.add(i).read() }) << (8 * i))
 }
 
 /// Names as constants, so that they can be matched.

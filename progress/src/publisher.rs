@@ -52,14 +52,18 @@ impl Publisher {
     }
 
     /// The writer, if there is one by now. Never blocks; in a forked child always `None`.
+    #[inline]
     pub fn writer(&self) -> Option<&Writer> {
         if sys::current_pid() != self.pid {
             return None;
         }
-        if let Some(writer) = self.writer.get() {
-            return Some(writer);
-        }
-        let now = sys::monotonic_ns();
+        self.writer.get().or_else(|| self.try_again())
+    }
+
+    /// Creates the page if that is due.
+    #[cold]
+    fn try_again(&self) -> Option<&Writer> {
+        let now = sys::tick_ns();
         if now < self.next_look_ns.load(Ordering::Relaxed) || self.busy.swap(true, Ordering::Acquire) {
             return None;
         }

@@ -9,9 +9,20 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The same as of the kernel's last tick, up to 10 ms ago (4 ms at 250 Hz): a fifth of the cost, since nothing asks the
+/// processor for its counter.
+pub(crate) fn tick_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+/// A clock in nanoseconds; 0 if it cannot be read.
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec.
-    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) } != 0 {
+    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
         return 0;
     }
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
@@ -121,6 +132,7 @@ pub(crate) fn watch_forks() {
 }
 
 /// The pid of this process without a system call; right after [`watch_forks`].
+#[inline]
 pub(crate) fn current_pid() -> i32 {
     CURRENT.load(Ordering::Relaxed)
 }
@@ -134,7 +146,8 @@ mod tests {
         watch_forks();
         assert_eq!(current_pid() as u32, std::process::id());
         assert!(start_ticks("self").is_some());
-        assert!(monotonic_ns() > 0);
+        let (tick, now) = (tick_ns(), monotonic_ns());
+        assert!(0 < tick && tick <= now, "{tick} {now}");
         // SAFETY: geteuid has no preconditions.
         let uid = unsafe { libc::geteuid() };
         assert_eq!(runs_as(std::process::id(), uid), Some(true));

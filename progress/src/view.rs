@@ -70,7 +70,7 @@ pub struct Iteration {
 pub struct PageView {
     /// Minor version of the writer.
     pub abi_minor: u16,
-    /// When the page was created, CLOCK_MONOTONIC ns.
+    /// When the page was created, CLOCK_MONOTONIC ns, up to 10 ms behind.
     pub created_ns: u64,
     /// Pid in the writer's pid namespace.
     pub pid: u32,
@@ -110,7 +110,7 @@ pub struct PageView {
     pub enq_ops: u64,
     /// Bytes expected to leave this rank for them.
     pub enq_wire_bytes: u64,
-    /// Last time something was queued, CLOCK_MONOTONIC ns.
+    /// Last time something was queued, CLOCK_MONOTONIC ns, up to 10 ms behind.
     pub last_enq_ns: u64,
     /// The iteration under way.
     pub iteration: Iteration,
@@ -126,9 +126,9 @@ pub struct PageView {
     pub phase_begin_ns: u64,
     /// End of the last finished phase, CLOCK_MONOTONIC ns.
     pub phase_end_ns: u64,
-    /// Last network event, CLOCK_MONOTONIC ns.
+    /// Last network event, CLOCK_MONOTONIC ns, up to 10 ms behind.
     pub last_net_ns: u64,
-    /// Last event of any kind, CLOCK_MONOTONIC ns.
+    /// Last event of any kind, CLOCK_MONOTONIC ns, up to 10 ms behind.
     pub heartbeat_ns: u64,
     /// Events the library dropped.
     pub drops: u64,

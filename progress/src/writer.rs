@@ -3,6 +3,10 @@
 //! Counters may be touched by any thread at any time. The iteration and the peers are groups of fields that belong
 //! together; each is written under a mutex of this process and a sequence number that is odd while it is being
 //! written, so that a reader in another process notices. A forked child writes nothing: it does not hold the lock.
+//!
+//! Reading the clock is the largest part of what an event costs. So only the beginnings and ends that somebody may
+//! measure between, of iterations and of network phases, have the exact time; `last_*`, `created` and the heartbeat, which
+//! tell how long a process has been silent, may have that of the kernel's last tick.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -152,7 +156,7 @@ impl Writer {
     /// `bytes` of tensors were queued; `wire_bytes` of them (after the algorithm's factor) will leave this rank.
     pub fn enqueue(&self, bytes: u64, wire_bytes: u64) {
         let Some(page) = self.page() else { return };
-        let now = sys::monotonic_ns();
+        let now = sys::tick_ns();
         page.enq_bytes.fetch_add(bytes, Ordering::Relaxed);
         page.enq_ops.fetch_add(1, Ordering::Relaxed);
         if wire_bytes > 0 {
@@ -169,14 +173,15 @@ impl Writer {
     pub fn expect(&self, wire_bytes: u64) {
         let Some(page) = self.page() else { return };
         page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
-        page.heartbeat_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
+        page.heartbeat_ns.store(sys::tick_ns(), Ordering::Relaxed);
     }
 
     /// A network operation begins.
     pub fn net_begin(&self) {
         let Some(page) = self.page() else { return };
-        let now = sys::monotonic_ns();
-        if page.inflight.fetch_add(1, Ordering::Relaxed) == 0 {
+        let begins = page.inflight.fetch_add(1, Ordering::Relaxed) == 0;
+        let now = if begins { sys::monotonic_ns() } else { sys::tick_ns() };
+        if begins {
             page.phase_seq.fetch_add(1, Ordering::Relaxed);
             page.phase_begin_ns.store(now, Ordering::Relaxed);
         }
@@ -188,9 +193,9 @@ impl Writer {
     /// A network operation ends; with the last one the network phase is over.
     pub fn net_end(&self) {
         let Some(page) = self.page() else { return };
-        let now = sys::monotonic_ns();
         let one_less = |n: u64| n.checked_sub(1);
         let before = page.inflight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        let now = if before == Ok(1) { sys::monotonic_ns() } else { sys::tick_ns() };
         page.last_net_ns.store(now, Ordering::Relaxed);
         page.heartbeat_ns.store(now, Ordering::Relaxed);
         match before {
@@ -218,7 +223,7 @@ impl Writer {
     /// What the process does now, where the library does not see it from the other calls.
     pub fn state(&self, state: State) {
         let Some(page) = self.page() else { return };
-        page.heartbeat_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
+        page.heartbeat_ns.store(sys::tick_ns(), Ordering::Relaxed);
         page.state.store(state.raw(), Ordering::Release);
     }
 
@@ -401,7 +406,7 @@ fn encode(ident: &Ident, start: u64) -> [u8; PAGE_BYTES] {
     put(at::PEERS_OFF, &(at::PEERS as u32).to_le_bytes());
     put(at::PEER_BYTES, &(layout::PEER_BYTES as u16).to_le_bytes());
     put(at::PEER_CAP, &(PEER_CAP as u16).to_le_bytes());
-    let now = sys::monotonic_ns();
+    let now = sys::tick_ns();
     // SAFETY: getpid and geteuid have no preconditions.
     let (pid, uid) = unsafe { (libc::getpid() as u32, libc::geteuid()) };
     for (at, value) in [

@@ -88,7 +88,7 @@ fn the_page_has_the_bytes_and_the_rounds_and_the_job_notices_nothing() {
             assert_eq!((view.source, view.pattern), (Source::PslitePreload, Pattern::ParameterServer));
             assert_eq!(view.role, if worker { Role::Worker } else { Role::Server });
             assert_eq!((view.rank, view.nranks, view.drops, view.errors), (Some(0), 1, 0, 0));
-            assert!(view.comm_id != 0 && view.last_enq_ns > view.created_ns);
+            assert!(view.comm_id != 0 && view.last_enq_ns >= view.created_ns && view.created_ns > 0);
             let mut kinds: Vec<_> = view.peers.iter().map(|peer| (peer.kind.raw(), peer.rank)).collect();
             kinds.sort_unstable();
             let (near, far) = (PeerKind::Connected.raw(), PeerKind::Accepted.raw());

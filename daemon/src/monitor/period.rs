@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use sluice_schedule::{Bytes, Nanos};
 
-use fit::{KIND, kind_above, learn, multiple, of_one_kind, slack};
+use fit::{KIND, kind_above, learn, may_be_half, multiple, of_one_kind, slack};
 
 /// Pauses remembered: some iterations, where each has as many as a ring has steps.
 const MOST: usize = 128;
@@ -96,7 +96,9 @@ impl Period {
     pub fn settled(&self) -> Option<Bytes> {
         let newest = self.pauses.back()?.over;
         let known = self.known.filter(|known| newest.minus(known.since) >= STOOD && self.met >= STOOD_BOUNDARIES)?;
-        Some(Bytes(known.bytes))
+        // In one piece since the last pause.
+        let (pauses, _) = self.pauses.as_slices();
+        (!may_be_half(pauses, &known)).then_some(Bytes(known.bytes))
     }
 
     /// The count at which the iteration ends that a byte after `count` belongs to.

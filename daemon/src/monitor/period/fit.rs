@@ -23,6 +23,8 @@ pub(super) const LEVELS: u32 = 7;
 pub(super) const KIND: u64 = 4;
 /// The same for the medians of many pauses, which vary less.
 pub(super) const MEDIAN_KIND: u64 = 3;
+/// Pauses that are so many times as long again and again, in halves, are of a longer kind too.
+pub(super) const APART: (u64, u64) = (3, 2);
 /// Most equal parts of an iteration that are told from it by their pauses alone.
 pub(super) const MOST_PARTS: usize = 8;
 /// Iterations wanted for that.
@@ -137,14 +139,31 @@ pub(super) fn of_one_kind(pauses: &[Pause], long: &Known, short: &Known) -> bool
     !kind_above_others(&mut both, &mut only)
 }
 
-/// Is the median of these so much above that of the others that they are of a longer kind? Sorts both.
+/// Are these of a longer kind than the others: by their medians, or all but the shortest quarter of these against all but
+/// the longest of the others? Sorts both.
 fn kind_above_others(these: &mut [u64], others: &mut [u64]) -> bool {
-    let median = |lengths: &mut [u64]| {
-        lengths.sort_unstable();
-        lengths.get(lengths.len() / 2).copied()
+    these.sort_unstable();
+    others.sort_unstable();
+    let of = |lengths: &[u64], quarters: usize| lengths.get(lengths.len() * quarters / 4).copied();
+    let above = |these: Option<u64>, others: Option<u64>, (times, of): (u64, u64)| {
+        these.zip(others).is_some_and(|(these, others)| these.saturating_mul(of) > others.saturating_mul(times))
     };
-    let (these, others) = (median(these), median(others));
-    these.zip(others).is_some_and(|(these, others)| these > others.saturating_mul(MEDIAN_KIND))
+    // Of few pauses, some lie apart by chance.
+    let enough = these.len() as u64 > LEAST_PARTED && others.len() as u64 >= LEAST_PARTED;
+    above(of(these, 2), of(others, 2), (MEDIAN_KIND, 1)) || enough && above(of(these, 1), of(others, 3), APART)
+}
+
+/// Could the period be half of an iteration? Every second pause is longer than all others so far, and it is too early to
+/// tell whether by chance.
+pub(super) fn may_be_half(pauses: &[Pause], known: &Known) -> bool {
+    let lengths: Vec<u64> = grid(pauses, known.at, known.bytes).into_iter().map(|(_, length)| length).collect();
+    let of = |phase: usize| lengths.iter().skip(phase).step_by(2).copied().filter(|length| *length > 0);
+    let longer = |phase: usize| {
+        let (least, most) = (of(phase).min(), of(1 - phase).max());
+        least.zip(most).is_some_and(|(least, most)| least.saturating_mul(APART.1) > most.saturating_mul(APART.0))
+    };
+    let seen = of(0).count() + of(1).count();
+    seen as u64 <= 2 * LEAST_PARTED + 1 && (longer(0) || longer(1))
 }
 
 /// Count and length of the pause at each boundary, back from one; 0 where there is none. Each is looked for one period
@@ -154,7 +173,8 @@ fn grid(pauses: &[Pause], newest: u64, bytes: u64) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     let mut count = newest;
     while found.len() < MOST_COMPARED && count >= oldest {
-        let (here, length) = at(pauses, count, slack(bytes)).map_or((count, 0), |point| (point.count, point.length.0));
+        let longest = around(pauses, count, slack(bytes)).iter().max_by_key(|point| point.length);
+        let (here, length) = longest.map_or((count, 0), |point| (point.count, point.length.0));
         found.push((here, length));
         let Some(before) = here.checked_sub(bytes) else { break };
         count = before;
@@ -164,7 +184,12 @@ fn grid(pauses: &[Pause], newest: u64, bytes: u64) -> Vec<(u64, u64)> {
 
 /// The pause nearest to a count, if it is as near as that; counts rise.
 fn at(points: &[Pause], wanted: u64, slack: u64) -> Option<&Pause> {
-    let after = points.partition_point(|point| point.count < wanted);
-    let around = [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|i| points.get(i));
-    around.min_by_key(|point| point.count.abs_diff(wanted)).filter(|point| point.count.abs_diff(wanted) <= slack)
+    around(points, wanted, slack).iter().min_by_key(|point| point.count.abs_diff(wanted))
+}
+
+/// The pauses as near to a count as that; counts rise. A library's words lie between several at the end of an iteration.
+fn around(points: &[Pause], wanted: u64, slack: u64) -> &[Pause] {
+    let from = points.partition_point(|point| point.count < wanted.saturating_sub(slack));
+    let to = points.partition_point(|point| point.count <= wanted.saturating_add(slack));
+    points.get(from..to).unwrap_or_default()
 }

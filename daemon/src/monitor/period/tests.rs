@@ -106,23 +106,27 @@ fn near(among: &[Pause], wanted: i128, period: u64) -> Option<Pause> {
     nearest.filter(|p| off(p) <= i128::from(period / fit::TOLERANCE))
 }
 
-/// Counts and pauses a period apart, back from one.
-fn along(pauses: &[Pause], newest: u64, bytes: u64) -> Vec<(u64, u64)> {
+/// Counts and longest pauses a period apart, back from one.
+fn along(pauses: &[Pause], newest: u64, period: u64) -> Vec<(u64, u64)> {
     let (mut all, mut count) = (Vec::new(), i128::from(newest));
     while count >= i128::from(pauses[0].count) {
-        let point = near(pauses, count, bytes).map_or((count as u64, 0), |p| (p.count, p.length.0));
+        let near = |p: &&Pause| (i128::from(p.count) - count).abs() <= i128::from(period / fit::TOLERANCE);
+        let longest = pauses.iter().filter(near).max_by_key(|p| p.length);
+        let point = longest.map_or((count as u64, 0), |p| (p.count, p.length.0));
         all.push(point);
-        count = i128::from(point.0) - i128::from(bytes);
+        count = i128::from(point.0) - i128::from(period);
     }
     all
 }
 
-/// Is the median of the ones more than three times that of the others?
+/// Is the median of the ones more than three times that of the others, or the ones but for a quarter more than one and a
+/// half times the others but for a quarter?
 fn above(mut ones: Vec<u64>, mut others: Vec<u64>) -> bool {
     ones.sort_unstable();
     others.sort_unstable();
-    let median = |of: &[u64]| of.get(of.len() / 2).copied();
-    median(&ones).zip(median(&others)).is_some_and(|(one, other)| one > fit::MEDIAN_KIND * other)
+    let (Some(one), Some(other)) = (ones.get(ones.len() / 2), others.get(others.len() / 2)) else { return false };
+    let apart = ones.len() > 3 && others.len() > 2 && 2 * ones[ones.len() / 4] > 3 * others[others.len() * 3 / 4];
+    *one > fit::MEDIAN_KIND * *other || apart
 }
 
 #[test]
@@ -334,3 +338,5 @@ proptest! {
         }
     }
 }
+
+mod halves;
