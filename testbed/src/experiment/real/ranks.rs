@@ -122,10 +122,10 @@ pub(super) fn listen(child: &mut Child, who: usize, to: Sender<(usize, Said)>) -
         let mut reader = BufReader::new(out);
         let mut line = Vec::new();
         while matches!(reader.by_ref().take(LONGEST).read_until(b'\n', &mut line), Ok(n) if n > 0) {
-            if let Ok(said) = serde_json::from_slice::<Line>(&line)
-                && to.send((who, Said::Line(said))).is_err()
-            {
-                return;
+            for said in lines_in(&line) {
+                if to.send((who, Said::Line(said))).is_err() {
+                    return;
+                }
             }
             line.clear();
         }
@@ -137,6 +137,12 @@ pub(super) fn listen(child: &mut Child, who: usize, to: Sender<(usize, Said)>) -
     spawned.map(drop).map_err(RunError::io("starting a thread"))
 }
 
+/// The script's lines in one line of output: mpirun passes on what its ranks write as it comes, so that the line of one
+/// may stand before the end of another's.
+fn lines_in(line: &[u8]) -> impl Iterator<Item = Line> {
+    serde_json::Deserializer::from_slice(line).into_iter().map_while(Result::ok)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +151,10 @@ mod tests {
     fn lines_of_the_scripts_are_read() {
         let line =
             r#"{"event": "iteration", "rank": 1, "i": 3, "begin_ns": 1, "sync_ns": 2, "end_ns": 9, "loss": 0.5}"#;
-        assert!(matches!(serde_json::from_str::<Line>(line), Ok(Line::Iteration { rank: 1, begin_ns: 1, .. })));
+        let read = |text: &str| lines_in(text.as_bytes()).collect::<Vec<Line>>();
+        assert!(matches!(read(line)[..], [Line::Iteration { rank: 1, begin_ns: 1, .. }]));
+        let end = r#"{"event": "end", "rank": 0, "losses": "a", "weights": ""}"#;
+        assert!(matches!(read(&format!("{end}{line}\n"))[..], [Line::End { .. }, Line::Iteration { .. }]));
+        assert!(read("warning: something").is_empty());
     }
 }
