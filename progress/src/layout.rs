@@ -3,8 +3,8 @@
 //! The offsets in [`at`] are the format; [`RawPage`] is the same page as a struct, for the writer's mapping. A test
 //! compares the two field by field. Times are CLOCK_MONOTONIC in nanoseconds; those of iterations and phases are exact,
 //! `created_ns`, `last_enq_ns`, `last_net_ns` and `heartbeat_ns` may be one tick of the kernel (at most 10 ms) behind, and
-//! step back by less than that: a writer may take CLOCK_MONOTONIC_COARSE for them. Minor versions add fields in reserved (zero) space only; another major version
-//! has another magic digit. Readers ignore bits they do not know.
+//! step back by less than that: a writer may take CLOCK_MONOTONIC_COARSE for them. Minor versions add fields in reserved
+//! (zero) space only; another major version has another magic digit. Readers ignore bits they do not know.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -246,6 +246,24 @@ mod tests {
         assert_eq!(out[1].offer.0.div_ceil(1_000_000), 100);
     }
 
+    #[test]
+    fn whatever_others_say_they_take_costs_a_flow_only_what_the_fill_would_add() {
+        // Promised 300 of its 400 by its job's other host; the link to the receiver has 1000 and one better-ranked flow.
+        let plan = |filled: Rate| {
+            let mut scene = scene(&[400_000_000, 1_000_000_000], &[(1, 1)], &[vec![], vec![]]);
+            scene.work_conserving = true;
+            scene.jobs[0].peer_offer = Rate::mbps(300);
+            let better: Rank = (true, Nanos(0), JobId(1));
+            scene.links[1].others = vec![Other { rank: better, rate: Rate::mbps(100), filled, demand: Bytes(1) }];
+            let mut out = Vec::new();
+            SrptP.plan(&scene, &mut out);
+            (out[0].rates[0], out[0].rate)
+        };
+        assert_eq!(plan(Rate::ZERO), (Rate::mbps(300), Rate::mbps(400)));
+        assert_eq!(plan(Rate::mbps(550)), (Rate::mbps(300), Rate::mbps(350)));
+        assert_eq!(plan(Rate::MAX), (Rate::mbps(300), Rate::mbps(300)));
+    }
+
     /// One flow for itself on a host: its own link's rate, the shared link it crosses, its job.
     type Lone = (u64, usize, usize);
 

@@ -18,6 +18,19 @@ fn the_short_round_goes_first() {
 }
 
 #[test]
+fn the_oracle_promotes_a_round_that_waited_for_long_enough() {
+    // Rounds of a second each follow one another at once; the round of four seconds asks for all of the link too, so D is 2.
+    let jobs = [ring("long", 4 * GB, "0", 1, "0", &[0, 1]), ring("short", GB, "0", 30, "0", &[0, 1])].concat();
+    let s =
+        scenario(&format!("{}{jobs}[scheduler]\nname = \"oracle\"\n[scheduler.sluice]\npromote_kappa = 1\n", star(2)));
+    let waits = jcts(&under("varys", &s))[0];
+    assert!(close(&[waits], &[34.0]), "{waits}");
+    // Older than 1 · (1 + 2) · 4 seconds: the thirteenth short round may end, then it goes.
+    let promoted = jcts(&under("oracle", &s))[0];
+    assert!((16.0 - 1e-6..=17.0 + 1e-6).contains(&promoted), "{promoted}");
+}
+
+#[test]
 fn a_heavier_job_may_go_before_a_shorter_one() {
     let long = ring("long", 4 * GB, "1", 1, "0", &[0, 1]).replace("[[jobs]]", "[[jobs]]\nweight = 8");
     let s = scenario(&format!("{}{long}{}", star(2), ring("short", GB, "1", 1, "0", &[0, 1])));

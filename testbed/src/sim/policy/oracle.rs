@@ -8,9 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::Nanos;
 use sluice_schedule::host::HostConfig;
-use sluice_schedule::{BootId, HostId};
+use sluice_schedule::{BootId, HostId, Nanos};
 
 use super::madd::madd;
 use super::ports::{Load, Ports, Transfer};
