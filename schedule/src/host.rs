@@ -11,6 +11,7 @@
 //! | `flows` | a flow's state: demand, progress, order |
 //! | `jobs` | a job's state: rounds, key, promotion, what its other hosts say |
 //! | `links` | a link's state: the last view and how much it still counts |
+//! | `rendezvous` | where the hosts of a job hear each other |
 //! | `scene` | draws the scene for the policy |
 //! | `speak` | when to announce what to whom |
 
@@ -18,6 +19,7 @@ pub mod config;
 mod flows;
 mod jobs;
 mod links;
+mod rendezvous;
 mod scene;
 mod speak;
 
@@ -90,6 +92,8 @@ pub struct JobReport {
     pub key: Nanos,
     /// True: promoted because the round is old.
     pub promoted: bool,
+    /// Other hosts of the job that were heard of lately.
+    pub peers: usize,
     /// Running average of the time between round starts.
     pub period: Nanos,
     /// Duration of the last finished round.

@@ -126,7 +126,7 @@ keys! { LINK_KEYS: LinkEntry, "The keys of one `[[links]]` entry.";
     reserve: f64, "ratio", Rule::Number(0.0, 0.5), false, "Part left free.";
 }
 
-keys! { SWITCH_KEYS: SwitchEntry, "The keys of one `[[switches]]` entry.";
+keys! { SWITCH_KEYS: SwitchEntry, "The keys of one `[[switches]]` entry. Every switch that answers, the same on all hosts: a job's hosts meet at one of them.";
     name: String, "", Rule::Name, false, "The switch's name in the topology.";
     address: String, "", Rule::HostPort, false, "Where it answers.";
     transport: Transport, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams.";

@@ -2,7 +2,7 @@
 
 use sluice_schedule::host::{HostConfig, PolicyName};
 use sluice_schedule::units::fnv1a32;
-use sluice_schedule::{BootId, HostId};
+use sluice_schedule::{BootId, HolderId, HostId};
 
 use crate::config::{Config, Policy};
 use crate::fabric::Fabric;
@@ -18,6 +18,7 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         horizon: usize::try_from(config.slot.horizon).unwrap_or(10),
         phase: config.slot_length().scaled(config.slot.spread * spread(&config.node.name)),
         relay: fabric.nic_mode(),
+        switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
         ingress: fabric.ingress(),
         policy: match config.schedule.policy {
             Policy::SrptP => PolicyName::SrptP,

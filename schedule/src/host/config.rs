@@ -1,7 +1,7 @@
 //! What a host's brain is told at start; the daemon fills it from `sluiced.toml`, whose names it keeps.
 
 use crate::event::Hop;
-use crate::units::{BootId, HostId, Nanos, Rate};
+use crate::units::{BootId, HolderId, HostId, Nanos, Rate};
 
 /// Jobs a host keeps at most.
 pub const MOST_JOBS: usize = 256;
@@ -35,8 +35,12 @@ pub struct HostConfig {
     pub phase: Nanos,
     /// Least time between two announcements to one holder.
     pub announce_gap: Nanos,
-    /// Relay what other hosts say of their jobs: needed where each holder hears only some of a job's hosts (`nic`).
+    /// Relay what other hosts say of their jobs: needed where hosts keep the tables, since each hears only its senders.
     pub relay: bool,
+    /// Every switch that answers, in any order: the hosts of a job meet at one of them, also where their flows do not.
+    /// The same on all hosts. With one or none there is nothing to choose.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub switches: Vec<HolderId>,
     /// The link by which this host receives; watched for the progress of predecessors. `None`: not watched.
     pub ingress: Option<Hop>,
     /// The rule.
@@ -85,6 +89,7 @@ impl HostConfig {
             phase: Nanos::ZERO,
             announce_gap: Nanos::from_millis(2),
             relay: false,
+            switches: Vec::new(),
             ingress: None,
             policy: PolicyName::SrptP,
             promote_kappa: 4.0,

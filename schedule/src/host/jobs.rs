@@ -277,6 +277,7 @@ impl Job {
             rounds: self.rounds,
             key: self.key(),
             promoted: self.promoted(),
+            peers: self.others.len(),
             period: self.period,
             last_round: self.last_round,
             stalls: self.stalls,

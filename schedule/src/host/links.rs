@@ -247,9 +247,9 @@ impl Links {
         self.holders.iter().filter(|(_, view)| view.uses > 0).map(|(id, view)| (*id, view.state))
     }
 
-    /// All holders there ever were, and whether any of their links is used.
-    pub fn all_holders(&self) -> impl Iterator<Item = (HolderId, bool)> + '_ {
-        self.holders.iter().map(|(id, view)| (*id, view.uses > 0))
+    /// Is any link of this holder used?
+    pub fn in_use(&self, holder: HolderId) -> bool {
+        self.holders.get(&holder).is_some_and(|view| view.uses > 0)
     }
 
     /// The links of a holder that are used.

@@ -1,7 +1,8 @@
 //! When to announce what to whom: at once when something changed that others plan by, and once per slot for the lease.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::rendezvous::Rendezvous;
 use super::{Flow, Host};
 use crate::event::{Action, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
@@ -25,6 +26,17 @@ struct Marks {
     jobs: Vec<JobMark>,
 }
 
+/// What a holder is to this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It keeps links that are in use here.
+    Links,
+    /// Jobs of this host meet there.
+    Jobs,
+    /// Neither, any more.
+    None,
+}
+
 /// What was last said to one holder.
 #[derive(Debug, Default)]
 struct Said {
@@ -34,10 +46,9 @@ struct Said {
     at: Nanos,
     /// Something worth saying waits for the gap to pass.
     pending: bool,
-    /// Nothing was promised and nothing asked: there is nothing to repeat.
-    empty: bool,
+    /// It keeps what it was told: there is something to repeat or to withdraw.
+    told: bool,
     marks: Marks,
-    lost: bool,
     boot: Option<BootId>,
     boots: u32,
     boots_since: Nanos,
@@ -48,6 +59,10 @@ struct Said {
 #[derive(Debug, Default)]
 pub(super) struct Speaker {
     holders: BTreeMap<HolderId, Said>,
+    /// Holders whose connection broke.
+    lost: BTreeSet<HolderId>,
+    /// Where each job's hosts meet.
+    rendezvous: Rendezvous,
     /// As of the last plan.
     marks: Marks,
     status_seq: u64,
@@ -56,13 +71,17 @@ pub(super) struct Speaker {
 
 impl Speaker {
     pub fn lost(&mut self, holder: HolderId) {
-        self.holders.entry(holder).or_default().lost = true;
+        if self.lost.insert(holder) {
+            self.rendezvous.forget();
+        }
     }
 
     pub fn back(&mut self, holder: HolderId) {
-        let said = self.holders.entry(holder).or_default();
-        said.lost = false;
-        said.repeated = None; // A new connection: say everything at the next chance.
+        if self.lost.remove(&holder) {
+            self.rendezvous.forget();
+        }
+        // A new connection: say everything at the next chance.
+        self.holders.entry(holder).or_default().repeated = None;
     }
 
     /// Whether to believe this feedback: a holder that keeps changing its boot id is broken or hostile.
@@ -85,15 +104,17 @@ impl Speaker {
 impl Host {
     pub(super) fn speak(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.speaker.now = now.mono;
-        let holders: Vec<(HolderId, bool)> = self.links.all_holders().collect();
+        let Speaker { rendezvous, lost, .. } = &mut self.speaker;
+        rendezvous.arrange(self.jobs.keys(), &self.config.switches, lost);
         let marks = if self.news { self.marks() } else { std::mem::take(&mut self.speaker.marks) };
-        for (holder, used) in holders {
-            // No flow crosses its links, and it knows: it hears nothing until one does.
-            if !used && self.speaker.holders.get(&holder).is_none_or(|said| said.empty) {
+        for (holder, part) in self.listeners() {
+            // It keeps nothing of this host's, and knows: it hears nothing until it does.
+            let Some(said) = self.speaker.holders.get(&holder) else { continue };
+            if part == Part::None && !said.told {
                 continue;
             }
-            let said = self.speaker.holders.get(&holder);
-            let changed = said.is_none_or(|said| self.news && self.changed(said, &marks));
+            let changed = said.seq == 0 || self.news && self.changed(said, &marks, part);
+            let lost = self.speaker.lost.contains(&holder);
             let said = self.speaker.holders.entry(holder).or_default();
             let since = now.mono.minus(said.at);
             let gap_over = since >= self.config.announce_gap;
@@ -103,7 +124,7 @@ impl Host {
             let due = said.repeated != Some(now.slot) && now.into_slot >= self.config.phase
                 || said.repeated.is_some_and(|slot| now.slot.since(slot) > 1);
             said.pending |= changed;
-            if said.lost || !(due || said.pending && gap_over && self.config.events) {
+            if lost || !(due || said.pending && gap_over && self.config.events) {
                 continue;
             }
             if due {
@@ -113,20 +134,35 @@ impl Host {
             said.at = now.mono;
             said.seq += 1;
             said.marks.clone_from(&marks);
-            said.empty = !used;
+            said.told = part != Part::None;
             let announcement = Announcement {
                 host: self.config.host,
                 boot: self.config.boot,
                 seq: said.seq,
                 slot: now.slot,
                 flows: self.promises(holder),
-                jobs: self.statuses(),
+                jobs: self.statuses(holder, part),
                 watch: self.watched(holder),
                 measured: self.measured_for(holder),
             };
             actions.push(Action::Announce { holder, announcement });
         }
         self.speaker.marks = marks;
+    }
+
+    /// Every holder that this host speaks to or spoke to, by id, with what it is to this host now.
+    fn listeners(&mut self) -> Vec<(HolderId, Part)> {
+        let Speaker { holders, rendezvous, .. } = &mut self.speaker;
+        let used = self.links.holders().map(|(holder, _)| holder);
+        for holder in used.chain(rendezvous.all()) {
+            holders.entry(holder).or_default();
+        }
+        let part = |holder| match () {
+            () if self.links.in_use(holder) => Part::Links,
+            () if rendezvous.is_at(holder) => Part::Jobs,
+            () => Part::None,
+        };
+        holders.keys().map(|&holder| (holder, part(holder))).collect()
     }
 
     /// What others' plans depend on.
@@ -170,23 +206,26 @@ impl Host {
     }
 
     /// Whether what was last said to a holder differs from now by more than the hysteresis.
-    fn changed(&self, said: &Said, now: &Marks) -> bool {
+    fn changed(&self, said: &Said, now: &Marks, part: Part) -> bool {
         let least = now.flows.iter().filter_map(|f| f.3).map(|l| self.links.get(l).capacity()).min();
         let least = least.unwrap_or(Rate::ZERO).times(RATE_HYSTERESIS).max(Rate(1));
         let moved = |was: Rate, is: Rate| was.0.abs_diff(is.0) > least.0;
         let flow = |(was, is): (&FlowMark, &FlowMark)| was.0 != is.0 || moved(was.1, is.1) || moved(was.2, is.2);
         let job = |(was, is): (&JobMark, &JobMark)| (was.0, was.1, was.2) != (is.0, is.1, is.2) || moved(was.3, is.3);
         let (was, is) = (&said.marks, now);
-        was.flows.len() != is.flows.len()
-            || was.jobs.len() != is.jobs.len()
-            || was.flows.iter().zip(&is.flows).any(flow)
-            || was.jobs.iter().zip(&is.jobs).any(job)
+        let flows = || was.flows.len() != is.flows.len() || was.flows.iter().zip(&is.flows).any(flow);
+        let jobs = was.jobs.len() != is.jobs.len() || was.jobs.iter().zip(&is.jobs).any(job);
+        jobs || part == Part::Links && flows()
     }
 
-    /// This host's own status of each job, and the news of others that it relays.
-    fn statuses(&mut self) -> Vec<JobStatus> {
+    /// This host's own status of each job, and the news of others that it relays. A holder that keeps no link in use
+    /// hears of the jobs that meet there.
+    fn statuses(&mut self, holder: HolderId, part: Part) -> Vec<JobStatus> {
         let mut statuses = Vec::new();
         for job in self.jobs.values() {
+            if part != Part::Links && self.speaker.rendezvous.of(job.id) != Some(holder) {
+                continue;
+            }
             self.speaker.status_seq += 1;
             let active = self.flows.values().filter(|f| f.spec.job == job.id && f.sends());
             let offer = active.map(Flow::full_offer).min().unwrap_or(Rate::MAX);

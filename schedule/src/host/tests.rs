@@ -179,6 +179,44 @@ fn a_holder_whose_links_nobody_uses_is_told_so_once_and_believed_no_longer() {
 }
 
 #[test]
+fn a_job_is_met_at_one_switch_of_all_also_where_no_flow_goes() {
+    let switches: Vec<HolderId> = (0..6).map(|n| HolderId::of(&format!("s{n}"))).collect();
+    let own = switches[0];
+    let mut host = Host::new(HostConfig { switches, ..lone_host().config });
+    let told = |host: &mut Host, ms: u64| {
+        let mut actions = Vec::new();
+        host.decide(at(ms), &mut actions);
+        let announced = actions.into_iter().filter_map(|action| match action {
+            Action::Announce { holder, announcement: a } => {
+                Some((holder, (a.flows.len(), a.watch.len(), a.jobs.len())))
+            }
+            _ => None,
+        });
+        announced.collect::<BTreeMap<_, _>>()
+    };
+    let met = |told: &BTreeMap<HolderId, (usize, usize, usize)>| {
+        assert_eq!((told.len(), told[&own]), (2, (1, 1, 1)), "{told:?}");
+        let (switch, said) = told.iter().find(|(holder, _)| **holder != own).expect("two of them");
+        assert_eq!(*said, (0, 0, 1), "a status and nothing else");
+        *switch
+    };
+    let flow = sends_to(&mut host, 1, own, at(0));
+    let first = met(&told(&mut host, 0));
+    assert_eq!(met(&told(&mut host, 70)), first, "said again in every slot");
+    host.handle(at(71), Event::HolderLost(first));
+    let second = met(&told(&mut host, 130));
+    assert_ne!(second, first);
+    host.handle(at(131), Event::HolderBack(first));
+    let back = told(&mut host, 190);
+    assert_eq!((back[&first].2, back[&second].2), (1, 0), "withdrawn where it is not met any more: {back:?}");
+    assert_eq!(met(&told(&mut host, 250)), first);
+    host.handle(at(251), Event::FlowClosed(flow));
+    host.handle(at(251), Event::JobGone(JobId::of("job")));
+    assert!(told(&mut host, 310).values().all(|said| *said == (0, 0, 0)), "withdrawn everywhere");
+    assert!(told(&mut host, 370).is_empty(), "nothing to repeat");
+}
+
+#[test]
 fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
     let mut host = lone_host();
     let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));

@@ -25,6 +25,7 @@ impl World {
         if self.settled() {
             self.check_views();
             self.check_room();
+            self.check_meetings();
             self.measure_fairness();
             self.check_rounds();
         }
@@ -153,6 +154,27 @@ impl World {
         });
         if let Some(flow) = held {
             self.blame(7, format!("{} is held to {} though its path has room", flow.id, Rate(flow.rate as u64)));
+        }
+    }
+
+    /// Invariant 15: every host that sends for a job has heard of all others that do, whichever switches their flows cross.
+    fn check_meetings(&mut self) {
+        if self.options.lasting.is_some() {
+            return;
+        }
+        let kernel = &self.cluster.kernel;
+        let deaf = self.cluster.jobs.iter().filter(|job| job.running).find_map(|job| {
+            let mut senders: Vec<_> = job.flows.iter().map(|&at| &kernel.flows[at]).filter(|flow| flow.open).collect();
+            senders.sort_unstable_by_key(|flow| flow.from);
+            senders.dedup_by_key(|flow| flow.from);
+            senders.iter().find_map(|flow| {
+                let daemon = self.cluster.daemons.iter().find(|daemon| daemon.id == flow.from)?;
+                let known = daemon.brain.as_ref()?.jobs().find(|report| report.job == job.spec.job)?;
+                (known.peers + 1 < senders.len()).then(|| (daemon.id, known, senders.len()))
+            })
+        });
+        if let Some((host, known, hosts)) = deaf {
+            self.blame(15, format!("{host} has heard of {} of the {hosts} hosts of {}", known.peers + 1, known.job));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The invariants of a host's orders and announcements, checked at every single one, and what the checks remember.
 //!
 //! Numbers: 1 own link, 2 fabric links, 3 leases, 4 floor and expiry, 5 fairness, 6 slots, 7 nothing held for nothing,
-//! 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation.
+//! 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation, 15 a job's hosts hear each other.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -106,6 +106,7 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
             horizon: options.horizon,
             phase: Nanos(slot.0 / 2 * (h as u64) / options.hosts as u64),
             relay: options.leaves == 0,
+            switches: (0..options.leaves).map(leaf_id).collect(),
             ingress: Some(Hop { link, capacity, holder: Some(holder) }),
             policy: options.policy,
             events: options.events,

@@ -184,6 +184,7 @@ impl SluiceScheduler {
             horizon: self.horizon,
             phase: self.slot.scaled(spread),
             relay: self.fabric.tables == Tables::Nic,
+            switches: self.fabric.switches(scenario),
             ingress: self.fabric.ingress(scenario, node),
             policy: self.rule,
             fair_floor: options.fair_floor.unwrap_or(defaults.fair_floor),

@@ -72,6 +72,12 @@ impl Fabric {
         node < self.hosts
     }
 
+    /// All switches, if they keep the tables.
+    pub fn switches(&self, scenario: &Scenario) -> Vec<HolderId> {
+        let nodes = if self.tables == Tables::Switch { self.hosts..scenario.network.nodes() } else { 0..0 };
+        nodes.map(holder_id).collect()
+    }
+
     /// The id of a link.
     pub fn link(&self, link: LinkIx) -> LinkId {
         self.links.get(link.0).copied().unwrap_or_default()
