@@ -233,7 +233,9 @@ impl Core {
             self.host.handle(now, event);
         }
         let active = self.host.sending();
-        let news = !only_progress || active != self.active || now.mono.minus(self.decided) >= DECIDE_EVERY;
+        let looked = now.mono.minus(self.decided);
+        let due = self.host.due_in(now) == Some(Nanos::ZERO);
+        let news = !only_progress || due || active != self.active || looked >= DECIDE_EVERY;
         if self.mode != Mode::Bypass && news {
             (self.decided, self.active) = (now.mono, active);
             self.count_decision(trigger);
@@ -263,6 +265,9 @@ impl Core {
         }
         if self.host.busy() || self.monitor.busy() {
             sleep = sleep.min(tick);
+        }
+        if let Some(due) = self.host.due_in(now).filter(|_| self.mode != Mode::Bypass) {
+            sleep = sleep.min(due); // Another host's flow ends then, and nobody need say so.
         }
         sleep.max(Nanos(100_000))
     }

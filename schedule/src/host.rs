@@ -53,6 +53,8 @@ pub struct Host {
     renewed: Option<crate::units::Slot>,
     /// Something that plans depend on has happened since the last one.
     news: bool,
+    /// When the next promise of another host ends that the last plan counted, on the cluster's clock.
+    due: Option<Nanos>,
     scene: Scene,
     /// Of the n-th flow that sends, by id: where it is in the scene.
     seats: Vec<usize>,
@@ -123,6 +125,7 @@ impl Host {
             arrivals: 0,
             renewed: None,
             news: true,
+            due: None,
             scene: Scene::default(),
             seats: Vec::new(),
             place_of: Vec::new(),
@@ -173,7 +176,8 @@ impl Host {
         let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
         // Bytes that were delivered as planned are no reason for another plan.
-        self.news |= aged || ranked || renew || self.policy.follows_predecessors();
+        let due = self.due.is_some_and(|due| due <= now.wall);
+        self.news |= aged || ranked || renew || due || self.policy.follows_predecessors();
         if self.news && (renew || self.config.events) {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
@@ -195,6 +199,11 @@ impl Host {
     /// True while some flow has demand: the shell then ticks faster than the slot.
     pub fn busy(&self) -> bool {
         self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
+    }
+
+    /// How long until there is something to decide anew that nobody will tell: another host's flow ends then. Zero: now.
+    pub fn due_in(&self, now: Now) -> Option<Nanos> {
+        self.due.filter(|_| self.config.events).map(|due| due.minus(now.wall))
     }
 
     /// How many flows take part in the plan.
@@ -324,6 +333,7 @@ impl Host {
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate;
+            flow.expect(now);
             flow.rates.clone_from(&plan.rates);
         }
         for job in self.jobs.values_mut() {

@@ -84,6 +84,15 @@ pub struct Other {
     pub filled: Rate,
     /// Bytes of the flow's round.
     pub demand: Bytes,
+    /// When it will have sent them, on the cluster's clock; 0: not known.
+    pub until: Nanos,
+}
+
+impl Other {
+    /// Has it sent all it had, as far as it could tell?
+    pub fn over(&self, now: Nanos) -> bool {
+        self.until > Nanos::ZERO && self.until <= now
+    }
 }
 
 /// One link that this host's flows cross.

@@ -9,6 +9,9 @@ use crate::units::{Bytes, Nanos, Rate};
 /// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
 const STRAY: Bytes = Bytes(64 << 10);
 
+/// The end of a round that moved by less is not told anew.
+const SLIP: Nanos = Nanos::from_millis(2);
+
 /// One flow this host sends.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -39,6 +42,8 @@ pub(super) struct Flow {
     pub adopted: bool,
     /// The order at the end of the last slot, which steps are measured against.
     step_base: Rate,
+    /// When the round will have been sent, as told, on the cluster's clock.
+    pub until: Nanos,
 }
 
 impl Flow {
@@ -64,6 +69,7 @@ impl Flow {
             released: false,
             adopted: false,
             step_base: Rate::ZERO,
+            until: Nanos::ZERO,
         }
     }
 
@@ -91,6 +97,22 @@ impl Flow {
     /// The offer as that of a flow with a full share, so that all of a job's flows can be compared.
     pub fn full_offer(&self) -> Rate {
         self.offer.per_share(self.spec.share)
+    }
+
+    /// Works out when the round will have been sent if it goes on as it does, and remembers that as told unless what was
+    /// told is still right within [`SLIP`] or an eighth of the time left: how far away a far end is matters to nobody.
+    pub fn expect(&mut self, now: Now) {
+        let left = self.demand.minus(self.delivered);
+        if left == Bytes::ZERO || self.queued > left.plus(STRAY) {
+            self.until = Nanos::ZERO; // The round is longer than was said, by nobody knows how much.
+            return;
+        }
+        let steady = self.order == self.ordered && self.measured > Rate::ZERO;
+        let time = left.at(if steady { self.order.min(self.measured) } else { self.order });
+        let until = now.wall.plus(time);
+        if until.0.abs_diff(self.until.0) > SLIP.0.max(time.0 / 8) {
+            self.until = until;
+        }
     }
 
     /// Does it take part in the plan?

@@ -395,7 +395,7 @@ impl Link {
             if promise.rate(0) > Rate::ZERO {
                 let rate = promise.rate(0);
                 let filled = promise.takes.minus(rate);
-                let other = Other { rank: promise.rank(), rate, filled, demand: promise.demand };
+                let other = Other { rank: promise.rank(), rate, filled, demand: promise.demand, until: promise.until };
                 match self.others.get_mut(count) {
                     Some(before) if *before == other => same += 1,
                     Some(before) => *before = other,

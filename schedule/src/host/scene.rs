@@ -7,6 +7,9 @@ use crate::graph::{self, Fed, Progress};
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
+/// Other hosts' flows that end so soon are over: those of one round end together, and one decision is enough for them.
+const TOGETHER: Nanos = Nanos(500_000);
+
 impl Host {
     /// Recomputes every job's key and promotion from demands, progress and views; true if any place has changed.
     pub(super) fn rank_jobs(&mut self, now: Now) -> bool {
@@ -105,10 +108,11 @@ impl Host {
             drawn.share = flow.spec.share;
         }
         scene.links.truncate(used.len());
-        self.draw_links(&mut scene, &used);
+        let due = self.draw_links(&mut scene, &used);
         for flow in &mut scene.flows {
             flow.floor = flow.links.iter().map(|&l| scene.links[l].floor).min().unwrap_or(Rate::ZERO);
         }
+        self.due = due;
         self.seats.clear();
         self.seats.resize(self.flows.len(), usize::MAX);
         for (seat, (_, _, n, ..)) in ranked.iter().enumerate() {
@@ -118,16 +122,20 @@ impl Host {
         (self.scene, self.place_of, self.used_links) = (scene, place_of, used);
     }
 
-    /// Fills in what is known of each link; how many own flows cross it is known already.
-    fn draw_links(&self, scene: &mut Scene, used: &[usize]) {
+    /// Fills in what is known of each link; how many own flows cross it is known already. Returns when the first of the
+    /// promises that count ends.
+    fn draw_links(&self, scene: &mut Scene, used: &[usize]) -> Option<Nanos> {
         let horizon = scene.horizon;
+        let (mut due, soon) = (None, scene.now.wall.plus(TOGETHER));
         for (drawn, &index) in scene.links.iter_mut().zip(used) {
             let link = self.links.get(index);
             let (trust, fresh) = self.links.trust(index);
             drawn.others.clear();
             drawn.load.clear();
             if trust > 0.0 {
-                drawn.others.extend_from_slice(link.others());
+                drawn.others.extend(link.others().iter().filter(|other| !other.over(soon)));
+                let ends = drawn.others.iter().map(|other| other.until).filter(|until| *until > Nanos::ZERO);
+                due = due.into_iter().chain(ends).min();
                 drawn.load.extend_from_slice(link.load_from(scene.now.slot));
             }
             drawn.load.resize(horizon, Rate::ZERO);
@@ -143,6 +151,7 @@ impl Host {
             let phi = if keeps { self.config.fair_floor } else { self.config.fair_floor_alone };
             drawn.floor = floor.max(fair.times(phi)).min(fair);
         }
+        due
     }
 
     /// Bytes the flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).

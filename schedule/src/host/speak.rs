@@ -14,8 +14,8 @@ const RATE_HYSTERESIS: f64 = 0.01;
 const MOST_BOOTS: u32 = 4;
 const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 
-/// (flow, rate promised, rate taken, own egress): what others plan by.
-type FlowMark = (FlowId, Rate, Rate, Option<usize>);
+/// (flow, rate promised, rate taken, own egress, end): what others plan by.
+type FlowMark = (FlowId, Rate, Rate, Option<usize>, Nanos);
 /// (job, promoted, key, least offer).
 type JobMark = (JobId, bool, Nanos, Rate);
 
@@ -176,7 +176,10 @@ impl Host {
             }
         }
         let promised = |f: &Flow| f.rates.first().copied().unwrap_or(f.order);
-        Marks { flows: active().map(|f| (f.spec.flow, promised(f), f.order, f.path.first().copied())).collect(), jobs }
+        Marks {
+            flows: active().map(|f| (f.spec.flow, promised(f), f.order, f.path.first().copied(), f.until)).collect(),
+            jobs,
+        }
     }
 
     /// Every flow with demand that crosses a link of this holder.
@@ -196,6 +199,7 @@ impl Host {
                 key: job.key(),
                 t0: job.stamp(),
                 takes: flow.order,
+                until: flow.until,
                 rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },
                 demand: flow.demand,
                 delivered: flow.delivered.min(flow.demand),
@@ -210,7 +214,9 @@ impl Host {
         let least = now.flows.iter().filter_map(|f| f.3).map(|l| self.links.get(l).capacity()).min();
         let least = least.unwrap_or(Rate::ZERO).times(RATE_HYSTERESIS).max(Rate(1));
         let moved = |was: Rate, is: Rate| was.0.abs_diff(is.0) > least.0;
-        let flow = |(was, is): (&FlowMark, &FlowMark)| was.0 != is.0 || moved(was.1, is.1) || moved(was.2, is.2);
+        let flow = |(was, is): (&FlowMark, &FlowMark)| {
+            (was.0, was.4) != (is.0, is.4) || moved(was.1, is.1) || moved(was.2, is.2)
+        };
         let job = |(was, is): (&JobMark, &JobMark)| (was.0, was.1, was.2) != (is.0, is.1, is.2) || moved(was.3, is.3);
         let (was, is) = (&said.marks, now);
         let flows = || was.flows.len() != is.flows.len() || was.flows.iter().zip(&is.flows).any(flow);

@@ -179,6 +179,64 @@ fn a_holder_whose_links_nobody_uses_is_told_so_once_and_believed_no_longer() {
 }
 
 #[test]
+fn what_another_flow_leaves_free_when_it_ends_is_taken_without_waiting_to_be_told() {
+    let (mut host, holder) = (lone_host(), HolderId::of("s0"));
+    let flow = sends_to(&mut host, 1, holder, at(0));
+    orders(&mut host, at(0));
+    let other = |until| crate::FlowPromise {
+        flow: FlowId(7),
+        key: Nanos(1),
+        until,
+        rates: vec![Rate::mbps(900)],
+        ..Default::default()
+    };
+    let view = |until| crate::LinkView {
+        link: LinkId::new(holder.0, 0),
+        capacity: Rate::mbps(1000),
+        flows: vec![other(until)],
+        ..crate::LinkView::default()
+    };
+    let mut order = |ms, until: Option<u64>| {
+        if let Some(until) = until {
+            let links = vec![view(Nanos::from_millis(until))];
+            let feedback = Feedback { warm: true, slot: at(ms).slot, links, ..Feedback::default() };
+            host.handle(at(ms), Event::Feedback { holder, feedback });
+        }
+        orders(&mut host, at(ms));
+        let order = host.flows().find(|f| f.spec.flow == flow).map_or(Rate::ZERO, |f| f.order);
+        (order, host.due_in(at(ms)))
+    };
+    assert_eq!(order(5, Some(30)), (Rate::mbps(100), Some(Nanos::from_millis(25))), "it goes first, for 25 ms");
+    assert_eq!(order(29, None), (Rate::mbps(100), Some(Nanos::from_millis(1))));
+    assert_eq!(order(30, None), (Rate::mbps(1000), None), "over, and nothing else is due");
+    assert_eq!(order(31, Some(50)), (Rate::mbps(100), Some(Nanos::from_millis(19))), "it is not, after all");
+    assert_eq!(order(50, Some(0)), (Rate::mbps(100), None), "an end that is not known is waited for");
+}
+
+#[test]
+fn a_flow_tells_its_end_and_again_when_that_moved() {
+    let (mut host, holder) = (lone_host(), HolderId::of("s0"));
+    let flow = sends_to(&mut host, 1, holder, at(0)); // 8 s of work
+    let mut told = |ms, delivered, queued| {
+        let progress = FlowProgress { flow, delivered, queued, ..FlowProgress::default() };
+        host.handle(at(ms), Event::Progress(vec![progress]));
+        let mut actions = Vec::new();
+        host.decide(at(ms), &mut actions);
+        actions.into_iter().find_map(|action| match action {
+            Action::Announce { announcement, .. } => announcement.flows.first().map(|flow| flow.until.0 / 1_000_000),
+            _ => None,
+        })
+    };
+    assert_eq!(told(0, Bytes::ZERO, Bytes::ZERO), Some(8_000));
+    assert_eq!(told(70, Bytes(2_000_000), Bytes::ZERO), Some(8_000), "54 ms late is nothing yet");
+    assert_eq!(told(130, Bytes(500_000_000), Bytes::ZERO), Some(4_130), "further than it seemed");
+    assert_eq!(told(190, Bytes(990_000_000), Bytes::ZERO), Some(270));
+    assert_eq!(told(200, Bytes(990_500_000), Bytes::ZERO), None, "6 of 80 ms late");
+    assert_eq!(told(206, Bytes(990_500_000), Bytes::ZERO), Some(282), "12 of 76 ms, and not only at the slot's edge");
+    assert_eq!(told(250, Bytes(999_000_000), Bytes(5_000_000)), Some(0), "more is queued than was said to be left");
+}
+
+#[test]
 fn a_job_is_met_at_one_switch_of_all_also_where_no_flow_goes() {
     let switches: Vec<HolderId> = (0..6).map(|n| HolderId::of(&format!("s{n}"))).collect();
     let own = switches[0];

@@ -254,7 +254,8 @@ mod tests {
             scene.work_conserving = true;
             scene.jobs[0].peer_offer = Rate::mbps(300);
             let better: Rank = (true, Nanos(0), JobId(1));
-            scene.links[1].others = vec![Other { rank: better, rate: Rate::mbps(100), filled, demand: Bytes(1) }];
+            scene.links[1].others =
+                vec![Other { rank: better, rate: Rate::mbps(100), filled, demand: Bytes(1), until: Nanos::ZERO }];
             let mut out = Vec::new();
             SrptP.plan(&scene, &mut out);
             (out[0].rates[0], out[0].rate)
@@ -276,7 +277,13 @@ mod tests {
                 let (own, shared, job) = flows[me];
                 let there = (0..flows.len()).filter(|&f| f != me && flows[f].1 == shared && said[f].0 > Rate::ZERO);
                 let mut others: Vec<Other> = there
-                    .map(|f| Other { rank: rank(flows[f].2), rate: said[f].0, filled: said[f].1, demand: Bytes(1) })
+                    .map(|f| Other {
+                        rank: rank(flows[f].2),
+                        rate: said[f].0,
+                        filled: said[f].1,
+                        demand: Bytes(1),
+                        until: Nanos::ZERO,
+                    })
                     .collect();
                 others.sort_by_key(|other| other.rank);
                 let active = others.len() as u64 + 1;

@@ -86,6 +86,7 @@ impl Host {
             key: flow.key,
             t0: flow.t0,
             takes: flow.takes,
+            until: flow.until,
             rates: Vec::new(),
             demand: flow.demand,
             delivered: flow.delivered,

@@ -336,6 +336,7 @@ impl Links {
                 || before.job != after.job
                 || before.t0 != after.t0
                 || moved(before.key.0, after.key.0, 25, before.key.0)
+                || before.until != after.until
                 || moved(before.takes.0.min(capacity), after.takes.0.min(capacity), 1, capacity);
         }
         // The slots both schedules speak of; what lies beyond the older one's horizon is not news.

@@ -14,7 +14,7 @@ fn rates() -> impl Strategy<Value = Vec<Rate>> {
 fn promise() -> impl Strategy<Value = FlowPromise> {
     let link = (0_u32..3, 0_u32..70).prop_map(|(node, port)| LinkId::new(node, port));
     let ids = (any::<u8>(), 0_u64..3, any::<bool>(), 0_u64..3, 0_u64..3);
-    let numbers = (rate(), any::<u64>(), any::<u64>());
+    let numbers = (rate(), any::<u64>(), any::<u64>(), any::<u64>());
     (ids, numbers, rates(), prop::collection::vec(link, 0..=16)).prop_map(|(ids, numbers, rates, links)| FlowPromise {
         flow: FlowId(u64::from(ids.0) << 30),
         job: JobId(ids.1),
@@ -22,6 +22,7 @@ fn promise() -> impl Strategy<Value = FlowPromise> {
         key: Nanos(ids.3),
         t0: Nanos(ids.4),
         takes: numbers.0,
+        until: Nanos(numbers.3),
         rates,
         demand: Bytes(numbers.1),
         delivered: Bytes(numbers.2),
@@ -136,6 +137,7 @@ fn usual(flows: u64) -> (HolderId, Announcement) {
         key,
         t0,
         takes: Rate(3_121_987_123),
+        until: Nanos(t0.0 + 200_123_456 + n),
         rates: vec![Rate(3_121_987_123); 10],
         demand: Bytes(574_668_960),
         delivered: Bytes(123_456_789),

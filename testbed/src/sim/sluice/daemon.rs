@@ -287,6 +287,9 @@ impl Daemon {
         if self.brain().is_some_and(Host::busy) {
             sleep = sleep.min(LOOK);
         }
+        if let Some(due) = self.brain().and_then(|brain| brain.due_in(now)) {
+            sleep = sleep.min(due);
+        }
         at.plus(sleep.max(Nanos(100_000)))
     }
 }
