@@ -170,7 +170,7 @@ impl World {
             senders.iter().find_map(|flow| {
                 let daemon = self.cluster.daemons.iter().find(|daemon| daemon.id == flow.from)?;
                 let known = daemon.brain.as_ref()?.jobs().find(|report| report.job == job.spec.job)?;
-                (known.peers + 1 < senders.len()).then(|| (daemon.id, known, senders.len()))
+                (known.peers + 1 < senders.len()).then_some((daemon.id, known, senders.len()))
             })
         });
         if let Some((host, known, hosts)) = deaf {
