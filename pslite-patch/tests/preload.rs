@@ -108,9 +108,10 @@ fn the_page_has_the_bytes_and_the_rounds_and_the_job_notices_nothing() {
 
 #[test]
 fn any_mixture_of_calls_and_pieces_gives_the_same_page() {
-    for seed in [1, 0xdead_beef, 0x7777_7777_7777] {
+    let mixed = [1, 0xdead_beef, 0x7777_7777_7777].map(Style::Mixed);
+    for style in mixed.into_iter().chain([Style::Zmq, Style::Plain(8192)]) {
         let dir = tempfile::tempdir().expect("a directory");
-        let job = Job { style: Style::Mixed(seed), rounds: 2, sizes: vec![1, 255, 256, 100_000], ..job() };
+        let job = Job { style, rounds: 2, sizes: vec![1, 255, 256, 100_000], ..job() };
         for running in published(&job, dir.path()) {
             let view = page(dir.path(), running.pid()).expect("a page");
             assert_eq!((view.tx_bytes, view.rx_bytes), (running.number("sent"), running.number("received")));

@@ -9,10 +9,16 @@ use libc::{iovec, msghdr};
 /// Errno before each call, and after each that went well.
 const MARK: c_int = 77;
 
+/// What libzmq collects for one `send`, and asks of one `recv`.
+const BATCH: usize = 8192;
+
 /// How bytes are moved.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// `send` and `recv`, so many bytes at once.
+    /// As libzmq does it: what is small comes together in one `send` and one `recv`, what is large goes from and to where
+    /// it lies.
+    Zmq,
+    /// A `send` and a `recv` for every piece, so many bytes at once.
     Plain(usize),
     /// Every call in turn, in pieces of any size, by this seed.
     Mixed(u64),
@@ -24,6 +30,10 @@ pub struct Socket {
     pub sent: u64,
     pub received: u64,
     style: Style,
+    /// Of libzmq's style: collected to be sent; received, and how much of that was read.
+    out: Vec<u8>,
+    into: Vec<u8>,
+    read: usize,
 }
 
 pub fn errno() -> c_int {
@@ -45,7 +55,7 @@ fn well(result: isize, name: &str) -> usize {
 
 impl Socket {
     pub fn new(fd: RawFd, style: Style) -> Socket {
-        Socket { fd, sent: 0, received: 0, style }
+        Socket { fd, sent: 0, received: 0, style, out: Vec::new(), into: Vec::new(), read: 0 }
     }
 
     fn next(&mut self) -> u64 {
@@ -56,11 +66,37 @@ impl Socket {
         *seed >> 16
     }
 
-    /// Sends all of it.
+    /// Sends all of it, or keeps it until [`Socket::flush`].
     pub fn send(&mut self, mut bytes: &[u8]) {
+        if self.style != Style::Zmq {
+            return self.send_now(bytes);
+        }
+        while !bytes.is_empty() {
+            if self.out.is_empty() && bytes.len() >= BATCH {
+                return self.send_now(bytes);
+            }
+            let (first, rest) = bytes.split_at(bytes.len().min(BATCH - self.out.len()));
+            self.out.extend(first);
+            bytes = rest;
+            if self.out.len() == BATCH {
+                self.flush();
+            }
+        }
+    }
+
+    /// Sends what was kept.
+    pub fn flush(&mut self) {
+        let mut out = std::mem::take(&mut self.out);
+        self.send_now(&out);
+        out.clear();
+        self.out = out;
+    }
+
+    fn send_now(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (pick, at, fd) = (self.next(), bytes.as_ptr().cast::<c_void>(), self.fd);
             let size = match self.style {
+                Style::Zmq => bytes.len(),
                 Style::Plain(most) => bytes.len().min(most),
                 Style::Mixed(_) => bytes.len().min(1 + (pick >> 8) as usize % (1 << (pick >> 4 & 15))),
             };
@@ -77,7 +113,7 @@ impl Socket {
             set_errno(MARK);
             // SAFETY: at least `size` bytes are there, and the pieces lie among them.
             let (result, name) = unsafe {
-                match if matches!(self.style, Style::Plain(_)) { 0 } else { pick % 5 } {
+                match if matches!(self.style, Style::Mixed(_)) { pick % 5 } else { 0 } {
                     0 => (libc::send(fd, at, size, libc::MSG_NOSIGNAL), "send"),
                     1 => (libc::sendto(fd, at, size, 0, std::ptr::null(), 0), "sendto"),
                     2 => (libc::write(fd, at, size), "write"),
@@ -93,11 +129,39 @@ impl Socket {
 
     /// Receives exactly so many bytes.
     pub fn receive(&mut self, into: &mut [u8]) {
+        if self.style != Style::Zmq {
+            self.receive_now(into, into.len());
+            return;
+        }
+        let mut rest = into;
+        while !rest.is_empty() {
+            if self.read == self.into.len() {
+                if rest.len() >= BATCH {
+                    self.receive_now(rest, rest.len());
+                    return;
+                }
+                let mut buffer = std::mem::take(&mut self.into);
+                buffer.resize(BATCH, 0);
+                let have = self.receive_now(&mut buffer, 1);
+                buffer.truncate(have);
+                (self.into, self.read) = (buffer, 0);
+            }
+            let kept = &self.into[self.read..];
+            let count = kept.len().min(rest.len());
+            rest[..count].copy_from_slice(&kept[..count]);
+            self.read += count;
+            rest = &mut rest[count..];
+        }
+    }
+
+    /// Receives at least so many bytes; how many.
+    fn receive_now(&mut self, into: &mut [u8], least: usize) -> usize {
         let mut have = 0;
-        while have < into.len() {
+        while have < least {
             let (pick, fd) = (self.next(), self.fd);
             let rest = &mut into[have..];
             let size = match self.style {
+                Style::Zmq => rest.len(),
                 Style::Plain(most) => rest.len().min(most),
                 Style::Mixed(_) => rest.len().min(1 + (pick >> 8) as usize % (1 << (pick >> 4 & 15))),
             };
@@ -113,7 +177,7 @@ impl Socket {
             set_errno(MARK);
             // SAFETY: at least `size` bytes of room are there, and the pieces lie among them.
             let (result, name) = unsafe {
-                match if matches!(self.style, Style::Plain(_)) { 0 } else { pick % 6 } {
+                match if matches!(self.style, Style::Mixed(_)) { pick % 6 } else { 0 } {
                     0 => (libc::recv(fd, at, size, 0), "recv"),
                     1 => (libc::recvfrom(fd, at, size, 0, std::ptr::null_mut(), std::ptr::null_mut()), "recvfrom"),
                     2 => (libc::read(fd, at, size), "read"),
@@ -131,6 +195,7 @@ impl Socket {
             self.received += count as u64;
             have += count;
         }
+        have
     }
 }
 

@@ -38,6 +38,7 @@ impl Job {
     fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
         let style = match self.style {
+            Style::Zmq => "zmq 0".to_owned(),
             Style::Plain(most) => format!("plain {most}"),
             Style::Mixed(seed) => format!("mixed {seed}"),
         };
@@ -47,7 +48,11 @@ impl Job {
     fn read(text: &str) -> Job {
         let words: Vec<&str> = text.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
-        let style = if words[2] == "plain" { Style::Plain(number(3) as usize) } else { Style::Mixed(number(3)) };
+        let style = match words[2] {
+            "zmq" => Style::Zmq,
+            "plain" => Style::Plain(number(3) as usize),
+            _ => Style::Mixed(number(3)),
+        };
         let sizes = words[1].split(',').map(|size| size.parse().expect("a size")).collect();
         let (one_connection, fork) = (words[4] == "true", words[5] == "true");
         Job { rounds: number(0) as u32, sizes, style, one_connection, fork }
@@ -174,6 +179,7 @@ fn hello(socket: &mut Socket, name: Option<&str>) {
     greeting[12..16].copy_from_slice(b"NULL");
     socket.send(&greeting);
     socket.send(&ready(name));
+    socket.flush();
 }
 
 fn ready(name: Option<&str>) -> Vec<u8> {
@@ -246,6 +252,7 @@ fn send_message(socket: &mut Socket, frames: &[&[u8]]) {
             socket.send(body);
         }
     }
+    socket.flush();
 }
 
 fn receive_message(socket: &mut Socket) -> Vec<Vec<u8>> {
