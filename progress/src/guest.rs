@@ -46,6 +46,7 @@ pub struct Errno(libc::c_int);
 
 impl Errno {
     /// Keeps what errno is now.
+    #[inline]
     pub fn keep() -> Errno {
         // SAFETY: the location is this thread's.
         Errno(unsafe { *libc::__errno_location() })
@@ -53,6 +54,7 @@ impl Errno {
 }
 
 impl Drop for Errno {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = self.0 };

@@ -120,6 +120,7 @@ impl Writer {
     }
 
     /// The page, unless this process is a forked child of the one that created it.
+    #[inline]
     fn page(&self) -> Option<&RawPage> {
         if !self.is_own() {
             return None;
@@ -129,6 +130,7 @@ impl Writer {
     }
 
     /// Does this process still publish? False in a forked child.
+    #[inline]
     pub fn is_own(&self) -> bool {
         sys::current_pid() == self.pid
     }
@@ -154,6 +156,7 @@ impl Writer {
     }
 
     /// `bytes` of tensors were queued; `wire_bytes` of them (after the algorithm's factor) will leave this rank.
+    #[inline]
     pub fn enqueue(&self, bytes: u64, wire_bytes: u64) {
         let Some(page) = self.page() else { return };
         let now = sys::tick_ns();
@@ -170,10 +173,10 @@ impl Writer {
     }
 
     /// More of what was queued will leave this rank than [`Writer::enqueue`] was told.
+    #[inline]
     pub fn expect(&self, wire_bytes: u64) {
         let Some(page) = self.page() else { return };
         page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
-        page.heartbeat_ns.store(sys::tick_ns(), Ordering::Relaxed);
     }
 
     /// A network operation begins.
@@ -209,12 +212,14 @@ impl Writer {
     }
 
     /// `bytes` were handed to sockets.
+    #[inline]
     pub fn sent(&self, bytes: u64) {
         let Some(page) = self.page() else { return };
         page.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// `bytes` were taken from sockets.
+    #[inline]
     pub fn received(&self, bytes: u64) {
         let Some(page) = self.page() else { return };
         page.rx_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -264,6 +269,7 @@ impl Writer {
     }
 
     /// The library met something it does not understand.
+    #[inline]
     pub fn error(&self) {
         let Some(page) = self.page() else { return };
         page.errors.fetch_add(1, Ordering::Relaxed);
@@ -299,6 +305,7 @@ impl Writer {
     }
 
     /// `bytes` were handed to the socket of this peer (also counted by [`Writer::sent`] if the caller does).
+    #[inline]
     pub fn peer_sent(&self, peer: PeerSlot, bytes: u64) {
         let Some(entry) = self.page().and_then(|page| page.peers.get(peer.0)) else { return };
         entry.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
