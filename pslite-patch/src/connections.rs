@@ -5,12 +5,12 @@
 //! it is left alone. Nothing here waits.
 
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, take};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
 use sluice_progress::guest::{self, socket};
-use sluice_progress::{Peer, PeerKind, PeerSlot, Writer};
+use sluice_progress::{Peer, PeerKind, PeerSlot};
 
 use crate::job;
 use crate::van::{Decoder, Fact, Node};
@@ -27,6 +27,8 @@ static TABLE: [Slot; MOST] = [const {
     }
 }; MOST];
 
+/// What every call reads lies together, and no two threads' connections do.
+#[repr(C, align(64))]
 struct Slot {
     watched: AtomicBool,
     busy: AtomicBool,
@@ -47,30 +49,27 @@ pub enum Way {
 }
 
 #[derive(Debug)]
+#[repr(C)]
 struct Connection {
+    /// Bytes that the page does not know of yet: sent, received, and sent to this peer.
+    untold: Untold,
+    slot: Option<PeerSlot>,
     kind: PeerKind,
-    sent: Lane,
-    received: Lane,
     /// The socket, once one of its ends has told its number: then it is PS-Lite's.
     socket: Option<Peer>,
     /// Names the other end for the rounds.
     name: u64,
     /// The number of the other end.
     remote: Option<Node>,
-    slot: Option<PeerSlot>,
+    sent: Decoder,
+    received: Decoder,
 }
 
-#[derive(Debug)]
-struct Lane {
-    decoder: Decoder,
-    bytes: u64,
-    /// Bytes that the page knows of, in all and at this peer.
-    told: u64,
-    told_peer: u64,
-}
-
-impl Lane {
-    const NEW: Lane = Lane { decoder: Decoder::new(), bytes: 0, told: 0, told_peer: 0 };
+#[derive(Debug, Default)]
+struct Untold {
+    sent: u64,
+    received: u64,
+    peer: u64,
 }
 
 /// Holds a connection; let go when dropped.
@@ -102,17 +101,19 @@ pub fn watched(fd: c_int) -> bool {
 }
 
 /// A connection begins on this descriptor.
+#[cold]
 pub fn begins(fd: c_int, kind: PeerKind) {
     let Some(slot) = slot(fd) else { return };
     let Some(_inside) = enter(slot) else { return };
-    let (sent, received) = (Lane::NEW, Lane::NEW);
-    let new = Connection { kind, sent, received, socket: None, name: 0, remote: None, slot: None };
+    let (untold, sent, received) = (Untold::default(), Decoder::new(), Decoder::new());
+    let new = Connection { untold, slot: None, kind, socket: None, name: 0, remote: None, sent, received };
     // SAFETY: this thread is inside.
     unsafe { (*slot.state.get()).write(new) };
     slot.watched.store(true, Ordering::Relaxed);
 }
 
 /// The descriptor is about to be closed. A child in its parent's memory closes none of the parent's.
+#[cold]
 pub fn ends(fd: c_int) {
     let Some(slot) = slot(fd) else { return };
     if guest::borrows_memory() {
@@ -129,6 +130,7 @@ pub fn ends(fd: c_int) {
 }
 
 /// What passes here cannot be followed any further.
+#[cold]
 pub fn leave(fd: c_int) {
     if let Some(slot) = slot(fd) {
         slot.watched.store(false, Ordering::Relaxed);
@@ -157,35 +159,52 @@ pub fn moved<'a>(fd: c_int, way: Way, pieces: impl Iterator<Item = &'a [u8]>) {
 }
 
 impl Connection {
+    #[inline]
     fn passes(&mut self, fd: c_int, way: Way, piece: &[u8]) -> Result<(), Lost> {
-        let Connection { kind, sent, received, socket, name, remote, slot } = self;
-        let lane = if way == Way::Sent { sent } else { received };
-        lane.bytes = lane.bytes.saturating_add(piece.len() as u64);
+        let count = piece.len() as u64;
+        let decoder = match way {
+            Way::Sent => {
+                self.untold.sent = self.untold.sent.saturating_add(count);
+                self.untold.peer = self.untold.peer.saturating_add(count);
+                &mut self.sent
+            }
+            Way::Received => {
+                self.untold.received = self.untold.received.saturating_add(count);
+                &mut self.received
+            }
+        };
+        if decoder.skip(piece.len()) { Ok(()) } else { self.reads(fd, way, piece) }
+    }
+
+    fn reads(&mut self, fd: c_int, way: Way, piece: &[u8]) -> Result<(), Lost> {
+        let Connection { untold: _, slot, kind, socket, name, remote, sent, received } = self;
+        let decoder = if way == Way::Sent { sent } else { received };
         let (mut foreign, mut about) = (false, About { kind: *kind, socket, name, remote, slot });
-        lane.decoder.feed(piece, |fact| foreign |= about.learn(fd, way, fact).is_err())?;
+        decoder.feed(piece, |fact| foreign |= about.learn(fd, way, fact).is_err())?;
         if foreign { Err(Lost) } else { Ok(()) }
     }
 
     /// Brings the page's counters up to date; what moved before there was a page is told with the first.
+    #[inline]
     fn tell(&mut self) {
-        let Some(writer) = job::writer().filter(|_| self.socket.is_some()) else { return };
-        let Connection { sent, received, slot, .. } = self;
-        if sent.bytes > sent.told {
-            writer.sent(sent.bytes - sent.told);
-            sent.told = sent.bytes;
+        if self.socket.is_none() {
+            return;
         }
-        if received.bytes > received.told {
-            writer.received(received.bytes - received.told);
-            received.told = received.bytes;
+        let Some(writer) = job::writer() else { return };
+        let Connection { untold, slot, .. } = self;
+        if untold.sent > 0 {
+            writer.sent(take(&mut untold.sent));
         }
-        if let Some(slot) = slot.filter(|_| sent.bytes > sent.told_peer) {
-            writer.peer_sent(slot, sent.bytes - sent.told_peer);
-            sent.told_peer = sent.bytes;
+        if untold.received > 0 {
+            writer.received(take(&mut untold.received));
+        }
+        if let Some(slot) = slot.filter(|_| untold.peer > 0) {
+            writer.peer_sent(slot, take(&mut untold.peer));
         }
     }
 }
 
-/// A connection without its lanes.
+/// A connection without its decoders.
 struct About<'a> {
     kind: PeerKind,
     socket: &'a mut Option<Peer>,
@@ -200,11 +219,14 @@ impl About<'_> {
         if let Fact::Sender(node) = fact {
             return self.named(fd, way, node);
         }
-        let (Some(socket), Some(writer)) = (*self.socket, job::writer()) else { return Ok(()) };
+        let (Some(socket), Some(writer)) = (self.socket.as_ref(), job::writer()) else { return Ok(()) };
         let sends = way == Way::Sent;
         match fact {
             Fact::Tensor { key, bytes, wire } => {
-                self.publish(writer, socket);
+                // The first tensor on a connection puts it into the page.
+                if self.slot.is_none() {
+                    *self.slot = writer.peer(&Peer { rank: self.remote.and_then(Node::rank), ..*socket });
+                }
                 if sends {
                     job::tensor(writer, *self.name, key, bytes, wire);
                 }
@@ -218,6 +240,7 @@ impl About<'_> {
         Ok(())
     }
 
+    #[cold]
     fn named(&mut self, fd: c_int, way: Way, node: Node) -> Result<(), Lost> {
         if self.socket.is_none() {
             let found = socket::tcp_cookie(fd).and_then(|cookie| socket::peer_of(fd, cookie)).ok_or(Lost)?;
@@ -235,13 +258,6 @@ impl About<'_> {
             Way::Received => {}
         }
         Ok(())
-    }
-
-    /// The first tensor on a connection puts it into the page.
-    fn publish(&mut self, writer: &Writer, socket: Peer) {
-        if self.slot.is_none() {
-            *self.slot = writer.peer(&Peer { rank: self.remote.and_then(Node::rank), ..socket });
-        }
     }
 }
 

@@ -18,6 +18,7 @@ const BESIDE: c_int = libc::MSG_PEEK | libc::MSG_ERRQUEUE;
 const UNSEEN: c_int = libc::MSG_TRUNC | libc::MSG_OOB;
 
 /// Looks at something, without leaving a trace.
+#[inline]
 fn look(act: impl FnOnce()) {
     let _errno = Errno::keep();
     guest::guard(act);
@@ -30,14 +31,9 @@ fn look(act: impl FnOnce()) {
 #[inline]
 unsafe fn moved(fd: c_int, way: Way, at: *const c_void, flags: c_int, result: ssize_t) {
     if result > 0 && connections::watched(fd) && flags & BESIDE == 0 {
-        look(|| match usize::try_from(result) {
-            Ok(count) if flags & UNSEEN == 0 => {
-                // SAFETY: by the caller's promise.
-                let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), count) };
-                connections::moved(fd, way, std::iter::once(bytes));
-            }
-            _ => connections::leave(fd),
-        });
+        let piece = iovec { iov_base: at.cast_mut(), iov_len: result.unsigned_abs() };
+        // SAFETY: by the caller's promise.
+        unsafe { moved_watched(fd, way, &piece, 1, flags, result) };
     }
 }
 
@@ -48,23 +44,33 @@ unsafe fn moved(fd: c_int, way: Way, at: *const c_void, flags: c_int, result: ss
 #[inline]
 unsafe fn moved_pieces(fd: c_int, way: Way, pieces: *const iovec, count: usize, flags: c_int, result: ssize_t) {
     if result > 0 && connections::watched(fd) && flags & BESIDE == 0 {
-        look(|| {
-            let Some(mut left) = usize::try_from(result).ok().filter(|_| flags & UNSEEN == 0) else {
-                return connections::leave(fd);
-            };
-            let each = (0..count).map_while(|index| {
-                // SAFETY: the kernel has read `count` pieces here.
-                let piece = unsafe { pieces.add(index).read() };
-                let take = piece.iov_len.min(left);
-                left -= take;
-                // SAFETY: by the caller's promise; an empty piece may have no place.
-                let bytes =
-                    (take > 0).then(|| unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), take) });
-                (left > 0 || take > 0).then(|| bytes.unwrap_or_default())
-            });
-            connections::moved(fd, way, each);
-        });
+        // SAFETY: by the caller's promise.
+        unsafe { moved_watched(fd, way, pieces, count, flags, result) };
     }
+}
+
+/// The same of a descriptor that is watched: apart, so that little stands before and behind any other call, and once, so
+/// that all that a job's calls run through lies together.
+///
+/// # Safety
+/// As [`moved_pieces`].
+#[inline(never)]
+unsafe fn moved_watched(fd: c_int, way: Way, pieces: *const iovec, count: usize, flags: c_int, result: ssize_t) {
+    look(|| {
+        let Some(mut left) = usize::try_from(result).ok().filter(|_| flags & UNSEEN == 0) else {
+            return connections::leave(fd);
+        };
+        let each = (0..count).map_while(|index| {
+            // SAFETY: the kernel has read `count` pieces here.
+            let piece = unsafe { pieces.add(index).read() };
+            let take = piece.iov_len.min(left);
+            left -= take;
+            // SAFETY: by the caller's promise; an empty piece may have no place.
+            let bytes = (take > 0).then(|| unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), take) });
+            (left > 0 || take > 0).then(|| bytes.unwrap_or_default())
+        });
+        connections::moved(fd, way, each);
+    });
 }
 
 #[inline]

@@ -9,20 +9,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluice_progress::{Ident, Pattern, Publisher, Role, Source, Writer, default_dirs};
 
-use crate::rounds::{Rounds, id};
+use crate::rounds::{Rounds, Table, id};
 use crate::van::Node;
 
 static READY: OnceLock<(Vec<PathBuf>, Ident)> = OnceLock::new();
 static MAKING: AtomicBool = AtomicBool::new(false);
 static PAGE: OnceLock<Publisher> = OnceLock::new();
 /// Tensors that this process sends: pushes of a worker, replies of a server to pulls.
-static SENT: Rounds = Rounds::new();
+#[unsafe(link_section = ".data")]
+static SENT: Rounds = Rounds::new(&SENT_KEYS);
+static SENT_KEYS: Table = Table::new();
 /// Pulls that it asks for.
-static ASKED: Rounds = Rounds::new();
+static ASKED: Rounds = Rounds::new(&ASKED_KEYS);
+static ASKED_KEYS: Table = Table::new();
 /// Is a round on the wire?
+#[unsafe(link_section = ".data")]
 static ON_WIRE: AtomicBool = AtomicBool::new(false);
 
 /// Reads the environment. False: this is no process of PS-Lite, or nothing is to be published.
+#[cold]
 pub fn prepare() -> bool {
     let text = |name: &str| std::env::var(name).unwrap_or_default();
     let (role, dirs) = (text("DMLC_ROLE"), default_dirs());
@@ -33,6 +38,7 @@ pub fn prepare() -> bool {
     true
 }
 
+#[cold]
 fn ident(role: &str, variable: impl Fn(&str) -> String) -> Ident {
     let number = |name: &str| variable(name).trim().parse().unwrap_or(0);
     let mut ident = Ident::new(Source::PslitePreload);
@@ -54,6 +60,7 @@ fn ident(role: &str, variable: impl Fn(&str) -> String) -> Ident {
 }
 
 /// This process has this number.
+#[cold]
 pub fn is(node: Node) {
     if PAGE.get().is_some() || MAKING.swap(true, Ordering::Acquire) {
         return;
@@ -82,7 +89,7 @@ pub fn tensor(writer: &Writer, peer: u64, key: u64, bytes: u64, wire: u64) {
         }
     }
     writer.enqueue(bytes, wire);
-    if !ON_WIRE.swap(true, Ordering::Relaxed) {
+    if !ON_WIRE.load(Ordering::Relaxed) && !ON_WIRE.swap(true, Ordering::Relaxed) {
         writer.net_begin();
     }
 }
@@ -96,7 +103,7 @@ pub fn tensor_ends(writer: &Writer, peer: u64, key: u64) {
 
 /// A pull is asked for. A process that pushes has its rounds by that, one that does not by its pulls.
 pub fn pull(writer: &Writer, peer: u64, key: u64) {
-    if ASKED.comes(id(peer, key), 0) && !SENT.any() {
+    if !SENT.any() && ASKED.comes(id(peer, key), 0) {
         writer.iteration();
     }
 }

@@ -36,6 +36,7 @@ fn on() -> bool {
 }
 
 /// Runs when the library is loaded.
+#[cold]
 extern "C" fn load() {
     guest::guard(|| {
         real::find_all();

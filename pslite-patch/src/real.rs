@@ -37,6 +37,8 @@ macro_rules! functions {
     ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty = $call:ident($($given:expr),*);)*) => {
         $(
             mod $name {
+                // With the other few words that every call reads.
+                #[unsafe(link_section = ".data")]
                 pub(super) static NEXT: super::Next = super::Next::new();
                 pub(super) const NAME: &str = concat!(stringify!($name), "\0");
             }
@@ -60,6 +62,7 @@ macro_rules! functions {
         )*
 
         /// Looks all of them up.
+        #[cold]
         pub fn find_all() {
             $($name::NEXT.get($name::NAME);)*
         }

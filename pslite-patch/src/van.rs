@@ -51,14 +51,35 @@ pub enum Fact {
 pub struct Decoder {
     frames: zmtp::Decoder,
     message: Message,
+    kept: Kept,
+}
+
+/// The first bytes of a frame that comes in pieces.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    have: usize,
+    bytes: [u8; KEPT],
+}
+
+impl Kept {
+    fn add(&mut self, body: &[u8]) {
+        let Some(room) = self.bytes.get_mut(self.have..) else { return };
+        let count = room.len().min(body.len());
+        if let (Some(room), Some(body)) = (room.get_mut(..count), body.get(..count)) {
+            room.copy_from_slice(body);
+            self.have += count;
+        }
+    }
+
+    fn get(&self) -> &[u8] {
+        self.bytes.get(..self.have).unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Message {
     frame: Frame,
     index: Index,
-    kept: [u8; KEPT],
-    have: usize,
     key: u64,
     meta: Option<Meta>,
     tensor: bool,
@@ -78,10 +99,15 @@ enum Index {
 impl Decoder {
     /// Before the first byte.
     pub const fn new() -> Decoder {
-        let frame = Frame { command: false, more: false, head: 0, size: 0 };
-        let (index, kept) = (Index::Meta, [0; KEPT]);
-        let message = Message { frame, index, kept, have: 0, key: 0, meta: None, tensor: false, wire: 0 };
-        Decoder { frames: zmtp::Decoder::new(), message }
+        let message = Message { frame: Frame::NONE, index: Index::Meta, key: 0, meta: None, tensor: false, wire: 0 };
+        Decoder { frames: zmtp::Decoder::new(), message, kept: Kept { have: 0, bytes: [0; KEPT] } }
+    }
+
+    /// Goes on over the next `count` bytes unread, if they lie within a frame of which nothing is wanted. False: nothing is
+    /// changed, and they have to be read.
+    #[inline]
+    pub fn skip(&mut self, count: usize) -> bool {
+        !self.message.wants() && self.frames.skip(count)
     }
 
     /// Goes on with the next bytes; `each` is told what they hold.
@@ -89,22 +115,30 @@ impl Decoder {
     /// # Errors
     /// It is no ZMTP 3 without encryption, now and for every further call.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Fact)) -> Result<(), Lost> {
-        let Decoder { frames, message } = self;
+        let Decoder { frames, message, kept } = self;
         frames.feed(bytes, |part| match part {
-            Part::Begins(frame) => message.begins(frame, &mut each),
-            Part::Body(body) => message.keep(body),
-            Part::Ends => message.ends(&mut each),
+            Part::Begins(frame) => {
+                kept.have = 0;
+                message.begins(frame, &mut each);
+            }
+            Part::Body(body) if message.wants() => kept.add(body),
+            Part::Body(_) => {}
+            Part::Ends => message.ends(kept.get(), &mut each),
+            Part::Whole(frame, body) => {
+                message.begins(frame, &mut each);
+                message.ends(body.get(..KEPT).unwrap_or(body), &mut each);
+            }
         })
     }
 }
 
 impl Message {
     fn begins(&mut self, frame: Frame, each: &mut impl FnMut(Fact)) {
-        (self.frame, self.have) = (frame, 0);
-        if frame.command {
+        self.frame = frame;
+        if frame.command() {
             return;
         }
-        self.wire = self.wire.saturating_add(frame.size).saturating_add(frame.head.into());
+        self.wire = self.wire.saturating_add(frame.size).saturating_add(frame.head().into());
         if !self.meta.is_some_and(|meta| meta.data) {
             return;
         }
@@ -118,42 +152,38 @@ impl Message {
         }
     }
 
-    fn keep(&mut self, body: &[u8]) {
-        let wanted = self.frame.command || matches!(self.index, Index::Meta | Index::Keys);
-        if let Some(room) = self.kept.get_mut(self.have..).filter(|_| wanted) {
-            let count = room.len().min(body.len());
-            room.iter_mut().zip(body).for_each(|(to, from)| *to = *from);
-            self.have += count;
-        }
+    /// Is the body of this frame kept?
+    fn wants(&self) -> bool {
+        self.frame.command() || matches!(self.index, Index::Meta | Index::Keys)
     }
 
-    fn ends(&mut self, each: &mut impl FnMut(Fact)) {
-        let kept = self.kept.get(..self.have).filter(|kept| kept.len() as u64 == self.frame.size);
-        if self.frame.command {
-            if let Some(node) = kept.and_then(ready) {
+    /// Over, with these first bytes of it.
+    fn ends(&mut self, first: &[u8], each: &mut impl FnMut(Fact)) {
+        let whole = Some(first).filter(|first| first.len() as u64 == self.frame.size);
+        if self.frame.command() {
+            if let Some(node) = whole.and_then(ready) {
                 each(Fact::Sender(node));
             }
             return;
         }
         match self.index {
             Index::Meta => {
-                if let Some(node) = kept.filter(|_| self.frame.more).and_then(Node::named) {
+                if let Some(node) = whole.filter(|_| self.frame.more()).and_then(Node::named) {
                     each(Fact::Sender(node));
                 } else {
                     // One that is longer than any push's is control, with a list of nodes.
                     let control = Some(Meta { data: false, request: false, push: false });
-                    self.meta = kept.map_or(control, meta::read);
+                    self.meta = whole.map_or(control, meta::read);
                     self.index = Index::Keys;
                 }
             }
             Index::Keys => {
-                let first = self.kept.first_chunk::<KEY>().filter(|_| self.have >= KEY);
-                self.key = first.map_or(0, |key| u64::from_le_bytes(*key));
+                self.key = first.first_chunk::<KEY>().map_or(0, |key| u64::from_le_bytes(*key));
                 self.index = Index::Values;
             }
             Index::Values | Index::Further => self.index = Index::Further,
         }
-        if !self.frame.more {
+        if !self.frame.more() {
             self.over(each);
         }
     }
@@ -179,6 +209,7 @@ impl Message {
 }
 
 /// The sender's name in a READY command: properties of a name (length 1) and a value (length 4).
+#[cold]
 fn ready(body: &[u8]) -> Option<Node> {
     let mut rest = body.strip_prefix(b"\x05READY")?;
     loop {

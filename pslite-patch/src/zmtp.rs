@@ -21,19 +21,36 @@ pub enum Part<'a> {
     Body(&'a [u8]),
     /// The frame is over.
     Ends,
+    /// A frame and all of its body: in place of the three above.
+    Whole(Frame, &'a [u8]),
 }
 
-/// The head of a frame.
+/// The head of a frame: two words, so that it is handed on in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// A command of the connection, no part of a message.
-    pub command: bool,
-    /// Further frames of the same message follow.
-    pub more: bool,
-    /// Bytes of the head itself.
-    pub head: u8,
+    flags: u8,
     /// Bytes of the body.
     pub size: u64,
+}
+
+impl Frame {
+    /// Is none.
+    pub const NONE: Frame = Frame { flags: 0, size: 0 };
+
+    /// A command of the connection, no part of a message.
+    pub fn command(self) -> bool {
+        self.flags & COMMAND != 0
+    }
+
+    /// Do further frames of the same message follow?
+    pub fn more(self) -> bool {
+        self.flags & MORE != 0
+    }
+
+    /// Bytes of the head itself.
+    pub fn head(self) -> u8 {
+        if self.flags & LONG == 0 { 2 } else { 9 }
+    }
 }
 
 /// It is not, or no longer, a stream that can be read.
@@ -66,19 +83,35 @@ impl Decoder {
         Decoder { phase: Phase::Greeting(0) }
     }
 
+    /// Goes on over the next `count` bytes, whatever they are, if a body holds them and more. False: nothing is changed.
+    #[inline]
+    pub fn skip(&mut self, count: usize) -> bool {
+        match &mut self.phase {
+            Phase::Body(left) if (count as u64) < *left => {
+                *left -= count as u64;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Goes on with the next bytes; `each` is told what they hold.
     ///
     /// # Errors
     /// It is no ZMTP 3 without encryption, now and for every further call.
     pub fn feed<'a>(&mut self, mut bytes: &'a [u8], mut each: impl FnMut(Part<'a>)) -> Result<(), Lost> {
         while let Some((&byte, rest)) = bytes.split_first() {
+            // What most calls hold: frames that are whole.
+            if let (Phase::Flags, Some((frame, body, after))) = (self.phase, whole(byte, rest)) {
+                each(Part::Whole(frame, body));
+                bytes = after;
+                continue;
+            }
             self.phase = match self.phase {
                 Phase::Greeting(at) if !greeting(at, byte) => Phase::Lost,
                 Phase::Greeting(at) if at + 1 == GREETING => Phase::Flags,
                 Phase::Greeting(at) => Phase::Greeting(at + 1),
-                Phase::Flags if byte & !(MORE | LONG | COMMAND) != 0 => Phase::Lost,
-                // A command is alone.
-                Phase::Flags if byte & COMMAND != 0 && byte & MORE != 0 => Phase::Lost,
+                Phase::Flags if !flags(byte) => Phase::Lost,
                 Phase::Flags => Phase::Length { flags: byte, left: if byte & LONG == 0 { 1 } else { 8 }, value: 0 },
                 Phase::Length { flags, left, value } => {
                     let value = value << 8 | u64::from(byte);
@@ -115,12 +148,30 @@ fn greeting(at: u8, byte: u8) -> bool {
     }
 }
 
+/// May a frame begin with this byte? A command is alone.
+fn flags(byte: u8) -> bool {
+    byte & !(MORE | LONG | COMMAND) == 0 && byte & (MORE | COMMAND) != MORE | COMMAND
+}
+
+/// The frame that begins with this byte, its body and what follows, if all of it is there.
+#[inline]
+fn whole(first: u8, rest: &[u8]) -> Option<(Frame, &[u8], &[u8])> {
+    let (size, rest) = if !flags(first) {
+        return None;
+    } else if first & LONG == 0 {
+        rest.split_first().map(|(size, rest)| (u64::from(*size), rest))?
+    } else {
+        rest.split_first_chunk().map(|(size, rest)| (u64::from_be_bytes(*size), rest))?
+    };
+    let (body, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
+    Some((Frame { flags: first, size }, body, rest))
+}
+
 fn begin<'a>(flags: u8, size: u64, each: &mut impl FnMut(Part<'a>)) -> Phase {
     if size > i64::MAX as u64 {
         return Phase::Lost;
     }
-    let head = if flags & LONG == 0 { 2 } else { 9 };
-    each(Part::Begins(Frame { command: flags & COMMAND != 0, more: flags & MORE != 0, head, size }));
+    each(Part::Begins(Frame { flags, size }));
     body_or_next(size, each)
 }
 

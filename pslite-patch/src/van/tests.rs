@@ -123,6 +123,28 @@ proptest! {
     }
 
     #[test]
+    fn what_is_passed_over_unread_changes_nothing(
+        all in prop::collection::vec(sent(), 1..8),
+        cuts in prop::collection::vec(any::<usize>(), 0..60),
+    ) {
+        let mut stream = hello();
+        stream.extend(all.iter().flat_map(|sent| written(sent, 0, 7).0));
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % stream.len()).collect();
+        cuts.push(stream.len());
+        cuts.sort_unstable();
+        let (mut one, mut other, mut at) = (Decoder::new(), Decoder::new(), 0);
+        for cut in cuts {
+            let (mut read, mut skipped) = (Vec::new(), Vec::new());
+            prop_assert_eq!(one.feed(&stream[at..cut], |fact| read.push(fact)), Ok(()));
+            if !other.skip(cut - at) {
+                prop_assert_eq!(other.feed(&stream[at..cut], |fact| skipped.push(fact)), Ok(()));
+            }
+            prop_assert_eq!(read, skipped);
+            at = cut;
+        }
+    }
+
+    #[test]
     fn anything_is_read_or_ends_the_stream(garbage in prop::collection::vec(any::<u8>(), 0..2000), greeted: bool) {
         let mut stream = if greeted { hello() } else { Vec::new() };
         stream.extend(garbage);
@@ -132,6 +154,23 @@ proptest! {
         }
         prop_assert!(greeted || facts == 0);
     }
+}
+
+#[test]
+fn only_bytes_within_values_are_passed_over() {
+    let mut decoder = Decoder::new();
+    let mut stream = hello();
+    stream.extend(written(&Sent::Push { key: 5, size: 1000 }, 0, 7).0);
+    let mut skipped = 0;
+    for byte in &stream {
+        if decoder.skip(1) {
+            skipped += 1;
+        } else {
+            assert_eq!(decoder.feed(&[*byte], |_| {}), Ok(()));
+        }
+    }
+    // All but the last of the values, and of the lengths.
+    assert_eq!(skipped, 999 + 3);
 }
 
 #[test]
