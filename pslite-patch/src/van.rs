@@ -114,21 +114,24 @@ impl Decoder {
     ///
     /// # Errors
     /// It is no ZMTP 3 without encryption, now and for every further call.
-    pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Fact)) -> Result<(), Lost> {
+    pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Fact)) -> Result<(), Lost> {
         let Decoder { frames, message, kept } = self;
-        frames.feed(bytes, |part| match part {
-            Part::Begins(frame) => {
-                kept.have = 0;
-                message.begins(frame, &mut each);
+        while let Some(part) = frames.next(&mut bytes)? {
+            match part {
+                Part::Begins(frame) => {
+                    kept.have = 0;
+                    message.begins(frame, &mut each);
+                }
+                Part::Body(body) if message.wants() => kept.add(body),
+                Part::Body(_) => {}
+                Part::Ends => message.ends(kept.get(), &mut each),
+                Part::Whole(frame, body) => {
+                    message.begins(frame, &mut each);
+                    message.ends(body.get(..KEPT).unwrap_or(body), &mut each);
+                }
             }
-            Part::Body(body) if message.wants() => kept.add(body),
-            Part::Body(_) => {}
-            Part::Ends => message.ends(kept.get(), &mut each),
-            Part::Whole(frame, body) => {
-                message.begins(frame, &mut each);
-                message.ends(body.get(..KEPT).unwrap_or(body), &mut each);
-            }
-        })
+        }
+        Ok(())
     }
 }
 

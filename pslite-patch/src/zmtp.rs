@@ -95,18 +95,29 @@ impl Decoder {
         }
     }
 
-    /// Goes on with the next bytes; `each` is told what they hold.
+    /// What comes next in these bytes, which go on where the last ones ended; `None`: they are all read.
     ///
     /// # Errors
     /// It is no ZMTP 3 without encryption, now and for every further call.
-    pub fn feed<'a>(&mut self, mut bytes: &'a [u8], mut each: impl FnMut(Part<'a>)) -> Result<(), Lost> {
-        while let Some((&byte, rest)) = bytes.split_first() {
-            // What most calls hold: frames that are whole.
-            if let (Phase::Flags, Some((frame, body, after))) = (self.phase, whole(byte, rest)) {
-                each(Part::Whole(frame, body));
-                bytes = after;
-                continue;
+    #[inline]
+    pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Part<'a>>, Lost> {
+        // What most calls hold: frames that are whole.
+        if let (Phase::Flags, Some((frame, body, rest))) = (self.phase, whole(bytes)) {
+            *bytes = rest;
+            return Ok(Some(Part::Whole(frame, body)));
+        }
+        self.piece(bytes)
+    }
+
+    fn piece<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Part<'a>>, Lost> {
+        loop {
+            if let Phase::Body(0) = self.phase {
+                self.phase = Phase::Flags;
+                return Ok(Some(Part::Ends));
             }
+            let Some((&byte, rest)) = bytes.split_first() else {
+                return if let Phase::Lost = self.phase { Err(Lost) } else { Ok(None) };
+            };
             self.phase = match self.phase {
                 Phase::Greeting(at) if !greeting(at, byte) => Phase::Lost,
                 Phase::Greeting(at) if at + 1 == GREETING => Phase::Flags,
@@ -117,23 +128,25 @@ impl Decoder {
                     let value = value << 8 | u64::from(byte);
                     if left > 1 {
                         Phase::Length { flags, left: left - 1, value }
+                    } else if value > i64::MAX as u64 {
+                        Phase::Lost
                     } else {
-                        begin(flags, value, &mut each)
+                        self.phase = Phase::Body(value);
+                        *bytes = rest;
+                        return Ok(Some(Part::Begins(Frame { flags, size: value })));
                     }
                 }
                 Phase::Body(left) => {
                     let take = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     let (body, rest) = bytes.split_at_checked(take).unwrap_or((bytes, &[]));
-                    each(Part::Body(body));
-                    self.phase = body_or_next(left - body.len() as u64, &mut each);
-                    bytes = rest;
-                    continue;
+                    self.phase = Phase::Body(left - body.len() as u64);
+                    *bytes = rest;
+                    return Ok(Some(Part::Body(body)));
                 }
                 Phase::Lost => return Err(Lost),
             };
-            bytes = rest;
+            *bytes = rest;
         }
-        if matches!(self.phase, Phase::Lost) { Err(Lost) } else { Ok(()) }
     }
 }
 
@@ -153,34 +166,17 @@ fn flags(byte: u8) -> bool {
     byte & !(MORE | LONG | COMMAND) == 0 && byte & (MORE | COMMAND) != MORE | COMMAND
 }
 
-/// The frame that begins with this byte, its body and what follows, if all of it is there.
+/// The frame that these bytes begin with, its body and what follows, if all of it is there.
 #[inline]
-fn whole(first: u8, rest: &[u8]) -> Option<(Frame, &[u8], &[u8])> {
-    let (size, rest) = if !flags(first) {
-        return None;
-    } else if first & LONG == 0 {
+fn whole(bytes: &[u8]) -> Option<(Frame, &[u8], &[u8])> {
+    let (&first, rest) = bytes.split_first().filter(|(first, _)| flags(**first))?;
+    let (size, rest) = if first & LONG == 0 {
         rest.split_first().map(|(size, rest)| (u64::from(*size), rest))?
     } else {
         rest.split_first_chunk().map(|(size, rest)| (u64::from_be_bytes(*size), rest))?
     };
     let (body, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
     Some((Frame { flags: first, size }, body, rest))
-}
-
-fn begin<'a>(flags: u8, size: u64, each: &mut impl FnMut(Part<'a>)) -> Phase {
-    if size > i64::MAX as u64 {
-        return Phase::Lost;
-    }
-    each(Part::Begins(Frame { flags, size }));
-    body_or_next(size, each)
-}
-
-fn body_or_next<'a>(left: u64, each: &mut impl FnMut(Part<'a>)) -> Phase {
-    if left > 0 {
-        return Phase::Body(left);
-    }
-    each(Part::Ends);
-    Phase::Flags
 }
 
 #[cfg(test)]

@@ -7,6 +7,15 @@ use super::*;
 /// What a stream holds: frames with their bodies, and whether it was read to its end.
 type Read = (Vec<(Frame, Vec<u8>)>, bool);
 
+/// Reads all of it.
+fn read<'a>(decoder: &mut Decoder, mut bytes: &'a [u8], mut each: impl FnMut(Part<'a>)) -> Result<(), Lost> {
+    while let Some(part) = decoder.next(&mut bytes)? {
+        each(part);
+    }
+    assert_eq!(bytes, b"");
+    Ok(())
+}
+
 /// Reads the stream in these pieces, and puts the parts together again.
 fn in_pieces(stream: &[u8], cuts: &[usize]) -> Read {
     let (mut decoder, mut frames, mut open) = (Decoder::new(), Vec::new(), None::<(Frame, Vec<u8>)>);
@@ -16,20 +25,19 @@ fn in_pieces(stream: &[u8], cuts: &[usize]) -> Read {
     cuts.push(stream.len());
     cuts.sort_unstable();
     for cut in cuts {
-        good = decoder
-            .feed(&stream[at..cut], |part| match part {
-                Part::Begins(frame) => assert!(open.replace((frame, Vec::new())).is_none(), "the last one ended"),
-                Part::Body(bytes) => open.as_mut().expect("within a frame").1.extend(bytes),
-                Part::Ends => frames.push(open.take().expect("it began")),
-                Part::Whole(frame, body) => {
-                    assert!(open.is_none(), "the last one ended");
-                    frames.push((frame, body.to_vec()));
-                }
-            })
-            .is_ok();
+        good = read(&mut decoder, &stream[at..cut], |part| match part {
+            Part::Begins(frame) => assert!(open.replace((frame, Vec::new())).is_none(), "the last one ended"),
+            Part::Body(bytes) => open.as_mut().expect("within a frame").1.extend(bytes),
+            Part::Ends => frames.push(open.take().expect("it began")),
+            Part::Whole(frame, body) => {
+                assert!(open.is_none(), "the last one ended");
+                frames.push((frame, body.to_vec()));
+            }
+        })
+        .is_ok();
         at = cut;
         if !good {
-            assert_eq!(decoder.feed(b"x", |_| panic!("nothing comes any more")), Err(Lost));
+            assert_eq!(decoder.next(&mut &b"x"[..]), Err(Lost));
             break;
         }
     }
@@ -141,10 +149,10 @@ fn a_body_of_many_gigabytes_is_passed_over() {
     stream.push(2);
     stream.extend((10_u64 << 30).to_be_bytes());
     let mut count = |part: Part| ends += u32::from(matches!(part, Part::Ends | Part::Whole(..)));
-    assert_eq!(decoder.feed(&stream, &mut count), Ok(()));
+    assert_eq!(read(&mut decoder, &stream, &mut count), Ok(()));
     let chunk = vec![0xee; 1 << 20];
     for _ in 0..10 << 10 {
-        assert_eq!(decoder.feed(&chunk, &mut count), Ok(()));
+        assert_eq!(read(&mut decoder, &chunk, &mut count), Ok(()));
     }
-    assert_eq!((decoder.feed(&[0, 1, 5], &mut count), ends), (Ok(()), 2));
+    assert_eq!((read(&mut decoder, &[0, 1, 5], &mut count), ends), (Ok(()), 2));
 }
