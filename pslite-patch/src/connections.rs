@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_int;
 use sluice_progress::guest::{self, socket};
-use sluice_progress::{Peer, PeerKind, PeerSlot};
+use sluice_progress::{Peer, PeerKind, PeerSlot, Writer};
 
 use crate::job;
 use crate::van::{Decoder, Fact, Node};
@@ -27,7 +27,7 @@ static TABLE: [Slot; MOST] = [const {
     }
 }; MOST];
 
-/// What every call reads lies together, and no two threads' connections do.
+/// No two threads' connections lie in one line.
 #[repr(C, align(64))]
 struct Slot {
     watched: AtomicBool,
@@ -48,21 +48,22 @@ pub enum Way {
     Received,
 }
 
+/// What every call changes comes first.
 #[derive(Debug)]
 #[repr(C)]
 struct Connection {
     /// Bytes that the page does not know of yet: sent, received, and sent to this peer.
     untold: Untold,
     slot: Option<PeerSlot>,
+    /// Names the other end for the rounds, once the socket is known.
+    name: Option<u64>,
+    sent: Decoder,
+    received: Decoder,
     kind: PeerKind,
     /// The socket, once one of its ends has told its number: then it is PS-Lite's.
     socket: Option<Peer>,
-    /// Names the other end for the rounds.
-    name: u64,
     /// The number of the other end.
     remote: Option<Node>,
-    sent: Decoder,
-    received: Decoder,
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +107,7 @@ pub fn begins(fd: c_int, kind: PeerKind) {
     let Some(slot) = slot(fd) else { return };
     let Some(_inside) = enter(slot) else { return };
     let (untold, sent, received) = (Untold::default(), Decoder::new(), Decoder::new());
-    let new = Connection { untold, slot: None, kind, socket: None, name: 0, remote: None, sent, received };
+    let new = Connection { untold, slot: None, name: None, sent, received, kind, socket: None, remote: None };
     // SAFETY: this thread is inside.
     unsafe { (*slot.state.get()).write(new) };
     slot.watched.store(true, Ordering::Relaxed);
@@ -187,7 +188,7 @@ impl Connection {
     /// Brings the page's counters up to date; what moved before there was a page is told with the first.
     #[inline]
     fn tell(&mut self) {
-        if self.socket.is_none() {
+        if self.name.is_none() {
             return;
         }
         let Some(writer) = job::writer() else { return };
@@ -208,7 +209,7 @@ impl Connection {
 struct About<'a> {
     kind: PeerKind,
     socket: &'a mut Option<Peer>,
-    name: &'a mut u64,
+    name: &'a mut Option<u64>,
     remote: &'a mut Option<Node>,
     slot: &'a mut Option<PeerSlot>,
 }
@@ -219,20 +220,20 @@ impl About<'_> {
         if let Fact::Sender(node) = fact {
             return self.named(fd, way, node);
         }
-        let (Some(socket), Some(writer)) = (self.socket.as_ref(), job::writer()) else { return Ok(()) };
+        let (Some(name), Some(writer)) = (*self.name, job::writer()) else { return Ok(()) };
         let sends = way == Way::Sent;
         match fact {
             Fact::Tensor { key, bytes, wire } => {
                 // The first tensor on a connection puts it into the page.
                 if self.slot.is_none() {
-                    *self.slot = writer.peer(&Peer { rank: self.remote.and_then(Node::rank), ..*socket });
+                    self.publish(writer);
                 }
                 if sends {
-                    job::tensor(writer, *self.name, key, bytes, wire);
+                    job::tensor(writer, name, key, bytes, wire);
                 }
             }
-            Fact::TensorEnds { key } if sends => job::tensor_ends(writer, *self.name, key),
-            Fact::Pull { key } if sends => job::pull(writer, *self.name, key),
+            Fact::TensorEnds { key } if sends => job::tensor_ends(writer, name, key),
+            Fact::Pull { key } if sends => job::pull(writer, name, key),
             Fact::Rest { wire } if sends => writer.expect(wire),
             Fact::Unknown => writer.error(),
             _ => {}
@@ -241,10 +242,16 @@ impl About<'_> {
     }
 
     #[cold]
+    fn publish(&mut self, writer: &Writer) {
+        let rank = self.remote.and_then(Node::rank);
+        *self.slot = self.socket.as_ref().and_then(|socket| writer.peer(&Peer { rank, ..*socket }));
+    }
+
+    #[cold]
     fn named(&mut self, fd: c_int, way: Way, node: Node) -> Result<(), Lost> {
         if self.socket.is_none() {
             let found = socket::tcp_cookie(fd).and_then(|cookie| socket::peer_of(fd, cookie)).ok_or(Lost)?;
-            *self.name = name_of(&found);
+            *self.name = Some(name_of(&found));
             *self.socket = Some(Peer { kind: self.kind, ..found });
         }
         match way {

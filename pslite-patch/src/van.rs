@@ -46,8 +46,9 @@ pub enum Fact {
     Unknown,
 }
 
-/// One direction of a connection.
+/// One direction of a connection; what every message changes comes first.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Decoder {
     frames: zmtp::Decoder,
     message: Message,
