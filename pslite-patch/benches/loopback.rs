@@ -52,12 +52,12 @@ fn main() {
         return node::wait();
     }
     let pairs = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(15_u32);
-    let large = ("20 MB in 40 tensors of 512 KB", vec![512 << 10; 40], Style::Zmq);
-    let small = ("4 MB in 1000 tensors of 4 KB", vec![4 << 10; 1000], Style::Zmq);
+    let large = ("20 MB in 40 tensors of 512 KB", vec![512 << 10; 40], Style::Zmq, 30);
+    let small = ("4 MB in 1000 tensors of 4 KB", vec![4 << 10; 1000], Style::Zmq, 30);
     // What no PS-Lite does: 47 calls for each tensor's push and pull.
-    let frames = ("the same, a call for each part of a frame", vec![4 << 10; 1000], Style::Plain(8 << 10));
-    for (what, sizes, style) in [large, small, frames] {
-        let job = Job { rounds: 30, sizes, style, one_connection: false, fork: false };
+    let frames = ("the same, a call for each part of a frame", vec![4 << 10; 1000], Style::Plain(8 << 10), 10);
+    for (what, sizes, style, rounds) in [large, small, frames] {
+        let job = Job { rounds, sizes, style, one_connection: false, fork: false };
         let (mut with, mut noise) = (Pairs::default(), Pairs::default());
         for pair in 0..pairs {
             let with_first = pair % 2 == 0;
