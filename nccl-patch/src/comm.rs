@@ -236,23 +236,29 @@ impl Comm {
 
     /// An operation on the network has ended.
     pub fn op_ends(&self, writer: &Writer, entry: &Entry) {
-        match self.work.op_ends(entry.facts >> 8) {
-            Ended::One => writer.net_end(),
-            Ended::Held => {}
-            Ended::Phase { held } => {
-                self.near.iter().for_each(Neighbours::settle);
-                if self.round.load(Ordering::SeqCst) {
-                    self.round.store(false, Ordering::SeqCst);
-                }
-                if held {
-                    writer.net_end();
-                }
-                writer.net_end();
-                if self.work.pending() {
-                    // Enqueued by another thread at this very moment: the page must not say that nothing is.
-                    writer.state(State::Enqueued);
-                }
+        self.work.op_done(entry.facts >> 8);
+        loop {
+            let count = writer.net_ops();
+            let held = match self.work.op_ends(count) {
+                Ended::One if writer.net_end_of(count) => return,
+                // Another began or ended meanwhile.
+                Ended::One => continue,
+                Ended::Held => return,
+                Ended::Phase { held } => held,
+            };
+            self.near.iter().for_each(Neighbours::settle);
+            if self.round.load(Ordering::SeqCst) {
+                self.round.store(false, Ordering::SeqCst);
             }
+            if held {
+                writer.net_end();
+            }
+            writer.net_end();
+            if self.work.pending() {
+                // Enqueued by another thread at this very moment: the page must not say that nothing is.
+                writer.state(State::Enqueued);
+            }
+            return;
         }
     }
 
@@ -313,9 +319,9 @@ impl Comm {
         if tagged && self.user_tag.swap(user_tag, Ordering::Relaxed) != user_tag {
             writer.iteration();
         }
-        let mut number = 0;
+        let number = writer.next_op();
         if wire > 0 {
-            number = self.work.enqueue();
+            self.work.enqueued(number);
             // One lost to another thread does not matter; locked operations are what an event costs.
             let unseen = self.unseen.load(Ordering::Relaxed);
             if unseen < MOST_UNSEEN {
@@ -323,8 +329,8 @@ impl Comm {
             }
             self.begin_round(writer);
         }
-        writer.enqueue(bytes, wire);
-        number
+        writer.enqueue_op(bytes, wire);
+        if wire > 0 { number } else { 0 }
     }
 
     /// Without tags of the application a round is a phase: from the first bytes to the last.

@@ -182,6 +182,7 @@ impl Descr {
     }
 
     /// What begins.
+    #[inline(always)]
     pub fn event(&self) -> Event {
         match self.kind() {
             event::COLL => Event::Coll(if self.version <= 3 { self.coll_v2() } else { self.coll_v4() }),

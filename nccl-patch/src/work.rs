@@ -3,15 +3,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Counts what is enqueued and what has been on the wire.
+/// What is enqueued and what has been on the wire. How many operations are under way is what the page counts: an event
+/// costs what its locked operations cost.
 #[derive(Debug, Default)]
 pub struct Work {
     /// Number of the last piece of work that will go over the network.
-    enqueued: AtomicU64,
+    last: AtomicU64,
     /// The highest number of which an operation ended.
     done: AtomicU64,
-    /// Operations under way.
-    ops: AtomicU64,
     /// The page still counts the last operation, in place of the one that has to come.
     held: AtomicBool,
 }
@@ -31,14 +30,16 @@ pub enum Ended {
 }
 
 impl Work {
-    /// A piece of work that will go over the network is enqueued; its number.
-    pub fn enqueue(&self) -> u64 {
-        self.enqueued.fetch_add(1, Ordering::SeqCst) + 1
+    /// A piece of work that will go over the network is enqueued, with this number: higher than all before, not 0.
+    pub fn enqueued(&self, number: u64) {
+        if self.last() < number {
+            self.last.store(number, Ordering::Release);
+        }
     }
 
     /// The number of the last piece of work.
     pub fn last(&self) -> u64 {
-        self.enqueued.load(Ordering::SeqCst)
+        self.last.load(Ordering::SeqCst)
     }
 
     /// Is something enqueued that no operation has ended of?
@@ -48,23 +49,27 @@ impl Work {
 
     /// An operation begins. True: the page has to count it; false: it does already.
     pub fn op_begins(&self) -> bool {
-        self.ops.fetch_add(1, Ordering::SeqCst) != 0 || !self.release()
+        !self.release()
     }
 
-    /// An operation of the work with this number ends.
-    pub fn op_ends(&self, number: u64) -> Ended {
-        // It only rises, so a look is enough where it is as high already; locked operations are what an event costs.
+    /// An operation of the work with this number has ended. [`Work::op_ends`] follows.
+    pub fn op_done(&self, number: u64) {
+        // It only rises, so a look is enough where it is as high already.
         if self.done.load(Ordering::SeqCst) < number {
             self.done.fetch_max(number, Ordering::SeqCst);
         }
-        let before = self.ops.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |ops| ops.checked_sub(1));
-        if before != Ok(1) {
+    }
+
+    /// An operation ends while the page counts so many.
+    pub fn op_ends(&self, counted: u64) -> Ended {
+        let held = self.held.load(Ordering::SeqCst);
+        if counted != 1 + u64::from(held) {
             return Ended::One;
         }
         if !self.pending() {
             return Ended::Phase { held: self.release() };
         }
-        if self.held.swap(true, Ordering::SeqCst) { Ended::One } else { Ended::Held }
+        if held || self.held.swap(true, Ordering::SeqCst) { Ended::One } else { Ended::Held }
     }
 
     /// The page no longer counts the operation that was held, if one was.
@@ -94,8 +99,9 @@ mod tests {
             for (what, pick) in steps {
                 match what {
                     0 => {
-                        model.last += 1;
-                        prop_assert_eq!(work.enqueue(), model.last);
+                        model.last += 1 + u64::from(pick % 3);
+                        work.enqueued(model.last);
+                        prop_assert_eq!(work.last(), model.last);
                     }
                     1 if model.last > 0 => {
                         model.open.push(u64::from(pick) % model.last + 1);
@@ -104,7 +110,8 @@ mod tests {
                     2 if !model.open.is_empty() => {
                         let number = model.open.swap_remove(usize::from(pick) % model.open.len());
                         model.ended.push(number);
-                        let ended = work.op_ends(number);
+                        work.op_done(number);
+                        let ended = work.op_ends(model.page as u64);
                         model.page -= match ended {
                             Ended::One => 1,
                             Ended::Held => 0,

@@ -158,10 +158,22 @@ impl Writer {
     /// `bytes` of tensors were queued; `wire_bytes` of them (after the algorithm's factor) will leave this rank.
     #[inline]
     pub fn enqueue(&self, bytes: u64, wire_bytes: u64) {
+        self.next_op();
+        self.enqueue_op(bytes, wire_bytes);
+    }
+
+    /// The first half of [`Writer::enqueue`], for a library that numbers what it queues: how many there are with this one.
+    #[inline]
+    pub fn next_op(&self) -> u64 {
+        self.page().map_or(0, |page| page.enq_ops.fetch_add(1, Ordering::SeqCst).wrapping_add(1))
+    }
+
+    /// The second half of [`Writer::enqueue`].
+    #[inline]
+    pub fn enqueue_op(&self, bytes: u64, wire_bytes: u64) {
         let Some(page) = self.page() else { return };
         let now = sys::tick_ns();
         page.enq_bytes.fetch_add(bytes, Ordering::Relaxed);
-        page.enq_ops.fetch_add(1, Ordering::Relaxed);
         if wire_bytes > 0 {
             page.enq_wire_bytes.fetch_add(wire_bytes, Ordering::Relaxed);
         }
@@ -180,6 +192,7 @@ impl Writer {
     }
 
     /// A network operation begins.
+    #[inline]
     pub fn net_begin(&self) {
         let Some(page) = self.page() else { return };
         let begins = page.inflight.fetch_add(1, Ordering::Relaxed) == 0;
@@ -195,20 +208,35 @@ impl Writer {
 
     /// A network operation ends; with the last one the network phase is over.
     pub fn net_end(&self) {
-        let Some(page) = self.page() else { return };
-        let one_less = |n: u64| n.checked_sub(1);
-        let before = page.inflight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        let now = if before == Ok(1) { sys::monotonic_ns() } else { sys::tick_ns() };
+        while !self.net_end_of(self.net_ops()) {}
+    }
+
+    /// Network operations under way.
+    #[inline]
+    pub fn net_ops(&self) -> u64 {
+        self.page().map_or(0, |page| page.inflight.load(Ordering::SeqCst))
+    }
+
+    /// As [`Writer::net_end`], of so many under way. False: there are more or fewer by now, and nothing is changed.
+    #[inline]
+    pub fn net_end_of(&self, count: u64) -> bool {
+        let Some(page) = self.page() else { return true };
+        let left = count.saturating_sub(1);
+        if page.inflight.compare_exchange(count, left, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let now = if count == 1 { sys::monotonic_ns() } else { sys::tick_ns() };
         page.last_net_ns.store(now, Ordering::Relaxed);
         page.heartbeat_ns.store(now, Ordering::Relaxed);
-        match before {
-            Ok(1) => {
+        match count {
+            0 => drop(page.errors.fetch_add(1, Ordering::Relaxed)),
+            1 => {
                 page.phase_end_ns.store(now, Ordering::Relaxed);
                 page.state.store(State::Compute.raw(), Ordering::Release);
             }
-            Ok(_) => {}
-            Err(_) => drop(page.errors.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
         }
+        true
     }
 
     /// `bytes` were handed to sockets.
