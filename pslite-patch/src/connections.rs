@@ -55,6 +55,8 @@ struct Connection {
     /// Bytes that the page does not know of yet: sent, received, and sent to this peer.
     untold: Untold,
     slot: Option<PeerSlot>,
+    /// The number of the other end.
+    remote: Option<Node>,
     /// Names the other end for the rounds, once the socket is known.
     name: Option<u64>,
     sent: Decoder,
@@ -62,8 +64,6 @@ struct Connection {
     kind: PeerKind,
     /// The socket, once one of its ends has told its number: then it is PS-Lite's.
     socket: Option<Peer>,
-    /// The number of the other end.
-    remote: Option<Node>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ pub fn begins(fd: c_int, kind: PeerKind) {
     let Some(slot) = slot(fd) else { return };
     let Some(_inside) = enter(slot) else { return };
     let (untold, sent, received) = (Untold::default(), Decoder::new(), Decoder::new());
-    let new = Connection { untold, slot: None, name: None, sent, received, kind, socket: None, remote: None };
+    let new = Connection { untold, slot: None, remote: None, name: None, sent, received, kind, socket: None };
     // SAFETY: this thread is inside.
     unsafe { (*slot.state.get()).write(new) };
     slot.watched.store(true, Ordering::Relaxed);
@@ -171,6 +171,10 @@ impl Connection {
             }
             Way::Received => {
                 self.untold.received = self.untold.received.saturating_add(count);
+                // What comes in tells who sends it and that there are tensors; from then on it is only counted.
+                if self.slot.is_some() && self.remote.is_some() {
+                    return Ok(());
+                }
                 &mut self.received
             }
         };
