@@ -106,9 +106,6 @@ pub(crate) fn holder_of_byte0(file: &File) -> io::Result<Option<u32>> {
     Ok(Some(u32::try_from(lock.l_pid).unwrap_or(0)))
 }
 
-/// Beside the other few words that every event reads: where a processor forgets its pages with every change of process,
-/// the pages that are touched are what an event costs.
-#[unsafe(link_section = ".data")]
 static CURRENT: AtomicI32 = AtomicI32::new(0);
 static REGISTER: Once = Once::new();
 

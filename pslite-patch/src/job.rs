@@ -9,21 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluice_progress::{Ident, Pattern, Publisher, Role, Source, Writer, default_dirs};
 
-use crate::rounds::{Rounds, Table, id};
+use crate::rounds::{Rounds, id};
 use crate::van::Node;
 
 static READY: OnceLock<(Vec<PathBuf>, Ident)> = OnceLock::new();
 static MAKING: AtomicBool = AtomicBool::new(false);
 static PAGE: OnceLock<Publisher> = OnceLock::new();
 /// Tensors that this process sends: pushes of a worker, replies of a server to pulls.
-#[unsafe(link_section = ".data")]
-static SENT: Rounds = Rounds::new(&SENT_KEYS);
-static SENT_KEYS: Table = Table::new();
+static SENT: Rounds = Rounds::new();
 /// Pulls that it asks for.
-static ASKED: Rounds = Rounds::new(&ASKED_KEYS);
-static ASKED_KEYS: Table = Table::new();
+static ASKED: Rounds = Rounds::new();
 /// Is a round on the wire?
-#[unsafe(link_section = ".data")]
 static ON_WIRE: AtomicBool = AtomicBool::new(false);
 
 /// Reads the environment. False: this is no process of PS-Lite, or nothing is to be published.

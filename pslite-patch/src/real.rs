@@ -37,8 +37,6 @@ macro_rules! functions {
     ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty = $call:ident($($given:expr),*);)*) => {
         $(
             mod $name {
-                // With the other few words that every call reads.
-                #[unsafe(link_section = ".data")]
                 pub(super) static NEXT: super::Next = super::Next::new();
                 pub(super) const NAME: &str = concat!(stringify!($name), "\0");
             }

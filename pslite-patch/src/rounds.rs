@@ -16,8 +16,7 @@ const BESIDE: u64 = 7;
 
 /// The keys of one kind of message.
 pub struct Rounds {
-    /// Apart from the words below, which every tensor reads.
-    table: &'static Table,
+    cells: [Cell; CELLS],
     /// Keys in the table.
     known: AtomicU32,
     /// The round under way; 0 before the first.
@@ -27,9 +26,6 @@ pub struct Rounds {
     /// Bytes of all keys as each came last.
     bytes: AtomicU64,
 }
-
-/// Room for the keys.
-pub struct Table([Cell; CELLS]);
 
 struct Cell {
     /// 0: free.
@@ -47,27 +43,19 @@ pub fn id(peer: u64, key: u64) -> u64 {
     mixed & !(2 * BESIDE + 1) | within << 1 | 1
 }
 
-impl Table {
-    /// No key yet.
-    pub const fn new() -> Table {
-        Table(
-            [const {
-                Cell {
-                    id: AtomicU64::new(0),
-                    count: AtomicU32::new(0),
-                    bytes: AtomicU64::new(0),
-                    done_in: AtomicU32::new(0),
-                }
-            }; CELLS],
-        )
-    }
-}
-
 impl Rounds {
-    /// No key yet; the table is nobody else's.
-    pub const fn new(table: &'static Table) -> Rounds {
+    /// No key yet.
+    pub const fn new() -> Rounds {
+        let cells = [const {
+            Cell {
+                id: AtomicU64::new(0),
+                count: AtomicU32::new(0),
+                bytes: AtomicU64::new(0),
+                done_in: AtomicU32::new(0),
+            }
+        }; CELLS];
         let (known, round, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        Rounds { table, known, round, done, bytes: AtomicU64::new(0) }
+        Rounds { cells, known, round, done, bytes: AtomicU64::new(0) }
     }
 
     /// This key comes, with so many bytes. True: a round begins with it.
@@ -110,7 +98,7 @@ impl Rounds {
     fn cell(&self, id: u64) -> Option<&Cell> {
         let start = (id >> 40 & !BESIDE | id >> 1 & BESIDE) as usize;
         for step in 0..PROBES {
-            let cell = self.table.0.get((start + step) % CELLS)?;
+            let cell = self.cells.get((start + step) % CELLS)?;
             if cell.id.load(Relaxed) == id {
                 return Some(cell);
             }
@@ -132,10 +120,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
-
-    fn rounds() -> Rounds {
-        Rounds::new(Box::leak(Box::new(Table::new())))
-    }
 
     /// The same with all that ever came in hand.
     #[derive(Default)]
@@ -170,7 +154,7 @@ mod tests {
     proptest! {
         #[test]
         fn rounds_are_what_counting_everything_says(keys in prop::collection::vec((1_u64..8, 1_u64..1000), 0..60)) {
-            let (rounds, mut naive) = (rounds(), Naive::default());
+            let (rounds, mut naive) = (Box::new(Rounds::new()), Naive::default());
             for (key, bytes) in keys {
                 prop_assert_eq!(rounds.comes(id(7, key), bytes), naive.comes(key, bytes));
                 prop_assert_eq!(rounds.is_through(id(7, key)), naive.is_through(key));
@@ -181,7 +165,7 @@ mod tests {
 
     #[test]
     fn every_round_begins_once_however_many_threads_send() {
-        let rounds = rounds();
+        let rounds = Box::new(Rounds::new());
         let begun = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -200,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_full_table_follows_no_further_key_and_no_id_is_free() {
-        let rounds = rounds();
+        let rounds = Box::new(Rounds::new());
         let followed = (0..3 * CELLS as u64).filter(|key| rounds.cell(id(1, *key)).is_some()).count();
         assert!(followed <= CELLS && followed > CELLS / 2, "{followed}");
         assert_eq!(rounds.known.load(Relaxed) as usize, followed);
