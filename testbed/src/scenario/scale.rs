@@ -44,6 +44,9 @@ impl Scenario {
         if sluice.announce_gap.is_some() {
             refuse("/scheduler/sluice/announce_gap_ms", "exists only in the simulator".into(), "leave it out");
         }
+        if sluice.known_routes {
+            refuse("/scheduler/sluice/known_routes", "exists only in the simulator".into(), "leave it out");
+        }
         let mut scaled = self.clone();
         let scale = self.testbed.scale;
         let rate = |r: Rate| Rate(divide(r.0, scale));

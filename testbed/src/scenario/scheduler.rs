@@ -143,6 +143,8 @@ pub struct SluiceOptions {
     pub work_conserving: Option<bool>,
     /// Least time between two announcements to one holder (simulator only).
     pub announce_gap: Option<Nanos>,
+    /// Hosts know by which of several equal paths each of their flows goes (simulator only): switches could tell.
+    pub known_routes: bool,
 }
 
 impl Default for SluiceOptions {
@@ -158,6 +160,7 @@ impl Default for SluiceOptions {
             max_wait: None,
             work_conserving: None,
             announce_gap: None,
+            known_routes: false,
         }
     }
 }
@@ -301,6 +304,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
             o.sluice.work_conserving = t.flag("work_conserving");
             o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
+            o.sluice.known_routes = t.flag("known_routes").unwrap_or(false);
         }
         "mcs" => {
             o.mcs_per_server = t.choice("scope", &[("job", false), ("server", true)]).unwrap_or(false);

@@ -181,9 +181,12 @@ fn what_only_the_simulated_product_can_do_is_refused_on_the_testbed() {
             format!("{SMALL}[testbed]\nscale = 10\n[scheduler]\nname = \"sluice\"\n[scheduler.sluice]\n{line}\n");
         toml(&text).unwrap_or_else(|e| panic!("{e}"))
     };
-    for (line, refused) in
-        [("tables = \"own\"", true), ("announce_gap_ms = 60", true), ("fair_floor_alone = 0.5", false)]
-    {
+    for (line, refused) in [
+        ("tables = \"own\"", true),
+        ("announce_gap_ms = 60", true),
+        ("known_routes = true", true),
+        ("fair_floor_alone = 0.5", false),
+    ] {
         assert_eq!(with(line).for_testbed(&[]).is_err_and(|e| e.has(Code::Testbed)), refused, "{line}");
     }
 }

@@ -126,7 +126,7 @@ impl SluiceScheduler {
             slot: scenario.time.slot,
             horizon: scenario.time.horizon as usize,
             rule,
-            fabric: Fabric::new(scenario, options.tables),
+            fabric: Fabric::new(scenario, &options),
             measures: scenario.cross_traffic.is_some() || !scenario.cross_flows.is_empty(),
             daemons: Vec::new(),
             holders: BTreeMap::new(),

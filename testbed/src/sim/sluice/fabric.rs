@@ -2,13 +2,14 @@
 //!
 //! In production ids are hashes of names; here they are node indices plus one, so that no two collide and a message finds
 //! its way back. A daemon knows the topology but not which of several equal-cost paths a connection took, so a path is
-//! the links that all shortest paths share; where the scenario gives the path, it is that one.
+//! the links that all shortest paths share; where the scenario gives the path, or hosts are to know it, it is that one.
 
 use std::collections::HashMap;
 
 use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId};
 
 use crate::scenario::route::next_hops;
+use crate::scenario::scheduler::SluiceOptions;
 use crate::scenario::{LinkIx, NodeIx, Scenario, Tables};
 use crate::sim::world::{Flow, FlowIx};
 
@@ -21,6 +22,7 @@ pub(super) struct Fabric {
     /// Who keeps load tables.
     pub tables: Tables,
     hosts: usize,
+    known_routes: bool,
     paths: HashMap<(NodeIx, NodeIx), Vec<Hop>>,
     links: Vec<LinkId>,
 }
@@ -52,7 +54,8 @@ pub(super) fn flow_ix(id: FlowId) -> FlowIx {
 
 impl Fabric {
     /// The network of this scenario.
-    pub fn new(scenario: &Scenario, tables: Tables) -> Fabric {
+    pub fn new(scenario: &Scenario, options: &SluiceOptions) -> Fabric {
+        let (tables, known_routes) = (options.tables, options.known_routes);
         let network = &scenario.network;
         let mut links = vec![LinkId::default(); network.links.len()];
         for node in 0..network.nodes() {
@@ -64,7 +67,7 @@ impl Fabric {
                 }
             }
         }
-        Fabric { tables, hosts: network.hosts.len(), paths: HashMap::new(), links }
+        Fabric { tables, hosts: network.hosts.len(), known_routes, paths: HashMap::new(), links }
     }
 
     /// Is this node a host?
@@ -96,6 +99,9 @@ impl Fabric {
 
     /// The path of a flow as its sender's daemon knows it, the own egress first.
     pub fn path(&mut self, scenario: &Scenario, flow: &Flow) -> Vec<Hop> {
+        if self.known_routes && self.tables == Tables::Switch {
+            return flow.path.iter().filter_map(|&link| self.hop(scenario, link)).collect();
+        }
         let ends = (flow.src, flow.dst);
         if let Some(known) = self.paths.get(&ends) {
             return known.clone();
@@ -189,6 +195,10 @@ mod tests {
         Scenario::parse(text, Notation::Toml, "x.toml", std::path::Path::new(".")).expect("a good scenario")
     }
 
+    fn fabric(scenario: &Scenario, tables: Tables, known_routes: bool) -> Fabric {
+        Fabric::new(scenario, &SluiceOptions { tables, known_routes, ..SluiceOptions::default() })
+    }
+
     fn flow(scenario: &Scenario, src: usize, dst: usize) -> Flow {
         let (src, dst) = (NodeIx(src), NodeIx(dst));
         Flow { src, dst, path: scenario.path("a", "ring0", src, dst).unwrap_or_default(), ..Flow::default() }
@@ -197,7 +207,7 @@ mod tests {
     #[test]
     fn a_path_has_the_links_that_every_equal_path_has() {
         let scenario = leaf_spine();
-        let mut fabric = Fabric::new(&scenario, Tables::Switch);
+        let mut fabric = fabric(&scenario, Tables::Switch, false);
         let inside = fabric.path(&scenario, &flow(&scenario, 0, 1));
         let holders: Vec<_> = inside.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert_eq!(holders, [None, Some(3)], "own egress, leaf to host");
@@ -205,12 +215,15 @@ mod tests {
         let holders: Vec<_> = across.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert_eq!(holders, [None, Some(4)], "which spine is not known");
         assert_eq!(fabric.ingress(&scenario, 2).map(|hop| hop.link), across.last().map(|hop| hop.link));
+        let told = super::tests::fabric(&scenario, Tables::Switch, true).path(&scenario, &flow(&scenario, 0, 2));
+        let holders: Vec<_> = told.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
+        assert!(holders == [None, Some(3), Some(5), Some(4)] || holders == [None, Some(3), Some(6), Some(4)], "{holders:?}");
     }
 
     #[test]
     fn hosts_keep_their_own_ingress_without_switches() {
         let scenario = leaf_spine();
-        let mut fabric = Fabric::new(&scenario, Tables::Nic);
+        let mut fabric = fabric(&scenario, Tables::Nic, false);
         let path = fabric.path(&scenario, &flow(&scenario, 0, 2));
         assert_eq!(path.len(), 2);
         assert_eq!(path[0].link, LinkId::egress(host_id(0)));
