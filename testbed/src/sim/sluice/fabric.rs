@@ -217,7 +217,10 @@ mod tests {
         assert_eq!(fabric.ingress(&scenario, 2).map(|hop| hop.link), across.last().map(|hop| hop.link));
         let told = super::tests::fabric(&scenario, Tables::Switch, true).path(&scenario, &flow(&scenario, 0, 2));
         let holders: Vec<_> = told.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
-        assert!(holders == [None, Some(3), Some(5), Some(4)] || holders == [None, Some(3), Some(6), Some(4)], "{holders:?}");
+        assert!(
+            holders == [None, Some(3), Some(5), Some(4)] || holders == [None, Some(3), Some(6), Some(4)],
+            "{holders:?}"
+        );
     }
 
     #[test]
