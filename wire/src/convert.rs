@@ -194,16 +194,16 @@ fn from_round<'a>(holder: HolderId, host: HostId, promises: impl Iterator<Item =
             round.sender = promise.flow.sender().0 ^ host.0;
             (round.job, round.promoted) = (promise.job.0, promise.promoted);
             (round.key, round.t0, round.slots) = (promise.key.0, promise.t0.0, promise.rates.len() as u32);
-            before.3 = round.t0;
         }
-        let now = (promise.takes.0, promise.demand.0, promise.delivered.0, promise.until.0);
+        let lasts = promise.until.minus(promise.t0).0;
+        let now = (promise.takes.0, promise.demand.0, promise.delivered.0, lasts);
         round.promises.push(pb::Promise {
             flow: promise.flow.0 as u32,
             takes: less(now.0, before.0),
             rates: from_rates(promise.takes.0, &promise.rates),
             demand: less(now.1, before.1),
             delivered: less(now.2, before.2),
-            until: less(now.3, before.3),
+            lasts: less(now.3, before.3),
             links: promise.links.iter().map(|l| fold_link(holder, *l)).collect(),
         });
         before = now;
@@ -222,11 +222,11 @@ fn promises(
     within("rounds.promises", total, most, allowed)?;
     let mut out = Vec::with_capacity(total);
     for round in rounds {
-        let mut now = (0, 0, 0, round.t0);
+        let mut now = (0, 0, 0, 0);
         for promise in round.promises {
             within("rounds.promises.links", promise.links.len(), limits::LINKS_PER_FLOW, ALLOWED_LINKS)?;
-            now.3 = plus(now.3, promise.until);
-            now = (plus(now.0, promise.takes), plus(now.1, promise.demand), plus(now.2, promise.delivered), now.3);
+            let lasts = plus(now.3, promise.lasts);
+            now = (plus(now.0, promise.takes), plus(now.1, promise.demand), plus(now.2, promise.delivered), lasts);
             out.push(FlowPromise {
                 flow: FlowId(u64::from(round.sender ^ host.0) << 32 | u64::from(promise.flow)),
                 job: JobId(round.job),
@@ -234,7 +234,7 @@ fn promises(
                 key: Nanos(round.key),
                 t0: Nanos(round.t0),
                 takes: Rate(now.0),
-                until: Nanos(now.3),
+                until: if lasts > 0 { Nanos(round.t0).plus(Nanos(lasts)) } else { Nanos::ZERO },
                 rates: rates("rounds.slots", now.0, &promise.rates, round.slots)?,
                 demand: Bytes(now.1),
                 delivered: Bytes(now.2),

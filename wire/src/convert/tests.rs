@@ -22,7 +22,8 @@ fn promise() -> impl Strategy<Value = FlowPromise> {
         key: Nanos(ids.3),
         t0: Nanos(ids.4),
         takes: numbers.0,
-        until: Nanos(numbers.3),
+        // After the round's start, or not known.
+        until: Nanos(if numbers.3 > ids.4 { numbers.3 } else { 0 }),
         rates,
         demand: Bytes(numbers.1),
         delivered: Bytes(numbers.2),
