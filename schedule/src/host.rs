@@ -333,7 +333,7 @@ impl Host {
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate;
-            flow.expect(now);
+            flow.foresee(now);
             flow.rates.clone_from(&plan.rates);
         }
         for job in self.jobs.values_mut() {

@@ -100,8 +100,9 @@ impl Flow {
     }
 
     /// Works out when the round will have been sent if it goes on as it does, and remembers that as told unless what was
-    /// told is still right within [`SLIP`] or an eighth of the time left: how far away a far end is matters to nobody.
-    pub fn expect(&mut self, now: Now) {
+    /// told is still right within [`SLIP`] or an eighth of the time left: how far away a far end is matters to nobody. Called
+    /// with each plan, so at every slot's edge at least.
+    pub fn foresee(&mut self, now: Now) {
         let left = self.demand.minus(self.delivered);
         if left == Bytes::ZERO || self.queued > left.plus(STRAY) {
             self.until = Nanos::ZERO; // The round is longer than was said, by nobody knows how much.
