@@ -175,9 +175,10 @@ impl Host {
         let aged = self.links.age(now, self.config.slot, self.trust, &self.config);
         let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
+        let taken = self.look_at_uptake(now);
         // Bytes that were delivered as planned are no reason for another plan.
         let due = self.due.is_some_and(|due| due <= now.wall);
-        self.news |= aged || ranked || renew || due || self.policy.follows_predecessors();
+        self.news |= aged || ranked || taken || renew || due || self.policy.follows_predecessors();
         if self.news && (renew || self.config.events) {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
@@ -187,7 +188,7 @@ impl Host {
             self.stand_by();
         }
         if self.news {
-            self.order(renew, actions);
+            self.order(now, renew, actions);
         }
         self.renewed = Some(now.slot);
         if self.trust == ClockTrust::Trusted {
@@ -299,6 +300,19 @@ impl Host {
         }
     }
 
+    /// Looks at what every flow takes of what it may; true if others may have more or less of it now.
+    fn look_at_uptake(&mut self, now: Now) -> bool {
+        let mut changed = false;
+        for flow in self.flows.values_mut() {
+            if flow.sends() {
+                changed |= flow.uptake.look(now.mono, flow.delivered);
+            } else {
+                flow.uptake.interrupt();
+            }
+        }
+        changed
+    }
+
     fn feedback(&mut self, now: Now, holder: HolderId, feedback: Feedback) {
         if !self.speaker.accept(holder, &feedback) {
             return;
@@ -365,7 +379,7 @@ impl Host {
     }
 
     /// Says the orders that changed, or all of them at a slot edge; lowered ones first, so that the sum never overshoots.
-    fn order(&mut self, renew: bool, actions: &mut Vec<Action>) {
+    fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         for raise in [false, true] {
             for (id, flow) in &mut self.flows {
                 if let Some(why) = flow.releasing.take() {
@@ -377,6 +391,7 @@ impl Host {
                     && (renew || flow.order != flow.ordered)
                 {
                     actions.push(Action::Order { flow: *id, rate: flow.order });
+                    flow.uptake.ordered(now.mono, flow.order);
                     flow.ordered = flow.order;
                 }
             }

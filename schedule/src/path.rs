@@ -7,11 +7,13 @@
 mod ceiling;
 mod cross;
 mod guard;
+mod uptake;
 mod useful;
 
 pub use ceiling::{Ceiling, Sample};
 pub use cross::CrossTraffic;
 pub use guard::{KeyHysteresis, RateHysteresis, Waiting};
+pub use uptake::Uptake;
 pub use useful::Benefit;
 
 use crate::price::utilisation;

@@ -47,6 +47,8 @@ pub enum Why {
     WorkConserving,
     /// The slowest flow of its job sets the pace.
     Job,
+    /// Something that its host does not see lets no more through.
+    Uptake,
 }
 
 impl Why {
@@ -66,6 +68,7 @@ impl Why {
             Why::LocalTable => "local-table",
             Why::WorkConserving => "work-conserving",
             Why::Job => "job",
+            Why::Uptake => "uptake",
         }
     }
 }
@@ -148,6 +151,8 @@ pub struct FlowScene {
     pub behind: Bytes,
     /// B_f: highest rate worth trying.
     pub ceiling: Rate,
+    /// What is worth ordering: more it would not take, by what it took of late. `None`: no limit is known.
+    pub worth: Option<Rate>,
     /// Grows with every round that began: who came first.
     pub arrival: u64,
     /// What it would keep if nothing else were granted.
@@ -157,6 +162,10 @@ pub struct FlowScene {
 }
 
 impl FlowScene {
+    /// The most that is worth ordering, at least the floor.
+    pub fn most(&self) -> Rate {
+        self.worth.map_or(Rate::MAX, |worth| worth.max(self.floor))
+    }
     /// Bytes of the round still to deliver.
     pub fn remaining(&self) -> Bytes {
         self.demand.minus(self.delivered)

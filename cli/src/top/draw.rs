@@ -28,7 +28,7 @@ Esc      back
 Strips show the next slots of the horizon, one character per slot: · nothing, █ full, ! more than full.
 Sparklines show the last seconds: upper line ordered, lower line delivered, both of the same scale.
 ERROR is the distance between ordered and delivered. WHY says what keeps a flow from more:
-  rank, price, headroom, predecessor, successor, catch-up, floor, link-cap, loss-guard, local-table,
+  rank, price, headroom, predecessor, successor, catch-up, floor, link-cap, loss-guard, uptake, local-table,
   work-conserving, job, observe, no-demand. For one flow in full: sluice explain FLOW";
 
 /// Draws one frame.

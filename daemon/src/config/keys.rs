@@ -95,7 +95,7 @@ keys! { KEYS: Config, "The keys outside table arrays.";
     schedule.fair_floor_alone: f64, "ratio", Rule::Number(0.0, 1.0), false, "The same on all other links.";
     schedule.delay_weight: f64, "slots", Rule::Number(0.0, 100.0), false, "primal-dual: slots one unit of price is worth.";
     schedule.price_mu: f64, "", Rule::Number(1.1, 1e6), false, "primal-dual: base of the exponential price.";
-    schedule.probe_gain: f64, "ratio", Rule::Number(1.0, 2.0), false, "Gain over the best delivered rate.";
+    schedule.probe_gain: f64, "ratio", Rule::Number(1.0, 2.0), false, "What a flow may try, as a multiple of what it was seen to take.";
     schedule.history_slots: u64, "slots", Rule::Int(1, 32), false, "Slots of history behind the best delivered rate.";
     schedule.events: bool, "", Rule::Any, false, "React inside a slot.";
     schedule.work_conserving: bool, "", Rule::Any, false, "Fill what nobody uses.";

@@ -298,7 +298,7 @@ settings! {
         delay_weight: f64 = 1.0,
         /// μ.
         price_mu: f64 = 100.0,
-        /// Gain over the best delivered rate.
+        /// What a flow may try, as a multiple of what it was seen to take.
         probe_gain: f64 = 1.25,
         /// Slots of history behind it.
         history_slots: u64 = 4,

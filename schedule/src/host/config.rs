@@ -56,7 +56,7 @@ pub struct HostConfig {
     pub delay_weight: f64,
     /// μ of the exponential price.
     pub price_mu: f64,
-    /// Gain over the best delivered rate.
+    /// What a flow may try, as a multiple of what it was seen to take.
     pub probe_gain: f64,
     /// Slots of history behind it.
     pub history_slots: usize,

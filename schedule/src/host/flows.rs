@@ -2,7 +2,7 @@
 
 use super::{FlowStatus, HostConfig};
 use crate::event::{FlowSpec, Now, ReleaseReason};
-use crate::path::{Ceiling, Sample};
+use crate::path::{Ceiling, Sample, Uptake};
 use crate::policy::Why;
 use crate::units::{Bytes, Nanos, Rate};
 
@@ -28,6 +28,8 @@ pub(super) struct Flow {
     slot_start: (Bytes, Nanos),
     /// What the last slots' deliveries say about the highest rate worth trying (B_f).
     pub ceiling: Ceiling,
+    /// What it takes of what it may.
+    pub uptake: Uptake,
     pub arrival: u64,
     pub order: Rate,
     /// The order as last said.
@@ -58,6 +60,7 @@ impl Flow {
             best_in_slot: Rate::ZERO,
             slot_start: (Bytes::ZERO, Nanos::ZERO),
             ceiling: Ceiling::new(config.history_slots, config.probe_gain),
+            uptake: Uptake::default(),
             arrival: 0,
             order: Rate::ZERO,
             ordered: Rate::ZERO,
@@ -75,6 +78,9 @@ impl Flow {
 
     /// The same flow with other facts; its round goes on.
     pub fn renew_facts(&mut self, spec: FlowSpec, path: Vec<usize>) {
+        if path != self.path {
+            self.uptake.forget();
+        }
         self.spec = spec;
         self.path = path;
         self.released = false;
@@ -85,6 +91,7 @@ impl Flow {
         self.demand = demand;
         self.delivered = Bytes::ZERO;
         self.arrival = arrival;
+        self.uptake.interrupt();
     }
 
     /// What is left of the round, and never less than what waits in the send buffer: the kernel knows of a round that

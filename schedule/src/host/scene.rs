@@ -104,6 +104,7 @@ impl Host {
                 (drawn.allowed, drawn.behind) = self.allowed(flow);
                 drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
             }
+            drawn.worth = flow.uptake.worth(self.config.probe_gain);
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;
         }

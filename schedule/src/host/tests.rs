@@ -36,6 +36,20 @@ fn orders(host: &mut Host, now: Now) -> Vec<(FlowId, Rate)> {
     orders.collect()
 }
 
+/// Every flow has sent what it was ordered since the last time, which is remembered.
+fn keep_up(host: &mut Host, last: &mut u64, ms: u64) {
+    let time = Nanos::from_millis(ms - std::mem::replace(last, ms));
+    let sends = host.flows().filter(|f| f.demand > Bytes::ZERO);
+    let progress = sends.map(|f| FlowProgress {
+        flow: f.spec.flow,
+        delivered: f.delivered.plus(f.order.over(time)),
+        rate: f.order,
+        queued: Bytes::ZERO,
+    });
+    let progress = progress.collect();
+    host.handle(at(ms), Event::Progress(progress));
+}
+
 #[test]
 fn the_shorter_round_goes_first_and_the_longer_keeps_the_floor() {
     let mut host = lone_host();
@@ -58,6 +72,37 @@ fn a_full_send_buffer_is_demand_and_a_few_stray_bytes_are_not() {
         let now = orders(&mut host, at(1));
         assert_eq!(now.iter().find(|o| o.0 == unseen).map(|o| o.1), Some(expected), "{queued} queued: {now:?}");
     }
+}
+
+#[test]
+fn what_a_flow_does_not_take_goes_to_the_next_and_comes_back() {
+    let mut host = lone_host();
+    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(900_000_000))] });
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(100_000_000))] });
+    // Until 200 ms something that nobody sees lets only 200 Mbit/s of the short one through.
+    let (mut now, mut sent) = ([Rate::ZERO; 2], [0.0_f64; 2]);
+    let mut seen = Vec::new();
+    for ms in 0..300 {
+        for (id, rate) in orders(&mut host, at(ms)) {
+            now[usize::from(id == short)] = rate;
+        }
+        let path = if ms < 200 { Rate::mbps(200) } else { Rate::mbps(1000) };
+        let short_takes = now[1].min(path);
+        let long_takes = now[0].min(Rate::mbps(1000).minus(short_takes));
+        for (sent, rate) in sent.iter_mut().zip([long_takes, short_takes]) {
+            *sent += rate.0 as f64 / 8000.0;
+        }
+        let progress =
+            |flow, sent: f64, rate| FlowProgress { flow, delivered: Bytes(sent as u64), rate, ..Default::default() };
+        let both = vec![progress(long, sent[0], long_takes), progress(short, sent[1], short_takes)];
+        host.handle(at(ms), Event::Progress(both));
+        seen.push(now);
+    }
+    assert_eq!(seen[10], [Rate::mbps(10), Rate::mbps(990)], "by rank");
+    assert!((740..=790).contains(&(seen[100][0].0 / 1_000_000)), "{:?}", seen[100]);
+    assert!(seen[100][1] >= Rate::mbps(240), "it may try a quarter more than it takes: {:?}", seen[100]);
+    assert_eq!(seen[280], [Rate::mbps(10), Rate::mbps(990)], "by rank again");
 }
 
 #[test]
@@ -196,7 +241,9 @@ fn what_another_flow_leaves_free_when_it_ends_is_taken_without_waiting_to_be_tol
         flows: vec![other(until)],
         ..crate::LinkView::default()
     };
+    let mut last = 0;
     let mut order = |ms, until: Option<u64>| {
+        keep_up(&mut host, &mut last, ms);
         if let Some(until) = until {
             let links = vec![view(Nanos::from_millis(until))];
             let feedback = Feedback { warm: true, slot: at(ms).slot, links, ..Feedback::default() };
@@ -280,7 +327,9 @@ fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
     let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
     host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(9_000_000_000))] });
     host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(1_000_000_000))] });
+    let mut last = 0;
     let mut order = |ms, cross| {
+        keep_up(&mut host, &mut last, ms);
         let (link, managed) = (LinkId::egress(HostId::of("h0")), Rate::mbps(500));
         host.handle(at(ms), Event::Measured { link, total: managed.plus(Rate::mbps(cross)), managed });
         orders(&mut host, at(ms));

@@ -73,7 +73,8 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
     }
     let mut common = job.peer_offer;
     for i in flows.clone() {
-        let offers = scene.flows[i].links.iter().map(|&l| {
+        let flow = &scene.flows[i];
+        let offers = flow.links.iter().map(|&l| {
             let (link, shared) = (&scene.links[l], &mut shared[l]);
             if shared.offer.is_none() {
                 count_better(link, shared, job.rank);
@@ -81,8 +82,8 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
             }
             shared.offer.unwrap_or(Rate::MAX)
         });
-        let full = offers.min().unwrap_or(Rate::MAX);
-        out[i].offer = full.for_share(scene.flows[i].share);
+        let full = offers.min().unwrap_or(Rate::MAX).min(flow.most().per_share(flow.share));
+        out[i].offer = full.for_share(flow.share);
         common = common.min(full);
     }
     for i in flows {
@@ -136,6 +137,7 @@ fn reason(scene: &Scene, planned: &Planned, flow: &super::FlowScene, peer_offer:
     let local = flow.links.iter().any(|&l| !scene.links[l].own && scene.links[l].trust <= 0.0);
     match planned {
         p if p.rate <= flow.floor && p.offer <= flow.floor => Why::Rank,
+        p if p.rate >= flow.most() => Why::Uptake,
         p if p.rate < p.offer && peer_offer <= p.rate => Why::Job,
         p if p.rate < p.offer => Why::Job,
         _ if local => Why::LocalTable,
@@ -150,13 +152,13 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
         let rank = scene.jobs[flow.job].rank;
         let left = flow.links.iter().map(|&l| left_over(&scene.links[l], &mut shared[l], rank));
-        let rest = left.fold(Rate::MAX, Rate::min);
+        let rest = left.fold(Rate::MAX, Rate::min).min(flow.most().minus(planned.rate));
         // Less than a hundredth of the flow's rate is not worth an order.
         if rest == Rate::MAX || rest.0.saturating_mul(100) <= planned.rate.0 {
             continue;
         }
         planned.rate = planned.rate.plus(rest);
-        planned.why = Why::WorkConserving;
+        planned.why = if planned.rate >= flow.most() { Why::Uptake } else { Why::WorkConserving };
         for &l in &flow.links {
             shared[l].filled = shared[l].filled.plus(rest);
         }

@@ -79,12 +79,16 @@ impl World {
     pub fn star(hosts: usize, rate: Rate, delay: Nanos) -> World {
         let links: Vec<LinkConfig> =
             (0..hosts).map(|i| LinkConfig { link: down(i), capacity: rate, ..LinkConfig::default() }).collect();
+        let mut switch = Switch::new(BootId(99), Limits::default(), &links);
+        // It has run for a while: its tables are full.
+        switch.expire(Slot(0).offset(-10));
+        switch.expire(Slot(0));
         World {
             now: Nanos::ZERO,
             delay,
             rate,
             hosts: (0..hosts).map(|i| brain(i, PolicyName::SrptP)).collect(),
-            switch: Switch::new(BootId(99), Limits::default(), &links),
+            switch,
             rings: Vec::new(),
             orders: BTreeMap::new(),
             to_switch: Vec::new(),
