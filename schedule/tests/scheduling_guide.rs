@@ -73,6 +73,36 @@ fn sharing_against_turns() {
 }
 
 #[test]
+fn an_up_link_nobody_knows_of() {
+    let mut host = host();
+    let (a, b) = (JobId::of("first"), JobId::of("other"));
+    let (first, other) = (open(&mut host, 1, a, None), open(&mut host, 2, b, None));
+    host.handle(at(0), Event::RoundBegan { job: a, flows: vec![(first, Bytes(50_000_000))] });
+    host.handle(at(0), Event::RoundBegan { job: b, flows: vec![(other, Bytes(90_000_000))] });
+    let mut orders = [Rate::ZERO; 2];
+    // A step is a millisecond: both have sent as ordered, the first no more than the up-link lets through.
+    let mut step = |ms, up_link: Rate| {
+        let sent = host.flows().zip([orders[0].min(up_link), orders[1]]).map(|(flow, rate)| FlowProgress {
+            flow: flow.spec.flow,
+            delivered: flow.delivered.plus(rate.over(at(1).mono)),
+            rate,
+            queued: Bytes::ZERO,
+        });
+        let sent = sent.collect();
+        host.handle(at(ms), Event::Progress(sent));
+        host.decide(at(ms), &mut Vec::new());
+        orders = [first, other].map(|id| host.flows().find(|f| f.spec.flow == id).map_or(Rate::ZERO, |f| f.order));
+        orders.map(|rate| rate.0 / 1_000_000)
+    };
+    let crowded: Vec<_> = (0..=21).map(|ms| step(ms, Rate::mbps(250))).collect();
+    assert_eq!(crowded[20], [990, 10], "the first window began when it was first seen to send");
+    assert_eq!(crowded[21], [312, 687]);
+    let free: Vec<_> = (22..=40).map(|ms| step(ms, LINK)).collect();
+    assert_eq!(free[0], [312, 687]);
+    assert_eq!(free[18], [990, 10]);
+}
+
+#[test]
 fn one_rate_per_job() {
     let (mut host, x) = (host(), HostId::of("x"));
     let (a, b) = (JobId::of("a"), JobId::of("b"));
