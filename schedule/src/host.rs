@@ -292,6 +292,9 @@ impl Host {
     fn progress(&mut self, progress: FlowProgress) {
         if let Some(flow) = self.flows.get_mut(&progress.flow) {
             let sent = flow.sends();
+            if progress.queued > flows::STRAY && flow.queued <= flows::STRAY {
+                self.news |= flow.uptake.resume();
+            }
             flow.delivered = progress.delivered;
             flow.measured = progress.rate;
             flow.queued = progress.queued;

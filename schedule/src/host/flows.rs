@@ -7,7 +7,7 @@ use crate::policy::Why;
 use crate::units::{Bytes, Nanos, Rate};
 
 /// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
-const STRAY: Bytes = Bytes(64 << 10);
+pub(super) const STRAY: Bytes = Bytes(64 << 10);
 
 /// The end of a round that moved by less is not told anew.
 const SLIP: Nanos = Nanos::from_millis(2);

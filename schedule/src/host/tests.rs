@@ -106,6 +106,22 @@ fn what_a_flow_does_not_take_goes_to_the_next_and_comes_back() {
 }
 
 #[test]
+fn who_had_nothing_to_send_for_a_while_has_its_turn_at_once() {
+    let mut host = lone_host();
+    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(900_000_000))] });
+    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(100_000_000))] });
+    let mut order = |ms, queued| {
+        host.handle(at(ms), Event::Progress(vec![FlowProgress { flow: short, queued, ..Default::default() }]));
+        orders(&mut host, at(ms));
+        host.flows().find(|f| f.spec.flow == short).map_or(Rate::ZERO, |f| f.order)
+    };
+    (0..50).for_each(|ms| _ = order(ms, Bytes::ZERO)); // the job computes in the middle of its round
+    assert_eq!(order(50, Bytes::ZERO), Rate::mbps(10));
+    assert_eq!(order(51, Bytes(1_000_000)), Rate::mbps(990));
+}
+
+#[test]
 fn an_old_round_is_promoted() {
     let mut host = lone_host();
     let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));

@@ -29,7 +29,7 @@ impl Uptake {
     const SURELY_ALL: f64 = 0.95;
     /// Acknowledgements come in such portions: so much may be sent that is not counted yet.
     const GRAIN: Bytes = Bytes(32 << 10);
-    /// A verdict takes so many bytes at least that the flow was allowed.
+    /// Finding that a flow takes less needs so many bytes at least that it was allowed.
     const ENOUGH: Bytes = Bytes(8 * Uptake::GRAIN.0);
     /// An order so many times as high as the one before is another matter.
     const MUCH: f64 = 2.0;
@@ -54,6 +54,13 @@ impl Uptake {
         self.began = None;
     }
 
+    /// In the middle of a round it had nothing to send until now: that is no limit. True if the verdict has changed.
+    pub fn resume(&mut self) -> bool {
+        let changed = self.began.is_some() && self.taken.take().is_some();
+        self.interrupt();
+        changed
+    }
+
     /// It takes another path: nothing is known.
     pub fn forget(&mut self) {
         *self = Uptake { order: self.order, ..Uptake::default() };
@@ -67,10 +74,16 @@ impl Uptake {
         };
         self.count(now);
         let length = now.minus(began);
+        let took = delivered.minus(before);
+        if self.taken.is_some() && length >= Uptake::WINDOW && self.allowed < Uptake::ENOUGH {
+            // Held to next to nothing: it must neither gather evidence for ever nor answer for the time it stood still.
+            let all = took.0 as f64 >= self.allowed.0 as f64 * Uptake::ALL;
+            self.begin(now, delivered);
+            return all && self.taken.take().is_some();
+        }
         if length < Uptake::ACQUITTAL || self.allowed < Uptake::ENOUGH {
             return false;
         }
-        let took = delivered.minus(before);
         let takes = |part: f64| took.plus(Uptake::GRAIN).0 as f64 >= self.allowed.0 as f64 * part;
         if length < Uptake::WINDOW && !(self.taken.is_some() && takes(Uptake::SURELY_ALL)) {
             return false;
@@ -197,6 +210,16 @@ mod tests {
         let mut uptake = fast();
         uptake.ordered(Nanos(0), Rate(8_000_000));
         assert!((0..200).all(|ms| look(&mut uptake, ms, 0).is_none()));
+    }
+
+    #[test]
+    fn who_stood_still_and_goes_on_has_all_again_after_two_windows() {
+        let mut uptake = fast();
+        assert_eq!(look(&mut uptake, 20, 0), Some(0));
+        uptake.ordered(Nanos::from_millis(20), Rate(8_000_000)); // the floor, 1 kB/ms
+        assert!((21..400).all(|ms| look(&mut uptake, ms, 0) == Some(0)));
+        let back = (400..500).find(|&ms| look(&mut uptake, ms, ms - 400).is_none());
+        assert!(back.is_some_and(|ms| ms <= 440), "{back:?}");
     }
 
     #[test]
