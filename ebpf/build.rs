@@ -9,7 +9,7 @@ use std::process::Command;
 
 const OBJECTS: [&str; 3] = ["sluice_cc", "sluice_attach", "sluice_path"];
 /// The first clang whose BPF back end emits the field relocations used here.
-const LEAST_CLANG: u32 = 11;
+const MIN_CLANG: u32 = 11;
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");
@@ -20,10 +20,10 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".into());
     let usable = match version(&clang) {
-        Some(found) if found >= LEAST_CLANG => true,
+        Some(found) if found >= MIN_CLANG => true,
         Some(found) => {
             println!(
-                "cargo:warning={clang} is version {found}, {LEAST_CLANG} or newer is needed: using the prebuilt BPF \
+                "cargo:warning={clang} is version {found}, {MIN_CLANG} or newer is needed: using the prebuilt BPF \
                  objects. Install it with `apt-get install clang llvm` or name one in CLANG."
             );
             false
@@ -44,7 +44,7 @@ fn main() {
             let ready = root.join("prebuilt").join(format!("{object}.bpf.o"));
             if let Err(error) = fs::copy(&ready, &target) {
                 panic!(
-                    "{}: {error}. Without it clang {LEAST_CLANG} is needed: apt-get install clang llvm",
+                    "{}: {error}. Without it clang {MIN_CLANG} is needed: apt-get install clang llvm",
                     ready.display()
                 );
             }

@@ -17,7 +17,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 
 /// Largest answer that is taken.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 /// For one request and its answer.
 const TIME: Duration = Duration::from_secs(20);
 /// Port of the daemon's HTTP.
@@ -161,7 +161,7 @@ where
         .map_err(Failure::input)?;
     let response = sender.send_request(request).await.map_err(broken)?;
     let status = response.status().as_u16();
-    let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+    let body = Limited::new(response.into_body(), MAX_BYTES).collect().await;
     let body = body.map_err(|error| Failure::daemon(format!("the daemon's answer broke off: {error}")))?;
     driver.abort();
     Ok((status, body.to_bytes()))

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Largest trace that is merged.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// `sluice timeline` and `sluice timeline merge`.
 pub fn run(global: &Global, args: &TimelineArgs) -> Result<(), Failure> {
@@ -35,9 +35,9 @@ pub fn run(global: &Global, args: &TimelineArgs) -> Result<(), Failure> {
 fn load(path: &Path) -> Result<Value, Failure> {
     let shown = path.display();
     let size = fs::metadata(path).map_err(|error| Failure::input(format!("{shown}: {error}")))?.len();
-    if size > MOST_BYTES {
+    if size > MAX_BYTES {
         return Err(Failure::input(format!(
-            "{shown}: {size} bytes, at most {MOST_BYTES} are merged; export a shorter time"
+            "{shown}: {size} bytes, at most {MAX_BYTES} are merged; export a shorter time"
         )));
     }
     let bytes = fs::read(path).map_err(|error| Failure::input(format!("{shown}: {error}")))?;

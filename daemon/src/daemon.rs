@@ -25,7 +25,7 @@ use crate::logging;
 use crate::rundir::{self, RunDirError};
 
 /// Requests to the loop that may wait.
-const MOST_REQUESTS: usize = 64;
+const MAX_REQUESTS: usize = 64;
 /// The loop thread starts within this time.
 const START: Duration = Duration::from_secs(30);
 /// It ends within this time after it was asked to.
@@ -71,7 +71,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
             interrupt: signal(SignalKind::interrupt()).context("SIGINT")?,
         }
     };
-    let (requests, from_others) = mpsc::channel(MOST_REQUESTS);
+    let (requests, from_others) = mpsc::channel(MAX_REQUESTS);
     let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
     let (told, started) = std::sync::mpsc::sync_channel(1);
     let boot = BootId(random());

@@ -13,7 +13,7 @@ use crate::watch::Watch;
 /// Where cgroup v2 is mounted, alone or beside v1.
 const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// Ports that may be excluded one by one.
-const MOST_PORTS: usize = 1024;
+const MAX_PORTS: usize = 1024;
 /// A new flow of a host whose links are unknown follows this rate until its first order.
 const UNKNOWN_RATE: Rate = Rate::mbps(1_000);
 /// A pause shorter than this is no start.
@@ -39,7 +39,7 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
         Backend::SetSockOpt => vec![Tier::SetSockOpt, Tier::None],
         Backend::None => vec![Tier::None],
     };
-    let mut ports: Vec<u16> = excluded_ports(loaded).into_iter().flatten().take(MOST_PORTS).collect();
+    let mut ports: Vec<u16> = excluded_ports(loaded).into_iter().flatten().take(MAX_PORTS).collect();
     ports.sort_unstable();
     ports.dedup();
     let peers = config.capture.peers.iter().filter_map(|text| crate::topology::Network::parse(text));

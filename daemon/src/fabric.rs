@@ -16,7 +16,7 @@ use crate::interfaces::Interface;
 use crate::topology::{Network, NodeKind, Topology};
 
 /// Paths kept at most; past that they are worked out anew each time.
-const MOST_PATHS: usize = 4096;
+const MAX_PATHS: usize = 4096;
 
 /// A link by which this host sends and receives.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +166,7 @@ impl Fabric {
             }
         }
         let mut paths = self.paths.borrow_mut();
-        if paths.len() < MOST_PATHS {
+        if paths.len() < MAX_PATHS {
             paths.insert((index, to), path.clone());
         }
         Some(path)

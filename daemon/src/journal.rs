@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sluice_ebpf::sysctl::{self, Change};
 
 /// Bytes of a journal at most.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct File {
@@ -37,7 +37,7 @@ impl Journal {
 
     /// Changes that an earlier process made and did not undo.
     pub fn read(&self) -> Vec<Change> {
-        let small = std::fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() <= MOST_BYTES);
+        let small = std::fs::symlink_metadata(&self.path).is_ok_and(|m| m.is_file() && m.len() <= MAX_BYTES);
         let text = if small { std::fs::read_to_string(&self.path).unwrap_or_default() } else { String::new() };
         let file: File = serde_json::from_str(&text).unwrap_or_default();
         // Only names that the daemon itself ever changes: the file is no way to write elsewhere.

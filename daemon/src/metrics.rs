@@ -17,9 +17,9 @@ use prometheus::{Encoder, TextEncoder};
 use sluice_wire::snapshot::{Histogram, Job, Label, Snapshot};
 
 /// Links with series of their own.
-pub const MOST_LINKS: usize = 16;
+pub const MAX_LINKS: usize = 16;
 /// Switches with series of their own.
-pub const MOST_SWITCHES: usize = 31;
+pub const MAX_SWITCHES: usize = 31;
 /// A job's series stay this long after its end.
 const KEPT_AFTER_END_NS: u64 = 300_000_000_000;
 /// Content type of the classic text form.

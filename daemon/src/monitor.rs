@@ -57,7 +57,7 @@ use processes::Process;
 use sockets::{Noted, Socket, Sockets};
 
 /// Jobs on one host at most; further ones run plain.
-const MOST_JOBS: usize = 256;
+const MAX_JOBS: usize = 256;
 
 /// How a process is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -247,7 +247,7 @@ impl Monitor {
 
     fn appeared(&mut self, key: ProcessKey, process: Process, out: &mut Vec<Event>) {
         let id = process.job;
-        if !self.jobs.contains_key(&id) && self.jobs.len() >= MOST_JOBS {
+        if !self.jobs.contains_key(&id) && self.jobs.len() >= MAX_JOBS {
             return;
         }
         let job = self.jobs.entry(id).or_default();

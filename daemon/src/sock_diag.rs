@@ -14,7 +14,7 @@ use sluice_ebpf::FlowStats;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 /// Sockets read in one dump at most.
-const MOST: usize = 16_384;
+const MAX_SOCKETS: usize = 16_384;
 /// Where things lie in `struct inet_diag_msg` (72 bytes) after the netlink header (16 bytes).
 mod at {
     pub const HEADER: usize = 16;
@@ -104,7 +104,7 @@ fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<Seen>) {
     }
     let mut buffer = vec![0_u8; 64 << 10];
     // The kernel ends a dump with DONE; the bound only guards against one that never does.
-    for _ in 0..MOST {
+    for _ in 0..MAX_SOCKETS {
         let Ok(length) = recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) else { return };
         if !read_messages(&buffer[..length.min(buffer.len())], seen) {
             return;
@@ -124,7 +124,7 @@ fn read_messages(mut rest: &[u8], seen: &mut Vec<Seen>) -> bool {
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    seen.len() < MOST
+    seen.len() < MAX_SOCKETS
 }
 
 fn read_socket(message: &[u8]) -> Option<Seen> {

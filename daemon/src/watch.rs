@@ -16,7 +16,7 @@ use crate::sock_diag::{self, Seen};
 /// The least time between two dumps.
 const EVERY: Nanos = Nanos::from_millis(20);
 /// Sockets kept at most.
-const MOST: usize = 4096;
+const MAX_ROWS: usize = 4096;
 
 /// The sockets of this namespace, looked at from outside.
 pub struct Watch {
@@ -59,7 +59,7 @@ impl Datapath for Watch {
                     let updated = if quiet { known.stats.updated } else { now };
                     *known = Seen { stats: FlowStats { updated, ..seen.stats }, ..seen };
                 }
-            } else if rows.len() < MOST {
+            } else if rows.len() < MAX_ROWS {
                 self.next = self.next.wrapping_add(1);
                 let row = Row { index: self.next, generation: 1 };
                 let (local, remote, uid) = (seen.local, seen.remote, seen.uid);

@@ -8,7 +8,7 @@ use crate::options::Error;
 
 static PATH_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sluice_path.bpf.o"));
 /// Packets of at most this many bytes pass: bare acknowledgements and handshakes.
-const SHORTEST: u64 = 100;
+const MIN_PACKET: u64 = 100;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl Dropper {
     /// [`Error::Bpf`] with the kernel's words.
     pub fn set(&mut self, probability: f64) -> Result<(), Error> {
         let scaled = (probability.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
-        let row = Loss { probability: scaled, shortest: SHORTEST, passed: 0, dropped: 0 };
+        let row = Loss { probability: scaled, shortest: MIN_PACKET, passed: 0, dropped: 0 };
         self.loss.set(0, row, 0).map_err(|e| Error::bpf("set the probability of loss", &e))
     }
 

@@ -18,7 +18,7 @@ use nix::sys::time::TimeSpec;
 /// Packets under way in one direction; more are dropped, as a router would.
 const QUEUE: usize = 4096;
 /// The relay looks at its stop flag at least this often.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// Makes the TUN device `name` in the caller's network namespace; it goes when the file is closed.
 ///
@@ -126,7 +126,7 @@ impl Lane {
 
 fn wait(a: &File, b: &File, lanes: [&Lane; 2]) {
     let due = lanes.iter().filter_map(|l| l.queue.front()).map(|(due, _)| *due).min();
-    let left = due.map_or(LONGEST_WAIT, |due| due.saturating_duration_since(Instant::now()).min(LONGEST_WAIT));
+    let left = due.map_or(MAX_WAIT, |due| due.saturating_duration_since(Instant::now()).min(MAX_WAIT));
     let mut fds = [PollFd::new(a.as_fd(), PollFlags::POLLIN), PollFd::new(b.as_fd(), PollFlags::POLLIN)];
     // An interrupted wait is a short wait.
     let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);

@@ -50,7 +50,8 @@ pub fn communicator(version: Version, arguments: &Arguments, mask: c_int) -> Beg
         Some(context) => Begun { context, mask: ours | theirs },
         None => {
             static FULL: Once = Once::new();
-            let text = format!("more than {} communicators: the further ones are not published", comms::MOST);
+            let text =
+                format!("more than {} communicators: the further ones are not published", comms::MAX_COMMUNICATORS);
             report::warn(arguments.logger, &FULL, &text);
             if let Some(behind) = behind {
                 behind.finalize();

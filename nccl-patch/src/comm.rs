@@ -22,9 +22,9 @@ use crate::work::{Ended, Work};
 /// Between two looks for sockets of one communicator.
 const LOOK_NS: u64 = 50_000_000;
 /// Looks that find nothing, after which only a new neighbour causes another.
-const MOST_VAIN_LOOKS: u32 = 100;
+const MAX_VAIN_LOOKS: u32 = 100;
 /// Collectives said ahead of which no operation was ever seen: then they go another way than the network.
-const MOST_UNSEEN: u32 = 256;
+const MAX_UNSEEN: u32 = 256;
 
 /// What is known of a communicator when it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,7 +293,7 @@ impl Comm {
     /// Do all neighbours of this rank live on other hosts?
     fn one_rank_per_host(&self) -> bool {
         let known = self.shape.nnodes > 1 && self.shape.nnodes == self.shape.nranks;
-        known && self.unseen.load(Ordering::Relaxed) < MOST_UNSEEN
+        known && self.unseen.load(Ordering::Relaxed) < MAX_UNSEEN
     }
 
     /// When the wire bytes of a collective are said, and those that are at once.
@@ -324,7 +324,7 @@ impl Comm {
             self.work.enqueued(number);
             // One lost to another thread does not matter; locked operations are what an event costs.
             let unseen = self.unseen.load(Ordering::Relaxed);
-            if unseen < MOST_UNSEEN {
+            if unseen < MAX_UNSEEN {
                 self.unseen.store(unseen + 1, Ordering::Relaxed);
             }
             self.begin_round(writer);
@@ -387,7 +387,7 @@ impl Comm {
             }
         });
         // Another thread looks: its turn is not ours. Nothing found: connections may still be on their way.
-        let vain = peers.is_empty() && looking.vain.fetch_add(1, Ordering::Relaxed) < MOST_VAIN_LOOKS;
+        let vain = peers.is_empty() && looking.vain.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_LOOKS;
         looking.wanted.store(new.is_none() || vain, Ordering::Relaxed);
         looking.found.store(peers.len(), Ordering::Relaxed);
         self.name(writer, &mut peers);

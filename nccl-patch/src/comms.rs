@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::comm::Comm;
 
 /// Communicators of one process that are served at once.
-pub const MOST: usize = 64;
+pub const MAX_COMMUNICATORS: usize = 64;
 /// Turns of an end that waits for other threads; after that the communicator stays allocated for ever.
 const END_TURNS: u32 = 100_000;
 /// The top byte of every context: no address on this architecture looks so.
@@ -19,9 +19,9 @@ struct Slot {
     users: AtomicUsize,
 }
 
-static TABLE: [Slot; MOST] = [const {
+static TABLE: [Slot; MAX_COMMUNICATORS] = [const {
     Slot { comm: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0), users: AtomicUsize::new(0) }
-}; MOST];
+}; MAX_COMMUNICATORS];
 
 /// Takes a place for a communicator; its context, or `None` when all are taken.
 pub fn begin(comm: Box<Comm>) -> Option<u64> {
@@ -124,7 +124,7 @@ mod tests {
         end(first);
         assert!(enter(first).is_none());
         let held: Vec<u64> = std::iter::from_fn(|| begin(comm())).collect();
-        assert_eq!(held.len(), MOST);
+        assert_eq!(held.len(), MAX_COMMUNICATORS);
         assert!(!held.contains(&first));
         for context in [0, 1, u64::MAX, TAG | 0xff, TAG | 77 << 8] {
             assert!(enter(context).is_none(), "{context:#x}");

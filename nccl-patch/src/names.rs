@@ -34,13 +34,13 @@ pub struct Name([u64; 3]);
 
 impl Name {
     /// Most bytes that are read.
-    const MOST: usize = 24;
+    const MAX: usize = 24;
 
     /// The name in these bytes; further ones than fit are left out, as they are of [`Name::of`].
     pub const fn new(text: &[u8]) -> Name {
         let mut words = [0; 3];
         let mut i = 0;
-        while i < text.len() && i < Name::MOST {
+        while i < text.len() && i < Name::MAX {
             words[i / 8] |= (text[i] as u64) << (8 * (i % 8));
             i += 1;
         }
@@ -56,7 +56,7 @@ impl Name {
             return Name::default();
         }
         // SAFETY: NUL-terminated.
-        let length = unsafe { libc::strnlen(at, Name::MOST) };
+        let length = unsafe { libc::strnlen(at, Name::MAX) };
         let at = at.cast::<u8>();
         // SAFETY: only called for bytes of the text.
         let word = |from: usize| u64::from_le_bytes(unsafe { at.add(from).cast::<[u8; 8]>().read() });
@@ -179,7 +179,7 @@ mod tests {
                 // SAFETY: NUL-terminated.
                 unsafe { Name::of(text.as_ptr()) }
             };
-            let short = |text: &str| text.bytes().take(Name::MOST).collect::<Vec<u8>>();
+            let short = |text: &str| text.bytes().take(Name::MAX).collect::<Vec<u8>>();
             prop_assert_eq!(read(&one), Name::new(one.as_bytes()));
             prop_assert_eq!(read(&one) == read(&other), short(&one) == short(&other));
         }

@@ -11,20 +11,20 @@ use sluice_progress::guest::Errno;
 use sluice_progress::guest::socket::{peer_of, tcp_cookie};
 
 /// Descriptors looked at in one pass.
-const MOST_DESCRIPTORS: usize = 16_384;
+const MAX_DESCRIPTORS: usize = 16_384;
 /// Connections that are remembered; further ones are left alone.
-const MOST_KNOWN: usize = 6_144;
+const MAX_KNOWN: usize = 6_144;
 const TABLE: usize = 8_192;
 /// New connections of one pass.
-const MOST_NEW: usize = 256;
+const MAX_NEW: usize = 256;
 
-static LOOKING: Mutex<Known> = Mutex::new(Known { tables: [[0; TABLE]; 2], current: 0, found: [None; MOST_NEW] });
+static LOOKING: Mutex<Known> = Mutex::new(Known { tables: [[0; TABLE]; 2], current: 0, found: [None; MAX_NEW] });
 
 /// Cookies of connections seen before, as two open-addressed sets: one pass fills the other with what still exists.
 struct Known {
     tables: [[u64; TABLE]; 2],
     current: usize,
-    found: [Option<Peer>; MOST_NEW],
+    found: [Option<Peer>; MAX_NEW],
 }
 
 /// Takes all connections there are as known: bootstrap, a job's own, those of other libraries.
@@ -60,7 +60,7 @@ impl Known {
         let (mut kept, mut count) = (0, 0);
         each_descriptor(|fd| {
             let Some(cookie) = tcp_cookie(fd) else { return };
-            if kept >= MOST_KNOWN {
+            if kept >= MAX_KNOWN {
                 return;
             }
             let known = holds(old, cookie);
@@ -103,7 +103,7 @@ fn each_descriptor(mut each: impl FnMut(c_int)) {
     }
     let mut buffer = [0_u8; 4096];
     let mut seen = 0;
-    while seen < MOST_DESCRIPTORS {
+    while seen < MAX_DESCRIPTORS {
         // SAFETY: the kernel writes at most the buffer's length.
         let read = unsafe { libc::syscall(libc::SYS_getdents64, dir, buffer.as_mut_ptr(), buffer.len()) };
         let Some(mut entries) = usize::try_from(read).ok().and_then(|read| buffer.get(..read)) else { break };

@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Vertices times links up to which the linear program of all sources is chosen: a second or two.
-const MOST_CHOSEN: u64 = 1 << 14;
+const MAX_CHOSEN: u64 = 1 << 14;
 /// Vertices times links of that program at most, if it is asked for: some minutes, a gigabyte.
-const MOST_PROGRAM: u64 = 1 << 18;
+const MAX_PROGRAM: u64 = 1 << 18;
 /// Vertices times links of the first-order method at most: a gigabyte.
-const MOST_DESCENT: u64 = 1 << 28;
+const MAX_DESCENT: u64 = 1 << 28;
 
 /// How a throughput was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,13 +133,13 @@ pub fn throughput(graph: &Graph, classes: Option<&Classes>, limits: &Limits<'_>)
     let method = match (limits.way, classes) {
         (Way::By(method), _) => method,
         (Way::Auto, Some(_)) => Method::OneSource,
-        (Way::Auto, None) if numbers <= MOST_CHOSEN => Method::Program,
+        (Way::Auto, None) if numbers <= MAX_CHOSEN => Method::Program,
         (Way::Auto, None) => Method::Descent,
     };
     let (sources, most) = match method {
         Method::OneSource => (1, u64::MAX),
-        Method::Program => (links.n, MOST_PROGRAM),
-        Method::Descent => (links.n, MOST_DESCENT),
+        Method::Program => (links.n, MAX_PROGRAM),
+        Method::Descent => (links.n, MAX_DESCENT),
     };
     if numbers > most {
         return Err(Refusal::TooLarge { numbers, most });

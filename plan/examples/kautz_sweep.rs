@@ -13,7 +13,7 @@ fn main() {
         Ok([]) => (4, 2000),
         Ok(&[d, most]) if d > 0 => (d, most),
         _ => {
-            eprintln!("usage: kautz_sweep [DEGREE MOST_NODES], two whole numbers, as in: kautz_sweep 4 2000");
+            eprintln!("usage: kautz_sweep [DEGREE MAX_NODES], two whole numbers, as in: kautz_sweep 4 2000");
             std::process::exit(2);
         }
     };

@@ -65,7 +65,7 @@ pub const CODES: [Code; 15] = [
 ];
 
 /// Mistakes after which the rest of a file is not worth reading.
-pub const MOST_ERRORS: usize = 50;
+pub const MAX_ERRORS: usize = 50;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -19,7 +19,7 @@ use num_traits::{ToPrimitive as _, Zero as _};
 use crate::check;
 pub use crate::error::UNSUPPORTED_FIELD;
 use crate::error::{DUPLICATE_NODE, E_RANGE, Error, Errors, UNKNOWN_NODE, nearest};
-use crate::plan::{Collective, Content, Direction, Forest, MOST_BYTES_OF_A_DAEMON, NodeId, Plan};
+use crate::plan::{Collective, Content, Direction, Forest, MAX_DAEMON_BYTES, NodeId, Plan};
 use crate::quantity::{Rational, common_denominator};
 use crate::topology::{Topology, sha256_hex};
 
@@ -67,7 +67,7 @@ impl Followed {
         ranks: Option<&[String]>,
         topology: Option<&Topology>,
     ) -> Result<Followed, Errors> {
-        let plan = Plan::read_at_most(bytes, file, MOST_BYTES_OF_A_DAEMON)?;
+        let plan = Plan::read_at_most(bytes, file, MAX_DAEMON_BYTES)?;
         let given = topology.filter(|_| plan.body.topology.inline.is_none());
         let followed = of_plan(&plan, ranks, given).map_err(|errors| errors.in_file(file))?;
         Ok(Followed { sha256: sha256_hex(bytes), ..followed })

@@ -1,7 +1,7 @@
 //! Keys of a topology that change what its links and nodes can do: a planner that cannot honour one refuses it, unless the
 //! caller says to plan as if it were not there.
 
-use crate::error::{Error, MOST_ERRORS, UNSUPPORTED_FIELD};
+use crate::error::{Error, MAX_ERRORS, UNSUPPORTED_FIELD};
 use crate::topology::Topology;
 
 /// The keys that may be ignored; all others that are refused have no meaning without them.
@@ -25,7 +25,7 @@ pub(crate) fn unsupported(topology: &Topology, ignore: &[String]) -> (Vec<Error>
         } else if !ignored.contains(&key) {
             ignored.push(key);
         }
-        if errors.len() == MOST_ERRORS {
+        if errors.len() == MAX_ERRORS {
             break;
         }
     }

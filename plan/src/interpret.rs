@@ -32,9 +32,9 @@ use serde::Serialize;
 use crate::error::{E_LIMIT, Error, Errors};
 
 /// Chunks that all steps together may touch.
-const MOST_TOUCHED: u64 = 1 << 25;
+const MAX_TOUCHED: u64 = 1 << 25;
 /// Bytes that the meanings of all chunks may take.
-const MOST_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 1 << 30;
 
 /// What running a program showed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -111,7 +111,7 @@ fn bounded(program: &Program) -> Result<(), Errors> {
     // Per chunk: one bit per rank, and about a hundred bytes of bookkeeping.
     let memory = sizes.sum::<u64>().saturating_mul(100 + program.gpus.len() as u64 / 8);
     for (what, found, most) in
-        [("chunks that its steps touch", touched, MOST_TOUCHED), ("bytes that its chunks take", memory, MOST_MEMORY)]
+        [("chunks that its steps touch", touched, MAX_TOUCHED), ("bytes that its chunks take", memory, MAX_MEMORY)]
     {
         if found > most {
             let error = Error::new(E_LIMIT, "", format!("too large to be run: {what}"));

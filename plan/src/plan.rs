@@ -22,11 +22,11 @@ use crate::json::{Json, Limits, Read, Reader, Writer, form, words};
 use crate::topology::{File, Topology};
 
 /// Bytes of a plan at most.
-pub const MOST_BYTES: usize = 2 << 30;
+pub const MAX_BYTES: usize = 2 << 30;
 /// Bytes of a plan that a daemon loads at most.
-pub const MOST_BYTES_OF_A_DAEMON: usize = 64 << 20;
+pub const MAX_DAEMON_BYTES: usize = 64 << 20;
 /// Tree edges or sends of a plan at most.
-pub const MOST_EDGES: u64 = 20_000_000;
+pub const MAX_EDGES: u64 = 20_000_000;
 
 words! {
     /// What is to be done with the data.
@@ -155,14 +155,14 @@ impl Plan {
     /// # Errors
     /// All mistakes of form with their JSON pointers, in the order of the codes.
     pub fn read(bytes: &[u8], file: &str) -> Result<Plan, Errors> {
-        Plan::read_at_most(bytes, file, MOST_BYTES)
+        Plan::read_at_most(bytes, file, MAX_BYTES)
     }
     /// Reads a plan of at most so many bytes.
     ///
     /// # Errors
     /// As [`Plan::read`].
     pub fn read_at_most(bytes: &[u8], file: &str, most: usize) -> Result<Plan, Errors> {
-        let limits = Limits { bytes: most, elements: 400_000_000, charged: (MOST_EDGES, "tree edges or sends") };
+        let limits = Limits { bytes: most, elements: 400_000_000, charged: (MAX_EDGES, "tree edges or sends") };
         let (body, names) = Reader::new(bytes, limits, file)?.document(Body::read)?;
         Ok(Plan { names, body })
     }

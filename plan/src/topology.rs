@@ -27,9 +27,9 @@ use crate::json::{Limits, Reader, Writer};
 use crate::quantity::{Capacity, Rational, Unit};
 
 /// Links at most, after `count` and `duplex`.
-pub const MOST_LINKS: u64 = 1_000_000;
+pub const MAX_LINKS: u64 = 1_000_000;
 /// What a topology file may be.
-const LIMITS: Limits = Limits { bytes: 64_000_000, elements: 32_000_000, charged: (MOST_LINKS, "link entries") };
+const LIMITS: Limits = Limits { bytes: 64_000_000, elements: 32_000_000, charged: (MAX_LINKS, "link entries") };
 
 /// What a node can do with data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -25,7 +25,7 @@ use sluice_plan::topology::import::{self, Edges, Speeds};
 use sluice_plan::topology::{Kind, Topology};
 
 /// Memory that a process of these tests may ever have had; its files have a few kilobytes.
-const MOST_KIB: u64 = 512 << 10;
+const MAX_KIB: u64 = 512 << 10;
 
 const GRAPHML: &str = "<?xml version=\"1.0\"?>\n<graphml xmlns=\"x\">\n<key id=\"d0\"/><graph edgedefault=\"undirected\">\n\
     <node id=\"0\"><data key=\"d0\">A &amp; B</data></node><node id=\"1\"/><!-- remark --><node id=\"10\"/>\n\
@@ -296,7 +296,7 @@ proptest! {
     ) {
         let target = &targets()[which];
         (target.read)(&harmed(&target.files[file.index(target.files.len())], &harms));
-        prop_assert!(peak_kib() < MOST_KIB, "{} KiB after {}", peak_kib(), target.name);
+        prop_assert!(peak_kib() < MAX_KIB, "{} KiB after {}", peak_kib(), target.name);
     }
 
     #[test]
@@ -317,5 +317,5 @@ fn brackets_without_end() {
             (target.read)(bracket.repeat(200_000).as_bytes());
         }
     }
-    assert!(peak_kib() < MOST_KIB, "{} KiB", peak_kib());
+    assert!(peak_kib() < MAX_KIB, "{} KiB", peak_kib());
 }

@@ -16,7 +16,7 @@ use crate::view::{Peer, PeerKind};
 use crate::writer::Writer;
 
 /// Pages one process may have open through this interface.
-const MOST_HANDLES: usize = 64;
+const MAX_HANDLES: usize = 64;
 /// Spins of a close that waits for other threads; after that the publisher stays allocated for ever.
 const CLOSE_SPINS: u32 = 1_000_000;
 
@@ -81,8 +81,8 @@ struct Slot {
     users: AtomicUsize,
 }
 
-static SLOTS: [Slot; MOST_HANDLES] =
-    [const { Slot { publisher: AtomicPtr::new(ptr::null_mut()), users: AtomicUsize::new(0) } }; MOST_HANDLES];
+static SLOTS: [Slot; MAX_HANDLES] =
+    [const { Slot { publisher: AtomicPtr::new(ptr::null_mut()), users: AtomicUsize::new(0) } }; MAX_HANDLES];
 
 /// Opens a page and returns a handle, or -1. A handle does not mean that a daemon listens: without one, all calls
 /// succeed and do nothing, and the directory is looked for again at most once in ten seconds.

@@ -17,15 +17,15 @@ use crate::van::{Decoder, Fact, Node};
 use crate::zmtp::Lost;
 
 /// Descriptors beyond are not watched.
-pub const MOST: usize = 8192;
+pub const MAX_CONNECTIONS: usize = 8192;
 
-static TABLE: [Slot; MOST] = [const {
+static TABLE: [Slot; MAX_CONNECTIONS] = [const {
     Slot {
         watched: AtomicBool::new(false),
         busy: AtomicBool::new(false),
         state: UnsafeCell::new(MaybeUninit::uninit()),
     }
-}; MOST];
+}; MAX_CONNECTIONS];
 
 /// No two threads' connections lie in one line.
 #[repr(C, align(64))]

@@ -24,7 +24,7 @@ use crate::event::{PredKind, Predecessor, Role};
 use crate::units::{Bytes, Nanos, Rate};
 
 /// Predecessors of one flow at most.
-pub const MOST_PREDECESSORS: usize = 64;
+pub const MAX_PREDECESSORS: usize = 64;
 
 /// How far a flow is in its round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::units::{Bytes, Nanos, Rate};
 mod tests;
 
 /// The longest horizon.
-pub const MOST_SLOTS: usize = 64;
+pub const MAX_SLOTS: usize = 64;
 
 /// What is known when a flow is scheduled. Slot 0 is the current one.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct Request<'a> {
     pub demand: Bytes,
     /// Price of the path per slot.
     pub price: &'a [Price],
-    /// The most the flow may take per slot. The shorter of the two slices, and [`MOST_SLOTS`], bound the horizon.
+    /// The most the flow may take per slot. The shorter of the two slices, and [`MAX_SLOTS`], bound the horizon.
     pub headroom: &'a [Rate],
     /// Slot length (t̂).
     pub slot: Nanos,
@@ -49,7 +49,7 @@ pub struct Chosen {
 impl Request<'_> {
     /// How many slots there are to fill.
     pub fn slots(&self) -> usize {
-        self.price.len().min(self.headroom.len()).min(MOST_SLOTS)
+        self.price.len().min(self.headroom.len()).min(MAX_SLOTS)
     }
     /// How long slot `t` is, seen from now.
     pub fn length(&self, t: usize) -> Nanos {
@@ -132,7 +132,7 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     }
     let slots = request.slots().min(rates.len());
     let demand = u128::from(request.demand.0);
-    let (mut order, mut place_of) = ([0_u8; MOST_SLOTS], [0_u8; MOST_SLOTS]);
+    let (mut order, mut place_of) = ([0_u8; MAX_SLOTS], [0_u8; MAX_SLOTS]);
     for (t, at) in order[..slots].iter_mut().enumerate() {
         *at = t as u8;
     }
@@ -141,7 +141,7 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
         place_of[usize::from(t)] = place as u8;
     }
 
-    let mut taken = [0_u64; MOST_SLOTS]; // by place in the order
+    let mut taken = [0_u64; MAX_SLOTS]; // by place in the order
     let (mut placed, mut spend, mut dearest) = (0_u128, 0_u128, 0_usize);
     let (mut best, mut one_later) = (None::<(usize, u128)>, None);
     for (t, &place) in place_of[..slots].iter().enumerate() {

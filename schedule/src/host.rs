@@ -147,7 +147,7 @@ impl Host {
         match event {
             Event::SlotEdge => self.slot_edge(now),
             Event::JobSeen(spec) => {
-                if self.jobs.len() < config::MOST_JOBS || self.jobs.contains_key(&spec.job) {
+                if self.jobs.len() < config::MAX_JOBS || self.jobs.contains_key(&spec.job) {
                     self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job)).pattern = spec.pattern;
                 }
             }
@@ -252,11 +252,11 @@ impl Host {
     }
 
     fn flow_opened(&mut self, mut spec: FlowSpec) {
-        if self.flows.len() >= config::MOST_FLOWS && !self.flows.contains_key(&spec.flow) {
+        if self.flows.len() >= config::MAX_FLOWS && !self.flows.contains_key(&spec.flow) {
             return;
         }
-        spec.path.truncate(config::MOST_HOPS);
-        spec.preds.truncate(config::MOST_PREDECESSORS);
+        spec.path.truncate(config::MAX_HOPS);
+        spec.preds.truncate(config::MAX_PREDECESSORS);
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job));
         match self.flows.get_mut(&spec.flow) {

@@ -121,13 +121,13 @@ pub struct LinkView {
     /// K sums of the rates other hosts promised there, from the feedback's slot on.
     pub load: Vec<Rate>,
     /// Other hosts' promises there, best rank first, `links` empty, `rates` the current slot's only; cut at
-    /// [`LinkView::MOST_FLOWS`] (the rest is in `load` only).
+    /// [`LinkView::MAX_FLOWS`] (the rest is in `load` only).
     pub flows: Vec<FlowPromise>,
 }
 
 impl LinkView {
     /// How many promises a view lists at most.
-    pub const MOST_FLOWS: usize = 64;
+    pub const MAX_FLOWS: usize = 64;
 }
 
 /// Why a holder did not apply an announcement.

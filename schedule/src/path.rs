@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn path_load_adds_parts_of_links() {
         assert_eq!(load([link(5, 10), link(1, 4)]), 0.75);
-        assert_eq!(load([link(0, 0)]), crate::price::MOST_UTILISATION);
+        assert_eq!(load([link(0, 0)]), crate::price::MAX_UTILISATION);
     }
 
     #[test]

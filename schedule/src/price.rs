@@ -18,17 +18,17 @@ impl Price {
     /// One.
     pub const ONE: Price = Price(1 << Price::BITS);
     /// The dearest there is: 2²⁰. With it bytes × price × weight stay below 2¹²⁸.
-    pub const MOST: Price = Price(1 << (2 * Price::BITS));
+    pub const MAX: Price = Price(1 << (2 * Price::BITS));
 
-    /// The nearest price; NaN and negative values are zero, the rest is cut at [`Price::MOST`].
+    /// The nearest price; NaN and negative values are zero, the rest is cut at [`Price::MAX`].
     pub fn new(value: f64) -> Price {
         let scaled = (value.max(0.0) * Price::ONE.0 as f64).round();
-        if scaled >= Price::MOST.0 as f64 { Price::MOST } else { Price(scaled as u64) }
+        if scaled >= Price::MAX.0 as f64 { Price::MAX } else { Price(scaled as u64) }
     }
-    /// The sum, at most [`Price::MOST`].
+    /// The sum, at most [`Price::MAX`].
     pub const fn plus(self, other: Price) -> Price {
         let sum = self.0.saturating_add(other.0);
-        if sum > Price::MOST.0 { Price::MOST } else { Price(sum) }
+        if sum > Price::MAX.0 { Price::MAX } else { Price(sum) }
     }
     /// In units of 2⁻²⁰.
     pub const fn units(self) -> u64 {
@@ -50,11 +50,11 @@ impl Weight {
     /// One slot per unit of price.
     pub const ONE: Weight = Weight(1 << Weight::BITS);
     /// The largest `schedule.delay_weight`, in slots.
-    pub const MOST_SLOTS: f64 = 100.0;
+    pub const MAX_SLOTS: f64 = 100.0;
 
-    /// The nearest weight to a number of slots, within 0 and [`Weight::MOST_SLOTS`]; NaN is zero.
+    /// The nearest weight to a number of slots, within 0 and [`Weight::MAX_SLOTS`]; NaN is zero.
     pub fn new(slots: f64) -> Weight {
-        Weight((slots.clamp(0.0, Weight::MOST_SLOTS) * f64::from(Weight::ONE.0)).round() as u32)
+        Weight((slots.clamp(0.0, Weight::MAX_SLOTS) * f64::from(Weight::ONE.0)).round() as u32)
     }
     /// In units of 2⁻¹⁰ slots.
     pub const fn units(self) -> u32 {
@@ -68,13 +68,13 @@ impl Default for Weight {
     }
 }
 
-/// The part of `usable` that `load` takes, within 0 and [`MOST_UTILISATION`]; a link without capacity is as full as can be.
+/// The part of `usable` that `load` takes, within 0 and [`MAX_UTILISATION`]; a link without capacity is as full as can be.
 pub fn utilisation(load: Rate, usable: Rate) -> f64 {
-    if usable == Rate::ZERO { MOST_UTILISATION } else { load.ratio_of(usable).min(MOST_UTILISATION) }
+    if usable == Rate::ZERO { MAX_UTILISATION } else { load.ratio_of(usable).min(MAX_UTILISATION) }
 }
 
 /// Where the price stops growing: a link promised twice over has no headroom left, dearer would change nothing.
-pub const MOST_UTILISATION: f64 = 2.0;
+pub const MAX_UTILISATION: f64 = 2.0;
 
 /// How the load of a link becomes a price.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +104,7 @@ impl Exponential {
     /// λ at this utilisation.
     pub fn at(self, utilisation: f64) -> Price {
         // Near zero the subtraction loses digits that a price in units of 2⁻²⁰ does not have.
-        Price::new(((utilisation.clamp(0.0, MOST_UTILISATION) * self.ln_mu).exp() - 1.0) * self.per)
+        Price::new(((utilisation.clamp(0.0, MAX_UTILISATION) * self.ln_mu).exp() - 1.0) * self.per)
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(curve.link(Rate::MAX, Rate::ZERO), worst);
         assert_eq!(curve.path([(Rate::ZERO, Rate::ZERO); 3]), worst.plus(worst).plus(worst));
         assert_eq!(Price::new(f64::NAN), Price::ZERO);
-        assert_eq!(Price::new(f64::INFINITY), Price::MOST);
+        assert_eq!(Price::new(f64::INFINITY), Price::MAX);
         assert_eq!(Weight::new(f64::NAN), Weight::new(0.0));
     }
 

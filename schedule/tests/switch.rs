@@ -163,7 +163,7 @@ fn views_list_the_best_ranks_first_and_stop_at_their_limit() {
     let best = flows[0].flow;
     switch.announce(Slot(1), &says(1, 1, 1, flows));
     let view = &switch.announce(Slot(1), &says(2, 1, 1, vec![])).links[0];
-    assert_eq!(view.flows.len(), LinkView::MOST_FLOWS);
+    assert_eq!(view.flows.len(), LinkView::MAX_FLOWS);
     assert_eq!(view.flows[0].flow, best);
     assert!(view.flows.is_sorted_by_key(FlowPromise::rank));
     assert_eq!(mbps(view), [80; 4], "what is not listed is in the sums");

@@ -41,7 +41,7 @@ pub use self::settings::{
 };
 
 /// Most bytes of a scenario file.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The notation of a scenario file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Scenario {
             _ => return Err(one("the file's name says neither TOML nor JSON".into(), "*.toml or *.json")),
         };
         let text =
-            trace::read_text(path, MOST_BYTES).map_err(|e| one(e.to_string(), "a readable text of at most 16 MiB"))?;
+            trace::read_text(path, MAX_BYTES).map_err(|e| one(e.to_string(), "a readable text of at most 16 MiB"))?;
         let base = path.parent().unwrap_or(Path::new("."));
         Scenario::parse_with(&text, notation, &file, base, sets)
     }
@@ -271,7 +271,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
         }
         jobs.push(job);
     }
-    if jobs.len() > arrivals::MOST_JOBS {
+    if jobs.len() > arrivals::MAX_JOBS {
         log.add(Code::Limit, offset, "/jobs", format!("{} jobs", jobs.len()), "at most 1000000");
     }
     for id in schedulers.options.static_order.iter().filter(|id| !ids.contains(*id)) {

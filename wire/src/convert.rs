@@ -113,7 +113,7 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
     let mut links = Vec::with_capacity(wire.links.len());
     for view in wire.links {
         let allowed = "0 to 64 promises";
-        within("feedback.links.promises", view.promises.len(), LinkView::MOST_FLOWS, allowed)?;
+        within("feedback.links.promises", view.promises.len(), LinkView::MAX_FLOWS, allowed)?;
         let mut flows = Vec::with_capacity(view.promises.len());
         for number in view.promises {
             let allowed = "the number of a listed promise";

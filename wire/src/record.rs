@@ -18,7 +18,7 @@ use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::{Action, Event, Now};
 
 /// Bytes of a line at most.
-const MOST_LINE: u64 = 64 << 20;
+const MAX_LINE: u64 = 64 << 20;
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -118,7 +118,7 @@ pub enum ReplayError {
         error: serde_json::Error,
     },
     /// A line is too long.
-    #[error("line {line}: longer than {MOST_LINE} bytes")]
+    #[error("line {line}: longer than {MAX_LINE} bytes")]
     Long {
         /// Counted from 1.
         line: u64,
@@ -149,10 +149,10 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
     let (mut replayed, mut brain, mut text) = (Replayed::default(), None::<Host>, Vec::new());
     for line in 1.. {
         text.clear();
-        let read = record.by_ref().take(MOST_LINE).read_until(b'\n', &mut text);
+        let read = record.by_ref().take(MAX_LINE).read_until(b'\n', &mut text);
         match read.map_err(|error| ReplayError::Read { line, error })? {
             0 => break,
-            bytes if bytes as u64 == MOST_LINE => return Err(ReplayError::Long { line }),
+            bytes if bytes as u64 == MAX_LINE => return Err(ReplayError::Long { line }),
             _ => {}
         }
         let form = |error| ReplayError::Form { line, error };

@@ -3,7 +3,7 @@
 use sluice_schedule::Nanos;
 
 /// Longest time that is taken: a year.
-const MOST_SECONDS: f64 = 366.0 * 86_400.0;
+const MAX_SECONDS: f64 = 366.0 * 86_400.0;
 
 /// Reads a length of time; a bare number is seconds.
 ///
@@ -23,7 +23,7 @@ pub fn parse_duration(text: &str) -> Result<Nanos, String> {
         _ => return Err(wrong()),
     };
     let seconds = number.parse::<f64>().map_err(|_| wrong())? * scale;
-    if !(0.0..=MOST_SECONDS).contains(&seconds) {
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(format!("`{text}` is too long; at most 366d is taken"));
     }
     Ok(Nanos((seconds * 1e9).round() as u64))

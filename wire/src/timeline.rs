@@ -20,7 +20,7 @@ pub use merge::{MergeError, merge};
 use crate::snapshot::{ConditionCode, Label, Mode};
 
 /// Names kept at most per kind; further ones show as their id.
-const MOST_NAMES: usize = 65_536;
+const MAX_NAMES: usize = 65_536;
 
 /// What made a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -277,7 +277,7 @@ impl Timeline {
 }
 
 fn set_name<K: Ord>(names: &mut BTreeMap<K, String>, key: K, name: &str) {
-    if names.len() < MOST_NAMES || names.contains_key(&key) {
+    if names.len() < MAX_NAMES || names.contains_key(&key) {
         let name = name.chars().take(128).map(|c| if c.is_control() { '_' } else { c }).collect();
         names.insert(key, name);
     }

@@ -129,7 +129,7 @@ pub enum Malformed {
 }
 
 /// The largest unit: 2^16 Mbit/s times 65,535 is beyond any link.
-const MOST_UNIT: u8 = 16;
+const MAX_UNIT: u8 = 16;
 
 impl Packet {
     /// As bytes.
@@ -184,7 +184,7 @@ impl Packet {
         if usize::from(lanes) != LANES {
             return Err(Malformed::Lanes(lanes));
         }
-        if unit > MOST_UNIT {
+        if unit > MAX_UNIT {
             return Err(Malformed::Unit(unit));
         }
         let flow = FlowId(u64::from_be_bytes(input.take()));
@@ -222,7 +222,7 @@ impl Packet {
 
     /// One unit in bit/s.
     pub fn unit_rate(&self) -> u64 {
-        1_000_000 << self.unit.min(MOST_UNIT)
+        1_000_000 << self.unit.min(MAX_UNIT)
     }
 
     /// One switch adds what it knows of its link in this lane: the load (rounded up) and the room left (rounded down).

@@ -10,7 +10,7 @@ use super::Check;
 /// Error bound above which slots are not coordinated: half a default slot.
 const CLOCK_ALLOWED_US: i64 = 30_000;
 /// Least maximum of `tcp_wmem` that does not hold back a fast flow.
-const WMEM_LEAST: u64 = 4 << 20;
+const MIN_WMEM: u64 = 4 << 20;
 
 fn sysctl(name: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok().map(|text| text.trim().to_owned())
@@ -28,7 +28,7 @@ pub fn sysctls() -> Check {
     let wmem = sysctl("tcp_wmem")
         .and_then(|text| text.split_ascii_whitespace().nth(2).and_then(|max| max.parse::<u64>().ok()));
     if let Some(max) = wmem
-        && max < WMEM_LEAST
+        && max < MIN_WMEM
     {
         off.push(format!("tcp_wmem maximum = {max}: a fast flow cannot fill its path"));
     }

@@ -274,10 +274,10 @@ pub struct Sizes(pub Vec<u32>);
 
 /// Reads `32,64,100-120`.
 fn sizes(text: &str) -> Result<Sizes, String> {
-    const MOST: u32 = 1 << 20;
+    const MAX_NODES: u32 = 1 << 20;
     let number = |text: &str| match text.trim().parse() {
-        Ok(size @ 1..=MOST) => Ok(size),
-        _ => Err(format!("`{}` is no size; allowed: 1 to {MOST}, ranges as in 100-120", printable(text, 40))),
+        Ok(size @ 1..=MAX_NODES) => Ok(size),
+        _ => Err(format!("`{}` is no size; allowed: 1 to {MAX_NODES}, ranges as in 100-120", printable(text, 40))),
     };
     let mut sizes = Vec::new();
     for part in text.split(',') {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use sluice_plan::check::{self, Report};
-use sluice_plan::plan::{MOST_BYTES, Plan};
+use sluice_plan::plan::{MAX_BYTES, Plan};
 use sluice_plan::quantity::Unit;
 
 use super::args::CheckArgs;
@@ -15,7 +15,7 @@ use crate::output;
 /// `sluice plan check`.
 pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Stop> {
     let file = files::name(&args.plan);
-    let plan = Plan::read(&files::read(&args.plan, MOST_BYTES as u64)?, &file)?;
+    let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;
     let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
     let report = check::check(&plan, given.as_ref());
     let status = if report.ok() { 0 } else { NO };

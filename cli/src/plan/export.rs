@@ -7,7 +7,7 @@ use serde::Serialize;
 use sluice_plan::error::{E_KEY, E_MISSING, Error, Errors};
 use sluice_plan::export::{self, INTERNAL_INVARIANT, Options};
 use sluice_plan::interpret::{self, Report};
-use sluice_plan::plan::{MOST_BYTES, Plan};
+use sluice_plan::plan::{MAX_BYTES, Plan};
 
 use super::args::{ExportArgs, ExportFormat};
 use super::{Stop, files, form};
@@ -41,7 +41,7 @@ struct Warned {
 pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
     fitting(args)?;
     let file = files::name(&args.plan);
-    let plan = Plan::read(&files::read(&args.plan, MOST_BYTES as u64)?, &file)?;
+    let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;
     let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
     let options = Options {
         instances: args.instances,

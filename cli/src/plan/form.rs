@@ -11,7 +11,7 @@ use sluice_plan::topology::{Kind, Topology};
 use super::files;
 
 /// Bytes of a topology or a form at most.
-const MOST_BYTES: u64 = 64_000_000;
+const MAX_BYTES: u64 = 64_000_000;
 
 /// A form other than topology.json.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -104,7 +104,7 @@ impl FormArgs {
 /// Reads a fabric.
 pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology, Errors> {
     args.check(form)?;
-    let bytes = files::read(path, MOST_BYTES)?;
+    let bytes = files::read(path, MAX_BYTES)?;
     let file = &files::name(path);
     match form {
         None => Topology::read(&bytes, file),

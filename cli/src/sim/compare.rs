@@ -12,14 +12,14 @@ use crate::output;
 use crate::plan::files;
 
 /// No result is larger.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// `sluice sim compare`.
 pub fn run(global: &Global, paths: &[PathBuf]) -> Result<ExitCode, Failure> {
     let mut sides: Vec<Side> = Vec::new();
     for path in paths {
         let name = files::name(path);
-        let bytes = files::read(path, MOST_BYTES).map_err(Failure::input)?;
+        let bytes = files::read(path, MAX_BYTES).map_err(Failure::input)?;
         let found = Side::read(&bytes).map_err(|error| Failure::input(format!("{name}: {error}")))?;
         for mut side in found {
             // The same scheduler twice: the files tell them apart.

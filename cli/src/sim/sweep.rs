@@ -22,11 +22,8 @@ use crate::table::Table;
 /// `sluice sim sweep`.
 pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
     let points = args.sets.iter().fold(usize::from(args.seeds), |n, axis| n.saturating_mul(axis.values.len()));
-    if points > sweep::MOST_RUNS {
-        return Err(Failure::input(format!(
-            "the grid has {points} points, at most {}: fewer values",
-            sweep::MOST_RUNS
-        )));
+    if points > sweep::MAX_RUNS {
+        return Err(Failure::input(format!("the grid has {points} points, at most {}: fewer values", sweep::MAX_RUNS)));
     }
     let cells = cells(args)?;
     let all: Vec<(&Cell, Policy)> = cells

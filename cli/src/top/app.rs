@@ -8,7 +8,7 @@ use sluice_wire::snapshot::{Flow, Job, Label, Link, Snapshot};
 /// Samples of a flow's rates that are kept.
 const HISTORY: usize = 120;
 /// Flows with a history.
-const MOST_FLOWS: usize = 4096;
+const MAX_FLOWS: usize = 4096;
 
 /// What fills the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl App {
     /// Takes an answer of the daemon.
     pub fn take(&mut self, snapshot: Snapshot) {
         let mut history = std::mem::take(&mut self.history);
-        for flow in snapshot.flows.iter().take(MOST_FLOWS) {
+        for flow in snapshot.flows.iter().take(MAX_FLOWS) {
             let mut samples = history.remove(&flow.id).unwrap_or_default();
             if samples.len() >= HISTORY {
                 samples.pop_front();

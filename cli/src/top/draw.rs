@@ -12,7 +12,7 @@ use crate::format::{bytes, flow_id, grouped, next_gbps, percent, rate, strip, ti
 use crate::view::header;
 
 /// Least size of a frame.
-const LEAST: (u16, u16) = (80, 24);
+const MIN_SIZE: (u16, u16) = (80, 24);
 /// Links shown above the jobs.
 const LINKS: usize = 3;
 /// Width of a sparkline.
@@ -34,8 +34,8 @@ ERROR is the distance between ordered and delivered. WHY says what keeps a flow 
 /// Draws one frame.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
     let area = frame.area();
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("sluice top needs {}x{}, this is {}x{}", LEAST.0, LEAST.1, area.width, area.height);
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
+        let text = format!("sluice top needs {}x{}, this is {}x{}", MIN_SIZE.0, MIN_SIZE.1, area.width, area.height);
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
         return;
     }

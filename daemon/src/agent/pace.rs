@@ -19,9 +19,9 @@ impl Pace {
     /// Turns by the clock may take this part of a core: one in so many.
     pub const PART: u64 = 100;
     /// The least time between two looks.
-    pub const LEAST: Nanos = Nanos::from_millis(10);
+    pub const MIN: Nanos = Nanos::from_millis(10);
     /// The most: three looks per slot of 60 ms.
-    pub const MOST: Nanos = Nanos::from_millis(20);
+    pub const MAX: Nanos = Nanos::from_millis(20);
     /// A turn for what holders say comes at least this long after the last turn, so that the news of many hosts is taken
     /// in at once.
     pub const GATHER: Nanos = Nanos::from_millis(2);
@@ -40,7 +40,7 @@ impl Pace {
 
     /// While some flow has demand, the loop looks this often.
     pub fn tick(&self) -> Nanos {
-        self.cost.times(Pace::PART).max(Pace::LEAST).min(Pace::MOST)
+        self.cost.times(Pace::PART).max(Pace::MIN).min(Pace::MAX)
     }
 }
 
@@ -51,12 +51,12 @@ mod tests {
     #[test]
     fn cheap_turns_are_often_and_dear_ones_rare() {
         let mut pace = Pace::default();
-        assert_eq!(pace.tick(), Pace::LEAST);
-        for (took, tick) in [(20, Pace::LEAST), (150, Nanos::from_millis(15)), (5_000, Pace::MOST), (1, Pace::LEAST)] {
+        assert_eq!(pace.tick(), Pace::MIN);
+        for (took, tick) in [(20, Pace::MIN), (150, Nanos::from_millis(15)), (5_000, Pace::MAX), (1, Pace::MIN)] {
             (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
             assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
         }
         pace.turned(Nanos::MAX);
-        assert_eq!(pace.tick(), Pace::MOST, "no overflow");
+        assert_eq!(pace.tick(), Pace::MAX, "no overflow");
     }
 }

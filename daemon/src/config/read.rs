@@ -13,9 +13,9 @@ use super::settings::{Config, LinkEntry, SwitchEntry};
 use super::value::Refusal;
 
 /// A file larger than this is not a configuration.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Problems of one file after which the rest is not worth reading.
-const MOST_PROBLEMS: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
 /// Where a key was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Reader {
         let source = Source { file, text };
         let (table, errors) = DeTable::parse_recoverable(text);
         let broken = !errors.is_empty();
-        for error in errors.into_iter().take(MOST_PROBLEMS) {
+        for error in errors.into_iter().take(MAX_PROBLEMS) {
             let code = if error.message().contains("duplicate key") { Code::E_DUP } else { Code::E_PARSE };
             let problem = Problem::new(code, "", error.message().trim().to_owned());
             let problem = problem.help("the file must be TOML 1.0; see `sluiced --defaults` for a complete example");
@@ -95,7 +95,7 @@ impl Reader {
 
     fn table(&mut self, source: &Source<'_>, prefix: &str, table: &DeTable<'_>) {
         for (name, value) in table.iter() {
-            if self.problems.len() >= MOST_PROBLEMS {
+            if self.problems.len() >= MAX_PROBLEMS {
                 return;
             }
             let path = if prefix.is_empty() {
@@ -279,10 +279,10 @@ fn read_text(path: &Path) -> Result<String, Box<Problem>> {
             .help("check the path and its owner")
     };
     let meta = std::fs::metadata(path).map_err(|error| Box::new(refuse(&error)))?;
-    if !meta.is_file() || meta.len() > MOST_BYTES {
+    if !meta.is_file() || meta.len() > MAX_BYTES {
         let problem =
             Problem::new(Code::E_PARSE, "", "not a configuration file").found(format!("{} bytes", meta.len()));
-        return Err(Box::new(problem.allowed(format!("a regular file of at most {MOST_BYTES} bytes")).in_file(path)));
+        return Err(Box::new(problem.allowed(format!("a regular file of at most {MAX_BYTES} bytes")).in_file(path)));
     }
     let bytes = std::fs::read(path).map_err(|error| Box::new(refuse(&error)))?;
     String::from_utf8(bytes).map_err(|error| {

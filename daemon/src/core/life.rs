@@ -12,7 +12,7 @@ use crate::config::{Loaded, Mode};
 use crate::fabric::Fabric;
 
 /// The least part of its present order that a coasting flow keeps.
-const COAST_LEAST: f64 = 0.5;
+const MIN_COAST: f64 = 0.5;
 
 impl Core {
     /// Changes the mode, for ever or for a time.
@@ -160,7 +160,7 @@ fn coast_rates(flows: &[(usize, Rate)], capacities: &[Rate]) -> Vec<Rate> {
         .zip(&wishes)
         .map(|(&(link, order), wish)| {
             let scale = (1.0 / sum(link).ratio_of(capacity(link))).min(1.0);
-            wish.times(scale).max(order.times(COAST_LEAST))
+            wish.times(scale).max(order.times(MIN_COAST))
         })
         .collect()
 }

@@ -23,7 +23,7 @@ use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control};
 use crate::metrics;
 
 /// Largest body of a request.
-const MOST_BODY_BYTES: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Bytes of a streamed answer per chunk, and chunks that wait for a slow reader.
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNKS: usize = 4;
@@ -62,7 +62,7 @@ pub(super) fn router(app: App, caller: Caller) -> Router {
         .merge(details)
         .merge(commands)
         .fallback(not_found)
-        .layer(DefaultBodyLimit::max(MOST_BODY_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(app.clone(), host_checked))
         .layer(Extension(caller))
         .with_state(app)

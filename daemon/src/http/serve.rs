@@ -20,7 +20,7 @@ use super::api::{App, router};
 use super::guard::{Caller, Rules};
 
 /// Connections at a time, for TCP and for the Unix socket each: neither can shut the other out.
-const MOST_CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// From the connection, or the last answer, to the end of the next request's header.
 const HEADER_TIME: Duration = Duration::from_secs(2);
 /// After a failed accept (descriptors used up): others need the CPU more.
@@ -61,12 +61,12 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 pub async fn serve(listeners: Listeners, control: Arc<dyn Control>, rules: Rules, shutdown: impl Future<Output = ()>) {
     let app = App { control, rules: Arc::new(rules) };
     let mut tasks = JoinSet::new();
-    let tcp_slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let tcp_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners.tcp {
         tasks.spawn(accept_tcp(listener, app.clone(), Arc::clone(&tcp_slots)));
     }
     if let Some(listener) = listeners.unix {
-        tasks.spawn(accept_unix(listener, app, Arc::new(Semaphore::new(MOST_CONNECTIONS))));
+        tasks.spawn(accept_unix(listener, app, Arc::new(Semaphore::new(MAX_CONNECTIONS))));
     }
     shutdown.await;
     tasks.shutdown().await;

@@ -4,7 +4,7 @@ use sluice_wire::snapshot::{
     Backend, ConditionCode, FlowState, JobPattern, Label, Link, Mode, SwitchState, SwitchStatus, View,
 };
 
-use super::{Family, JobSum, Kind, MOST_LINKS, MOST_SWITCHES, Samples, Source, process};
+use super::{Family, JobSum, Kind, MAX_LINKS, MAX_SWITCHES, Samples, Source, process};
 
 macro_rules! family {
     ($kind:ident, $name:literal, [$($label:literal),*], $help:literal, |$s:ident, $o:ident| $fill:expr) => {
@@ -200,7 +200,7 @@ fn stalls(s: &Source<'_>, o: &mut Samples) {
 fn each_link(s: &Source<'_>, mut act: impl FnMut(&str, &Link)) {
     let mut links: Vec<&Link> = s.snapshot.links.iter().collect();
     links.sort_by_key(|link| !link.own);
-    links.into_iter().take(MOST_LINKS).for_each(|link| act(Label::new(&link.name).as_str(), link));
+    links.into_iter().take(MAX_LINKS).for_each(|link| act(Label::new(&link.name).as_str(), link));
 }
 
 fn link_sent(s: &Source<'_>, o: &mut Samples) {
@@ -213,7 +213,7 @@ fn link_sent(s: &Source<'_>, o: &mut Samples) {
 fn each_switch(s: &Source<'_>, mut act: impl FnMut(&str, &SwitchStatus)) {
     let mut switches: Vec<&SwitchStatus> = s.snapshot.switches.iter().collect();
     switches.sort_by_key(|switch| switch.peer);
-    switches.into_iter().take(MOST_SWITCHES).for_each(|switch| act(Label::new(&switch.name).as_str(), switch));
+    switches.into_iter().take(MAX_SWITCHES).for_each(|switch| act(Label::new(&switch.name).as_str(), switch));
 }
 
 fn views(s: &Source<'_>, o: &mut Samples) {

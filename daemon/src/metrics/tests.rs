@@ -84,7 +84,7 @@ fn lists_are_bounded_and_hostile_names_are_clean() {
     // The empty name and nothing else is cleaned to another id's label here.
     assert!(other >= 9_900.0, "{other}");
     for (_, labels) in samples.keys() {
-        assert!(labels.iter().all(|(_, value)| value.len() <= Label::MOST_BYTES), "{labels:?}");
+        assert!(labels.iter().all(|(_, value)| value.len() <= Label::MAX_BYTES), "{labels:?}");
     }
 }
 

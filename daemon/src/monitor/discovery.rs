@@ -20,11 +20,11 @@ use crate::clock::monotonic;
 use crate::sock_diag::Seen;
 
 /// Questions and answers that may wait.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 /// A socket whose process was not found is looked for again after this long.
 const AGAIN: Nanos = Nanos::from_millis(10_000);
 /// Connections remembered.
-const MOST_TRACKED: usize = 32_768;
+const MAX_TRACKED: usize = 32_768;
 /// Between two looks at least ...
 const EVERY: Duration = Duration::from_millis(150);
 /// ... and so many times what a look costs.
@@ -80,8 +80,8 @@ impl Discovery {
         if !self.enabled || self.thread.is_some() {
             return;
         }
-        let (questions, from_daemon) = sync_channel(MOST_WAITING);
-        let (news, to_daemon) = sync_channel(MOST_WAITING);
+        let (questions, from_daemon) = sync_channel(MAX_WAITING);
+        let (news, to_daemon) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("discovery".into());
         if thread.spawn(move || look_for_ever(threshold, &from_daemon, &news)).is_ok() {
             self.thread = Some((questions, to_daemon));
@@ -93,7 +93,7 @@ impl Discovery {
         if self.asked.get(&tuple).is_some_and(|at| now.minus(*at) < AGAIN) {
             return;
         }
-        if self.asked.len() >= MOST_TRACKED {
+        if self.asked.len() >= MAX_TRACKED {
             self.asked.clear();
         }
         self.asked.insert(tuple, now);
@@ -170,7 +170,7 @@ struct Tracked {
 
 impl Tracked {
     fn ask(&mut self, tuples: impl Iterator<Item = Tuple>) {
-        self.asked = tuples.take(MOST_WAITING).collect();
+        self.asked = tuples.take(MAX_WAITING).collect();
     }
 
     fn begin(&mut self) {
@@ -179,7 +179,7 @@ impl Tracked {
 
     /// One connection as it is now.
     fn look(&mut self, now: Nanos, foreign: bool, seen: &Seen) {
-        let full = self.connections.len() >= MOST_TRACKED;
+        let full = self.connections.len() >= MAX_TRACKED;
         let tuple = Tuple::of_v6(seen.local, seen.remote);
         let counts = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);
         let connection = match self.connections.entry(seen.cookie) {

@@ -9,14 +9,14 @@ use sluice_progress::Role;
 use sluice_schedule::Pattern;
 
 /// Bytes of an environment that are read.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// Bytes of a job id.
-const MOST_ID: usize = 64;
+const MAX_ID: usize = 64;
 
 /// Bytes of a plan's path.
-const MOST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 /// Ranks that may be listed by name.
-const MOST_RANKS: usize = 4096;
+const MAX_RANKS: usize = 4096;
 
 /// The plan that a process names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Environ {
     pub fn of(pid: u32) -> Option<Environ> {
         let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
         let mut bytes = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(Environ::parse(&bytes))
     }
 
@@ -106,25 +106,25 @@ impl Environ {
 
 /// A relative path would mean another file to the daemon than to the job: it names none.
 fn plan(file: &[u8], ranks: &[u8]) -> Option<PlanName> {
-    if file.first() != Some(&b'/') || file.len() > MOST_PATH {
+    if file.first() != Some(&b'/') || file.len() > MAX_PATH {
         return None;
     }
     let id = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let ranks = (!ranks.is_empty()).then(|| ranks.split(|byte| *byte == b',').take(MOST_RANKS).map(id).collect());
+    let ranks = (!ranks.is_empty()).then(|| ranks.split(|byte| *byte == b',').take(MAX_RANKS).map(id).collect());
     Some(PlanName { file: PathBuf::from(OsStr::from_bytes(file)), ranks })
 }
 
 /// Bytes from a stranger as text that no terminal, log or metric can be hurt by.
 pub fn label(bytes: &[u8]) -> String {
     let mut out = String::new();
-    for byte in bytes.iter().take(MOST_ID) {
+    for byte in bytes.iter().take(MAX_ID) {
         if byte.is_ascii_alphanumeric() || b"._-:/@+".contains(byte) {
             out.push(char::from(*byte));
         } else {
             out.push_str(&format!("\\x{byte:02x}"));
         }
     }
-    if bytes.len() > MOST_ID {
+    if bytes.len() > MAX_ID {
         out.push('~');
     }
     out
@@ -166,6 +166,6 @@ mod tests {
         let mut bytes = b"SLUICE_JOB_ID=\x1b[31m\n\"".to_vec();
         bytes.extend(std::iter::repeat_n(0xff, 1000));
         let id = Environ::parse(&bytes).job_id;
-        assert!(id.starts_with("\\x1b\\x5b31m\\x0a\\x22") && id.ends_with('~') && id.len() <= MOST_ID * 4 + 1, "{id}");
+        assert!(id.starts_with("\\x1b\\x5b31m\\x0a\\x22") && id.ends_with('~') && id.len() <= MAX_ID * 4 + 1, "{id}");
     }
 }

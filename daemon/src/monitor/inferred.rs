@@ -12,7 +12,7 @@ use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as 
 use super::tuple::Tuple;
 
 /// Connections of a process without a page at most.
-const MOST: usize = 256;
+const MAX_CLAIMS: usize = 256;
 
 /// A connection of a process that moves much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Claims(Vec<Claim>);
 impl Claims {
     /// Takes a connection in, or how it is used by now.
     pub fn take(&mut self, claim: Claim) {
-        let room = self.0.len() < MOST;
+        let room = self.0.len() < MAX_CLAIMS;
         match self.0.iter_mut().find(|known| known.tuple == claim.tuple) {
             Some(known) => *known = claim,
             None if room => self.0.push(claim),
@@ -136,8 +136,8 @@ mod tests {
             many.take(Claim { tuple, sends: false, receives: true });
             many.take(Claim { tuple, sends: true, receives: false });
         }
-        assert_eq!(many.iter().filter(|claim| claim.sends).count(), MOST);
+        assert_eq!(many.iter().filter(|claim| claim.sends).count(), MAX_CLAIMS);
         many.drop(&Tuple::of(at(0, 0), at(1, 5000)));
-        assert_eq!(many.iter().count(), MOST - 1);
+        assert_eq!(many.iter().count(), MAX_CLAIMS - 1);
     }
 }

@@ -10,9 +10,9 @@ use super::sockets::{Socket, Sockets};
 use super::{Monitor, ProcessKey};
 
 /// Rounds whose duration is remembered per job.
-const MOST_RECENT: usize = 32;
+const MAX_RECENT: usize = 32;
 /// A flow that carries less than this in a round, ...
-const MOST_WORDS: Bytes = Bytes(32 << 10);
+const MAX_WORDS: Bytes = Bytes(32 << 10);
 /// ... and less than this part of what the process's largest flow carries, carries no tensors.
 const WORDS_PART: u64 = 64;
 /// A guess is made anew when less than this part of what was sent is left of it.
@@ -55,7 +55,7 @@ impl Job {
         let time = now.minus(self.began);
         self.finished += 1;
         self.rounds_time = self.rounds_time.plus(time);
-        if self.recent.len() == MOST_RECENT {
+        if self.recent.len() == MAX_RECENT {
             self.recent.remove(0);
         }
         self.recent.push(time);
@@ -206,7 +206,7 @@ fn guess(sockets: &mut Sockets, key: ProcessKey) -> Vec<Event> {
 
 /// Flows that carry less than this are taken to carry words only, where the largest carries so much.
 fn few_words(largest: Option<Bytes>) -> Bytes {
-    Bytes(largest.unwrap_or(Bytes::ZERO).0 / WORDS_PART).min(MOST_WORDS)
+    Bytes(largest.unwrap_or(Bytes::ZERO).0 / WORDS_PART).min(MAX_WORDS)
 }
 
 /// Splits a round among the flows of a process: as its plan says, else as its last round was, or evenly while some flow

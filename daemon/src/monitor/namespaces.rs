@@ -19,7 +19,7 @@ const LIST_EVERY: Nanos = Nanos::from_millis(1_000);
 /// A process may exec shortly after it appeared, and its environment is another one then.
 const LOOKS: u8 = 3;
 /// Namespaces looked into at most.
-const MOST: usize = 64;
+const MAX_FOREIGN: usize = 64;
 
 /// Which namespaces there are.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Namespaces {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
             let looks = self.looked.get(&pid).copied().unwrap_or(0);
             living.insert(pid, looks.saturating_add(1).min(LOOKS));
-            if looks >= LOOKS || self.foreign.len() >= MOST {
+            if looks >= LOOKS || self.foreign.len() >= MAX_FOREIGN {
                 continue;
             }
             if let Some(namespace) = of(pid).filter(|namespace| Some(*namespace) != own)

@@ -19,9 +19,9 @@ use sluice_schedule::{Bytes, Nanos};
 use fit::{KIND, kind_above, learn, may_be_half, multiple, of_one_kind, slack};
 
 /// Pauses remembered: some iterations, where each has as many as a ring has steps.
-const MOST: usize = 128;
+const MAX_PAUSES: usize = 128;
 /// Pauses as long as those between iterations that may come elsewhere in a row, before the period is forgotten.
-const MOST_MISSED: u32 = 3;
+const MAX_MISSED: u32 = 3;
 /// A period younger than this is given up when a pause of a longer kind comes: it may be a step of the iteration that
 /// ends there. An older one has seen its iterations.
 const YOUNG: Nanos = Nanos::from_millis(10_000);
@@ -119,7 +119,7 @@ impl Period {
             last.length = Nanos(last.length.0.saturating_add(pause.length.0));
             last.over = pause.over;
         } else {
-            if self.pauses.len() == MOST {
+            if self.pauses.len() == MAX_PAUSES {
                 self.pauses.pop_front();
             }
             self.pauses.push_back(pause);
@@ -151,7 +151,7 @@ impl Period {
         } else if pause.length.0 >= known.pause.0 / KIND {
             // As long as one between iterations, but elsewhere.
             self.missed += 1;
-            if self.missed > MOST_MISSED {
+            if self.missed > MAX_MISSED {
                 (self.known, self.missed, self.met) = (learned, 0, 0);
             }
         }

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use sluice_plan::error::Errors;
 use sluice_plan::follow::Followed;
-use sluice_plan::plan::{Direction, MOST_BYTES_OF_A_DAEMON};
+use sluice_plan::plan::{Direction, MAX_DAEMON_BYTES};
 use sluice_plan::topology::Topology;
 use sluice_schedule::JobId;
 use sluice_schedule::graph::{PlanFlows, PlanTree};
@@ -22,9 +22,9 @@ use sluice_schedule::graph::{PlanFlows, PlanTree};
 use super::environ::{PlanName, label};
 
 /// Plans that may wait to be loaded.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 /// Bytes of a topology for plans that carry none.
-const MOST_TOPOLOGY: u64 = 64_000_000;
+const MAX_TOPOLOGY: u64 = 64_000_000;
 
 /// A plan that a job follows.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,8 +99,8 @@ impl Plans {
     /// Asks for a job's plan; the answer comes later.
     pub fn ask(&mut self, job: JobId, named: &PlanName, uid: u32, ranks: u32) -> Following {
         if self.thread.is_none() {
-            let (questions, from_daemon) = sync_channel::<Question>(MOST_WAITING);
-            let (answers, to_daemon) = sync_channel(MOST_WAITING);
+            let (questions, from_daemon) = sync_channel::<Question>(MAX_WAITING);
+            let (answers, to_daemon) = sync_channel(MAX_WAITING);
             let body = move || {
                 crate::sys::defer_this_thread();
                 while let Ok(question) = from_daemon.recv() {
@@ -179,7 +179,7 @@ fn open(path: &Path, uid: u32) -> Result<(File, bool), String> {
 
 fn read(file: File) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let most = MOST_BYTES_OF_A_DAEMON as u64;
+    let most = MAX_DAEMON_BYTES as u64;
     file.take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
     if bytes.len() as u64 > most {
         return Err(format!(
@@ -192,7 +192,7 @@ fn read(file: File) -> Result<Vec<u8>, String> {
 /// The daemon's own topology, for plans that carry none; without it the checker says what is missing.
 fn read_topology(path: &Path) -> Option<Topology> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MOST_TOPOLOGY).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(MAX_TOPOLOGY).read_to_end(&mut bytes).ok()?;
     Topology::read(&bytes, "").ok()
 }
 

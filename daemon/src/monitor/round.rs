@@ -11,7 +11,7 @@ use sluice_schedule::{Bytes, Nanos};
 use super::period::Period;
 
 /// Claims are believed up to this in the first rounds.
-const MOST_FIRST_CLAIM: Bytes = Bytes(1 << 40);
+const MAX_FIRST_CLAIM: Bytes = Bytes(1 << 40);
 /// Rounds after which claims are held against the kernel's counts.
 const FREE_ROUNDS: u64 = 2;
 /// Slack of the clamp, for control messages and headers.
@@ -19,7 +19,7 @@ const SLACK: Bytes = Bytes(64 << 10);
 /// A claim this many times what was sent contradicts the kernel.
 const CONTRADICTION: u64 = 4;
 /// So many contradictions in a row and the page is ignored ...
-const MOST_CONTRADICTIONS: u32 = 3;
+const MAX_CONTRADICTIONS: u32 = 3;
 /// ... for this long.
 const IGNORED: Nanos = Nanos::from_millis(60_000);
 /// A claimed rest that moves no byte for this long is given up.
@@ -29,7 +29,7 @@ const PAUSE: Nanos = Nanos::from_millis(20);
 /// ... or this part of the time between its rounds.
 const PAUSE_PART: u64 = 8;
 /// Fewer bytes than this are no round.
-const LEAST_BURST: Bytes = Bytes(32 << 10);
+const MIN_BURST: Bytes = Bytes(32 << 10);
 /// Rounds remembered.
 const HISTORY: usize = 3;
 
@@ -203,7 +203,7 @@ impl Rounds {
 
     fn burst_begins(&mut self, now: Nanos, before: Bytes, queued: Bytes, moved: Bytes) -> Step {
         let pending = queued.plus(moved);
-        if pending < LEAST_BURST {
+        if pending < MIN_BURST {
             return Step::Same;
         }
         match self.iterations.end_after(before) {
@@ -270,7 +270,7 @@ impl Rounds {
         self.history.push(bytes);
         let contradicts = self.claim.0 > bytes.plus(SLACK).0.saturating_mul(CONTRADICTION);
         self.contradictions = if contradicts { self.contradictions + 1 } else { 0 };
-        if self.contradictions >= MOST_CONTRADICTIONS {
+        if self.contradictions >= MAX_CONTRADICTIONS {
             self.contradictions = 0;
             self.ignored_until = now.plus(IGNORED);
         }
@@ -285,7 +285,7 @@ impl Rounds {
     /// min(claim, 2 × largest round seen + queued) once there were rounds to see.
     fn clamp(&self, claim: Bytes, queued: Bytes) -> Bytes {
         if self.ended < FREE_ROUNDS {
-            return claim.min(MOST_FIRST_CLAIM);
+            return claim.min(MAX_FIRST_CLAIM);
         }
         claim.min(Bytes(self.largest.0.saturating_mul(2)).plus(queued).plus(SLACK))
     }

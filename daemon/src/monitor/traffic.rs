@@ -17,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::interfaces::{self, Counters};
 
 /// A file of unmanaged rates is read up to this size.
-const MOST_FILE_BYTES: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// What one own link carried since the last slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Traffic {
 
 /// `interface bit/s` per line; anything else is skipped.
 fn read(path: &Path) -> BTreeMap<String, Rate> {
-    let small = std::fs::metadata(path).is_ok_and(|meta| meta.len() <= MOST_FILE_BYTES);
+    let small = std::fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_FILE_BYTES);
     let text = if small { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
     let line = |line: &str| {
         let (name, rate) = line.split_once(char::is_whitespace)?;

@@ -9,23 +9,23 @@ use super::{Link, Network, Node, NodeKind, Topology};
 use crate::config::{Code, Problem, Problems};
 
 /// Bytes of a file at most.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Nesting at most.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Nodes at most.
-const MOST_NODES: usize = 100_000;
+const MAX_NODES: usize = 100_000;
 /// Links at most, after `count` and `duplex`.
-const MOST_LINKS: usize = 1_000_000;
+const MAX_LINKS: usize = 1_000_000;
 /// Addresses of one host at most.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 /// Problems after which the rest is not worth reading.
-const MOST_PROBLEMS: usize = 50;
+const MAX_PROBLEMS: usize = 50;
 
 pub fn load(path: &Path) -> Result<Topology, Problems> {
     let one = |problem: Problem| Problems(vec![problem.in_file(path)]);
     let meta = std::fs::metadata(path)
         .map_err(|error| one(Problem::new(Code::E_MISSING, "", format!("cannot read the topology: {error}"))))?;
-    if !meta.is_file() || meta.len() > MOST_BYTES {
+    if !meta.is_file() || meta.len() > MAX_BYTES {
         let problem = Problem::new(Code::E_PARSE, "", "not a topology file").found(format!("{} bytes", meta.len()));
         return Err(one(problem.allowed("a regular file of at most 64 MB")));
     }
@@ -42,7 +42,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Topology, Problems> {
             (problem.line, problem.column) = (error.line(), error.column());
             reader.problems.push(problem);
         }
-        Ok(value) if depth_exceeds(&value, MOST_DEPTH) => {
+        Ok(value) if depth_exceeds(&value, MAX_DEPTH) => {
             reader.refuse(Code::E_PARSE, "", "nested too deeply".into(), "", "64 levels");
         }
         Ok(value) => reader.root(&value),
@@ -58,7 +58,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn refuse(&mut self, code: Code, pointer: &str, message: String, found: &str, allowed: &str) {
-        if self.problems.len() < MOST_PROBLEMS {
+        if self.problems.len() < MAX_PROBLEMS {
             let problem = Problem::new(code, pointer, message).found(found).allowed(allowed).in_file(self.path);
             self.problems.push(problem);
         }
@@ -87,13 +87,13 @@ impl Reader<'_> {
             }
         }
         self.topology.name = root.get("name").and_then(Value::as_str).unwrap_or("").chars().take(256).collect();
-        let nodes = self.list(root, "nodes", MOST_NODES);
+        let nodes = self.list(root, "nodes", MAX_NODES);
         for (i, node) in nodes.iter().enumerate() {
             self.node(&format!("/nodes/{i}"), node);
         }
         self.topology.out = vec![Vec::new(); self.topology.nodes.len()];
         self.topology.into = vec![Vec::new(); self.topology.nodes.len()];
-        let links = self.list(root, "links", MOST_LINKS);
+        let links = self.list(root, "links", MAX_LINKS);
         for (i, link) in links.iter().enumerate() {
             self.link(&format!("/links/{i}"), link);
         }
@@ -150,7 +150,7 @@ impl Reader<'_> {
         let at = format!("{pointer}/addresses");
         let addresses = match value.get("addresses").map(Value::as_array) {
             None => &[][..],
-            Some(Some(list)) if list.len() <= MOST_ADDRESSES => list,
+            Some(Some(list)) if list.len() <= MAX_ADDRESSES => list,
             Some(_) => return self.refuse(Code::E_RANGE, &at, "addresses".into(), "", "a list of at most 16 texts"),
         };
         for (i, address) in addresses.iter().enumerate() {
@@ -222,8 +222,8 @@ impl Reader<'_> {
                 self.directed(to, from, capacity, latency);
             }
         }
-        if self.topology.links.len() > MOST_LINKS {
-            self.topology.links.truncate(MOST_LINKS);
+        if self.topology.links.len() > MAX_LINKS {
+            self.topology.links.truncate(MAX_LINKS);
             self.refuse(Code::E_RANGE, pointer, "too many links".into(), "", "at most 1000000 after count and duplex");
         }
     }
@@ -231,7 +231,7 @@ impl Reader<'_> {
     fn directed(&mut self, from: usize, to: usize, capacity: Rate, latency: Nanos) {
         let topology = &mut self.topology;
         let (Some(out), Some(into)) = (topology.out.get_mut(from), topology.into.get_mut(to)) else { return };
-        if topology.links.len() > MOST_LINKS {
+        if topology.links.len() > MAX_LINKS {
             return;
         }
         let index = topology.links.len();
@@ -248,7 +248,7 @@ impl Reader<'_> {
         }
         let none = Vec::new();
         let paths = value.get("paths").and_then(Value::as_array).unwrap_or(&none);
-        for (i, path) in paths.iter().take(MOST_LINKS).enumerate() {
+        for (i, path) in paths.iter().take(MAX_LINKS).enumerate() {
             let pointer = format!("/routing/paths/{i}");
             let name = |key: &str| path.get(key).and_then(Value::as_str).unwrap_or("");
             let via = path.get("via").and_then(Value::as_array).unwrap_or(&none);

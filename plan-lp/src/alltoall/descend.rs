@@ -25,7 +25,7 @@ const PATIENCE: u32 = 50;
 /// No price is below this part of the fullest link's, so that prices of ways grow from link to link.
 const CHEAPEST: f64 = 1e-7;
 /// Smaller shares, of an average one, are dropped: a trickle on a dear way would keep cheaper ways out of the order.
-const LEAST_SHARE: f32 = 1e-5;
+const MIN_SHARE: f32 = 1e-5;
 /// What a proved rate gives way for rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -299,7 +299,7 @@ impl Work {
     fn keep(&self, links: &Links, shares: &mut [f32], source: usize) {
         for v in (0..links.n).filter(|&v| v != source) {
             let sum: f64 = links.into(v).iter().map(|&link| self.flow[link as usize]).sum();
-            let least = LEAST_SHARE / links.into(v).len() as f32;
+            let least = MIN_SHARE / links.into(v).len() as f32;
             for &link in links.into(v) {
                 let share = (self.flow[link as usize] / sum) as f32;
                 shares[link as usize] = if share > least { share } else { 0.0 };

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The longest link after scaling: distances of a million links still fit.
-const LONGEST: f64 = (1u64 << 30) as f64;
+const MAX_LENGTH: f64 = (1u64 << 30) as f64;
 
 /// Lengths in whole numbers in proportion to these; what is not a positive number becomes 0.
 pub(super) fn whole(lengths: &[f64]) -> Vec<u64> {
@@ -17,7 +17,7 @@ pub(super) fn whole(lengths: &[f64]) -> Vec<u64> {
     if longest <= 0.0 {
         return vec![1; lengths.len()];
     }
-    lengths.iter().map(|length| (length.max(0.0) / longest * LONGEST).round().min(LONGEST) as u64).collect()
+    lengths.iter().map(|length| (length.max(0.0) / longest * MAX_LENGTH).round().min(MAX_LENGTH) as u64).collect()
 }
 
 /// Distances by lengths, with the memory of earlier calls.

@@ -14,7 +14,7 @@ use crate::plan::{Certificate, CertificateKind, Collective, Plan};
 use crate::quantity::{Capacity, Rational};
 
 /// Links that searches for ways may follow, all together.
-const MOST_STEPS_OF_SEARCH: usize = 1 << 30;
+const MAX_SEARCH_STEPS: usize = 1 << 30;
 
 /// The bound that the certificate proves, in this quantity; `None` for kinds that cannot be rechecked.
 pub fn recompute(
@@ -55,7 +55,7 @@ pub fn recompute(
 /// The most links between two participants that exchange something: no schedule has fewer steps.
 /// `None` where that would take too long.
 fn diameter(plan: &Plan, fabric: &Fabric<'_>) -> Result<Option<Rational>, Violation> {
-    if fabric.participants.len().saturating_mul(fabric.cables.len()) > MOST_STEPS_OF_SEARCH {
+    if fabric.participants.len().saturating_mul(fabric.cables.len()) > MAX_SEARCH_STEPS {
         return Ok(None);
     }
     let mut near = vec![Vec::new(); fabric.topology.nodes().len()];

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 /// Runs looked at in one replay at most, so that a plan cut into splinters ends in a refusal and not next week.
-const MOST_WORK: u64 = 1 << 33;
+const MAX_WORK: u64 = 1 << 33;
 
 /// Units with the same number of copies: where they end, and the number.
 type Run = (u64, u32);
@@ -31,7 +31,7 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
     }
     /// Has it taken more work than any plan is worth?
     pub fn is_tired(&self) -> bool {
-        self.work > MOST_WORK
+        self.work > MAX_WORK
     }
     /// The first unit of a part that is not there.
     pub fn missing(&mut self, place: Place, lo: u64, hi: u64) -> Option<u64> {

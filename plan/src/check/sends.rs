@@ -22,7 +22,7 @@ use demand::Demand;
 use timing::{Route, Timing};
 
 /// Epochs at most.
-const MOST_EPOCHS: u64 = 1 << 40;
+const MAX_EPOCHS: u64 = 1 << 40;
 /// Parts of a second in which schedules say when they end.
 const MICROSECONDS: u64 = 1_000_000;
 
@@ -101,8 +101,8 @@ impl Replay<'_> {
             let node = |node, key: &str| self.fabric.node(self.plan, node, || at(place, key));
             let (from, to) = (node(entry.from, "/from")?, node(entry.to, "/to")?);
             let via = entry.via.map(|via| node(via, "/via")).transpose()?;
-            if entry.epoch > MOST_EPOCHS {
-                let message = format!("an epoch beyond {MOST_EPOCHS}");
+            if entry.epoch > MAX_EPOCHS {
+                let message = format!("an epoch beyond {MAX_EPOCHS}");
                 return Err(Violation::new(Code::BadSend, at(place, "/epoch"), message));
             }
             let route = self.timing.route(self.fabric, from, to, via, place)?;

@@ -12,13 +12,13 @@ use super::{Report, claims, step_loads};
 use crate::plan::{Collective, Op, Plan, Shard, Step, Steps};
 
 /// Units of a shard at most.
-const MOST_UNITS: u64 = 1 << 20;
+const MAX_UNITS: u64 = 1 << 20;
 
 /// Checks the steps and what they claim.
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps, report: &mut Report) -> Result<(), Violation> {
     let shards = Shards::new(plan, fabric)?;
-    if !(1..=MOST_UNITS).contains(&steps.p) {
-        let message = format!("a shard of {} units; 1 to {MOST_UNITS} are possible", steps.p);
+    if !(1..=MAX_UNITS).contains(&steps.p) {
+        let message = format!("a shard of {} units; 1 to {MAX_UNITS} are possible", steps.p);
         return Err(Violation::new(Code::InvalidChunking, "/content/P", message));
     }
     let first_copy = steps.steps.iter().position(|step| step.op == Op::Copy).unwrap_or(steps.steps.len());

@@ -26,7 +26,7 @@ mod tests;
 mod transport;
 mod unequal;
 
-pub use schedule::{MOST_SENDS, MOST_UNITS, Options, Planned, all_gather, all_reduce, reduce_scatter};
+pub use schedule::{MAX_SENDS, MAX_UNITS, Options, Planned, all_gather, all_reduce, reduce_scatter};
 pub use unequal::{LinkTime, step_times};
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -14,7 +14,7 @@ pub use degree::{degree, degree_schedule};
 pub use line::{line, line_schedule};
 pub use product::{power, power_schedule, power_sends, product};
 
-use super::bfb::{MOST_SENDS, MOST_UNITS};
+use super::bfb::{MAX_SENDS, MAX_UNITS};
 use super::{Graph, Refusal, Schedule, Send, Shape};
 
 /// Refuses what is no all-gather, and sends that name no edge, vertex, unit or step of it.
@@ -44,10 +44,10 @@ fn ordered(units: u32, steps: u32, mut sends: Vec<Send>) -> Schedule {
 
 /// So many times as many units per shard, if there may be so many.
 fn units(units: u32, times: u32) -> Result<u32, Refusal> {
-    match units.checked_mul(times).filter(|units| (1..=MOST_UNITS).contains(units)) {
+    match units.checked_mul(times).filter(|units| (1..=MAX_UNITS).contains(units)) {
         Some(units) => Ok(units),
         None => {
-            let reason = format!("{units} times {times} units per shard; 1 to {MOST_UNITS} are allowed");
+            let reason = format!("{units} times {times} units per shard; 1 to {MAX_UNITS} are allowed");
             Err(Refusal::InvalidChunking { reason })
         }
     }
@@ -55,10 +55,10 @@ fn units(units: u32, times: u32) -> Result<u32, Refusal> {
 
 /// Refuses more sends than memory should hold, before they are made.
 fn room(sends: u64) -> Result<(), Refusal> {
-    if sends <= MOST_SENDS {
+    if sends <= MAX_SENDS {
         return Ok(());
     }
-    Err(Refusal::InvalidChunking { reason: format!("the schedule would have {sends} sends; at most {MOST_SENDS}") })
+    Err(Refusal::InvalidChunking { reason: format!("the schedule would have {sends} sends; at most {MAX_SENDS}") })
 }
 
 /// Ids of edges by vertex: those whose `end` is the vertex, ascending.

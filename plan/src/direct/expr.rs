@@ -6,7 +6,7 @@
 mod mirror;
 mod parse;
 
-pub use parse::{MOST_CHARACTERS, MOST_DEPTH, Misread};
+pub use parse::{MAX_CHARACTERS, MAX_DEPTH, Misread};
 
 use std::fmt;
 

@@ -17,7 +17,7 @@ pub use metacyclic::Metacyclic;
 
 use std::fmt;
 
-use super::graph::{MOST_EDGES, MOST_VERTICES};
+use super::graph::{MAX_EDGES, MAX_VERTICES};
 use super::{Edge, Graph, Refusal};
 
 /// A graph by rule. [`fmt::Display`] writes it as expressions do.
@@ -296,7 +296,7 @@ fn list(numbers: &[u32]) -> String {
 /// The sizes if ids fit them.
 pub(super) fn fitting(n: u64, d: u64) -> Result<(u32, u32), Refusal> {
     let edges = n.saturating_mul(d);
-    if n > MOST_VERTICES.into() || edges > MOST_EDGES as u64 {
+    if n > MAX_VERTICES.into() || edges > MAX_EDGES as u64 {
         return Err(Refusal::TopologyTooLarge { vertices: n, edges });
     }
     // Both are below 2²⁴ now: a graph without edges has one vertex and degree 0.

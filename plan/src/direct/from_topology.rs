@@ -7,7 +7,7 @@ use super::bfb::LinkTime;
 use super::graph::{Edge, Graph};
 use super::refusal::Refusal;
 pub use crate::error::UNSUPPORTED_FIELD;
-use crate::error::{E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS};
+use crate::error::{E_MISSING, E_RANGE, Error, Errors, MAX_ERRORS};
 pub use crate::ignorable::IGNORABLE;
 use crate::ignorable::unsupported;
 use crate::plan::Collective;
@@ -185,11 +185,11 @@ fn bystanders(topology: &Topology) -> Vec<Error> {
             let error = Error::new(UNSUPPORTED_FIELD, key("weight"), "all shards of a step schedule are equally large");
             errors.push(error.found(of.weight.to_string()).allowed("1"));
         }
-        if errors.len() >= MOST_ERRORS {
+        if errors.len() >= MAX_ERRORS {
             break;
         }
     }
-    errors.truncate(MOST_ERRORS);
+    errors.truncate(MAX_ERRORS);
     errors
 }
 
@@ -202,7 +202,7 @@ fn unlimited(topology: &Topology) -> Vec<Error> {
         let error = Error::new(code, format!("/links/{entry}/capacity"), "the link has no limit of its own");
         error.found("unlimited").allowed("a capacity above zero")
     };
-    entries.into_iter().take(MOST_ERRORS).map(error).collect()
+    entries.into_iter().take(MAX_ERRORS).map(error).collect()
 }
 
 /// Does the topology count in bytes and seconds?

@@ -3,9 +3,9 @@
 use super::Refusal;
 
 /// Vertices, edges and expansions stay below this, so that ids fit `u32` and a distance table fits in memory.
-pub const MOST_VERTICES: u32 = 1 << 20;
+pub const MAX_VERTICES: u32 = 1 << 20;
 /// Edges of a graph at most.
-pub const MOST_EDGES: usize = 1 << 24;
+pub const MAX_EDGES: usize = 1 << 24;
 
 /// A one-way link. Its id is its place in [`Graph::edges`]; parallel links and self-loops are legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +43,7 @@ impl Graph {
         if n == 0 {
             return Err(Refusal::EmptyTopology);
         }
-        if n > MOST_VERTICES || edges.len() > MOST_EDGES {
+        if n > MAX_VERTICES || edges.len() > MAX_EDGES {
             return Err(Refusal::TopologyTooLarge { vertices: n.into(), edges: edges.len() as u64 });
         }
         let stray = edges.iter().enumerate().find(|(_, edge)| edge.tail.max(edge.head) >= n);

@@ -7,7 +7,7 @@ use super::{Cost, Graph, Schedule, Send, Shape};
 use crate::quantity::Rational;
 
 /// Bytes of a table at most: half a gibibyte.
-const MOST_BYTES: u128 = 1 << 29;
+const MAX_BYTES: u128 = 1 << 29;
 
 /// Why a schedule does not do what it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,7 +124,7 @@ fn measured(graph: &Graph, schedule: &Schedule, steps: &[Vec<usize>]) -> Cost {
 
 fn gather(graph: &Graph, schedule: &Schedule, steps: &[Vec<usize>]) -> Result<(), Fault> {
     let (n, units) = (graph.n(), schedule.units);
-    if u128::from(n) * u128::from(n) * u128::from(units) > MOST_BYTES {
+    if u128::from(n) * u128::from(n) * u128::from(units) > MAX_BYTES {
         return Err(Fault::TooLarge { vertices: n, units });
     }
     let place = |vertex: u32, shard: u32, unit: u32| {
@@ -170,7 +170,7 @@ impl<'a> Sums<'a> {
         let (n, units) = (graph.n(), schedule.units);
         let words = (n as usize).div_ceil(64);
         let cells = u128::from(n) * u128::from(n) * u128::from(units);
-        if cells * words as u128 * 8 > MOST_BYTES {
+        if cells * words as u128 * 8 > MAX_BYTES {
             return Err(Fault::TooLarge { vertices: n, units });
         }
         let mut sets = vec![0; cells as usize * words];

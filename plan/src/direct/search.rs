@@ -24,7 +24,7 @@ use walk::Walker;
 /// Lots of a round; more threads than this find nothing to do.
 const LOTS: u64 = 8;
 /// Vertices at most; beyond, a candidate takes so long that chance finds little.
-const MOST_VERTICES: u32 = 1 << 14;
+const MAX_VERTICES: u32 = 1 << 14;
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +74,10 @@ pub struct Progress {
 impl Request<'_> {
     fn check(&self) -> Result<(), Refusal> {
         let refuse = |reason: String| Err(Refusal::InvalidFamily { family: "search".into(), reason });
-        if !(2..=MOST_VERTICES).contains(&self.n) {
-            return refuse(format!("{} vertices; allowed: 2 to {MOST_VERTICES}", self.n));
+        if !(2..=MAX_VERTICES).contains(&self.n) {
+            return refuse(format!("{} vertices; allowed: 2 to {MAX_VERTICES}", self.n));
         }
-        let most = receiver::MOST_DEGREE.min(self.n - 1);
+        let most = receiver::MAX_DEGREE.min(self.n - 1);
         if !(2..=most).contains(&self.d) {
             return refuse(format!("degree {} with {} vertices; allowed: 2 to {most}", self.d, self.n));
         }
@@ -109,7 +109,7 @@ pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
     if root * root == n && d.is_multiple_of(2) {
         bases.push((root, d / 2));
     }
-    bases.retain(|&(n, d)| d >= 2 && d < n && n <= MOST_VERTICES && d <= receiver::MOST_DEGREE);
+    bases.retain(|&(n, d)| d >= 2 && d < n && n <= MAX_VERTICES && d <= receiver::MAX_DEGREE);
     bases.sort_unstable_by(|a, b| b.cmp(a));
     bases.dedup();
     bases

@@ -2,7 +2,7 @@
 
 use super::{Graph, Refusal};
 use crate::error::{Error, Errors};
-use crate::topology::{File, Kind, LinkEntry, MOST_LINKS, NodeEntry, Text, Topology, Version};
+use crate::topology::{File, Kind, LinkEntry, MAX_LINKS, NodeEntry, Text, Topology, Version};
 
 /// What the links and machines of a graph are.
 #[derive(Clone, Debug)]
@@ -21,10 +21,10 @@ pub struct Hardware<'a> {
 /// `TopologyTooLarge` for more links than a topology may have; mistakes of capacity and latency.
 pub fn topology(graph: &Graph, name: &str, hardware: &Hardware) -> Result<Topology, Errors> {
     let edges = graph.edges().len() as u64;
-    if edges > MOST_LINKS {
+    if edges > MAX_LINKS {
         let refusal = Refusal::TopologyTooLarge { vertices: graph.n().into(), edges };
         let error = Error::new(refusal.code(), "", "a topology has at most a million links");
-        return Err(error.found(format!("{edges} links")).allowed(format!("at most {MOST_LINKS}")).into());
+        return Err(error.found(format!("{edges} links")).allowed(format!("at most {MAX_LINKS}")).into());
     }
     let ids: Vec<Text> = (0..graph.n()).map(|vertex| Text::from(format!("n{vertex}"))).collect();
     let node = |id: &Text| NodeEntry {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use num_integer::Integer;
 
-use super::bfb::MOST_UNITS;
+use super::bfb::MAX_UNITS;
 use super::{Graph, Refusal, Schedule, Send, Shape};
 
 impl Schedule {
@@ -58,8 +58,8 @@ impl Schedule {
     /// # Errors
     /// `InvalidChunking` beyond the limit of units, or where `units` is no multiple.
     pub fn rescaled(mut self, units: u32) -> Result<Schedule, Refusal> {
-        if units > MOST_UNITS || self.units == 0 || !units.is_multiple_of(self.units) {
-            let reason = format!("{units} units per shard; a multiple of {} up to {MOST_UNITS} is needed", self.units);
+        if units > MAX_UNITS || self.units == 0 || !units.is_multiple_of(self.units) {
+            let reason = format!("{units} units per shard; a multiple of {} up to {MAX_UNITS} is needed", self.units);
             return Err(Refusal::InvalidChunking { reason });
         }
         let factor = units / self.units;

@@ -18,7 +18,7 @@ use crate::quantity::{Rational, common_denominator};
 use crate::topology::Topology;
 
 /// Chunks of one instance at most.
-const MOST_CHUNKS: u64 = 1 << 24;
+const MAX_CHUNKS: u64 = 1 << 24;
 
 /// A tree over ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn scales(trees: &Trees) -> Result<Vec<Rational>, Errors> {
         whole.push(((&scale * &sum).numerator(), scale));
     }
     let common = whole.iter().fold(BigInt::from(1), |common, (sum, _)| common.lcm(sum));
-    if common.is_zero() || common.to_u64().is_none_or(|common| common > MOST_CHUNKS) {
+    if common.is_zero() || common.to_u64().is_none_or(|common| common > MAX_CHUNKS) {
         return Err(too_fine(&format!("{common} chunks")));
     }
     let up = |(sum, scale): (BigInt, Rational)| {
@@ -172,7 +172,7 @@ impl Lowered {
 
 fn too_fine(found: &str) -> Errors {
     let error = Error::new(E_LIMIT, "/content/forests", "the weights need too many chunks").found(found);
-    error.allowed(format!("at most {MOST_CHUNKS} chunks")).help("plan with a fixed k").into()
+    error.allowed(format!("at most {MAX_CHUNKS} chunks")).help("plan with a fixed k").into()
 }
 
 fn defect(what: &str) -> Errors {

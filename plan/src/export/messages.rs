@@ -12,11 +12,11 @@ use crate::plan::{Collective, Op, Plan, Shard, Step, Steps};
 use crate::topology::Topology;
 
 /// Chunks of all shards at most.
-const MOST_CHUNKS: u64 = 1 << 24;
+const MAX_CHUNKS: u64 = 1 << 24;
 /// Chunks of all ranks at most.
-const MOST_CELLS: u64 = 1 << 31;
+const MAX_CELLS: u64 = 1 << 31;
 /// Messages at most, each of which becomes a send and a receive.
-const MOST_MESSAGES: usize = 1 << 22;
+const MAX_MESSAGES: usize = 1 << 22;
 
 /// A plan over ranks.
 #[derive(Clone, Debug)]
@@ -96,10 +96,10 @@ pub fn messages(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Messa
         return Err(error.found(topology.nodes()[*node].weight.to_string()).allowed("1").into());
     }
     let chunks = n.saturating_mul(steps.p);
-    if chunks > MOST_CHUNKS || chunks * n > MOST_CELLS {
+    if chunks > MAX_CHUNKS || chunks * n > MAX_CELLS {
         let error = Error::new(E_LIMIT, "/content/P", "the program would be too large");
         let found = format!("{chunks} chunks on each of {n} ranks");
-        let error = error.found(found).allowed(format!("{MOST_CHUNKS} chunks, {MOST_CELLS} on all ranks"));
+        let error = error.found(found).allowed(format!("{MAX_CHUNKS} chunks, {MAX_CELLS} on all ranks"));
         return Err(error.help("plan with fewer units per shard: --chunks").into());
     }
     let (shard, steps_count) = (steps.p as u32, steps.steps.len() as u32);
@@ -215,11 +215,11 @@ impl State {
                 at += run;
             }
         }
-        if done.all.len() > MOST_MESSAGES {
+        if done.all.len() > MAX_MESSAGES {
             let error = Error::new(E_LIMIT, "/content/steps", "the program would be too large");
             return Err(error
                 .found(format!("{} messages", done.all.len()))
-                .allowed(format!("at most {MOST_MESSAGES}"))
+                .allowed(format!("at most {MAX_MESSAGES}"))
                 .into());
         }
         done.all[begin..].sort_by_key(|message| (message.first, message.from, message.to, message.channel));

@@ -18,15 +18,15 @@ use crate::plan::{Collective, Plan};
 use crate::topology::Topology;
 
 /// Channels that the runtime has.
-const MOST_CHANNELS: u32 = 32;
+const MAX_CHANNELS: u32 = 32;
 /// Thread blocks of a GPU: it runs one per multiprocessor, and an A100 has so many.
-const MOST_BLOCKS: usize = 108;
+const MAX_BLOCKS: usize = 108;
 /// Steps of a block that the runtime has room for.
-const MOST_STEPS: usize = 256;
+const MAX_STEPS: usize = 256;
 /// Instances at most: more than channels have no use.
-const MOST_INSTANCES: u32 = 32;
+const MAX_INSTANCES: u32 = 32;
 /// Tree edges of all instances at most, each of which becomes up to four steps.
-const MOST_EDGES: u64 = 1 << 21;
+const MAX_EDGES: u64 = 1 << 21;
 
 /// Writes the program.
 pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<String, Errors> {
@@ -55,10 +55,10 @@ fn written(program: &Program, options: &Options) -> Result<String, Errors> {
 }
 
 fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<Program, Errors> {
-    if !(1..=MOST_INSTANCES).contains(&options.instances) {
+    if !(1..=MAX_INSTANCES).contains(&options.instances) {
         let error =
             Error::new(E_RANGE, "instances", "`instances` is out of range").found(options.instances.to_string());
-        return Err(error.allowed(format!("1 to {MOST_INSTANCES}")).into());
+        return Err(error.allowed(format!("1 to {MAX_INSTANCES}")).into());
     }
     if options.consolidate {
         let error = Error::new(E_RANGE, "consolidate", "what a tree carries lies together already");
@@ -67,10 +67,10 @@ fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Option
     let pieces: u64 = lowered.forests.iter().map(|forest| forest.pieces.len() as u64).sum();
     let edges = pieces * u64::from(lowered.ranks - 1) * u64::from(options.instances);
     let chunks = u32::try_from(lowered.total() * u64::from(options.instances)).ok().filter(|chunks| chunks >> 24 == 0);
-    let (Some(chunks), true) = (chunks, edges <= MOST_EDGES) else {
+    let (Some(chunks), true) = (chunks, edges <= MAX_EDGES) else {
         let found = format!("{edges} tree edges, {} chunks", lowered.total() * u64::from(options.instances));
         let error = Error::new(E_LIMIT, "/content/forests", "the program would be too large").found(found);
-        let error = error.allowed(format!("at most {MOST_EDGES} tree edges, {} chunks", 1 << 24));
+        let error = error.allowed(format!("at most {MAX_EDGES} tree edges, {} chunks", 1 << 24));
         return Err(error.help("plan with a smaller fixed k, or take fewer instances").into());
     };
     let shards: Vec<u32> = lowered.shards.iter().map(|shard| shard * options.instances).collect();
@@ -123,14 +123,14 @@ fn within_limits(program: &Program) -> Result<(), Errors> {
             errors.push(error.detail("what", what).detail("count", count).detail("limit", limit));
         }
     };
-    refuse("channels", String::new(), program.channels().into(), MOST_CHANNELS.into());
+    refuse("channels", String::new(), program.channels().into(), MAX_CHANNELS.into());
     let ranks = program.gpus.iter().enumerate().map(|(rank, gpu)| (gpu.blocks.len(), rank));
     // The first of the fullest ranks: of equal ones the last counts.
     if let Some((blocks, rank)) = ranks.rev().max_by_key(|(blocks, _)| *blocks) {
-        refuse("thread blocks", format!(" on rank {rank}"), blocks as u64, MOST_BLOCKS as u64);
+        refuse("thread blocks", format!(" on rank {rank}"), blocks as u64, MAX_BLOCKS as u64);
     }
     let steps = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).max().unwrap_or(0);
-    refuse("steps in a block", String::new(), steps as u64, MOST_STEPS as u64);
+    refuse("steps in a block", String::new(), steps as u64, MAX_STEPS as u64);
     Errors::collect(errors, "").map_or(Ok(()), Err)
 }
 

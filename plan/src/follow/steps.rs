@@ -13,7 +13,7 @@ use crate::plan::{Direction, Op, Plan, Shard, Steps};
 use crate::topology::Topology;
 
 /// Edges of all trees at most.
-const MOST_EDGES: usize = 1 << 22;
+const MAX_EDGES: usize = 1 << 22;
 
 /// A part of the data from one rank to another in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,12 +130,9 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
                     trees.push(Tree { direction, root: owner as u32, part, edges });
                 }
             }
-            if edges_of_all > MOST_EDGES {
+            if edges_of_all > MAX_EDGES {
                 let error = Error::new(E_LIMIT, "/content/steps", "the ways of all parts are too many to be followed");
-                return Err(error
-                    .allowed(format!("{MOST_EDGES} edges"))
-                    .help("plan with fewer units: --chunks")
-                    .into());
+                return Err(error.allowed(format!("{MAX_EDGES} edges")).help("plan with fewer units: --chunks").into());
             }
         }
     }

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 
 /// The exact method works on dense rows: 144 variables (16 GPUs without a switch) take a second or two, 750 (16 GPUs
 /// behind box switches and a common one) some minutes, and more too long.
-const MOST_VARIABLES: usize = 800;
+const MAX_VARIABLES: usize = 800;
 
 /// The best all-reduce by trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
     let fabric = &Fabric { weights: Vec::new(), ..fabric.clone() };
     let graph = fabric::scaled(fabric, relaxed)?;
     let commodities = Commodities::new(&graph);
-    if commodities.variables() > MOST_VARIABLES {
-        let (what, found, allowed) = ("the number of variables", commodities.variables(), MOST_VARIABLES);
+    if commodities.variables() > MAX_VARIABLES {
+        let (what, found, allowed) = ("the number of variables", commodities.variables(), MAX_VARIABLES);
         return Err(Refusal::ProgramTooLarge { what, found, allowed });
     }
     let (values, sum) = solve(&graph, &commodities, run)?;

@@ -11,7 +11,7 @@ mod tests;
 use super::{Collective, Fabric, Rational};
 pub use crate::error::UNSUPPORTED_FIELD;
 use crate::error::{
-    Code, DUPLICATE_NODE, E_KEY, E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS, NON_POSITIVE_BANDWIDTH, SELF_LOOP,
+    Code, DUPLICATE_NODE, E_KEY, E_MISSING, E_RANGE, Error, Errors, MAX_ERRORS, NON_POSITIVE_BANDWIDTH, SELF_LOOP,
     UNKNOWN_NODE, nearest,
 };
 pub use crate::ignorable::IGNORABLE;
@@ -111,7 +111,7 @@ fn participants(topology: &Topology, request: &Request<'_>) -> Result<Vec<usize>
             None => errors.push(unknown(topology, "participants", id)),
         }
     }
-    errors.truncate(MOST_ERRORS);
+    errors.truncate(MAX_ERRORS);
     Errors::collect(errors, "").map_or(Ok(ranks), Err)
 }
 
@@ -165,7 +165,7 @@ fn disabled(topology: &Topology, collective: Collective, ranks: &[usize]) -> Vec
     for &node in ranks {
         let of = &topology.nodes()[node];
         for (needed, able, word) in [(copies, of.can.copy, "copy"), (reduces, of.can.reduce, "reduce")] {
-            if needed && !able && errors.len() < MOST_ERRORS {
+            if needed && !able && errors.len() < MAX_ERRORS {
                 let message = format!("{} takes part and cannot {word}", of.id);
                 let error = Error::new(UNSUPPORTED_FIELD, format!("/nodes/{node}/can"), message);
                 errors.push(error.found(format!("{word}: false")).allowed(format!("{word}: true, or no part in it")));
@@ -183,7 +183,7 @@ fn self_loops(topology: &Topology) -> Vec<Error> {
         error.allowed("links between two nodes")
     };
     let by_entry: BTreeMap<usize, usize> = loops.map(|link| (link.entry, link.from)).collect();
-    by_entry.into_iter().take(MOST_ERRORS).map(|(entry, node)| error(entry, node)).collect()
+    by_entry.into_iter().take(MAX_ERRORS).map(|(entry, node)| error(entry, node)).collect()
 }
 
 fn unlimited(topology: &Topology) -> Vec<Error> {
@@ -195,7 +195,7 @@ fn unlimited(topology: &Topology) -> Vec<Error> {
         let error = Error::new(NON_POSITIVE_BANDWIDTH, key, "the link has no limit of its own");
         error.found("unlimited").allowed("a capacity above zero")
     };
-    entries.into_iter().take(MOST_ERRORS).map(error).collect()
+    entries.into_iter().take(MAX_ERRORS).map(error).collect()
 }
 
 fn fabric(topology: &Topology, nodes: &[usize], compute: usize) -> Result<Fabric, Errors> {

@@ -84,7 +84,7 @@ struct Splitter<'a> {
 }
 
 /// Tight cuts kept; beyond that the oldest is forgotten, which costs time and nothing else.
-const MOST_CUTS: usize = 1024;
+const MAX_CUTS: usize = 1024;
 
 fn holds(bits: &[u64], node: u32) -> bool {
     bits[node as usize / 64] >> (node % 64) & 1 == 1
@@ -135,8 +135,8 @@ impl<'a> Splitter<'a> {
             if self.fed.network.capacity[out_arc as usize] > 0 {
                 return Err(Refusal::InternalInvariant { what: "a switch keeps bandwidth that cannot be split off" });
             }
-            if self.cuts.len() > MOST_CUTS {
-                self.cuts.drain(..self.cuts.len() - MOST_CUTS);
+            if self.cuts.len() > MAX_CUTS {
+                self.cuts.drain(..self.cuts.len() - MAX_CUTS);
             }
         }
         if into.iter().any(|&(_, arc)| self.fed.network.capacity[arc as usize] > 0) {

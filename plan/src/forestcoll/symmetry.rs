@@ -22,7 +22,7 @@ use shape::{Port, Shape};
 use std::sync::Arc;
 
 /// A root's trees come in at most this many batches: with more, the general way has fewer.
-const MOST_BATCHES: i64 = 8;
+const MAX_BATCHES: i64 = 8;
 
 /// Trees for `supply` per root within `arcs`, if the boxes allow it.
 pub(super) fn trees(
@@ -37,7 +37,7 @@ pub(super) fn trees(
         _ => return Ok(None),
     };
     let common = shape.supply(supply).iter().fold(0_i64, |common, &supply| common.gcd(&supply));
-    let sizes: Vec<i64> = (1..=MOST_BATCHES).filter(|parts| common % parts == 0).map(|parts| common / parts).collect();
+    let sizes: Vec<i64> = (1..=MAX_BATCHES).filter(|parts| common % parts == 0).map(|parts| common / parts).collect();
     for (tried, &unit) in sizes.iter().enumerate() {
         run.report(Stage::Symmetry, tried, sizes.len())?;
         match in_units(&shape, &shape.supply(supply), unit, run) {

@@ -16,14 +16,14 @@ pub use crate::error::INTERNAL_INVARIANT;
 use crate::error::{E_KEY, E_LIMIT, Error, Errors};
 use crate::json::Writer;
 use crate::plan::{
-    self, Certificate, CertificateKind, Content, Exact, Hop, MOST_EDGES, Names, NodeId, Nullable, PerByte, Plan,
-    Status, Trees,
+    self, Certificate, CertificateKind, Content, Exact, Hop, MAX_EDGES, Names, NodeId, Nullable, PerByte, Plan, Status,
+    Trees,
 };
 use crate::quantity::{Rational, Unit};
 use bounds::Bound;
 
 /// Variables up to which the all-reduce program is tried without being asked for: some seconds.
-const MOST_VARIABLES_UNASKED: usize = 300;
+const MAX_VARIABLES_UNASKED: usize = 300;
 
 /// How an all-reduce is planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn is_small(problem: &Problem<'_>) -> bool {
     let compute = problem.fabric.compute;
     let own = problem.fabric.links.iter().filter(|link| (link.0 as usize) < compute).count();
     let others = problem.fabric.links.len() - own;
-    compute + 2 * (own + compute * others) <= MOST_VARIABLES_UNASKED
+    compute + 2 * (own + compute * others) <= MAX_VARIABLES_UNASKED
 }
 
 /// Forests with their figures, not yet in the words of the file.
@@ -135,10 +135,10 @@ impl Draft {
     fn new(problem: &Problem<'_>, planned: Planned, options: &Options, run: &Run) -> Result<Draft, Errors> {
         let Planned { optimum, forests } = planned;
         let edges: u64 = forests.iter().flat_map(|forest| &forest.trees).map(|tree| tree.edges.len() as u64).sum();
-        if edges > MOST_EDGES {
+        if edges > MAX_EDGES {
             let error = Error::new(E_LIMIT, "", "the plan would be too large").found(format!("{edges} tree edges"));
             let help = "--fixed-k 1 needs the fewest trees";
-            return Err(error.allowed(format!("at most {MOST_EDGES}")).help(help).into());
+            return Err(error.allowed(format!("at most {MAX_EDGES}")).help(help).into());
         }
         let overflow = || Error::new(OVERFLOW, "", "the trees of a link exceed 64-bit integers");
         let (time, own) = loads::times(problem, &forests).ok_or_else(overflow)?;

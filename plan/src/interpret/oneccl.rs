@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
-use super::read::{Element, MOST, MOST_RANKS, Mistake, collective, limit};
+use super::read::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
 use crate::error::{E_PARSE, E_RANGE, Error, Errors};
 use crate::topology::import::xml::{Tag, Tags};
 
@@ -104,14 +104,14 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
         protocol: "Simple".into(),
         word: word.to_owned(),
         collective,
-        chunks: element.number("nchunksperloop", 1, MOST)?,
+        chunks: element.number("nchunksperloop", 1, MAX_NUMBER)?,
         in_place: true,
         out_of_place: gathers,
         min_bytes: 0,
         max_bytes: 0,
         gpus: Vec::new(),
     };
-    let ranks = element.number("nranks", 1, MOST_RANKS)?;
+    let ranks = element.number("nranks", 1, MAX_RANKS)?;
     Ok(Draft {
         program,
         ranks,
@@ -126,7 +126,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
 fn rank(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     element.only(RANK)?;
     element.is_next("id", draft.program.gpus.len())?;
-    let chunks = |key| element.number(key, 0, MOST);
+    let chunks = |key| element.number(key, 0, MAX_NUMBER);
     let (input, output, scratch) = (chunks("i_chunks")?, chunks("o_chunks")?, chunks("s_chunks")?);
     draft.program.gpus.push(Gpu { input, output, scratch, blocks: Vec::new() });
     (draft.instructions, draft.last_sync, draft.last_write) = (0, None, None);
@@ -157,13 +157,13 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
         let error = Error::new(E_RANGE, " peer", "a peer that cannot be").found(element.text("peer")?);
         return Err(Box::new(error.allowed(if alone { "-1" } else { "another rank" })));
     }
-    let count = element.number("cnt", 1, MOST)?;
+    let count = element.number("cnt", 1, MAX_NUMBER)?;
     let Some(gpu) = draft.program.gpus.last_mut() else { return Ok(()) };
     let place = |buffer: &'static str, offset: &'static str, own: bool| {
         let kind = element.word(buffer, Buffer::parse, "i, o, s")?;
         let size = gpu.chunks(kind);
         // What lies on another rank is compared with what that rank says, not with the sizes here.
-        let most = if own { size.checked_sub(count) } else { Some(MOST) };
+        let most = if own { size.checked_sub(count) } else { Some(MAX_NUMBER) };
         let Some(most) = most else {
             let error = Error::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
             return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));

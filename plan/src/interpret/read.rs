@@ -9,13 +9,13 @@ use crate::plan::Collective;
 use crate::topology::import::xml::{Tag, Tags};
 
 /// Bytes of a program at most.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 /// Ranks at most.
-pub(super) const MOST_RANKS: u32 = 1 << 16;
+pub(super) const MAX_RANKS: u32 = 1 << 16;
 /// Steps at most, and blocks.
-const MOST_STEPS: usize = 1 << 23;
+const MAX_STEPS: usize = 1 << 23;
 /// Chunks of a buffer, channels, and every other number of a step at most.
-pub(super) const MOST: u32 = 1 << 24;
+pub(super) const MAX_NUMBER: u32 = 1 << 24;
 
 /// One mistake, boxed: most calls have none to give.
 pub(super) type Mistake = Box<Error>;
@@ -49,9 +49,9 @@ pub(super) fn collective(word: &str) -> Option<Collective> {
 /// # Errors
 /// The first mistake: `E_PARSE`, `E_KEY`, `E_MISSING`, `E_RANGE`, `E_LIMIT`, each with its line.
 pub fn read(bytes: &[u8], file: &str) -> Result<Program, Errors> {
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_BYTES {
         let error = Error::new(E_LIMIT, "", "the program is too large").found(format!("{} bytes", bytes.len()));
-        return Err(Errors::from(error.allowed(format!("{MOST_BYTES} bytes"))).in_file(file));
+        return Err(Errors::from(error.allowed(format!("{MAX_BYTES} bytes"))).in_file(file));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Errors::from(Error::new(E_PARSE, "", "not UTF-8")).in_file(file));
     program(text?).map_err(|errors| errors.in_file(file))
@@ -126,7 +126,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
         protocol: element.text("proto")?.to_owned(),
         word: word.to_owned(),
         collective,
-        chunks: element.number("nchunksperloop", 1, MOST)?,
+        chunks: element.number("nchunksperloop", 1, MAX_NUMBER)?,
         in_place: element.flag("inplace")?,
         out_of_place: element.flag("outofplace")?,
         min_bytes: element.bytes("minBytes")?,
@@ -138,14 +138,14 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
             Error::new(E_RANGE, " inplace", "a program for neither one buffer nor two").found("0 and 0"),
         ));
     }
-    let (ranks, channels) = (element.number("ngpus", 1, MOST_RANKS)?, element.number("nchannels", 0, MOST)?);
+    let (ranks, channels) = (element.number("ngpus", 1, MAX_RANKS)?, element.number("nchannels", 0, MAX_NUMBER)?);
     Ok(Draft { program, ranks, channels, sums })
 }
 
 fn gpu(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     element.only(GPU)?;
     element.is_next("id", draft.program.gpus.len())?;
-    let chunks = |key| element.number(key, 0, MOST);
+    let chunks = |key| element.number(key, 0, MAX_NUMBER);
     let (input, output, scratch) = (chunks("i_chunks")?, chunks("o_chunks")?, chunks("s_chunks")?);
     draft.program.gpus.push(Gpu { input, output, scratch, blocks: Vec::new() });
     Ok(())
@@ -164,7 +164,7 @@ fn tb(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
         Ok(peer)
     };
     let (send, receive) = (peer("send")?, peer("recv")?);
-    gpu.blocks.push(Block { send, receive, channel: element.number("chan", 0, MOST)?, steps: Vec::new() });
+    gpu.blocks.push(Block { send, receive, channel: element.number("chan", 0, MAX_NUMBER)?, steps: Vec::new() });
     Ok(())
 }
 
@@ -176,16 +176,16 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     element.is_next("s", block.steps.len())?;
     let op = element.word("type", Op::parse, "s, r, rcs, rrs, rrc, rrcs, cpy, re, nop")?;
     let idle = op == Op::Nop;
-    let count = if idle { element.number("cnt", 0, 0)? } else { element.number("cnt", 1, MOST)? };
+    let count = if idle { element.number("cnt", 0, 0)? } else { element.number("cnt", 1, MAX_NUMBER)? };
     let place = |buffer: &'static str, offset: &'static str, own: bool| {
         let kind = element.word(buffer, Buffer::parse, "i, o, s")?;
         if idle {
-            element.optional(offset, MOST)?;
+            element.optional(offset, MAX_NUMBER)?;
             return Ok(Place { buffer: kind, offset: 0 });
         }
         let size = sizes[kind as usize];
         // What lies on another rank is compared with what that rank says, not with the sizes here.
-        let most = if own { size.checked_sub(count) } else { Some(MOST) };
+        let most = if own { size.checked_sub(count) } else { Some(MAX_NUMBER) };
         let Some(most) = most else {
             let error = Error::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
             return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
@@ -199,7 +199,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
             return Err(Box::new(error.found(op.word())));
         }
     }
-    let after = match (element.optional("depid", MOST)?, element.optional("deps", MOST)?) {
+    let after = match (element.optional("depid", MAX_NUMBER)?, element.optional("deps", MAX_NUMBER)?) {
         (Some(block), Some(step)) => Some(Dependency { block, step }),
         (None, None) => None,
         _ => {
@@ -256,10 +256,10 @@ fn finish(draft: Draft) -> Result<Program, Mistake> {
 }
 
 pub(super) fn limit(count: usize, what: &str) -> Result<(), Mistake> {
-    if count <= MOST_STEPS {
+    if count <= MAX_STEPS {
         return Ok(());
     }
-    Err(Box::new(Error::new(E_LIMIT, "", format!("too many {what}")).allowed(format!("at most {MOST_STEPS}"))))
+    Err(Box::new(Error::new(E_LIMIT, "", format!("too many {what}")).allowed(format!("at most {MAX_STEPS}"))))
 }
 
 /// A tag with its attributes.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::{Names, Text};
-use crate::error::{Code, E_KEY, E_LIMIT, E_MISSING, E_PARSE, Error, Errors, MOST_ERRORS, nearest};
+use crate::error::{Code, E_KEY, E_LIMIT, E_MISSING, E_PARSE, Error, Errors, MAX_ERRORS, nearest};
 
 /// What a file may be at most.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct Limits {
 }
 
 /// Nesting of lists and objects at most.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The text cannot be read on: it is no JSON, or a limit was reached. The mistake is noted in the reader.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
 
     /// Notes a mistake in the value that was just read; a key that the error has goes behind the pointer.
     pub fn refuse(&mut self, mut error: Error) {
-        if self.errors.len() < MOST_ERRORS {
+        if self.errors.len() < MAX_ERRORS {
             error.key = format!("{}{}", self.pointer(), error.key);
             self.errors.push(error);
         }
@@ -299,13 +299,13 @@ impl<'a> Reader<'a> {
         self.skip()?;
         let text = self.text.get(start..self.at).unwrap_or("");
         self.refuse(error.found(text).allowed(allowed));
-        if self.errors.len() < MOST_ERRORS { Ok(false) } else { Err(Stop) }
+        if self.errors.len() < MAX_ERRORS { Ok(false) } else { Err(Stop) }
     }
 
     fn enter(&mut self) -> Read<()> {
         self.at += 1;
-        if self.path.len() >= MOST_DEPTH {
-            let error = Error::new(E_LIMIT, "", "nested too deeply").allowed(format!("{MOST_DEPTH} levels"));
+        if self.path.len() >= MAX_DEPTH {
+            let error = Error::new(E_LIMIT, "", "nested too deeply").allowed(format!("{MAX_DEPTH} levels"));
             return self.stop(error);
         }
         Ok(())
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
         if self.elements > self.limits.elements {
             return self.too_many(self.limits.elements, "elements");
         }
-        if self.errors.len() < MOST_ERRORS { Ok(true) } else { Err(Stop) }
+        if self.errors.len() < MAX_ERRORS { Ok(true) } else { Err(Stop) }
     }
 
     fn pointer(&self) -> String {
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
     fn stop<T>(&mut self, error: Error) -> Read<T> {
         let code: Code = error.code;
         // A full list must still say why reading ended.
-        if self.errors.len() >= MOST_ERRORS && !self.errors.iter().any(|error| error.code == code) {
+        if self.errors.len() >= MAX_ERRORS && !self.errors.iter().any(|error| error.code == code) {
             self.errors.pop();
         }
         self.refuse(error);

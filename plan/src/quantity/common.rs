@@ -10,7 +10,7 @@ use num_traits::One as _;
 use super::Rational;
 
 /// Bits of a common denominator at most: enough for all fractions with denominators up to 2000 together.
-const MOST_BITS: u64 = 4096;
+const MAX_BITS: u64 = 4096;
 
 /// The least common denominator; `None` if it has more than 4096 bits.
 pub fn common_denominator<'a>(numbers: impl IntoIterator<Item = &'a Rational>) -> Option<BigInt> {
@@ -22,7 +22,7 @@ pub fn common_denominator<'a>(numbers: impl IntoIterator<Item = &'a Rational>) -
         let denominator = number.denominator();
         if !common.is_multiple_of(&denominator) {
             common = common.lcm(&denominator);
-            if common.bits() > MOST_BITS {
+            if common.bits() > MAX_BITS {
                 return None;
             }
         }

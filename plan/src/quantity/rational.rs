@@ -15,9 +15,9 @@ use num_rational::BigRational;
 use num_traits::{Signed, ToPrimitive, Zero};
 
 /// Digits of a number in a text at most: enough for every unit of the formats, too few to be a burden.
-const MOST_DIGITS: usize = 256;
+const MAX_DIGITS: usize = 256;
 /// The largest power of ten that an exponent may ask for.
-const MOST_EXPONENT: i64 = 256;
+const MAX_EXPONENT: i64 = 256;
 
 /// An exact fraction.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -152,7 +152,7 @@ impl Rational {
     pub fn parse_json_number(text: &str) -> Result<Rational, NotANumber> {
         let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return Rational::decimal(text) };
         let exponent: i64 = exponent.parse().map_err(|_| NotANumber)?;
-        if exponent.abs() > MOST_EXPONENT {
+        if exponent.abs() > MAX_EXPONENT {
             return Err(NotANumber);
         }
         let power = Rational::shrink(Rational::ten_to(exponent.unsigned_abs() as u32).into());
@@ -203,7 +203,7 @@ impl Rational {
 /// A whole number: an optional minus and digits.
 fn whole(text: &str) -> Result<BigInt, NotANumber> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || digits.len() > MOST_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
+    if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(NotANumber);
     }
     text.parse().map_err(|_| NotANumber)
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        let long = "1".repeat(MOST_DIGITS + 1);
+        let long = "1".repeat(MAX_DIGITS + 1);
         for text in ["", "-", ".", "1.", ".5", "1/0", "1/-2", "1//2", "1e3", "nan", "inf", "+1", " 1", "1 ", "٣", &long]
         {
             assert_eq!(Rational::parse(text), Err(NotANumber), "{text}");

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{NotANumber, Rational};
 
 /// Bytes of a quantity's text at most.
-const MOST_TEXT: usize = 600;
+const MAX_TEXT: usize = 600;
 
 /// A unit: its word and how many base units (B/s, s, B) it is, as p/q.
 struct Word {
@@ -206,7 +206,7 @@ fn scale(word: &Word) -> Rational {
 
 /// The number, then the unit's word; one blank may stand between.
 fn split<'a>(text: &'a str, kind: &Misread) -> Result<(Rational, &'a str), Misread> {
-    if text.len() > MOST_TEXT {
+    if text.len() > MAX_TEXT {
         return Err(kind.clone());
     }
     let end = text.find(|c: char| !c.is_ascii_digit() && !['.', '/', '-'].contains(&c)).unwrap_or(text.len());

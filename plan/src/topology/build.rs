@@ -6,18 +6,18 @@ mod nodes;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{File, GroupEntry, Link, LinkEntry, MOST_LINKS, Node, Text, Topology};
+use super::{File, GroupEntry, Link, LinkEntry, MAX_LINKS, Node, Text, Topology};
 use crate::error::{
-    BAD_COST, Code, DUPLICATE_NODE, E_LIMIT, E_MISSING, E_RANGE, Error, Errors, MOST_ERRORS, NON_POSITIVE_BANDWIDTH,
+    BAD_COST, Code, DUPLICATE_NODE, E_LIMIT, E_MISSING, E_RANGE, Error, Errors, MAX_ERRORS, NON_POSITIVE_BANDWIDTH,
     UNKNOWN_NODE,
 };
 use crate::json::escaped;
 use crate::quantity::{self, Capacity, Misread, Rational, Unit};
 
 /// Bytes of a name at most.
-const MOST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 /// Addresses of one host at most.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 pub fn build(file: File, name: &str) -> Result<Topology, Errors> {
     let mut builder = Builder::default();
@@ -50,7 +50,7 @@ struct Builder {
 
 impl Builder {
     fn refuse(&mut self, error: Error) {
-        if self.errors.len() < MOST_ERRORS {
+        if self.errors.len() < MAX_ERRORS {
             self.errors.push(error);
         }
     }
@@ -93,15 +93,15 @@ impl Builder {
     }
 
     fn name(&mut self, key: &str, name: &str) {
-        if name.is_empty() || name.len() > MOST_NAME {
+        if name.is_empty() || name.len() > MAX_NAME {
             let error = Error::new(E_RANGE, key, "not a name").found(name);
-            self.refuse(error.allowed(format!("1 to {MOST_NAME} bytes")));
+            self.refuse(error.allowed(format!("1 to {MAX_NAME} bytes")));
         }
     }
 
     fn unknown(&mut self, key: String, id: &str) {
         // Looking for the nearest of a hundred thousand ids would take longer than the rest of the file.
-        let near = if self.by_id.len() <= 512 && self.errors.len() < MOST_ERRORS {
+        let near = if self.by_id.len() <= 512 && self.errors.len() < MAX_ERRORS {
             crate::error::nearest(id, self.by_id.keys().map(|id| &**id)).map(str::to_owned)
         } else {
             None
@@ -113,9 +113,9 @@ impl Builder {
 
     fn links(&mut self, entries: &[LinkEntry], groups: Option<&[GroupEntry]>) -> Vec<Link> {
         let expanded = entries.iter().fold(0_u64, |sum, entry| sum.saturating_add(copies(entry)));
-        if expanded > MOST_LINKS {
+        if expanded > MAX_LINKS {
             let error = Error::new(E_LIMIT, "/links", "too many links").found(format!("{expanded} links"));
-            self.refuse(error.allowed(format!("at most {MOST_LINKS} after count and duplex")));
+            self.refuse(error.allowed(format!("at most {MAX_LINKS} after count and duplex")));
             return Vec::new();
         }
         self.unit = self.unit_of(entries, groups);

@@ -13,11 +13,11 @@ use super::{Kind, Topology};
 use crate::quantity::{Capacity, Rational, Unit};
 
 /// Cables up to which every one carries its label.
-const MOST_LABELS: usize = 24;
+const MAX_LABELS: usize = 24;
 /// Cables from which on they are drawn thin and pale.
 const MANY_CABLES: usize = 300;
 /// Rows of the legend at most.
-const MOST_LEGEND: usize = 8;
+const MAX_LEGEND: usize = 8;
 
 /// All links between two nodes.
 struct Cable {
@@ -35,7 +35,7 @@ pub(crate) fn svg_around(topology: &Topology, above_links: &str) -> String {
     let layout = layout(topology);
     let cables = cables(topology);
     let classes = classes(topology, &cables);
-    let rows = classes.len().min(MOST_LEGEND + 1);
+    let rows = classes.len().min(MAX_LEGEND + 1);
     let (width, height) = (layout.width.max(320.0), layout.height + 14.0 + 18.0 * rows as f64);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
@@ -151,7 +151,7 @@ fn draw_cables(
             "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke-width=\"{width:.1}\"/>",
             from.x, from.y, to.x, to.y
         );
-        if cables.len() <= MOST_LABELS {
+        if cables.len() <= MAX_LABELS {
             // Cables that meet in one switch would have their labels in one spot: they take turns along the line.
             let share = [0.36, 0.5, 0.64][i % 3];
             let (x, y) = (from.x + (to.x - from.x) * share, from.y + (to.y - from.y) * share);
@@ -190,7 +190,7 @@ fn draw_node(out: &mut String, kind: Kind, id: &str, place: Place) {
 }
 
 fn legend(out: &mut String, classes: &[(String, f64)], top: f64) {
-    for (row, (text, width)) in classes.iter().take(MOST_LEGEND).enumerate() {
+    for (row, (text, width)) in classes.iter().take(MAX_LEGEND).enumerate() {
         let y = top + 18.0 * row as f64;
         let _ = writeln!(
             out,
@@ -200,9 +200,9 @@ fn legend(out: &mut String, classes: &[(String, f64)], top: f64) {
             escape(text)
         );
     }
-    if classes.len() > MOST_LEGEND {
-        let y = top + 18.0 * MOST_LEGEND as f64;
-        let _ = writeln!(out, "<text x=\"54\" y=\"{y:.1}\">and {} more</text>", classes.len() - MOST_LEGEND);
+    if classes.len() > MAX_LEGEND {
+        let y = top + 18.0 * MAX_LEGEND as f64;
+        let _ = writeln!(out, "<text x=\"54\" y=\"{y:.1}\">and {} more</text>", classes.len() - MAX_LEGEND);
     }
 }
 

@@ -15,7 +15,7 @@ pub use networks::{LeafSpine, Rails, fat_tree, leaf_spine, rail_optimised};
 use std::collections::BTreeMap;
 
 use super::file::Version;
-use super::{File, Kind, LinkEntry, MOST_LINKS, NodeEntry, Text, Topology};
+use super::{File, Kind, LinkEntry, MAX_LINKS, NodeEntry, Text, Topology};
 use crate::error::{E_LIMIT, E_RANGE, Error, Errors};
 use crate::quantity::{Capacity, Rational, Unit};
 
@@ -92,11 +92,11 @@ fn range(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), Er
 
 /// Refuses a fabric of too many directed links before it is made.
 fn limit(links: u128) -> Result<(), Errors> {
-    if links <= u128::from(MOST_LINKS) {
+    if links <= u128::from(MAX_LINKS) {
         return Ok(());
     }
     let error = Error::new(E_LIMIT, "", "the fabric would be too large").found(format!("{links} directed links"));
-    Err(error.allowed(format!("at most {MOST_LINKS}")).help("take fewer or smaller boxes").into())
+    Err(error.allowed(format!("at most {MAX_LINKS}")).help("take fewer or smaller boxes").into())
 }
 
 /// Reads a capacity parameter.

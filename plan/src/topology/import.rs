@@ -22,13 +22,13 @@ use crate::error::{E_LIMIT, E_PARSE, E_RANGE, Error, Errors};
 use crate::quantity::Capacity;
 
 /// Bytes of an imported text at most.
-const MOST_BYTES: usize = 64_000_000;
+const MAX_BYTES: usize = 64_000_000;
 
 /// A text form: bounded and in UTF-8.
 fn text<'a>(bytes: &'a [u8], file: &str) -> Result<&'a str, Errors> {
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_BYTES {
         let error = Error::new(E_LIMIT, "", "the file is too large").found(format!("{} bytes", bytes.len()));
-        return Err(Errors::from(error.allowed(format!("at most {MOST_BYTES} bytes"))).in_file(file));
+        return Err(Errors::from(error.allowed(format!("at most {MAX_BYTES} bytes"))).in_file(file));
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let message = format!("not UTF-8 at byte {}", error.valid_up_to());

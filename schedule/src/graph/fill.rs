@@ -3,7 +3,7 @@
 //! A process (one rank, or one server) sees its own sockets only, and that is enough: every rule of the table in the
 //! graph's specification names flows that leave the process and flows that enter it.
 
-use super::MOST_PREDECESSORS;
+use super::MAX_PREDECESSORS;
 use crate::event::{PredKind, Predecessor, Role};
 use crate::units::{Bytes, FlowId};
 
@@ -41,7 +41,7 @@ pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
 ///
 /// `lead` is that of ring flows ([`ring_lead`]); all others have none. Flows that stay on the host must have been left
 /// out: local aggregation counts as finished when the round begins. A flow that would have more than
-/// [`MOST_PREDECESSORS`] keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
+/// [`MAX_PREDECESSORS`] keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
 pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predecessor>> {
     outgoing.iter().map(|leg| predecessors(leg, incoming, lead)).collect()
 }
@@ -75,7 +75,7 @@ fn predecessors(leg: &Leg, incoming: &[Leg], lead: Bytes) -> Vec<Predecessor> {
 fn bounded(mut preds: Vec<Predecessor>) -> Vec<Predecessor> {
     preds.sort_by_key(|pred| pred.flow);
     preds.dedup_by_key(|pred| pred.flow);
-    preds.truncate(MOST_PREDECESSORS);
+    preds.truncate(MAX_PREDECESSORS);
     preds
 }
 
@@ -145,6 +145,6 @@ mod tests {
     #[test]
     fn there_are_never_more_than_the_most() {
         let incoming: Vec<Leg> = (0..1000).map(|flow| leg(flow, Role::Aggregate)).collect();
-        assert_eq!(fill(&[leg(5000, Role::Broadcast)], &incoming, Bytes(0))[0].len(), MOST_PREDECESSORS);
+        assert_eq!(fill(&[leg(5000, Role::Broadcast)], &incoming, Bytes(0))[0].len(), MAX_PREDECESSORS);
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::MOST_PREDECESSORS;
+use super::MAX_PREDECESSORS;
 use crate::event::{PredKind, Predecessor};
 use crate::units::{Bytes, FlowId, Share};
 
@@ -97,7 +97,7 @@ impl PlanFlows {
         let mut preds: Vec<(u64, Predecessor)> = known.map(of).collect();
         // Those that feed most bound most.
         preds.sort_by_key(|(fed, pred)| (u64::MAX - fed, pred.flow));
-        preds.truncate(MOST_PREDECESSORS);
+        preds.truncate(MAX_PREDECESSORS);
         preds.into_iter().map(|(_, pred)| pred).collect()
     }
 }

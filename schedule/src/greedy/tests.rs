@@ -267,8 +267,8 @@ fn the_rest_of_a_slot_takes_less() {
 
 #[test]
 fn the_largest_numbers_do_not_overflow() {
-    let headroom = [Rate::MAX; MOST_SLOTS];
-    let price = [Price::MOST; MOST_SLOTS];
+    let headroom = [Rate::MAX; MAX_SLOTS];
+    let price = [Price::MAX; MAX_SLOTS];
     let request = Request {
         demand: Bytes(u64::MAX),
         price: &price,
@@ -277,7 +277,7 @@ fn the_largest_numbers_do_not_overflow() {
         first: Nanos::MAX,
         weight: Weight::new(100.0),
     };
-    let mut rates = [Rate::ZERO; MOST_SLOTS];
+    let mut rates = [Rate::ZERO; MAX_SLOTS];
     assert_eq!(schedule(&request, &mut rates).completion, Some(1));
     let request = Request { slot: Nanos(1), first: Nanos::ZERO, ..request };
     assert_eq!(schedule(&request, &mut rates).completion, None);

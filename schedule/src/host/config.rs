@@ -4,15 +4,15 @@ use crate::event::Hop;
 use crate::units::{BootId, HolderId, HostId, Nanos, Rate};
 
 /// Jobs a host keeps at most.
-pub const MOST_JOBS: usize = 256;
+pub const MAX_JOBS: usize = 256;
 /// Flows a host keeps at most.
-pub const MOST_FLOWS: usize = 65_536;
+pub const MAX_FLOWS: usize = 65_536;
 /// Links of a path at most.
-pub const MOST_HOPS: usize = 16;
+pub const MAX_HOPS: usize = 16;
 /// Predecessors of a flow at most.
-pub const MOST_PREDECESSORS: usize = 64;
+pub const MAX_PREDECESSORS: usize = 64;
 /// Links a host keeps at most, those of all paths together.
-pub const MOST_LINKS: usize = 65_536;
+pub const MAX_LINKS: usize = 65_536;
 
 /// φ beside unmanaged traffic unless somebody says otherwise: in the daemon, in the simulator, in [`HostConfig::new`].
 pub const FAIR_FLOOR: f64 = 0.5;

@@ -10,7 +10,7 @@ use crate::policy::{Planned, Rank, Scene, Why};
 use crate::units::{Bytes, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
-const MOST_HOSTS: usize = 4096;
+const MAX_HOSTS: usize = 4096;
 /// A round is held at the floor for this part of its patience, if that is longer than the longest wait there is.
 const HELD_PATIENCE: f64 = 0.5;
 /// Weight of the newest period or pause in the running average.
@@ -211,7 +211,7 @@ impl Job {
 
     /// Another host's status; older news than what is known changes nothing. True if it says something new.
     pub fn heard(&mut self, now: Now, status: JobStatus) -> bool {
-        let full = self.others.len() >= MOST_HOSTS;
+        let full = self.others.len() >= MAX_HOSTS;
         match self.others.get_mut(&status.origin) {
             Some((known, _)) if known.boot == status.boot && known.seq >= status.seq => false,
             Some(known) => {

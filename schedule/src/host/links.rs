@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::config::{HostConfig, MOST_LINKS};
+use super::config::{HostConfig, MAX_LINKS};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::LinkView;
 use crate::path::{self, CrossTraffic};
@@ -35,7 +35,7 @@ pub enum ViewState {
 /// How long a link counts as one with unmanaged traffic after that was last seen.
 const UNMANAGED_MEMORY: Nanos = Nanos::from_millis(10_000);
 /// Jobs remembered per link for the demand density D.
-const MOST_SEEN: usize = 256;
+const MAX_SEEN: usize = 256;
 
 #[derive(Debug, Default)]
 struct HolderView {
@@ -207,7 +207,7 @@ impl Links {
             self.all[known].configured = hop.capacity;
             return known;
         }
-        if self.all.len() >= MOST_LINKS {
+        if self.all.len() >= MAX_LINKS {
             return self.all.len() - 1;
         }
         if let Some(holder) = hop.holder {
@@ -293,7 +293,7 @@ impl Links {
             if link.holder != Some(holder) {
                 continue;
             }
-            view.flows.truncate(LinkView::MOST_FLOWS);
+            view.flows.truncate(LinkView::MAX_FLOWS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
             let before = (link.capacity(), link.cross());
             link.view = view;
@@ -358,7 +358,7 @@ impl Links {
     /// Notes a job's round on a link of this host, for the density.
     pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, time: Nanos, period: Nanos) {
         let seen = &mut self.all[index].seen;
-        if seen.len() < MOST_SEEN || seen.contains_key(&job) {
+        if seen.len() < MAX_SEEN || seen.contains_key(&job) {
             seen.insert(job, Seen { own: true, t0: Nanos::ZERO, over: None, period, time, at: now.mono });
         }
     }
@@ -426,7 +426,7 @@ impl Link {
             }
         }
         for &Foreign { job, whole, t0, .. } in &self.foreign {
-            let room = self.seen.len() < MOST_SEEN;
+            let room = self.seen.len() < MAX_SEEN;
             let time = whole.at(capacity);
             match self.seen.get_mut(&job) {
                 Some(known) if known.own => {}

@@ -11,7 +11,7 @@ use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 /// A rate is announced again when it moved by this part of the bottleneck.
 const RATE_HYSTERESIS: f64 = 0.01;
 /// A holder whose boot id changed this often within [`BOOT_WINDOW`] is ignored for as long.
-const MOST_BOOTS: u32 = 4;
+const MAX_BOOTS: u32 = 4;
 const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 
 /// (flow, rate promised, rate taken, own egress, end): what others plan by.
@@ -97,7 +97,7 @@ impl Speaker {
         }
         said.boot = Some(feedback.boot);
         said.heard = now;
-        said.boots < MOST_BOOTS
+        said.boots < MAX_BOOTS
     }
 }
 

@@ -33,7 +33,7 @@ impl Sample {
 /// The ceiling of one flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
-    samples: [Sample; Ceiling::MOST_SLOTS],
+    samples: [Sample; Ceiling::MAX_SLOTS],
     next: usize,
     filled: usize,
     slots: usize,
@@ -44,20 +44,20 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// The longest history.
-    pub const MOST_SLOTS: usize = 32;
+    pub const MAX_SLOTS: usize = 32;
     /// The least gain in use: with less, a flow could never find out that its path has become free.
-    const LEAST_GAIN: f64 = 1.05;
+    const MIN_GAIN: f64 = 1.05;
     /// By how much the ceiling opens after one slot without a limit.
     const OPENING: f64 = 4.0;
 
     /// No history: `slots` (`schedule.history_slots`, 1 to 32) will be kept, `gain` is `schedule.probe_gain`.
     pub fn new(slots: usize, gain: f64) -> Ceiling {
         Ceiling {
-            samples: [Sample::default(); Ceiling::MOST_SLOTS],
+            samples: [Sample::default(); Ceiling::MAX_SLOTS],
             next: 0,
             filled: 0,
-            slots: slots.clamp(1, Ceiling::MOST_SLOTS),
-            gain: gain.max(Ceiling::LEAST_GAIN),
+            slots: slots.clamp(1, Ceiling::MAX_SLOTS),
+            gain: gain.max(Ceiling::MIN_GAIN),
             opened: 0,
         }
     }

@@ -34,7 +34,7 @@ impl CrossTraffic {
     /// How much more it is left from slot to slot.
     const PER_SLOT: f64 = 1.015;
     /// The largest part of a link that is left to unmanaged traffic.
-    const MOST_SHARE: f64 = 0.5;
+    const MAX_SHARE: f64 = 0.5;
 
     /// Takes one slot in: all traffic of the link, what of it was managed, and the link's rate.
     pub fn record(&mut self, total: Rate, managed: Rate, capacity: Rate) {
@@ -47,13 +47,13 @@ impl CrossTraffic {
         let contended = managed > capacity.times(CrossTraffic::NOISE);
         let more = if contended { CrossTraffic::PER_SLOT } else { 1.0 };
         let allowed = self.granted.times(more).max(at_once);
-        let most = capacity.times(CrossTraffic::MOST_SHARE);
+        let most = capacity.times(CrossTraffic::MAX_SHARE);
         self.granted = self.wanted[0].max(self.wanted[1]).min(allowed).min(most);
     }
 
     /// What managed flows should leave free of a link of this rate.
     pub fn reserved(&self, capacity: Rate) -> Rate {
-        self.granted.min(capacity.times(CrossTraffic::MOST_SHARE))
+        self.granted.min(capacity.times(CrossTraffic::MAX_SHARE))
     }
 }
 

@@ -36,7 +36,7 @@ impl Uptake {
     /// A part of what it was allowed above which a flow counts as taking it; pacing is not finer than a few percent.
     const ALL: f64 = 0.9;
     /// With less in use than this a flow would seem to take all of what it is offered for what it took.
-    const LEAST_GAIN: f64 = 1.2;
+    const MIN_GAIN: f64 = 1.2;
     /// A rate that changed by less is the same one.
     const SAME: f64 = 0.1;
 
@@ -107,7 +107,7 @@ impl Uptake {
     /// What is worth offering to it: `gain` times what it took (`schedule.probe_gain`), so that it can show that it would
     /// take more. `None`: no limit is known.
     pub fn worth(&self, gain: f64) -> Option<Rate> {
-        self.taken.map(|taken| taken.times(gain.max(Uptake::LEAST_GAIN)))
+        self.taken.map(|taken| taken.times(gain.max(Uptake::MIN_GAIN)))
     }
 
     fn begin(&mut self, now: Nanos, delivered: Bytes) {

@@ -21,7 +21,7 @@ impl Benefit {
     const SLOWER: (u64, u64) = (11, 10);
     const FIRST_PAUSE: Nanos = Nanos::from_millis(60_000);
     /// 64 minutes.
-    const MOST_DOUBLINGS: u32 = 6;
+    const MAX_DOUBLINGS: u32 = 6;
 
     /// Takes a finished, managed round in. `baseline` is what the job's rounds took unmanaged; zero is unknown and
     /// says nothing. True if the job is to be released now; it is due again after 1, 2, 4 … 64 minutes.
@@ -43,7 +43,7 @@ impl Benefit {
         if self.slower < Benefit::ROUNDS {
             return false;
         }
-        let pause = Benefit::FIRST_PAUSE.times(1 << self.releases.min(Benefit::MOST_DOUBLINGS));
+        let pause = Benefit::FIRST_PAUSE.times(1 << self.releases.min(Benefit::MAX_DOUBLINGS));
         self.until = Some(now.plus(pause));
         self.slower = 0;
         self.releases = self.releases.saturating_add(1);

@@ -20,7 +20,7 @@ mod fill;
 
 use super::Why;
 use crate::graph::{Step, adjust};
-use crate::greedy::{Chosen, MOST_SLOTS, Request, refill, schedule};
+use crate::greedy::{Chosen, MAX_SLOTS, Request, refill, schedule};
 use crate::price::{Curve, Price, Weight};
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 
@@ -149,7 +149,7 @@ pub struct Scratch {
 
 /// Plans all flows; `out` gets one schedule per flow, in the order of [`Problem::flows`].
 pub fn plan(problem: &Problem, config: &Config, scratch: &mut Scratch, out: &mut Vec<Schedule>) {
-    let horizon = problem.horizon.clamp(1, MOST_SLOTS);
+    let horizon = problem.horizon.clamp(1, MAX_SLOTS);
     out.resize_with(problem.flows.len(), Schedule::default);
     for schedule in out.iter_mut() {
         schedule.rates.clear();
@@ -226,8 +226,8 @@ fn collect_job(problem: &Problem, job: JobId, horizon: usize, done: &[usize], ou
 
 /// What one flow finds on its path.
 struct Path {
-    price: [Price; MOST_SLOTS],
-    headroom: [Rate; MOST_SLOTS],
+    price: [Price; MAX_SLOTS],
+    headroom: [Rate; MAX_SLOTS],
     /// The most its links can bear in the current slot, whatever others promised on those that are shared.
     hard: Rate,
     /// Nobody else is on the path in the current slot.
@@ -237,7 +237,7 @@ struct Path {
 fn survey(problem: &Problem, config: &Config, flow: &FlowView, scratch: &Scratch) -> Path {
     let horizon = scratch.planned.len() / problem.links.len().max(1);
     let mut path =
-        Path { price: [Price::ZERO; MOST_SLOTS], headroom: [Rate::MAX; MOST_SLOTS], hard: Rate::MAX, alone: true };
+        Path { price: [Price::ZERO; MAX_SLOTS], headroom: [Rate::MAX; MAX_SLOTS], hard: Rate::MAX, alone: true };
     for hop in flow.path {
         let link = problem.links[hop.link];
         let row = hop.link * horizon..(hop.link + 1) * horizon;

@@ -261,8 +261,8 @@ impl Links {
     ) -> LinkView {
         let link = &self.links[link as usize];
         let others = link.listed.values().filter(|listed| Some(listed.host) != asker);
-        let shown = others.take(LinkView::MOST_FLOWS);
-        let mut flows = Vec::with_capacity(link.listed.len().min(LinkView::MOST_FLOWS));
+        let shown = others.take(LinkView::MAX_FLOWS);
+        let mut flows = Vec::with_capacity(link.listed.len().min(LinkView::MAX_FLOWS));
         flows.extend(shown.filter_map(|at| hosts.get(at.host)?.shown(at.entry as usize, now, horizon)));
         LinkView { link: link.config.link, capacity: link.config.capacity, cross: link.cross(), load, flows }
     }

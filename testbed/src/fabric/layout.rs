@@ -8,7 +8,7 @@ use super::{FabricError, FabricSpec, route};
 /// Address of the management bridge.
 pub const MANAGEMENT_BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
 /// Most nodes one machine is asked to carry.
-pub const MOST_NODES: usize = 64;
+pub const MAX_NODES: usize = 64;
 
 /// One end of a cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +51,13 @@ impl Layout {
     /// Works it out.
     ///
     /// # Errors
-    /// Names that are double or unknown, rates of zero, more than [`MOST_NODES`] nodes, hosts without a way between
+    /// Names that are double or unknown, rates of zero, more than [`MAX_NODES`] nodes, hosts without a way between
     /// them. Where there are no switches, only neighbours have one: hosts do not forward.
     pub fn of(spec: &FabricSpec) -> Result<Layout, FabricError> {
         let nodes: Vec<String> = spec.hosts.iter().chain(&spec.switches).cloned().collect();
-        if spec.hosts.is_empty() || nodes.len() > MOST_NODES {
+        if spec.hosts.is_empty() || nodes.len() > MAX_NODES {
             return Err(FabricError::Spec(format!(
-                "{} hosts and {} switches; allowed are 1 to {MOST_NODES} together, one host at least",
+                "{} hosts and {} switches; allowed are 1 to {MAX_NODES} together, one host at least",
                 spec.hosts.len(),
                 spec.switches.len()
             )));

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use sluice_plan::follow::{Followed, WHOLE};
-use sluice_plan::plan::{Collective, Direction, MOST_BYTES_OF_A_DAEMON};
+use sluice_plan::plan::{Collective, Direction, MAX_DAEMON_BYTES};
 
 use super::exchange::{Exchange, Kind, Stream};
 use super::file::{JobFile, PlanFile};
@@ -90,8 +90,8 @@ struct Receiving {
 pub fn read(file: &JobFile, plan: &PlanFile) -> Result<Followed, JobError> {
     let name = plan.file.display().to_string();
     let meta = std::fs::metadata(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
-    if !meta.is_file() || meta.len() > MOST_BYTES_OF_A_DAEMON as u64 {
-        let most = MOST_BYTES_OF_A_DAEMON;
+    if !meta.is_file() || meta.len() > MAX_DAEMON_BYTES as u64 {
+        let most = MAX_DAEMON_BYTES;
         return Err(JobError::Plan(format!("{name}: not a file of at most {most} bytes")));
     }
     let bytes = std::fs::read(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;

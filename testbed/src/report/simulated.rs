@@ -6,7 +6,7 @@ use crate::sim::log::Outcome;
 use crate::sim::result::SimResult;
 
 /// Rounds that are drawn; a page with more would be megabytes of bars.
-const MOST_ROUNDS: usize = 20_000;
+const MAX_ROUNDS: usize = 20_000;
 
 /// One run as the charts want it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +17,7 @@ impl Simulated {
     pub fn of(result: &SimResult, outcome: &Outcome) -> Simulated {
         let figures = &result.result.figures;
         let ended = || outcome.jobs.iter().enumerate().filter(|(_, log)| log.ended.is_some());
-        let drawn = outcome.jobs.iter().map(|log| log.rounds.len()).sum::<usize>() <= MOST_ROUNDS;
+        let drawn = outcome.jobs.iter().map(|log| log.rounds.len()).sum::<usize>() <= MAX_ROUNDS;
         let jobs = figures.jobs.iter().zip(ended()).map(|(f, (_, log))| JobResult {
             id: f.id.clone(),
             model: f.model.clone(),

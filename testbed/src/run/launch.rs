@@ -172,7 +172,7 @@ impl Drop for RunningJob {
 }
 
 /// Longest line of a member that is read; longer ones end its output.
-const LONGEST: u64 = 1 << 20;
+const MAX_LINE: u64 = 1 << 20;
 
 fn listen(child: &mut Child, job: usize, rank: usize, to: Sender<FromMember>) -> Result<(), RunError> {
     let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else { return Ok(()) };
@@ -181,7 +181,7 @@ fn listen(child: &mut Child, job: usize, rank: usize, to: Sender<FromMember>) ->
         let mut line = Vec::new();
         loop {
             line.clear();
-            let n = std::io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line);
+            let n = std::io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line);
             if !matches!(n, Ok(n) if n > 0) {
                 break;
             }

@@ -15,7 +15,7 @@ use super::table::{GIGA, Item, Table};
 use super::trace::Csv;
 
 /// Most jobs of a scenario.
-pub(crate) const MOST_JOBS: usize = 1_000_000;
+pub(crate) const MAX_JOBS: usize = 1_000_000;
 
 /// A model that a drawn job may get.
 struct Entry {
@@ -95,9 +95,9 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
     let rate_scale = t.float("rate_scale", tiny, Ratio::whole(10_000)).unwrap_or(1.0);
     let time_scale = t.float("time_scale", tiny, million).unwrap_or(1.0);
     let even = t.choice("within_minute", &[("uniform", false), ("even", true)]).unwrap_or(false);
-    let initial = t.int("initial_jobs", 0..=MOST_JOBS as u64).unwrap_or(0);
+    let initial = t.int("initial_jobs", 0..=MAX_JOBS as u64).unwrap_or(0);
     let spread = t.seconds("initial_spread_s").unwrap_or(Nanos(60 * GIGA));
-    let max_jobs = t.int("max_jobs", 1..=MOST_JOBS as u64).map_or(MOST_JOBS, |n| n as usize);
+    let max_jobs = t.int("max_jobs", 1..=MAX_JOBS as u64).map_or(MAX_JOBS, |n| n as usize);
     let mix = t.require("mix").map(|i| read_mix(&i, scene)).unwrap_or_default();
     let iterations = t.require("iterations").and_then(|i| read_iterations(&i));
     let duration_scale = t.float("duration_scale", tiny, million).unwrap_or(1.0);
@@ -183,7 +183,7 @@ fn rows(
         let (Some(first), Some(second)) = (row.fields.first(), row.fields.get(1)) else { continue };
         let per_minute = kind == Kind::PerMinute;
         let unit = if per_minute { 60 * GIGA } else { GIGA };
-        let whole = |text: &str| text.parse::<u64>().ok().filter(|&n| n <= MOST_JOBS as u64 * 1000);
+        let whole = |text: &str| text.parse::<u64>().ok().filter(|&n| n <= MAX_JOBS as u64 * 1000);
         let at = if per_minute {
             whole(first).map(|n| Nanos(n.saturating_mul(unit)))
         } else {
@@ -206,7 +206,7 @@ fn rows(
         }
         let at_s = at.minus(start).as_secs_f64();
         if per_minute {
-            for k in 0..count.min(MOST_JOBS as u64) {
+            for k in 0..count.min(MAX_JOBS as u64) {
                 maker.row(&Arrival { at_s, minute: Some((k, count)), gpus: None, duration_s: None });
             }
             continue;
@@ -266,7 +266,7 @@ impl Maker<'_, '_> {
 
     fn create(&mut self, id: String, at_s: f64, gpus: Option<u32>, duration_s: Option<f64>) {
         if self.full() {
-            if self.max_jobs == MOST_JOBS {
+            if self.max_jobs == MAX_JOBS {
                 self.broken = Some((Code::Limit, "more than 1000000 jobs".into(), "at most 1000000 jobs"));
             }
             return;

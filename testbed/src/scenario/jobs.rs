@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use sluice_schedule::Nanos;
 
 use super::exact::Ratio;
-use super::model::{Compute, MOST_BYTES, Model, read_compute};
+use super::model::{Compute, MAX_BYTES, Model, read_compute};
 use super::network::read::id_of;
 use super::network::{Network, NodeIx};
 use super::problem::{Code, nearest};
@@ -154,7 +154,7 @@ pub(crate) fn defaults(t: Table<'_>) -> Defaults {
         overlap: t.chance("overlap").unwrap_or(0.0),
         jitter: t.float("compute_jitter", Ratio::ZERO, Ratio::ONE).unwrap_or(0.0),
         dependency: t.choice("dependency", &DEPENDENCIES).unwrap_or_default(),
-        granule: t.int("granule_bytes", 0..=MOST_BYTES).unwrap_or(0),
+        granule: t.int("granule_bytes", 0..=MAX_BYTES).unwrap_or(0),
     };
     t.finish();
     d
@@ -185,7 +185,7 @@ pub(crate) fn compute_time(compute: Compute, workers: u32, scale: Ratio) -> Opti
 }
 
 /// Most flows of one round.
-const MOST_FLOWS: u64 = 10_000;
+const MAX_FLOWS: u64 = 10_000;
 
 /// What is wrong with these counts for this architecture, if anything: code, what, allowed.
 pub(crate) fn misfit(arch: Arch, workers: u32, servers: u32) -> Option<(Code, String, &'static str)> {
@@ -194,7 +194,7 @@ pub(crate) fn misfit(arch: Arch, workers: u32, servers: u32) -> Option<(Code, St
         Arch::Ps if u64::from(servers) > u64::from(workers) * 4 => {
             Some((Code::Range, format!("{servers} servers for {workers} workers"), "servers from 1 to workers × 4"))
         }
-        Arch::Ps if u64::from(servers) * u64::from(workers) * 2 > MOST_FLOWS => {
+        Arch::Ps if u64::from(servers) * u64::from(workers) * 2 > MAX_FLOWS => {
             let flows = u64::from(servers) * u64::from(workers) * 2;
             Some((Code::Limit, format!("{flows} flows in a round"), "at most 10000"))
         }
@@ -211,7 +211,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let d = scene.defaults;
     let id = t.require("id").and_then(|i| id_of(&i));
     let model = t.get("model").and_then(|i| model_of(&i, scene.models));
-    let bytes = t.int("bytes", 1..=MOST_BYTES).or(model.as_ref().map(|(_, m)| m.bytes));
+    let bytes = t.int("bytes", 1..=MAX_BYTES).or(model.as_ref().map(|(_, m)| m.bytes));
     let compute = read_compute(&t).or(model.as_ref().map(|(_, m)| m.compute));
     t.require("arch");
     let arch = t.choice("arch", &ARCHS);
@@ -223,7 +223,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let weight = t.float("weight", tiny, Ratio::whole(GIGA)).unwrap_or(1.0);
     let fanout = t.int32("fanout", 1..=1024).unwrap_or(2);
     let overlap = t.chance("overlap").unwrap_or(d.overlap);
-    let granule = t.int("granule_bytes", 0..=MOST_BYTES).unwrap_or(d.granule);
+    let granule = t.int("granule_bytes", 0..=MAX_BYTES).unwrap_or(d.granule);
     let jitter = t.float("compute_jitter", Ratio::ZERO, Ratio::ONE).unwrap_or(d.jitter);
     let dependency = t.choice("dependency", &DEPENDENCIES).unwrap_or(d.dependency);
     let flops = t.float("flops", Ratio::ZERO, Ratio::new(10u128.pow(30), 1).unwrap_or(Ratio::ONE));
@@ -251,7 +251,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
         t.fail(code, what, allowed);
     }
     let steps = crate::workload::stages::ring_chunks(u64::from(workers));
-    if arch == Arch::Ring && dependency == Dependency::StartAfter && steps > MOST_FLOWS {
+    if arch == Arch::Ring && dependency == Dependency::StartAfter && steps > MAX_FLOWS {
         let what = format!("a ring of {workers} that passes on whole chunks has {steps} flows in a round");
         t.fail(Code::Limit, what, "at most 10000: fewer workers, or dependency = \"pipelined\"");
     }
@@ -329,7 +329,7 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
     if list.is_empty() {
         job.fail(Code::Arch, "no flows", "at least one flow");
     }
-    if list.len() as u64 > MOST_FLOWS {
+    if list.len() as u64 > MAX_FLOWS {
         job.fail(Code::Limit, format!("{} flows in a round", list.len()), "at most 10000");
         return Vec::new();
     }
@@ -342,7 +342,7 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
         let id = t.require("id").and_then(|i| id_of(&i));
         let end = |key| t.require(key).and_then(|i| super::settings::host(&i, network));
         let (src, dst) = (end("src"), end("dst"));
-        let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MOST_BYTES)));
+        let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MAX_BYTES)));
         let ideal_offset = t.seconds("ideal_offset_s").unwrap_or_default();
         let preds = [t.list("pipelined").unwrap_or_default(), t.list("after").unwrap_or_default()];
         t.finish();

@@ -76,13 +76,13 @@ pub fn built_in() -> BTreeMap<String, Model> {
 }
 
 /// The largest gradient a scenario may name: 1 PB.
-pub(crate) const MOST_BYTES: u64 = 1_000_000_000_000_000;
+pub(crate) const MAX_BYTES: u64 = 1_000_000_000_000_000;
 /// The longest compute phase: a week.
-pub(crate) const MOST_COMPUTE_S: u64 = 604_800;
+pub(crate) const MAX_COMPUTE_S: u64 = 604_800;
 
 /// Reads one entry of `[models]`.
 pub(crate) fn read(t: Table<'_>) -> Option<Model> {
-    let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MOST_BYTES)));
+    let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MAX_BYTES)));
     let compute = read_compute(&t);
     if compute.is_none() && !t.has("compute_s") && !t.has("full_batch_s") {
         t.fail(Code::Missing, "compute_s is missing", "compute_s or full_batch_s");
@@ -96,7 +96,7 @@ pub(crate) fn read(t: Table<'_>) -> Option<Model> {
 
 /// Reads `compute_s` or `full_batch_s`, not both.
 pub(crate) fn read_compute(t: &Table<'_>) -> Option<Compute> {
-    let most = Ratio::whole(MOST_COMPUTE_S);
+    let most = Ratio::whole(MAX_COMPUTE_S);
     let (worker, full) = (t.ratio("compute_s", Ratio::ZERO, most), t.ratio("full_batch_s", Ratio::ZERO, most));
     if t.has("compute_s") && t.has("full_batch_s") {
         t.fail(Code::Key, "compute_s and full_batch_s exclude each other", "one of the two");

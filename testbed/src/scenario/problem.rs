@@ -116,7 +116,7 @@ fn list(problems: &[Problem]) -> String {
 }
 
 /// No file is that wrong; beyond this many the rest would not be read.
-const MOST: usize = 200;
+const MAX_PROBLEMS: usize = 200;
 
 /// Collects problems while a file is read.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Log {
     /// Records a problem of any file.
     pub(crate) fn push(&self, problem: Problem) {
         let mut found = self.found.borrow_mut();
-        if found.len() < MOST && !found.contains(&problem) {
+        if found.len() < MAX_PROBLEMS && !found.contains(&problem) {
             found.push(problem);
         }
     }

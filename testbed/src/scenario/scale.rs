@@ -8,7 +8,7 @@ use super::problem::{Code, Problem, ScenarioError};
 use super::{Policy, Scenario, Tables};
 
 /// Most hosts and switches of a testbed.
-const MOST_NODES: usize = 64;
+const MAX_NODES: usize = 64;
 
 impl Scenario {
     /// This scenario for the testbed: scaled, and checked against what one machine carries.
@@ -27,7 +27,7 @@ impl Scenario {
                 allowed: allowed.to_owned(),
             });
         };
-        if self.network.nodes() > MOST_NODES {
+        if self.network.nodes() > MAX_NODES {
             refuse("/network", format!("{} hosts and switches", self.network.nodes()), "at most 64 in all");
         }
         for policy in policies.iter().filter(|p| p.name != "fair" && p.name != "sluice") {

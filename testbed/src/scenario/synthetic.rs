@@ -11,7 +11,7 @@ const DISPERSION: f64 = 2.67;
 const AR: f64 = 0.85;
 const SIGMA: f64 = 0.33;
 /// No minute has more jobs.
-const MOST_PER_MINUTE: u32 = 100_000;
+const MAX_PER_MINUTE: u32 = 100_000;
 /// Jobs of each GPU count.
 const GPUS: [(u32, f64); 10] = [
     (1, 76_627.0),
@@ -66,7 +66,7 @@ impl Synthetic {
         let step = mean / (DISPERSION + mean);
         let mut p = (DISPERSION / (DISPERSION + mean)).powf(DISPERSION);
         let (mut sum, mut k) = (p, 0);
-        while sum <= lot && k < MOST_PER_MINUTE && p > 0.0 {
+        while sum <= lot && k < MAX_PER_MINUTE && p > 0.0 {
             p *= (f64::from(k) + DISPERSION) / f64::from(k + 1) * step;
             sum += p;
             k += 1;

@@ -12,7 +12,7 @@ use super::tree::{Node, Value};
 /// 10⁹: nanoseconds in a second, bit/s in a Gbit/s.
 pub(crate) const GIGA: u64 = 1_000_000_000;
 /// No time of a scenario is longer: ten years.
-const LONGEST_S: u64 = 315_360_000;
+const MAX_SECONDS: u64 = 315_360_000;
 
 /// A table being read.
 pub(crate) struct Table<'a> {
@@ -272,6 +272,6 @@ impl Item<'_> {
     /// As a time in seconds.
     pub(crate) fn seconds(&self) -> Option<Nanos> {
         let allowed = "seconds, 0 to 315360000";
-        self.ratio(Ratio::ZERO, Ratio::whole(LONGEST_S), allowed)?.to_u64(GIGA).map(Nanos)
+        self.ratio(Ratio::ZERO, Ratio::whole(MAX_SECONDS), allowed)?.to_u64(GIGA).map(Nanos)
     }
 }

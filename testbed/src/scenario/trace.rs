@@ -8,9 +8,9 @@ use super::problem::{Code, Log, Problem};
 use super::table::Item;
 
 /// Most bytes of a trace file.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Most bytes of one line.
-const MOST_LINE: u64 = 4096;
+const MAX_LINE: u64 = 4096;
 
 /// A CSV file being read.
 pub(crate) struct Csv {
@@ -29,7 +29,7 @@ pub(crate) struct Row {
 impl Csv {
     /// Opens a file and checks its header; what is wrong is reported at `item`, the key that names the file.
     pub(crate) fn open(path: &Path, header: &[&str], item: &Item<'_>) -> Option<Csv> {
-        let file = match open_regular(path, MOST_BYTES) {
+        let file = match open_regular(path, MAX_BYTES) {
             Ok(file) => file,
             Err(e) => {
                 item.fail(Code::Trace, format!("{}: {e}", path.display()), "a readable CSV file of at most 1 GiB");
@@ -88,12 +88,12 @@ impl Csv {
 
     fn line_text(&mut self) -> io::Result<Option<String>> {
         let mut text = String::new();
-        let read = self.reader.by_ref().take(MOST_LINE).read_line(&mut text)?;
+        let read = self.reader.by_ref().take(MAX_LINE).read_line(&mut text)?;
         self.line = self.line.saturating_add(1);
         if read == 0 {
             return Ok(None);
         }
-        if !text.ends_with('\n') && read as u64 == MOST_LINE {
+        if !text.ends_with('\n') && read as u64 == MAX_LINE {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of more than 4096 bytes"));
         }
         Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))

@@ -13,7 +13,7 @@ use super::error::SimError;
 use super::limit;
 use super::log::Outcome;
 use super::metrics::Figures;
-use super::policy::static_order::{MOST_JOBS, SearchError, StaticOrder, best_order};
+use super::policy::static_order::{MAX_JOBS, SearchError, StaticOrder, best_order};
 use super::policy::{PolicyError, build};
 use super::result::SimResult;
 use super::scheduler::Scheduler;
@@ -110,7 +110,7 @@ pub trait Observer {
 pub fn check(tasks: &[Task<'_>]) -> Result<(), RunsError> {
     tasks.iter().try_for_each(|task| match task.policy.name.as_str() {
         "sluice" | "bound" => Ok(()),
-        "static" if task.scenario.schedulers.options.static_search && task.scenario.jobs.len() > MOST_JOBS => {
+        "static" if task.scenario.schedulers.options.static_search && task.scenario.jobs.len() > MAX_JOBS => {
             Err(RunsError::Search(SearchError::<SimError>::TooMany(task.scenario.jobs.len()).to_string()))
         }
         _ => baseline(task).map(drop),

@@ -65,7 +65,7 @@ use traffic::Traffic;
 /// Slots an order lives in the kernel (`enforce.deadline_slots`).
 const ORDER_SLOTS: u64 = 3;
 /// Slots a round is held at the floor at most (`schedule.max_wait_ms` by default).
-const MOST_WAIT_SLOTS: u64 = 20;
+const MAX_WAIT_SLOTS: u64 = 20;
 /// First part of the slot over which hosts spread their repeats (`slot.spread`).
 const SPREAD: f64 = 0.5;
 
@@ -193,7 +193,7 @@ impl SluiceScheduler {
             work_conserving: options.work_conserving.unwrap_or(defaults.work_conserving),
             announce_gap: options.announce_gap.unwrap_or(defaults.announce_gap),
             events: by_events,
-            max_wait: options.max_wait.unwrap_or(self.slot.times(MOST_WAIT_SLOTS)),
+            max_wait: options.max_wait.unwrap_or(self.slot.times(MAX_WAIT_SLOTS)),
             reserve: options.reserve.unwrap_or(0.0),
             ..defaults
         };

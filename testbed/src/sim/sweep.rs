@@ -13,9 +13,9 @@ use super::result::SimResult;
 use crate::scenario::{Axis, Policy, Scenario, Set};
 
 /// No sweep has more runs.
-pub const MOST_RUNS: usize = 100_000;
+pub const MAX_RUNS: usize = 100_000;
 /// No file of a run is larger.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 
 /// One point of the grid: a value for every axis, and the seed.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub fn finished(dir: &Path, cell: &Cell, policy: &Policy) -> Option<Figures> {
         result: Figures,
     }
     let mut text = String::new();
-    File::open(file(dir, cell, policy)).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    File::open(file(dir, cell, policy)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let kept: Kept = serde_json::from_str(&text).ok()?;
     (kept.digest == digest(cell, policy)).then_some(kept.result)
 }

@@ -10,7 +10,7 @@ use super::world::JobIx;
 use crate::scenario::Scenario;
 
 /// No timeline is longer: what comes later is left out, and the file says so.
-const MOST: usize = 20_000_000;
+const MAX_CHANGES: usize = 20_000_000;
 
 /// From this time on a flow has this rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +36,7 @@ pub struct Timeline {
 
 impl Timeline {
     pub(super) fn push(&mut self, change: RateChange) {
-        if self.changes.len() < MOST {
+        if self.changes.len() < MAX_CHANGES {
             self.changes.push(change);
         } else {
             self.cut = true;

@@ -11,12 +11,12 @@ pub struct Label(String);
 
 impl Label {
     /// Bytes of a label at most.
-    pub const MOST_BYTES: usize = 64;
+    pub const MAX_BYTES: usize = 64;
 
     /// Makes a label of any text. Two different texts may become one label: it names, it does not identify.
     pub fn new(text: &str) -> Label {
         let clean = |c: char| if c.is_ascii_alphanumeric() || "._:/@+-".contains(c) { c } else { '_' };
-        let text: String = text.chars().take(Label::MOST_BYTES).map(clean).collect();
+        let text: String = text.chars().take(Label::MAX_BYTES).map(clean).collect();
         if text.is_empty() { Label::default() } else { Label(text) }
     }
 
@@ -54,7 +54,7 @@ mod tests {
         #[test]
         fn any_text_becomes_a_short_clean_label_and_stays_it(text in ".{0,200}") {
             let label = Label::new(&text);
-            prop_assert!(!label.as_str().is_empty() && label.as_str().len() <= Label::MOST_BYTES);
+            prop_assert!(!label.as_str().is_empty() && label.as_str().len() <= Label::MAX_BYTES);
             prop_assert!(label.as_str().chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\'));
             prop_assert_eq!(Label::new(label.as_str()), label);
         }

@@ -7,7 +7,7 @@ prop_compose! {
     fn packet()(
         (flags, hops, counted, had_previous) in any::<(u8, u8, u8, u8)>(),
         kind in prop::sample::select(vec![Kind::Probe, Kind::Announce, Kind::Echo]),
-        unit in 0..=MOST_UNIT, wrap in 0..LANES as u8,
+        unit in 0..=MAX_UNIT, wrap in 0..LANES as u8,
         (flow, slot, seq, path_sig) in any::<(u64, u32, u16, u32)>(),
         (source, destination, source_port, destination_port) in any::<(u32, u32, u16, u16)>(),
         protocol in any::<u8>(), cookie in 0_u32..1 << 24,

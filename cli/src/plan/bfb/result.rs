@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::plan::forestcoll::result::{seconds, short};
 
 /// Loads that are shown before they are only counted.
-const MOST_LOADS: usize = 12;
+const MAX_LOADS: usize = 12;
 
 /// The results, under their fixed names.
 #[derive(Debug, Serialize)]
@@ -91,8 +91,8 @@ impl Shown {
             Some(t_b) => line("bandwidth", format!("{t_b} M/B = {}{best}", short(ratio(made)))),
             None => line("bandwidth", "no single figure where nodes or links differ".into()),
         }
-        let shown = self.loads.iter().take(MOST_LOADS).cloned().collect::<Vec<_>>().join(", ");
-        let more = if self.loads.len() > MOST_LOADS { ", …" } else { "" };
+        let shown = self.loads.iter().take(MAX_LOADS).cloned().collect::<Vec<_>>().join(", ");
+        let more = if self.loads.len() > MAX_LOADS { ", …" } else { "" };
         line("loads", format!("{shown}{more}; together {} shards on a link", self.load_sum));
         line("units", format!("{} per shard", self.p));
         if let Some(size) = &self.size {

@@ -9,7 +9,7 @@ use crate::plan::args::FindTopologyArgs;
 use crate::plan::files;
 
 /// Bytes of the file at most.
-const MOST_BYTES: u64 = 64_000_000;
+const MAX_BYTES: u64 = 64_000_000;
 
 /// The file, if there is to be one.
 pub struct Cache {
@@ -28,7 +28,7 @@ impl Cache {
         };
         if let Some(path) = path.as_deref().filter(|path| path.exists()) {
             let name = path.display();
-            match files::read(path, MOST_BYTES).map(String::from_utf8) {
+            match files::read(path, MAX_BYTES).map(String::from_utf8) {
                 Ok(Ok(text)) => {
                     if let Err(stale) = values.take(&text) {
                         eprintln!("warning: {name}: {stale}");

@@ -15,7 +15,7 @@ use crate::plan::watch::Seconds;
 /// What is shown where no size was given.
 const EXAMPLE_BYTES: u64 = 1_000_000_000;
 /// Nodes that are named before they are only counted.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// The results, under their fixed names.
 #[derive(Debug, Serialize)]
@@ -155,12 +155,12 @@ impl Shown {
             Collective::AllReduce => "between one side and the other, one being",
             _ => "out of",
         };
-        if outside.len() <= MOST_NAMED.min(inside.len()) {
+        if outside.len() <= MAX_NAMED.min(inside.len()) {
             return format!("the links {way} all participants but {}", outside.join(", "));
         }
         let named =
-            if inside.len() <= MOST_NAMED { String::new() } else { format!(", … ({} participants)", inside.len()) };
-        format!("the links {way} {}{named}", inside.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", "))
+            if inside.len() <= MAX_NAMED { String::new() } else { format!(", … ({} participants)", inside.len()) };
+        format!("the links {way} {}{named}", inside.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", "))
     }
 }
 

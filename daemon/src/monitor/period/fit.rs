@@ -11,12 +11,12 @@ use super::{Known, Pause};
 /// Counts agree if they differ by less than this part of the period: the 0.1 % that headers may vary by.
 pub(super) const TOLERANCE: u64 = 1000;
 /// No iteration is smaller.
-pub(super) const LEAST: u64 = 64 << 10;
+pub(super) const MIN_BYTES: u64 = 64 << 10;
 /// Periods in a row that have to be seen before one is believed: two more for every four-fold number of pauses in it,
 /// since the more pauses, the more likely one lies in the right place by chance.
 const PROOF: u32 = 2;
 /// ... and they have to take this long together: before that the first steps of the first iteration look the same.
-pub(super) const LEAST_SPAN: Nanos = Nanos::from_millis(1_000);
+pub(super) const MIN_SPAN: Nanos = Nanos::from_millis(1_000);
 /// Levels of length looked at: half of the longest pause, a quarter, ...
 pub(super) const LEVELS: u32 = 7;
 /// Pauses so many times as long are of a longer kind.
@@ -26,11 +26,11 @@ pub(super) const MEDIAN_KIND: u64 = 3;
 /// Pauses that are so many times as long again and again, in halves, are of a longer kind too.
 pub(super) const APART: (u64, u64) = (3, 2);
 /// Most equal parts of an iteration that are told from it by their pauses alone.
-pub(super) const MOST_PARTS: usize = 8;
+pub(super) const MAX_PARTS: usize = 8;
 /// Iterations wanted for that.
-pub(super) const LEAST_PARTED: u64 = 3;
+pub(super) const MIN_PARTED: u64 = 3;
 /// Most boundaries that are compared.
-const MOST_COMPARED: usize = 512;
+const MAX_COMPARED: usize = 512;
 /// So many pauses of a longer kind without a period among them are exceptions, not the ends of iterations.
 pub(super) const EXCEPTIONS: usize = 4;
 /// Another pause of a longer kind is overdue after this many times the bytes between the last two.
@@ -76,14 +76,14 @@ pub(super) fn learn(pauses: &[Pause]) -> Option<Known> {
 /// iteration that wait for each other, each as long as the other.
 fn longer_kind_within(pauses: &[Pause], found: &Known) -> Option<Known> {
     let grid = grid(pauses, found.at, found.bytes);
-    for times in 2..=MOST_PARTS {
+    for times in 2..=MAX_PARTS {
         for phase in 0..times {
             let (both, mut only): (Vec<_>, Vec<_>) = grid.iter().enumerate().partition(|(i, _)| i % times == phase);
             let (Some((_, newest)), Some((_, oldest))) = (both.first(), both.last()) else { continue };
             let mut lengths: Vec<u64> = both.iter().map(|(_, point)| point.1).collect();
             let mut only: Vec<u64> = only.drain(..).map(|(_, point)| point.1).collect();
             let periods = both.len() as u64 - 1;
-            if periods >= LEAST_PARTED && kind_above_others(&mut lengths, &mut only) {
+            if periods >= MIN_PARTED && kind_above_others(&mut lengths, &mut only) {
                 let pause = Nanos(lengths.get(lengths.len() / 4).copied().unwrap_or_default());
                 return Some(Known { bytes: (newest.0 - oldest.0) / periods, at: newest.0, pause, periods, ..*found });
             }
@@ -97,7 +97,7 @@ fn fit(points: &[Pause]) -> Option<Known> {
     let last = points.last()?;
     let distance = |point: &Pause| last.count.saturating_sub(point.count);
     let candidates = points.iter().rev().enumerate().skip(1).map(|(within, point)| (within, distance(point)));
-    candidates.filter(|(_, bytes)| *bytes >= LEAST).find_map(|(within, bytes)| {
+    candidates.filter(|(_, bytes)| *bytes >= MIN_BYTES).find_map(|(within, bytes)| {
         let mut lengths = vec![last.length];
         let mut first = last;
         // Each boundary is looked for one period before the one found, so that a drift does not add up.
@@ -108,7 +108,7 @@ fn fit(points: &[Pause]) -> Option<Known> {
             lengths.push(point.length);
         }
         let periods = lengths.len() as u64 - 1;
-        if periods < proof(within) || last.over.minus(first.over) < LEAST_SPAN {
+        if periods < proof(within) || last.over.minus(first.over) < MIN_SPAN {
             return None;
         }
         lengths.sort_unstable();
@@ -149,7 +149,7 @@ fn kind_above_others(these: &mut [u64], others: &mut [u64]) -> bool {
         these.zip(others).is_some_and(|(these, others)| these.saturating_mul(of) > others.saturating_mul(times))
     };
     // Of few pauses, some lie apart by chance.
-    let enough = these.len() as u64 > LEAST_PARTED && others.len() as u64 >= LEAST_PARTED;
+    let enough = these.len() as u64 > MIN_PARTED && others.len() as u64 >= MIN_PARTED;
     above(of(these, 2), of(others, 2), (MEDIAN_KIND, 1)) || enough && above(of(these, 1), of(others, 3), APART)
 }
 
@@ -163,7 +163,7 @@ pub(super) fn may_be_half(pauses: &[Pause], known: &Known) -> bool {
         least.zip(most).is_some_and(|(least, most)| least.saturating_mul(APART.1) > most.saturating_mul(APART.0))
     };
     let seen = of(0).count() + of(1).count();
-    seen as u64 <= 2 * LEAST_PARTED + 1 && (longer(0) || longer(1))
+    seen as u64 <= 2 * MIN_PARTED + 1 && (longer(0) || longer(1))
 }
 
 /// Count and length of the pause at each boundary, back from one; 0 where there is none. Each is looked for one period
@@ -172,7 +172,7 @@ fn grid(pauses: &[Pause], newest: u64, bytes: u64) -> Vec<(u64, u64)> {
     let oldest = pauses.first().map_or(0, |pause| pause.count);
     let mut found = Vec::new();
     let mut count = newest;
-    while found.len() < MOST_COMPARED && count >= oldest {
+    while found.len() < MAX_COMPARED && count >= oldest {
         let longest = around(pauses, count, slack(bytes)).iter().max_by_key(|point| point.length);
         let (here, length) = longest.map_or((count, 0), |point| (point.count, point.length.0));
         found.push((here, length));

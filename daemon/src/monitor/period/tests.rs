@@ -38,7 +38,7 @@ fn naive(pauses: &[Pause]) -> Option<u64> {
         let mut found = None;
         for first in points.iter().rev() {
             let bytes = last.count - first.count;
-            if bytes < fit::LEAST {
+            if bytes < fit::MIN_BYTES {
                 continue;
             }
             let mut chain = vec![*last];
@@ -47,7 +47,7 @@ fn naive(pauses: &[Pause]) -> Option<u64> {
             }
             let within = points.iter().filter(|p| p.count > first.count).count();
             let oldest = chain[chain.len() - 1];
-            if chain.len() as u64 > fit::proof(within) && last.over.minus(oldest.over) >= fit::LEAST_SPAN {
+            if chain.len() as u64 > fit::proof(within) && last.over.minus(oldest.over) >= fit::MIN_SPAN {
                 let mut lengths: Vec<u64> = chain.iter().map(|p| p.length.0).collect();
                 lengths.sort_unstable();
                 found = Some(((last.count - oldest.count) / (chain.len() as u64 - 1), lengths[lengths.len() / 4]));
@@ -86,11 +86,11 @@ fn naive(pauses: &[Pause]) -> Option<u64> {
     let (bytes, _, at) = best?;
     // Does every second boundary, every third, ... have pauses of a longer kind than the others?
     let lengths = along(pauses, at, bytes);
-    for times in 2..=fit::MOST_PARTS {
+    for times in 2..=fit::MAX_PARTS {
         for phase in 0..times {
             let (both, only): (Vec<usize>, Vec<usize>) = (0..lengths.len()).partition(|i| i % times == phase);
             let of = |which: &[usize]| which.iter().map(|i| lengths[*i].1).collect();
-            if both.len() as u64 > fit::LEAST_PARTED && above(of(&both), of(&only)) {
+            if both.len() as u64 > fit::MIN_PARTED && above(of(&both), of(&only)) {
                 let (newest, oldest) = (lengths[both[0]].0, lengths[both[both.len() - 1]].0);
                 return Some((newest - oldest) / (both.len() as u64 - 1));
             }
@@ -331,7 +331,7 @@ proptest! {
         for (time, count, queued, small) in looks {
             let scale = if small { 1 << 44 } else { 1 };
             period.look(Nanos(time / scale), Bytes(count / scale), Bytes(queued % 2));
-            prop_assert!(period.pauses.len() <= MOST);
+            prop_assert!(period.pauses.len() <= MAX_PAUSES);
             if let Some(end) = period.end_after(Bytes(count)) {
                 prop_assert!(end.0 > 0);
             }

@@ -10,9 +10,9 @@ use crate::check::violation::{Code, Violation};
 use crate::quantity::Rational;
 
 /// Links that searches for ways may follow, all together.
-const MOST_STEPS_OF_SEARCH: usize = 1 << 30;
+const MAX_SEARCH_STEPS: usize = 1 << 30;
 /// Epochs beyond which a bound says nothing any more.
-const MOST_EPOCHS: u64 = 1 << 40;
+const MAX_EPOCHS: u64 = 1 << 40;
 
 /// The largest number of epochs that a chunk needs at least; `None` where switches are no nodes or it takes too long.
 pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Option<u64>, Violation> {
@@ -23,7 +23,7 @@ pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result
         }
     }
     let links = fabric.topology.links();
-    if timing.hyper_edges() || targets.len().saturating_mul(links.len()) > MOST_STEPS_OF_SEARCH {
+    if timing.hyper_edges() || targets.len().saturating_mul(links.len()) > MAX_SEARCH_STEPS {
         return Ok(None);
     }
     let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
@@ -85,7 +85,7 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
         let (mut no, mut yes) = (0, 1);
         while !enough(yes) {
             (no, yes) = (yes, yes * 2);
-            if yes > MOST_EPOCHS {
+            if yes > MAX_EPOCHS {
                 let message = format!("{} can never take in what it wants", fabric.id(node));
                 return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
             }

@@ -7,7 +7,7 @@ use crate::check::violation::{Code, Violation};
 use crate::plan::{Collective, Model, NodeId, Plan, Tenant};
 
 /// Source, chunk and destination of all demands at most.
-const MOST_TRIPLES: u64 = 20_000_000;
+const MAX_TRIPLES: u64 = 20_000_000;
 
 /// A chunk as a plan names it: tenant, source, number.
 type Name = (usize, usize, u64);
@@ -139,8 +139,8 @@ impl Demand {
     ) -> Result<(), Violation> {
         let n = group.participants.len() as u64;
         let pairs = if collective.is_rooted() { n - 1 } else { n * (n - 1) };
-        if chunks == 0 || chunks.saturating_mul(pairs) > MOST_TRIPLES {
-            let message = format!("{chunks} chunks for each of {pairs} pairs; 1 to {MOST_TRIPLES} in all are possible");
+        if chunks == 0 || chunks.saturating_mul(pairs) > MAX_TRIPLES {
+            let message = format!("{chunks} chunks for each of {pairs} pairs; 1 to {MAX_TRIPLES} in all are possible");
             return Err(Violation::new(Code::BadDemands, "/content/model/chunks", message));
         }
         for source in &group.participants {

@@ -15,7 +15,7 @@ use crate::quantity::{Capacity, Rational, Unit};
 use crate::topology::Kind;
 
 /// Epochs that a transfer may take at most.
-const MOST_EPOCHS: u64 = 1 << 32;
+const MAX_EPOCHS: u64 = 1 << 32;
 
 /// What a send goes over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -209,7 +209,7 @@ impl Timing {
             Route::Via { into, out, .. } => {
                 // Latencies add up; only a latency that was accepted for each link may be too long for both.
                 let alpha = &self.lanes[*into].alpha + &self.lanes[*out].alpha;
-                self.delta(&alpha).unwrap_or(MOST_EPOCHS) + self.kappa(fabric, route)
+                self.delta(&alpha).unwrap_or(MAX_EPOCHS) + self.kappa(fabric, route)
             }
         }
     }
@@ -326,7 +326,7 @@ fn billionth() -> Rational {
 fn ceiling(value: &Rational) -> Option<u64> {
     let below = value - &billionth();
     let whole = below.numerator().div_ceil(&below.denominator()).to_i128()?.max(0);
-    u64::try_from(whole).ok().filter(|whole| *whole <= MOST_EPOCHS)
+    u64::try_from(whole).ok().filter(|whole| *whole <= MAX_EPOCHS)
 }
 
 /// The whole number below.

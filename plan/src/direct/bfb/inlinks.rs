@@ -4,7 +4,7 @@ use crate::direct::{Graph, Refusal};
 
 /// Neighbours times vertices at most: what a receiver's tables may need. Regular graphs within the limits of
 /// [`Graph`] always stay below.
-const MOST_CELLS: u64 = 1 << 26;
+const MAX_CELLS: u64 = 1 << 26;
 
 /// In-neighbours of every vertex, ascending, without self-loops.
 pub struct Inlinks {
@@ -59,11 +59,11 @@ impl Inlinks {
             .enumerate()
             .max_by_key(|&(_, count)| count)
             .unwrap_or((0, 0));
-        if u64::from(most) * u64::from(n) > MOST_CELLS {
+        if u64::from(most) * u64::from(n) > MAX_CELLS {
             return Err(Refusal::TooManyNeighbours {
                 vertex: vertex as u32,
                 found: most,
-                most: MOST_CELLS / u64::from(n),
+                most: MAX_CELLS / u64::from(n),
             });
         }
         let links = Inlinks { n, first, neighbours, edges, most_neighbours: most as usize };

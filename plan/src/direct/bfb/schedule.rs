@@ -18,9 +18,9 @@ use crate::quantity::Rational;
 mod tests;
 
 /// Units of a shard at most.
-pub const MOST_UNITS: u32 = 1 << 20;
+pub const MAX_UNITS: u32 = 1 << 20;
 /// Sends of a schedule at most, as many as a plan may have.
-pub const MOST_SENDS: u64 = crate::plan::MOST_EDGES;
+pub const MAX_SENDS: u64 = crate::plan::MAX_EDGES;
 
 /// Units of a shard where links differ and nobody says how many: can be halved, and divided by 3 to 10.
 const UNITS_OF_UNEQUAL_LINKS: u32 = 2520;
@@ -52,8 +52,8 @@ pub struct Planned {
 /// # Errors
 /// As [`super::cost`]; `InvalidChunking`; `InvalidLinkParameter`; `TopologyTooLarge` with more sends than a plan may have.
 pub fn all_gather(graph: &Graph, options: &Options<'_>) -> Result<Planned, Refusal> {
-    if let Some(units) = options.units.filter(|units| !(1..=MOST_UNITS).contains(units)) {
-        let reason = format!("{units} units per shard; 1 to {MOST_UNITS} are allowed");
+    if let Some(units) = options.units.filter(|units| !(1..=MAX_UNITS).contains(units)) {
+        let reason = format!("{units} units per shard; 1 to {MAX_UNITS} are allowed");
         return Err(Refusal::InvalidChunking { reason });
     }
     let n = u64::from(graph.n());
@@ -117,17 +117,17 @@ fn largest(graph: &Graph, schedule: &Schedule) -> Vec<Rational> {
 }
 
 fn fits(sends: u64) -> Result<(), Refusal> {
-    if sends > MOST_SENDS { Err(Refusal::ScheduleTooLarge { sends, most: MOST_SENDS }) } else { Ok(()) }
+    if sends > MAX_SENDS { Err(Refusal::ScheduleTooLarge { sends, most: MAX_SENDS }) } else { Ok(()) }
 }
 
 /// The least common multiple of the denominators.
 fn lossless(loads: &[Ratio]) -> Result<u32, Refusal> {
     let common = loads.iter().try_fold(1_u64, |common, load| {
         let common = common.lcm(&load.denominator());
-        (common <= MOST_UNITS.into()).then_some(common)
+        (common <= MAX_UNITS.into()).then_some(common)
     });
     common.map(|common| common as u32).ok_or_else(|| Refusal::InvalidChunking {
-        reason: format!("the fewest units per shard without loss are more than {MOST_UNITS}; say how many"),
+        reason: format!("the fewest units per shard without loss are more than {MAX_UNITS}; say how many"),
     })
 }
 

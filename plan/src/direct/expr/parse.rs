@@ -7,11 +7,11 @@ use crate::direct::family::{Family, Half, Metacyclic, WORDS};
 use crate::error::{E_PARSE, Error, nearest, printable};
 
 /// Characters of an expression at most.
-pub const MOST_CHARACTERS: usize = 4096;
+pub const MAX_CHARACTERS: usize = 4096;
 /// Brackets and functions inside each other at most.
-pub const MOST_DEPTH: u32 = 32;
+pub const MAX_DEPTH: u32 = 32;
 /// Operators behind one another at most, and line expansions at once.
-const MOST_CHAIN: usize = 20;
+const MAX_CHAIN: usize = 20;
 
 /// What is wrong with an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +41,10 @@ impl From<Misread> for Error {
 
 /// Reads a whole expression.
 pub fn parse(text: &str) -> Result<Expr, Misread> {
-    let chars: Vec<char> = text.chars().take(MOST_CHARACTERS + 1).collect();
-    if chars.len() > MOST_CHARACTERS {
+    let chars: Vec<char> = text.chars().take(MAX_CHARACTERS + 1).collect();
+    if chars.len() > MAX_CHARACTERS {
         let found = "a longer expression".into();
-        return Err(Misread { at: MOST_CHARACTERS + 1, found, allowed: format!("{MOST_CHARACTERS} characters") });
+        return Err(Misread { at: MAX_CHARACTERS + 1, found, allowed: format!("{MAX_CHARACTERS} characters") });
     }
     let mut parser = Parser { chars, at: 0, depth: 0 };
     let expr = parser.product()?;
@@ -100,15 +100,15 @@ impl Parser {
 
     /// `G x H x …`
     fn product(&mut self) -> Result<Expr, Misread> {
-        if self.depth >= MOST_DEPTH {
-            return Err(self.misread(format!("at most {MOST_DEPTH} brackets inside each other")));
+        if self.depth >= MAX_DEPTH {
+            return Err(self.misread(format!("at most {MAX_DEPTH} brackets inside each other")));
         }
         self.depth += 1;
         let first = self.expanded()?;
         let mut factors = vec![first];
         while self.takes('x') {
-            if factors.len() >= MOST_CHAIN {
-                return Err(self.misread(format!("at most {MOST_CHAIN} factors")));
+            if factors.len() >= MAX_CHAIN {
+                return Err(self.misread(format!("at most {MAX_CHAIN} factors")));
             }
             factors.push(self.expanded()?);
         }
@@ -119,7 +119,7 @@ impl Parser {
     /// A graph with `*n` and `^n` behind it.
     fn expanded(&mut self) -> Result<Expr, Misread> {
         let mut expr = self.atom()?;
-        for _ in 0..MOST_CHAIN {
+        for _ in 0..MAX_CHAIN {
             expr = match self.peek() {
                 Some('*') => Expr::Degree(Box::new(expr), self.factor()?),
                 Some('^') => Expr::Power(Box::new(expr), self.factor()?),
@@ -127,7 +127,7 @@ impl Parser {
             };
         }
         match self.peek() {
-            Some('*' | '^') => Err(self.misread(format!("at most {MOST_CHAIN} of `*n` and `^n` behind each other"))),
+            Some('*' | '^') => Err(self.misread(format!("at most {MAX_CHAIN} of `*n` and `^n` behind each other"))),
             _ => Ok(expr),
         }
     }

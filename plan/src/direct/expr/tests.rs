@@ -70,8 +70,8 @@ fn mistakes_are_shown_in_their_place() {
     }
     let deep = format!("{}K(2){}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(Expr::parse(&deep).is_err());
-    let deep = format!("{}K(2){}", "L(".repeat(MOST_DEPTH as usize), ")".repeat(MOST_DEPTH as usize));
-    assert_eq!(Expr::parse(&deep).expect_err("too deep").at, 2 * MOST_DEPTH as usize + 1);
+    let deep = format!("{}K(2){}", "L(".repeat(MAX_DEPTH as usize), ")".repeat(MAX_DEPTH as usize));
+    assert_eq!(Expr::parse(&deep).expect_err("too deep").at, 2 * MAX_DEPTH as usize + 1);
     assert!(Expr::parse(&format!("K(2){}", "^2".repeat(50))).is_err());
     assert!(Expr::parse(&format!("K(2){}", " x K(2)".repeat(50))).is_err());
 }

@@ -8,7 +8,7 @@ use crate::direct::{Expr, Refusal};
 use crate::quantity::Rational;
 
 /// Graphs that look different from each vertex are evaluated up to this size: time grows with its square.
-const MOST_EVALUATED: u32 = 8192;
+const MAX_EVALUATED: u32 = 8192;
 
 /// The graph of one vertex.
 pub fn trivial(d: u32) -> Candidate {
@@ -165,7 +165,7 @@ impl Finder<'_, '_> {
         if d >= 8 && d.is_multiple_of(4) && n > 6 {
             tried.push(narrowest(n, d / 4));
         }
-        if mode == Mode::Any && d >= 2 && n > d && n <= MOST_EVALUATED {
+        if mode == Mode::Any && d >= 2 && n > d && n <= MAX_EVALUATED {
             tried.push(Family::GeneralizedKautz { d, m: n });
             if n <= self.options.exact_limit {
                 tried.push(Family::GeneralizedDeBruijn { d, m: n });

@@ -8,12 +8,12 @@ use crate::direct::bfb;
 use crate::direct::family::{Family, Half};
 
 /// Degrees beyond which nothing is tried: the sets of links are too many.
-const MOST_DEGREE: u32 = 8;
+const MAX_DEGREE: u32 = 8;
 const FAR: u16 = u16::MAX;
 
 /// The directed circulant of the fewest steps found; `work` bounds the links looked at.
 pub fn directed(n: u32, d: u32, work: u64) -> Option<Family> {
-    if !(2..=MOST_DEGREE).contains(&d) || n <= d || n >= u32::from(FAR) {
+    if !(2..=MAX_DEGREE).contains(&d) || n <= d || n >= u32::from(FAR) {
         return None;
     }
     let mut trial = Trial::new(n, d);
@@ -44,7 +44,7 @@ pub fn directed(n: u32, d: u32, work: u64) -> Option<Family> {
 /// The circulant of the fewest steps found; an odd degree takes the offset n/2 once.
 pub fn undirected(n: u32, d: u32, work: u64) -> Option<Family> {
     let odd = d % 2 == 1;
-    if !(3..=MOST_DEGREE).contains(&d) || n <= d || n >= u32::from(FAR) || (odd && n % 2 == 1) {
+    if !(3..=MAX_DEGREE).contains(&d) || n <= d || n >= u32::from(FAR) || (odd && n % 2 == 1) {
         return None;
     }
     let pairs = (d / 2) as usize;

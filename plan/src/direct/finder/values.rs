@@ -11,7 +11,7 @@ use crate::topology::sha256_hex;
 /// The version of the text; another one is not read.
 pub const CACHE_VERSION: u32 = 1;
 /// Characters of a line at most.
-const MOST_LINE: usize = 8192;
+const MAX_LINE: usize = 8192;
 
 /// What the best breadth-first all-gather of a graph costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl<'a> Values<'a> {
 
 /// One line, if a schedule can cost that.
 fn value(line: &str) -> Option<(String, Value)> {
-    if line.len() > MOST_LINE {
+    if line.len() > MAX_LINE {
         return None;
     }
     let mut fields = line.split('\t');

@@ -9,7 +9,7 @@
 use super::group::{Element, Group};
 
 /// More generators than this make too many sets of links.
-pub(super) const MOST_DEGREE: u32 = 10;
+pub(super) const MAX_DEGREE: u32 = 10;
 
 /// lcm(1..=10): loads are whole numbers of this part of a shard.
 pub(super) const PARTS: u64 = 2520;

@@ -6,8 +6,8 @@
 //! few word operations.
 
 /// Cuts kept at a time; the one that was of no use for longest makes room.
-const MOST: usize = 256;
-const WORDS: usize = MOST / 64;
+const MAX_CUTS: usize = 256;
+const WORDS: usize = MAX_CUTS / 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Cuts {
@@ -17,8 +17,8 @@ pub(super) struct Cuts {
     live: [u64; WORDS],
     /// The cuts that the batch at hand has left, or has never been in.
     left: [u64; WORDS],
-    slack: [i64; MOST],
-    used: [u64; MOST],
+    slack: [i64; MAX_CUTS],
+    used: [u64; MAX_CUTS],
     clock: u64,
 }
 
@@ -39,8 +39,8 @@ impl Cuts {
             inside: vec![[0; WORDS]; nodes],
             live: [0; WORDS],
             left: [0; WORDS],
-            slack: [0; MOST],
-            used: [0; MOST],
+            slack: [0; MAX_CUTS],
+            used: [0; MAX_CUTS],
             clock: 0,
         }
     }
@@ -94,8 +94,8 @@ impl Cuts {
 
     /// Keeps a cut that limits the batch at hand, which has left it.
     pub fn keep(&mut self, inside: &[bool], slack: i64) {
-        let free = (0..MOST).find(|cut| self.live[cut / 64] >> (cut % 64) & 1 == 0);
-        let cut = free.unwrap_or_else(|| (0..MOST).min_by_key(|&cut| self.used[cut]).unwrap_or(0));
+        let free = (0..MAX_CUTS).find(|cut| self.live[cut / 64] >> (cut % 64) & 1 == 0);
+        let cut = free.unwrap_or_else(|| (0..MAX_CUTS).min_by_key(|&cut| self.used[cut]).unwrap_or(0));
         let (word, bit) = (cut / 64, 1 << (cut % 64));
         for (node, &inside) in self.inside.iter_mut().zip(inside) {
             if inside { node[word] |= bit } else { node[word] &= !bit }

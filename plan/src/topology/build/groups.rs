@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Builder;
 use crate::error::{E_LIMIT, EMPTY_GROUP, Error, REPEATED_EDGE, UNKNOWN_EDGE};
-use crate::topology::{Group, GroupEntry, Link, MOST_LINKS, MemberEntry, Text};
+use crate::topology::{Group, GroupEntry, Link, MAX_LINKS, MemberEntry, Text};
 
 impl Builder {
     /// The groups with the links they mean.
@@ -32,9 +32,9 @@ impl Builder {
                     members.push((link, m));
                 }
                 // Groups that overlap are fine; a file of few bytes that means billions of members is not.
-                if member_links > 8 * MOST_LINKS {
+                if member_links > 8 * MAX_LINKS {
                     let error = Error::new(E_LIMIT, "/groups", "too many links in groups");
-                    self.refuse(error.allowed(format!("at most {} in all", 8 * MOST_LINKS)));
+                    self.refuse(error.allowed(format!("at most {} in all", 8 * MAX_LINKS)));
                     return Vec::new();
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Builder, MOST_ADDRESSES};
+use super::{Builder, MAX_ADDRESSES};
 use crate::error::{BAD_WEIGHTS, E_KEY, E_LIMIT, E_RANGE, Error};
 use crate::quantity::{self, Rational};
 use crate::topology::{Can, CanEntry, Kind, Node, NodeEntry};
@@ -79,7 +79,7 @@ impl Builder {
     pub(super) fn addresses(&mut self, at: &str, entry: &NodeEntry) {
         let Some(list) = &entry.addresses else { return };
         let forwards = matches!(entry.kind, Kind::Switch | Kind::Nic);
-        let most = if forwards { 1 } else { MOST_ADDRESSES };
+        let most = if forwards { 1 } else { MAX_ADDRESSES };
         if list.len() > most {
             let error = Error::new(E_LIMIT, format!("{at}/addresses"), "too many addresses");
             self.refuse(error.found(list.len().to_string()).allowed(format!("at most {most}")));

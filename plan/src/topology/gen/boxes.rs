@@ -7,7 +7,7 @@ use super::{Draft, Errors, Kind, Text, Topology, limit, range};
 use crate::error::{E_RANGE, Error};
 
 /// Boxes at most, well above the largest clusters.
-const MOST_BOXES: u64 = 16_384;
+const MAX_BOXES: u64 = 16_384;
 
 /// How the network cards of a DGX A100 are drawn. All three have the same optimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn dgx_h100(boxes: u32) -> Result<Topology, Errors> {
 }
 
 fn dgx(name: &str, boxes: u32, inside: &str, outside: u32, wiring: Wiring) -> Result<Topology, Errors> {
-    range("boxes", boxes.into(), 1, MOST_BOXES)?;
+    range("boxes", boxes.into(), 1, MAX_BOXES)?;
     limit(u128::from(boxes) * 8 * 6)?;
     let mut draft = Draft::new(format!("{name}-{boxes}"));
     let (inside, one, two): (Text, Text, Text) =
@@ -95,7 +95,7 @@ const MI250: [(usize, usize, u32); 28] = [
 /// # Errors
 /// `boxes` not 1 to 16384, `gpus` neither 16 nor 8.
 pub fn mi250(boxes: u32, gpus: u32) -> Result<Topology, Errors> {
-    range("boxes", boxes.into(), 1, MOST_BOXES)?;
+    range("boxes", boxes.into(), 1, MAX_BOXES)?;
     if gpus != 16 && gpus != 8 {
         let error = Error::new(E_RANGE, "gpus", "an MI250 box has 16 GPUs, of which a job takes all or the first 8");
         return Err(error.found(gpus.to_string()).allowed("16 or 8").into());

@@ -3,14 +3,14 @@
 use super::{Draft, Errors, Kind, Text, Topology, capacity, limit, range};
 
 /// Nodes of a generated graph at most; the links have their own limit.
-const MOST_NODES: u64 = 500_000;
+const MAX_NODES: u64 = 500_000;
 
 /// A ring of `n` nodes; one way only unless `both_ways`. Two nodes both ways are one cable.
 ///
 /// # Errors
 /// `n` below 2 or too large, a capacity nobody can read.
 pub fn ring(n: u32, link: &str, both_ways: bool) -> Result<Topology, Errors> {
-    range("n", n.into(), 2, MOST_NODES)?;
+    range("n", n.into(), 2, MAX_NODES)?;
     capacity("capacity", link)?;
     let link = Text::from(link);
     let mut draft = Draft::new(format!("ring-{n}"));
@@ -33,10 +33,10 @@ pub fn ring(n: u32, link: &str, both_ways: bool) -> Result<Topology, Errors> {
 pub fn torus(sizes: &[u32], link: &str) -> Result<Topology, Errors> {
     range("dimensions", sizes.len() as u64, 1, 16)?;
     for size in sizes {
-        range("size", u64::from(*size), 1, MOST_NODES)?;
+        range("size", u64::from(*size), 1, MAX_NODES)?;
     }
     let n = sizes.iter().fold(1_u64, |n, size| n.saturating_mul(u64::from(*size)));
-    range("nodes", n, 2, MOST_NODES)?;
+    range("nodes", n, 2, MAX_NODES)?;
     limit(u128::from(n) * 2 * sizes.len() as u128)?;
     capacity("capacity", link)?;
     let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
@@ -116,7 +116,7 @@ pub fn complete(n: u32, link: &str) -> Result<Topology, Errors> {
 /// # Errors
 /// Fewer than 2 nodes or too many, a capacity nobody can read.
 pub fn star(links: &[&str]) -> Result<Topology, Errors> {
-    range("nodes", links.len() as u64, 2, MOST_NODES)?;
+    range("nodes", links.len() as u64, 2, MAX_NODES)?;
     for link in links {
         capacity("capacity", link)?;
     }

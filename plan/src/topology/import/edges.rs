@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::{Errors, Share, empty_file, link, node, text};
-use crate::error::{E_LIMIT, E_PARSE, Error, MOST_ERRORS};
-use crate::topology::{Kind, MOST_LINKS, Topology};
+use crate::error::{E_LIMIT, E_PARSE, Error, MAX_ERRORS};
+use crate::topology::{Kind, MAX_LINKS, Topology};
 
 /// What the lines do not say.
 #[derive(Clone, Debug)]
@@ -39,15 +39,15 @@ pub fn edges(bytes: &[u8], file: &str, options: &Edges<'_>) -> Result<Topology, 
                 let message = format!("line {} has {} words", number + 1, words.len());
                 let error = Error::new(E_PARSE, format!("line {}", number + 1), message).found(line);
                 errors.push(error.allowed("from to capacity [latency]"));
-                if errors.len() == MOST_ERRORS {
+                if errors.len() == MAX_ERRORS {
                     break;
                 }
                 continue;
             }
         };
-        if made.links.len() as u64 == MOST_LINKS {
+        if made.links.len() as u64 == MAX_LINKS {
             let error = Error::new(E_LIMIT, format!("line {}", number + 1), "too many links");
-            errors.push(error.allowed(format!("at most {MOST_LINKS}")));
+            errors.push(error.allowed(format!("at most {MAX_LINKS}")));
             break;
         }
         let (from, to) = (share.text(from), share.text(to));

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Errors, empty_file, link, node};
-use crate::error::{DUPLICATE_NODE, E_PARSE, Error, MOST_ERRORS, NON_POSITIVE_BANDWIDTH, SELF_LOOP, UNKNOWN_NODE};
+use crate::error::{DUPLICATE_NODE, E_PARSE, Error, MAX_ERRORS, NON_POSITIVE_BANDWIDTH, SELF_LOOP, UNKNOWN_NODE};
 use crate::json::{Json, Kind as JsonKind, Limits, Read, Reader, Writer, form};
 use crate::quantity::{CapacityUnit, Rational};
 use crate::topology::file::Weight;
-use crate::topology::{CanEntry, Kind, MOST_LINKS, Text, Topology};
+use crate::topology::{CanEntry, Kind, MAX_LINKS, Text, Topology};
 
-const LIMITS: Limits = Limits { bytes: super::MOST_BYTES, elements: 8_000_000, charged: (MOST_LINKS, "edges") };
+const LIMITS: Limits = Limits { bytes: super::MAX_BYTES, elements: 8_000_000, charged: (MAX_LINKS, "edges") };
 
 form! {
     /// The form.
@@ -88,7 +88,7 @@ pub fn forestcoll(bytes: &[u8], file: &str, unit: Option<CapacityUnit>) -> Resul
     let form = Reader::new(bytes, LIMITS, file)?.document(Form::read)?.0;
     let mut errors = Vec::new();
     let mut refuse = |error: Error| {
-        if errors.len() < MOST_ERRORS {
+        if errors.len() < MAX_ERRORS {
             errors.push(error);
         }
     };

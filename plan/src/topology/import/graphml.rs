@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::xml::{Tag, Tags};
 use super::{Errors, capacity_parameter, empty_file, link, node, text};
 use crate::error::{DUPLICATE_NODE, E_LIMIT, E_MISSING, E_PARSE, Error, UNKNOWN_NODE};
-use crate::topology::{Kind, MOST_LINKS, Text, Topology};
+use crate::topology::{Kind, MAX_LINKS, Text, Topology};
 
 /// An id that sorts as a number where it is one, numbers before texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +79,8 @@ fn read(text: &str) -> Result<Graph, Errors> {
                 }
             }
             (["graphml", "graph"], "edge") => {
-                if edges.len() as u64 == MOST_LINKS {
-                    return Err(at(Error::new(E_LIMIT, "", "too many edges").allowed(format!("at most {MOST_LINKS}"))));
+                if edges.len() as u64 == MAX_LINKS {
+                    return Err(at(Error::new(E_LIMIT, "", "too many edges").allowed(format!("at most {MAX_LINKS}"))));
                 }
                 edges.push((Id::of(attribute("source")?), Id::of(attribute("target")?), line));
             }

@@ -10,9 +10,9 @@ use crate::error::{E_LIMIT, E_PARSE, Error};
 use crate::topology::{File, Kind, Text, Topology};
 
 /// GPUs and cards of one machine at most.
-const MOST_DEVICES: usize = 256;
+const MAX_DEVICES: usize = 256;
 /// NVLinks of a GPU at most in any generation so far (Hopper, Blackwell).
-const MOST_NVLINKS: u32 = 18;
+const MAX_NVLINKS: u32 = 18;
 
 /// Capacities of the links, by the word of the matrix.
 #[derive(Clone, Debug)]
@@ -95,9 +95,9 @@ fn matrix(text: &str) -> Result<Matrix, Errors> {
         let error = Error::new(E_PARSE, "", "no matrix in this text").allowed("the output of `nvidia-smi topo -m`");
         return Err(error.help("run `nvidia-smi topo -m` and give its whole output").into());
     };
-    let words: Vec<&str> = header.split_whitespace().take_while(|word| device(word)).take(MOST_DEVICES + 1).collect();
-    if words.len() > MOST_DEVICES {
-        return Err(Error::new(E_LIMIT, "", "too many devices").allowed(format!("at most {MOST_DEVICES}")).into());
+    let words: Vec<&str> = header.split_whitespace().take_while(|word| device(word)).take(MAX_DEVICES + 1).collect();
+    if words.len() > MAX_DEVICES {
+        return Err(Error::new(E_LIMIT, "", "too many devices").allowed(format!("at most {MAX_DEVICES}")).into());
     }
     let names: Vec<Text> = words.iter().map(|word| word.to_lowercase().into()).collect();
     let mut rows: Vec<Vec<Relation>> = Vec::new();
@@ -174,7 +174,7 @@ fn nvlinks(matrix: &Matrix, speed: &str, made: &mut File) {
         entry.count = (links > 1).then_some(links);
         made.links.push(entry);
     };
-    if regular && needed > MOST_NVLINKS {
+    if regular && needed > MAX_NVLINKS {
         let switch = Text::from("nvswitch");
         made.nodes.push(node(switch.clone(), Kind::Switch));
         linked.iter().for_each(|i| add(&matrix.names[*i], &switch, same));

@@ -9,9 +9,9 @@ use std::cell::Cell;
 use crate::error::{E_LIMIT, E_PARSE, Error, Errors};
 
 /// Nesting of elements at most.
-const MOST_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Attributes of one element at most.
-const MOST_ATTRIBUTES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
 
 /// A tag.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,9 +130,9 @@ impl<'a> Tags<'a> {
         if self.open.is_empty() && self.seen_root {
             return Err(self.refuse("a second document"));
         }
-        if self.open.len() >= MOST_DEPTH {
+        if self.open.len() >= MAX_DEPTH {
             let error = Error::new(E_LIMIT, format!("line {}", self.line()), "nested too deeply");
-            return Err(error.allowed(format!("{MOST_DEPTH} levels")).into());
+            return Err(error.allowed(format!("{MAX_DEPTH} levels")).into());
         }
         self.seen_root = true;
         self.at += 1;
@@ -158,7 +158,7 @@ impl<'a> Tags<'a> {
             self.at += 1;
             self.blank();
             let value = self.value()?;
-            if attributes.len() == MOST_ATTRIBUTES || attributes.iter().any(|(known, _)| *known == key) {
+            if attributes.len() == MAX_ATTRIBUTES || attributes.iter().any(|(known, _)| *known == key) {
                 return Err(self.refuse("an attribute twice, or too many"));
             }
             attributes.push((key, value));

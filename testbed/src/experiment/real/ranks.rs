@@ -16,7 +16,7 @@ use crate::run::RunError;
 use crate::run::daemons::Daemons;
 
 /// Longest line of the script that is read.
-const LONGEST: u64 = 1 << 16;
+const MAX_LINE: u64 = 1 << 16;
 
 /// A line of the script.
 #[derive(Debug, Deserialize)]
@@ -121,7 +121,7 @@ pub(super) fn listen(child: &mut Child, who: usize, to: Sender<(usize, Said)>) -
     let body = move || {
         let mut reader = BufReader::new(out);
         let mut line = Vec::new();
-        while matches!(reader.by_ref().take(LONGEST).read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        while matches!(reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line), Ok(n) if n > 0) {
             for said in lines_in(&line) {
                 if to.send((who, Said::Line(said))).is_err() {
                     return;
@@ -130,7 +130,7 @@ pub(super) fn listen(child: &mut Child, who: usize, to: Sender<(usize, Said)>) -
             line.clear();
         }
         let mut last = String::new();
-        drop(err.take(LONGEST).read_to_string(&mut last));
+        drop(err.take(MAX_LINE).read_to_string(&mut last));
         drop(to.send((who, Said::Ended(last)))); // Nobody may listen any more.
     };
     let spawned = std::thread::Builder::new().name("rank-output".into()).spawn(body);

@@ -11,7 +11,7 @@ use crate::sim::SimResult;
 use crate::sim::table::{like, notes};
 
 /// Jobs that are drawn row by row.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 /// All sections as HTML.
 pub(super) fn all(about: &About, results: &[SimResult], runs: &[Simulated]) -> Vec<String> {
@@ -42,7 +42,7 @@ pub(super) fn all(about: &About, results: &[SimResult], runs: &[Simulated]) -> V
             tiers(results)
         ),
     ));
-    if timed.iter().all(|r| r.jobs.len() <= MOST_ROWS && r.jobs.iter().all(|j| !j.rounds.is_empty())) {
+    if timed.iter().all(|r| r.jobs.len() <= MAX_ROWS && r.jobs.iter().all(|j| !j.rounds.is_empty())) {
         let end = timed.iter().flat_map(|r| r.jobs.iter().map(|j| j.end_s)).fold(1.0, f64::max);
         let mut rows = key(&colours);
         for run in &timed {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::read::{Defaults, MOST_HOSTS, gpus, three_rates, uplinks};
+use super::read::{Defaults, MAX_HOSTS, gpus, three_rates, uplinks};
 use super::{Cable, Host, Network};
 use crate::scenario::problem::{Code, Problem};
 use crate::scenario::table::Table;
@@ -35,7 +35,7 @@ pub(crate) fn lingjun(t: &Table<'_>, d: Defaults, base: &Path) -> Option<Network
             });
             continue;
         }
-        if hosts.len() as u64 >= MOST_HOSTS {
+        if hosts.len() as u64 >= MAX_HOSTS {
             item.fail(Code::Limit, "more than 4096 hosts", "at most 4096 hosts");
             return None;
         }

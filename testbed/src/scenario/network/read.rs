@@ -11,11 +11,11 @@ use crate::scenario::problem::{Code, Log};
 use crate::scenario::table::{Item, Table};
 
 /// Most hosts of a scenario.
-pub(crate) const MOST_HOSTS: u64 = 4096;
+pub(crate) const MAX_HOSTS: u64 = 4096;
 /// Most hosts and switches together.
-const MOST_NODES: usize = 65_536;
+const MAX_NODES: usize = 65_536;
 /// Most cables.
-const MOST_CABLES: usize = 1_000_000;
+const MAX_CABLES: usize = 1_000_000;
 /// Delay of a cable that names none.
 const DELAY: Nanos = Nanos(5_000);
 
@@ -62,7 +62,7 @@ pub(crate) fn gpus(t: &Table<'_>) -> u32 {
 }
 
 fn star(t: &Table<'_>, d: Defaults) -> Option<Network> {
-    let hosts = t.require("hosts").and_then(|i| i.int(&(1..=MOST_HOSTS)));
+    let hosts = t.require("hosts").and_then(|i| i.int(&(1..=MAX_HOSTS)));
     let gpus = gpus(t);
     let rate = t.require("gbps").and_then(|i| i.gbps());
     let (hosts, rate) = (hosts?, rate?);
@@ -94,13 +94,13 @@ pub(crate) fn uplinks(t: &Table<'_>) -> Option<[u64; 2]> {
 }
 
 fn three_tier(t: &Table<'_>, d: Defaults) -> Option<Network> {
-    let size = |key| t.require(key).and_then(|i| i.int(&(1..=MOST_HOSTS)));
+    let size = |key| t.require(key).and_then(|i| i.int(&(1..=MAX_HOSTS)));
     let (per_rack, per_edge, edges) = (size("servers_per_rack"), size("racks_per_edge"), size("edges"));
     let (gpus, rates, up) = (gpus(t), three_rates(t), uplinks(t));
     let aggregations = t.int("aggregations", 1..=256).unwrap_or(1);
     let (per_rack, per_edge, edges, rates, up) = (per_rack?, per_edge?, edges?, rates?, up?);
     let racks = per_edge * edges;
-    if per_rack * racks > MOST_HOSTS {
+    if per_rack * racks > MAX_HOSTS {
         t.fail(Code::Limit, format!("{} hosts", per_rack * racks), "at most 4096 hosts");
         return None;
     }
@@ -119,7 +119,7 @@ fn three_tier(t: &Table<'_>, d: Defaults) -> Option<Network> {
             cables.push(cable(format!("t{rack}"), format!("e{}", rack / per_edge), rates[1]));
         }
     }
-    if edges * aggregations * up[1] + cables.len() as u64 > MOST_CABLES as u64 {
+    if edges * aggregations * up[1] + cables.len() as u64 > MAX_CABLES as u64 {
         t.fail(Code::Limit, "too many cables", "at most 1000000 cables");
         return None;
     }
@@ -171,7 +171,7 @@ fn explicit(t: &Table<'_>, d: Defaults) -> Option<Network> {
             }
         }
     }
-    if hosts.len() as u64 > MOST_HOSTS || seen.len() > MOST_NODES {
+    if hosts.len() as u64 > MAX_HOSTS || seen.len() > MAX_NODES {
         t.fail(Code::Limit, format!("{} hosts, {} nodes", hosts.len(), seen.len()), "4096 hosts, 65536 nodes");
         return None;
     }
@@ -209,7 +209,7 @@ fn read_link(row: &Table<'_>, item: &Item<'_>, d: Defaults, nodes: &HashSet<Stri
         return;
     }
     for _ in 0..count {
-        if cables.len() < MOST_CABLES {
+        if cables.len() < MAX_CABLES {
             cables.push(Cable { a: a.clone(), b: b.clone(), forward, back, delay, loss });
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sluice_schedule::{Nanos, Rate};
 
-use super::read::{Defaults, MOST_HOSTS, gpus, id_of};
+use super::read::{Defaults, MAX_HOSTS, gpus, id_of};
 use super::{Cable, Host, Network};
 use crate::scenario::exact::Ratio;
 use crate::scenario::problem::{Code, Log};
@@ -13,14 +13,14 @@ use crate::scenario::table::{GIGA, Item, Table};
 use crate::scenario::tree::from_json;
 
 /// Most bytes of a topology file.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads the file that `file` names; every host has the network's `gpus`.
 pub(crate) fn read(t: &Table<'_>, d: Defaults, base: &Path) -> Option<Network> {
     let gpus = gpus(t);
     let item = t.require("file")?;
     let path = base.join(item.text()?);
-    let text = match crate::scenario::trace::read_text(&path, MOST_BYTES) {
+    let text = match crate::scenario::trace::read_text(&path, MAX_BYTES) {
         Ok(text) => text,
         Err(e) => {
             item.fail(Code::Net, format!("{}: {e}", path.display()), "a readable topology.json");
@@ -65,7 +65,7 @@ fn nodes_and_links(root: Table<'_>, gpus: u32, d: Defaults) -> Option<Network> {
             switches.push(id);
         }
     }
-    if hosts.is_empty() || hosts.len() as u64 > MOST_HOSTS || seen.len() > 65_536 {
+    if hosts.is_empty() || hosts.len() as u64 > MAX_HOSTS || seen.len() > 65_536 {
         root.fail(Code::Limit, format!("{} hosts, {} nodes", hosts.len(), seen.len()), "1 to 4096 hosts, 65536 nodes");
         return None;
     }

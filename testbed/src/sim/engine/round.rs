@@ -12,7 +12,7 @@ use crate::sim::world::Flow;
 use crate::workload::{RoundFlow, Seats, Stages, flows_in_stages, flows_of, stages};
 
 /// Most flows of one round (`simulation.md` section 12).
-const MOST_FLOWS: u64 = 10_000;
+const MAX_FLOWS: u64 = 10_000;
 
 /// The network flows of a round of `job` on `seats`: as the world shows them (predecessors by place in the round) and as
 /// the fluid moves them.
@@ -28,9 +28,9 @@ pub(super) fn network_flows(
         Rounds::AsTheJobSays => job.dependency == crate::scenario::Dependency::StartAfter,
         Rounds::Staged { ring_chain, .. } => !ring_chain,
     };
-    if job.arch == Arch::Ring && chunked && stages::ring_chunks(seats.workers.len() as u64) > MOST_FLOWS {
+    if job.arch == Arch::Ring && chunked && stages::ring_chunks(seats.workers.len() as u64) > MAX_FLOWS {
         let flows = stages::ring_chunks(seats.workers.len() as u64);
-        return Err(SimError::Flows { job: job.id.clone(), flows, most: MOST_FLOWS });
+        return Err(SimError::Flows { job: job.id.clone(), flows, most: MAX_FLOWS });
     }
     let all = match how {
         Rounds::AsTheJobSays => flows_of(job, seats),

@@ -14,7 +14,7 @@ use crate::scenario::{LinkIx, Scenario};
 use crate::workload::{RoundFlow, Seats, round_flows};
 
 /// The smallest factor that jitter leaves of a compute time.
-const LEAST_JITTER: f64 = 0.5;
+const MIN_JITTER: f64 = 0.5;
 
 /// What a job has to do, where it stands.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +51,7 @@ impl JobWork {
             alone.push(longest);
         }
         let round_s = links.values().copied().fold(chain(&flows, &alone), f64::max);
-        let compute_s = spec.compute.as_secs_f64() * if spec.jitter > 0.0 { LEAST_JITTER } else { 1.0 };
+        let compute_s = spec.compute.as_secs_f64() * if spec.jitter > 0.0 { MIN_JITTER } else { 1.0 };
         let before_s = compute_s * (1.0 - spec.overlap);
         Some(JobWork {
             arrival_s: spec.arrival.as_secs_f64(),

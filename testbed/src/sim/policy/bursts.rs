@@ -9,9 +9,9 @@ use crate::sim::world::{JobIx, JobPhase, World};
 
 /// Most jobs on one circle; of more, those with the most bytes per period. A circle of all jobs that cross a core link
 /// would cost seconds and shift nobody to any use.
-const MOST_ON_A_CIRCLE: usize = 16;
+const MAX_CIRCLE_JOBS: usize = 16;
 /// Circles remembered.
-const MOST_REMEMBERED: usize = 20_000;
+const MAX_REMEMBERED: usize = 20_000;
 
 /// A job that sends `bytes` per round over a link; `None` when it never sends anything.
 pub fn burst(world: &World<'_>, job: JobIx, bytes: f64) -> Option<Burst> {
@@ -32,14 +32,14 @@ pub fn shift(burst: &Burst, circle: &Circle, at: usize) -> Option<Shift> {
 
 /// The jobs of a link that go on its circle: at most sixteen, in the order given.
 pub fn largest<T: Copy>(mut jobs: Vec<(T, Burst)>) -> Vec<(T, Burst)> {
-    if jobs.len() > MOST_ON_A_CIRCLE {
+    if jobs.len() > MAX_CIRCLE_JOBS {
         let bytes = |b: &Burst| b.burst_s * b.rate;
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         order.sort_by(|&a, &b| {
             let of = |i: usize| jobs.get(i).map_or(0.0, |j| bytes(&j.1));
             of(b).total_cmp(&of(a))
         });
-        let kept: std::collections::BTreeSet<usize> = order.into_iter().take(MOST_ON_A_CIRCLE).collect();
+        let kept: std::collections::BTreeSet<usize> = order.into_iter().take(MAX_CIRCLE_JOBS).collect();
         let mut at = 0..;
         jobs.retain(|_| at.next().is_some_and(|i| kept.contains(&i)));
     }
@@ -60,7 +60,7 @@ impl Circles {
         order.sort_by(|(_, a), (_, b)| (b.burst_s * b.rate).total_cmp(&(a.burst_s * a.rate)));
         let bits = order.iter().flat_map(|(_, b)| [b.period_s, b.burst_s, b.rate]).chain([capacity]).map(f64::to_bits);
         let key: Vec<u64> = bits.collect();
-        if self.known.len() >= MOST_REMEMBERED && !self.known.contains_key(&key) {
+        if self.known.len() >= MAX_REMEMBERED && !self.known.contains_key(&key) {
             self.known.clear();
         }
         let placed: &Circle = self.known.entry(key).or_insert_with(|| {

@@ -14,7 +14,7 @@ pub use search::search;
 /// Angles that are tried: every 5° of a job's own circle.
 pub const ANGLES: usize = 72;
 /// The perimeter is at most so many times the longest period.
-const MOST_TURNS: u64 = 64;
+const MAX_TURNS: u64 = 64;
 /// The finest step of a period, seconds.
 const STEP_S: f64 = 1e-3;
 
@@ -50,7 +50,7 @@ impl Circle {
         let shortest = jobs.iter().map(|j| j.period_s).fold(f64::INFINITY, f64::min);
         let step = (shortest / ANGLES as f64).max(STEP_S);
         let counts: Vec<u64> = jobs.iter().map(|j| ((j.period_s / step).round() as u64).max(1)).collect();
-        let most = counts.iter().copied().max().unwrap_or(1).saturating_mul(MOST_TURNS);
+        let most = counts.iter().copied().max().unwrap_or(1).saturating_mul(MAX_TURNS);
         let common = counts.iter().try_fold(1u64, |lcm, &n| Some(lcm / gcd(lcm, n) * n).filter(|&m| m <= most));
         let perimeter_s = step * common.unwrap_or(most) as f64;
         let turns = |&n: &u64| match common {

@@ -9,7 +9,7 @@ use crate::sim::scheduler::{Change, Order, Orders, Scheduler};
 use crate::sim::world::World;
 
 /// Most jobs whose orders are all tried: 7! is 5,040 runs.
-pub const MOST_JOBS: usize = 7;
+pub const MAX_JOBS: usize = 7;
 
 /// A given order of jobs. Jobs that are not named come last, together.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Scheduler for StaticOrder {
 pub enum SearchError<E> {
     /// Too many orders to try them all.
     #[error(
-        "scheduler.static.search tries every order of at most {MOST_JOBS} jobs, the scenario has {0}; give scheduler.static.order instead"
+        "scheduler.static.search tries every order of at most {MAX_JOBS} jobs, the scenario has {0}; give scheduler.static.order instead"
     )]
     TooMany(usize),
     /// A run failed.
@@ -73,12 +73,12 @@ pub enum SearchError<E> {
 /// ids compared as the scenario compares them. `mean` runs one order and says its mean JCT in seconds.
 ///
 /// # Errors
-/// More than [`MOST_JOBS`] ids, or what `mean` says.
+/// More than [`MAX_JOBS`] ids, or what `mean` says.
 pub fn best_order<E>(
     ids: &[String],
     mut mean: impl FnMut(&[String]) -> Result<f64, E>,
 ) -> Result<(Vec<String>, f64), SearchError<E>> {
-    if ids.len() > MOST_JOBS {
+    if ids.len() > MAX_JOBS {
         return Err(SearchError::TooMany(ids.len()));
     }
     let mut order = ids.to_vec();

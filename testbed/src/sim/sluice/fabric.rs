@@ -14,7 +14,7 @@ use crate::scenario::{LinkIx, NodeIx, Scenario, Tables};
 use crate::sim::world::{Flow, FlowIx};
 
 /// Paths kept at most.
-const MOST_PATHS: usize = 1 << 20;
+const MAX_PATHS: usize = 1 << 20;
 
 /// Who is who.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Fabric {
             let links = egress.into_iter().chain(common.into_iter().filter(|link| !own(link)));
             path.extend(links.filter_map(|link| self.hop(scenario, link)));
         }
-        if self.paths.len() < MOST_PATHS {
+        if self.paths.len() < MAX_PATHS {
             self.paths.insert(ends, path.clone());
         }
         path

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sluice_schedule::{Announcement, JobId, Nanos};
 
 /// Decision times kept at most; past that every other one is dropped and every other one taken.
-const MOST_TIMES: usize = 1 << 20;
+const MAX_TIMES: usize = 1 << 20;
 
 /// Counts of one run.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Tally {
             return;
         }
         self.times.push(seconds);
-        if self.times.len() >= MOST_TIMES {
+        if self.times.len() >= MAX_TIMES {
             let mut at = 0;
             self.times.retain(|_| {
                 at += 1;
@@ -79,7 +79,7 @@ mod tests {
             tally.decided(f64::from(n));
         }
         assert_eq!(tally.decisions, 5_000_000);
-        assert!(tally.times().len() < MOST_TIMES && tally.times().len() > MOST_TIMES / 4);
+        assert!(tally.times().len() < MAX_TIMES && tally.times().len() > MAX_TIMES / 4);
         let gaps: HashSet<u64> = tally.times().windows(2).map(|w| (w[1] - w[0]) as u64).collect();
         assert_eq!(gaps.len(), 1, "{gaps:?}");
     }

@@ -85,7 +85,7 @@ fn a_bidirectional_graph_turns_its_own_all_gather_into_a_reduce_scatter() {
 #[test]
 fn units_that_cannot_be_are_refused() {
     let graph = directed(3, &[1]);
-    for parts in [0, MOST_UNITS + 1] {
+    for parts in [0, MAX_UNITS + 1] {
         assert!(matches!(all_gather(&graph, &units(parts)), Err(Refusal::InvalidChunking { .. })));
     }
     let gather = all_gather(&graph, &units(2)).unwrap().schedule;

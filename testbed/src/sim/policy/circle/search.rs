@@ -5,7 +5,7 @@ use super::{ANGLES, Burst, Circle};
 
 /// Most combinations times bursts on the circle for which every combination is tried. Four jobs of one period are well
 /// below; where periods have no small common multiple there are hundreds of bursts, and shifts matter little.
-const MOST_WORK: usize = 4_000_000;
+const MAX_WORK: usize = 4_000_000;
 /// Rounds of improvement after the first placing.
 const ROUNDS: usize = 4;
 /// Excess that differs by less than this part of what the link carries in one turn is the same.
@@ -57,7 +57,7 @@ impl Search<'_> {
     fn few(&self) -> bool {
         let others = u32::try_from(self.jobs.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let bursts: f64 = self.circle.periods_s.iter().map(|p| self.circle.perimeter_s / p).sum();
-        ANGLES.checked_pow(others).is_some_and(|n| n as f64 * bursts <= MOST_WORK as f64)
+        ANGLES.checked_pow(others).is_some_and(|n| n as f64 * bursts <= MAX_WORK as f64)
     }
 
     fn turn(&mut self, j: usize, angle: usize) {

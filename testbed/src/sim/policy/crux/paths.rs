@@ -7,7 +7,7 @@ use crate::scenario::{LinkIx, NodeIx, Scenario};
 use crate::sim::world::World;
 
 /// Most paths of one pair that are looked at; the first ones in the order of (neighbour, cable) at every hop.
-const MOST_PATHS: usize = 1024;
+const MAX_PATHS: usize = 1024;
 
 /// Paths by (sender, receiver), found once.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ fn walk(
     path: &mut Vec<LinkIx>,
     found: &mut Vec<Vec<LinkIx>>,
 ) {
-    if found.len() >= MOST_PATHS {
+    if found.len() >= MAX_PATHS {
         return;
     }
     if node == dst {
