@@ -14,7 +14,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use sluice_plan::error::{Error, Errors};
+use sluice_formats::problem::{Problem, Problems};
 use sluice_plan::export::PLAN_REFUSED;
 
 use crate::args::{Format, Global};
@@ -31,19 +31,19 @@ const INTERRUPTED: u8 = 130;
 #[derive(Debug)]
 pub enum Stop {
     /// A file, a parameter or a fabric was refused, or the planner failed.
-    Refused(Errors),
+    Refused(Problems),
     /// Something else, mostly a file that cannot be written.
     Failed(Failure),
 }
 
-impl From<Errors> for Stop {
-    fn from(errors: Errors) -> Stop {
+impl From<Problems> for Stop {
+    fn from(errors: Problems) -> Stop {
         Stop::Refused(errors)
     }
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
+impl From<Problem> for Stop {
+    fn from(error: Problem) -> Stop {
         Stop::Refused(error.into())
     }
 }
@@ -74,7 +74,7 @@ fn threads(asked: Option<u16>) -> usize {
     }
 }
 
-/// Errors as text on stderr, or as the one JSON document; the first decides the exit status.
+/// Problems as text on stderr, or as the one JSON document; the first decides the exit status.
 pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode, Failure> {
     let errors = match done {
         Ok(code) => return Ok(code),

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
-use sluice_plan::direct::{self, Expr, Hardware, Refusal};
-use sluice_plan::error::{E_KEY, E_RANGE, Error, Errors};
-use sluice_plan::quantity::Rational;
-use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{self, LeafSpine, Rails};
+use sluice_formats::problem::{E_KEY, E_RANGE, Problem, Problems};
+use sluice_formats::quantity::Rational;
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::r#gen::{self, LeafSpine, Rails};
+use sluice_planners::direct::{self, Expr, Hardware, Refusal};
 
 use crate::args::{Format, Global};
 use crate::failure::Failure;
@@ -57,23 +57,23 @@ fn give(global: &Global, topology: &Topology, out: Option<&Path>) -> Result<(), 
 }
 
 /// A family, or the graph of an expression.
-fn make(args: &GenArgs) -> Result<Topology, Errors> {
+fn make(args: &GenArgs) -> Result<Topology, Problems> {
     match (&args.family, &args.expr) {
         (Some(family), None) => generate(family),
         (None, Some(text)) => {
-            let expr = Expr::parse(text).map_err(|misread| Error { key: "--expr".into(), ..misread.into() })?;
-            let refused = |refusal: Refusal| Error::new(refusal.code(), "--expr", refusal.to_string()).found(text);
+            let expr = Expr::parse(text).map_err(|misread| Problem { key: "--expr".into(), ..misread.into() })?;
+            let refused = |refusal: Refusal| Problem::new(refusal.code(), "--expr", refusal.to_string()).found(text);
             let hardware = Hardware { capacity: &args.link, latency: None, kind: args.kind.kind() };
             direct::topology(&expr.graph().map_err(refused)?, &expr.to_string(), &hardware)
         }
         _ => {
-            let error = Error::new(E_KEY, "--expr", "a family and an expression are two graphs");
+            let error = Problem::new(E_KEY, "--expr", "a family and an expression are two graphs");
             Err(error.allowed("one of both").into())
         }
     }
 }
 
-fn generate(family: &Family) -> Result<Topology, Errors> {
+fn generate(family: &Family) -> Result<Topology, Problems> {
     match family {
         Family::DgxA100 { boxes, wiring } => r#gen::dgx_a100(*boxes, wiring.wiring()),
         Family::DgxH100 { boxes } => r#gen::dgx_h100(*boxes),
@@ -100,7 +100,7 @@ fn generate(family: &Family) -> Result<Topology, Errors> {
         Family::Torus { sizes, link } => {
             let parsed: Option<Vec<u32>> = sizes.split('x').map(|size| size.parse().ok()).collect();
             let parsed = parsed.ok_or_else(|| {
-                Error::new(E_RANGE, "SIZES", "not the sizes of a torus").found(sizes).allowed("4x4, 2x3x5 …")
+                Problem::new(E_RANGE, "SIZES", "not the sizes of a torus").found(sizes).allowed("4x4, 2x3x5 …")
             })?;
             r#gen::torus(&parsed, link)
         }
@@ -110,9 +110,9 @@ fn generate(family: &Family) -> Result<Topology, Errors> {
     }
 }
 
-fn fraction(text: &str) -> Result<Rational, Errors> {
+fn fraction(text: &str) -> Result<Rational, Problems> {
     Rational::parse(text).map_err(|_| {
-        let error = Error::new(E_RANGE, "--oversubscription", "not a number").found(text);
+        let error = Problem::new(E_RANGE, "--oversubscription", "not a number").found(text);
         error.allowed("a decimal or a fraction p/q; 1 is non-blocking").into()
     })
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use desk::{Desk, piped, stderr, stdout};
 use serde_json::{Value, json};
 
-const VECTORS: &str = include_str!("../../plan/tests/vectors/forestcoll.json");
+const VECTORS: &str = include_str!("../../formats/tests/vectors/forestcoll.json");
 
 /// A fraction of the vectors or of a result.
 fn fraction(value: &Value) -> f64 {

@@ -20,8 +20,8 @@ pub use classes::Classes;
 pub use refusal::Refusal;
 
 use links::Links;
-use sluice_plan::direct::Graph;
-use sluice_plan::quantity::Rational;
+use sluice_formats::quantity::Rational;
+use sluice_planners::direct::Graph;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 

@@ -5,8 +5,8 @@ mod graphs;
 use graphs::{Abelian, complete_bipartite, kautz, line, metacyclic, minus_a_parallel_class, random};
 use highs::{ColProblem, HighsModelStatus, Sense};
 use proptest::prelude::*;
-use sluice_plan::direct::{Edge, Graph};
 use sluice_plan_lp::alltoall::{Classes, Limits, Method, Refusal, Throughput, Way, by_degree, throughput};
+use sluice_planners::direct::{Edge, Graph};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 

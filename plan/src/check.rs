@@ -36,8 +36,8 @@ pub use violation::{Code, Violation};
 use serde::Serialize;
 
 use crate::plan::{Content, Plan};
-use crate::quantity::{Rational, Unit, common_denominator};
-use crate::topology::Topology;
+use sluice_formats::quantity::{Rational, Unit, common_denominator};
+use sluice_formats::topology::Topology;
 
 /// What checking found.
 #[derive(Clone, Debug)]
@@ -157,5 +157,5 @@ fn check_common_denominator<'a>(numbers: impl IntoIterator<Item = &'a Rational>,
 
 /// A text from a file, for a message.
 fn quoted(text: &str) -> String {
-    crate::error::printable(text, 80)
+    sluice_formats::problem::printable(text, 80)
 }

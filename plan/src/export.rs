@@ -21,11 +21,11 @@ mod picture;
 mod tree_xml;
 
 use crate::check::check;
-use crate::error::{Code, Error, Errors};
-pub use crate::error::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
-use crate::json::words;
 use crate::plan::{Content, Plan, Steps, Trees};
-use crate::topology::Topology;
+use sluice_formats::json::words;
+use sluice_formats::problem::{Code, Problem, Problems};
+pub use sluice_formats::problem::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
+use sluice_formats::topology::Topology;
 
 /// The program would need more channels, blocks or steps than the runtime has.
 pub const XML_LIMIT_EXCEEDED: Code = "XML_LIMIT_EXCEEDED";
@@ -163,7 +163,7 @@ impl Export {
 /// `UNSUPPORTED_FIELD` for kinds of plan that cannot be exported; `PLAN_REFUSED` with the checker's words for a plan
 /// that is wrong, except in pictures and `forest-json`, which show a wrong plan as it is; `XML_LIMIT_EXCEEDED` for
 /// every limit of the runtime that a program exceeds; `E_RANGE` for options out of range.
-pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options: &Options) -> Result<Export, Errors> {
+pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options: &Options) -> Result<Export, Problems> {
     let kind = plan.body.content.kind().word();
     let program = matches!(format, Format::MscclXml | Format::OnecclXml);
     let fits = match &plan.body.content {
@@ -173,7 +173,7 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
     };
     if !fits {
         let message = format!("plans of this kind are not exported as {}", format.word());
-        let error = Error::new(UNSUPPORTED_FIELD, "/content/kind", message).found(kind);
+        let error = Problem::new(UNSUPPORTED_FIELD, "/content/kind", message).found(kind);
         let allowed = match format {
             Format::MscclXml => "trees, steps",
             Format::OnecclXml => "steps",
@@ -192,7 +192,7 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
             &built
         }
         (None, None) => {
-            let error = Error::new(PLAN_REFUSED, "/topology/inline", "the plan carries no topology");
+            let error = Problem::new(PLAN_REFUSED, "/topology/inline", "the plan carries no topology");
             return Err(error.help("give it with --topology").into());
         }
     };
@@ -206,14 +206,14 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         (Content::Trees(trees), _) => programs(plan, topology, trees, format, options),
         (Content::Steps(steps), _) => programs_of_steps(plan, topology, steps, format, options),
         // Refused above.
-        _ => Err(Error::new(UNSUPPORTED_FIELD, "/content/kind", "this kind of plan is not exported").into()),
+        _ => Err(Problem::new(UNSUPPORTED_FIELD, "/content/kind", "this kind of plan is not exported").into()),
     }
 }
 
 /// What somebody will execute must come from a plan that is right.
-fn right(plan: &Plan, topology: &Topology) -> Result<(), Errors> {
+fn right(plan: &Plan, topology: &Topology) -> Result<(), Problems> {
     let Some(violation) = check(plan, Some(topology)).violation else { return Ok(()) };
-    let error = Error::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
+    let error = Problem::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
     let found = format!("{}: {}", violation.code.word(), violation.message);
     Err(error.found(found).help("look at it with `sluice plan check`").into())
 }
@@ -224,7 +224,7 @@ fn programs_of_steps(
     steps: &Steps,
     format: Format,
     options: &Options,
-) -> Result<Export, Errors> {
+) -> Result<Export, Problems> {
     right(plan, topology)?;
     let messages = messages::messages(plan, topology, steps)?;
     let text = match format {
@@ -240,7 +240,7 @@ fn programs(
     trees: &Trees,
     format: Format,
     options: &Options,
-) -> Result<Export, Errors> {
+) -> Result<Export, Problems> {
     right(plan, topology)?;
     let lowered = lower::lower(plan, topology, trees)?;
     let warnings = if lowered.lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };

@@ -17,11 +17,11 @@ use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};
 
 use crate::check;
-pub use crate::error::UNSUPPORTED_FIELD;
-use crate::error::{DUPLICATE_NODE, E_RANGE, Error, Errors, UNKNOWN_NODE, nearest};
 use crate::plan::{Collective, Content, Direction, Forest, MAX_DAEMON_BYTES, NodeId, Plan};
-use crate::quantity::{Rational, common_denominator};
-use crate::topology::{Topology, sha256_hex};
+pub use sluice_formats::problem::UNSUPPORTED_FIELD;
+use sluice_formats::problem::{DUPLICATE_NODE, E_RANGE, Problem, Problems, UNKNOWN_NODE, nearest};
+use sluice_formats::quantity::{Rational, common_denominator};
+use sluice_formats::topology::{Topology, sha256_hex};
 
 /// The whole of a collective's data, in which parts are counted.
 pub const WHOLE: u64 = 1 << 48;
@@ -66,7 +66,7 @@ impl Followed {
         file: &str,
         ranks: Option<&[String]>,
         topology: Option<&Topology>,
-    ) -> Result<Followed, Errors> {
+    ) -> Result<Followed, Problems> {
         let plan = Plan::read_at_most(bytes, file, MAX_DAEMON_BYTES)?;
         let given = topology.filter(|_| plan.body.topology.inline.is_none());
         let followed = of_plan(&plan, ranks, given).map_err(|errors| errors.in_file(file))?;
@@ -74,9 +74,9 @@ impl Followed {
     }
 }
 
-fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -> Result<Followed, Errors> {
+fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -> Result<Followed, Problems> {
     let refuse = |key: &str, found: &str, message: &str, allowed: &str| {
-        Err(Errors::from(Error::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed)))
+        Err(Problems::from(Problem::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed)))
     };
     if !matches!(plan.body.content, Content::Trees(_) | Content::Steps(_)) {
         let kind = plan.body.content.kind().word();
@@ -88,7 +88,7 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
         return refuse("/collective", collective.word(), "plans for this collective cannot be followed yet", allowed);
     }
     if let Some(violation) = check::check(plan, topology).violation {
-        let error = Error::new(violation.code.word(), violation.at, violation.message);
+        let error = Problem::new(violation.code.word(), violation.at, violation.message);
         return Err(error.help("plan again; `sluice plan check` says the same").into());
     }
     let own = participants(plan, topology)?;
@@ -121,20 +121,20 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
 fn with_topology<T>(
     plan: &Plan,
     topology: Option<&Topology>,
-    work: impl FnOnce(&Topology) -> Result<T, Errors>,
-) -> Result<T, Errors> {
+    work: impl FnOnce(&Topology) -> Result<T, Problems>,
+) -> Result<T, Problems> {
     match (topology, &plan.body.topology.inline) {
         (Some(topology), _) => work(topology),
         (None, Some(file)) => {
             let built = Topology::build((**file).clone(), "");
-            work(&built.map_err(|_| Error::new(E_RANGE, "/topology/inline", "not a topology"))?)
+            work(&built.map_err(|_| Problem::new(E_RANGE, "/topology/inline", "not a topology"))?)
         }
-        (None, None) => Err(Error::new(E_RANGE, "/topology/inline", "no topology names the participants").into()),
+        (None, None) => Err(Problem::new(E_RANGE, "/topology/inline", "no topology names the participants").into()),
     }
 }
 
 /// Ids by rank, as the plan or else its topology has them. The checker has seen that they exist.
-fn participants(plan: &Plan, topology: Option<&Topology>) -> Result<Vec<String>, Errors> {
+fn participants(plan: &Plan, topology: Option<&Topology>) -> Result<Vec<String>, Problems> {
     if let Some(list) = &plan.body.participants {
         return Ok(list.iter().map(|node| plan.id(*node).to_owned()).collect());
     }
@@ -143,52 +143,53 @@ fn participants(plan: &Plan, topology: Option<&Topology>) -> Result<Vec<String>,
 }
 
 /// The order asked for, if it has every participant once.
-fn permuted(own: &[String], ranks: &[String]) -> Result<Vec<String>, Errors> {
+fn permuted(own: &[String], ranks: &[String]) -> Result<Vec<String>, Problems> {
     let allowed = || format!("each of the plan's {} participants once", own.len());
     let mut seen = std::collections::HashSet::new();
     for id in ranks {
         if !own.contains(id) {
-            let error = Error::new(UNKNOWN_NODE, "ranks", "a rank is none of the plan's participants").found(id);
+            let error = Problem::new(UNKNOWN_NODE, "ranks", "a rank is none of the plan's participants").found(id);
             let near = nearest(id, own.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
             return Err(error.allowed(allowed()).help(near.unwrap_or_default()).into());
         }
         if !seen.insert(id) {
-            let error = Error::new(DUPLICATE_NODE, "ranks", "two ranks are one participant").found(id);
+            let error = Problem::new(DUPLICATE_NODE, "ranks", "two ranks are one participant").found(id);
             return Err(error.allowed(allowed()).into());
         }
     }
     if ranks.len() != own.len() {
         let found = format!("{} ranks", ranks.len());
-        let error = Error::new(E_RANGE, "ranks", "not as many ranks as participants").found(found);
+        let error = Problem::new(E_RANGE, "ranks", "not as many ranks as participants").found(found);
         return Err(error.allowed(allowed()).into());
     }
     Ok(ranks.to_vec())
 }
 
 /// The trees of a forest by the rank of their root, each with its part of the data.
-fn follow(plan: &Plan, forest: &Forest, ranks: &HashMap<NodeId, u32>, at: &str) -> Result<Vec<Tree>, Errors> {
+fn follow(plan: &Plan, forest: &Forest, ranks: &HashMap<NodeId, u32>, at: &str) -> Result<Vec<Tree>, Problems> {
     let rank = |node: NodeId, key: String| {
         ranks.get(&node).copied().ok_or_else(|| {
-            let error = Error::new(UNSUPPORTED_FIELD, key, "a switch that copies or adds up cannot be followed");
-            Errors::from(error.found(plan.id(node)).allowed("participants").help("plan without --in-network"))
+            let error = Problem::new(UNSUPPORTED_FIELD, key, "a switch that copies or adds up cannot be followed");
+            Problems::from(error.found(plan.id(node)).allowed("participants").help("plan without --in-network"))
         })
     };
     let mut trees: Vec<(Tree, &Rational)> = Vec::with_capacity(forest.trees.len());
     for (t, tree) in forest.trees.iter().enumerate() {
         let at = format!("{at}/trees/{t}");
         if tree.hops.is_some() {
-            let error = Error::new(UNSUPPORTED_FIELD, format!("{at}/hops"), "switches would have to copy or add up");
+            let error = Problem::new(UNSUPPORTED_FIELD, format!("{at}/hops"), "switches would have to copy or add up");
             return Err(error.found("hops").allowed("trees without hops").help("plan without --in-network").into());
         }
         let end = |node, e: usize, end: &str| rank(node, format!("{at}/edges/{e}/{end}"));
         let edges = tree.edges.iter().enumerate();
         let edges = edges.map(|(e, edge)| Ok((end(edge.src, e, "src")?, end(edge.dst, e, "dst")?)));
-        let (root, edges) = (rank(tree.root, format!("{at}/root"))?, edges.collect::<Result<_, Errors>>()?);
+        let (root, edges) = (rank(tree.root, format!("{at}/root"))?, edges.collect::<Result<_, Problems>>()?);
         trees.push((Tree { direction: forest.direction, root, part: 0..0, edges }, &tree.weight));
     }
     trees.sort_by_key(|(tree, _)| tree.root);
-    let too_fine =
-        || Errors::from(Error::new(E_RANGE, format!("{at}/trees"), "weights without a reasonable common denominator"));
+    let too_fine = || {
+        Problems::from(Problem::new(E_RANGE, format!("{at}/trees"), "weights without a reasonable common denominator"))
+    };
     let common = common_denominator(trees.iter().map(|(_, weight)| *weight)).ok_or_else(too_fine)?;
     let whole = |weight: &Rational| weight.numerator() * (&common / weight.denominator());
     let sum: BigInt = trees.iter().map(|(_, weight)| whole(weight)).sum();

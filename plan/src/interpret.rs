@@ -29,7 +29,7 @@ pub use read::read;
 
 use serde::Serialize;
 
-use crate::error::{E_LIMIT, Error, Errors};
+use sluice_formats::problem::{E_LIMIT, Problem, Problems};
 
 /// Chunks that all steps together may touch.
 const MAX_TOUCHED: u64 = 1 << 25;
@@ -69,13 +69,13 @@ impl Report {
 /// # Errors
 /// What cannot be read as a program, and programs too large to be run (`E_LIMIT`). A program that can be run and goes
 /// wrong is no error here: that is what [`Report::fault`] says.
-pub fn interpret(bytes: &[u8], file: &str) -> Result<Report, Errors> {
+pub fn interpret(bytes: &[u8], file: &str) -> Result<Report, Problems> {
     let program = read(bytes, file)?;
     run(&program).map_err(|errors| errors.in_file(file))
 }
 
 /// Runs a program that was read, or made by the exporter: everything it names is there.
-pub(crate) fn run(program: &Program) -> Result<Report, Errors> {
+pub(crate) fn run(program: &Program) -> Result<Report, Problems> {
     let mut report = Report {
         ranks: program.gpus.len(),
         chunks: program.chunks,
@@ -105,7 +105,7 @@ pub(crate) fn run(program: &Program) -> Result<Report, Errors> {
 }
 
 /// Refuses what would take too long or too much memory, before it does.
-fn bounded(program: &Program) -> Result<(), Errors> {
+fn bounded(program: &Program) -> Result<(), Problems> {
     let touched: u64 = program.steps().map(|step| u64::from(step.count)).sum();
     let sizes = program.gpus.iter().map(|gpu| u64::from(gpu.input) + u64::from(gpu.output) + u64::from(gpu.scratch));
     // Per chunk: one bit per rank, and about a hundred bytes of bookkeeping.
@@ -114,7 +114,7 @@ fn bounded(program: &Program) -> Result<(), Errors> {
         [("chunks that its steps touch", touched, MAX_TOUCHED), ("bytes that its chunks take", memory, MAX_MEMORY)]
     {
         if found > most {
-            let error = Error::new(E_LIMIT, "", format!("too large to be run: {what}"));
+            let error = Problem::new(E_LIMIT, "", format!("too large to be run: {what}"));
             return Err(error.found(found.to_string()).allowed(format!("at most {most}")).into());
         }
     }

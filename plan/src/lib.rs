@@ -1,20 +1,15 @@
-//! Topologies, plans and planners: which trees, schedules and rates a collective should use on a given fabric.
+//! Plans: which trees, schedules and rates a collective uses, whoever made them.
 //!
-//! Without the feature `solvers` this is what needs no solver: formats, checker, exporters, an interpreter of MSCCL
-//! programs, and the reading of whoever follows a plan.
+//! | module | is |
+//! | --- | --- |
+//! | [`plan`] | `plan.json` with its seven kinds of content |
+//! | [`check`] | verifies a plan against its topology, sharing nothing with the planners |
+//! | [`export`] | MSCCL and oneCCL XML, lists of trees, pictures |
+//! | [`interpret`] | executes exported programs and proves that they do their collective |
+//! | [`follow`] | what a follower of a plan needs: a daemon, or a job of the testbed |
 
 pub mod check;
-#[cfg(feature = "solvers")]
-pub mod direct;
-pub mod error;
 pub mod export;
 pub mod follow;
-#[cfg(feature = "solvers")]
-pub mod forestcoll;
-#[cfg(feature = "solvers")]
-mod ignorable;
 pub mod interpret;
-mod json;
 pub mod plan;
-pub mod quantity;
-pub mod topology;

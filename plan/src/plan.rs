@@ -10,16 +10,16 @@ mod flows;
 mod schedule;
 mod trees;
 
-pub use crate::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
 pub use claim::{Certificate, CertificateKind, Claim, Exact, PerByte, Status};
 pub use content::{Content, ContentKind};
 pub use flows::{Demands, Execution, Flow, Flows, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights};
 pub use schedule::{Model, Op, Pair, Paths, Send, SendEntry, Sends, Shard, Step, StepSend, Steps, Straggler};
+pub use sluice_formats::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
 pub use trees::{Direction, Edge, Forest, Hop, Tree, Trees};
 
-use crate::error::{E_VERSION, Error, Errors};
-use crate::json::{Json, Limits, Read, Reader, Writer, form, words};
-use crate::topology::{File, Topology};
+use sluice_formats::json::{Json, Limits, Read, Reader, Writer, form, words};
+use sluice_formats::problem::{E_VERSION, Problem, Problems};
+use sluice_formats::topology::{File, Topology};
 
 /// Bytes of a plan at most.
 pub const MAX_BYTES: usize = 2 << 30;
@@ -154,14 +154,14 @@ impl Plan {
     ///
     /// # Errors
     /// All mistakes of form with their JSON pointers, in the order of the codes.
-    pub fn read(bytes: &[u8], file: &str) -> Result<Plan, Errors> {
+    pub fn read(bytes: &[u8], file: &str) -> Result<Plan, Problems> {
         Plan::read_at_most(bytes, file, MAX_BYTES)
     }
     /// Reads a plan of at most so many bytes.
     ///
     /// # Errors
     /// As [`Plan::read`].
-    pub fn read_at_most(bytes: &[u8], file: &str, most: usize) -> Result<Plan, Errors> {
+    pub fn read_at_most(bytes: &[u8], file: &str, most: usize) -> Result<Plan, Problems> {
         let limits = Limits { bytes: most, elements: 400_000_000, charged: (MAX_EDGES, "tree edges or sends") };
         let (body, names) = Reader::new(bytes, limits, file)?.document(Body::read)?;
         Ok(Plan { names, body })
@@ -190,7 +190,8 @@ impl Json for Version {
     fn read(reader: &mut Reader<'_>) -> Read<Option<Version>> {
         let Some(number) = reader.number("1")? else { return Ok(None) };
         if number != "1" {
-            reader.refuse(Error::new(E_VERSION, "", "a version this program does not know").found(number).allowed("1"));
+            reader
+                .refuse(Problem::new(E_VERSION, "", "a version this program does not know").found(number).allowed("1"));
             return Ok(None);
         }
         Ok(Some(Version))

@@ -5,10 +5,10 @@ mod export;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use sluice_plan::direct::Proof;
-use sluice_plan::error::printable;
-use sluice_plan::forestcoll::{IGNORABLE, Way};
+use sluice_formats::problem::printable;
 use sluice_plan::plan::Collective;
+use sluice_planners::direct::Proof;
+use sluice_planners::forestcoll::{IGNORABLE, Way};
 
 use super::form::{Form, FormArgs};
 use crate::topology::args::MachineKind;
@@ -148,7 +148,7 @@ pub struct BfbArgs {
     #[arg(long, value_enum, default_value_t = ProofBy::Bandwidth, value_name = "WHAT")]
     pub proof: ProofBy,
     /// Plan without keys of the topology that steps know nothing of; the plan lists them
-    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = sluice_plan::direct::IGNORABLE)]
+    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = sluice_planners::direct::IGNORABLE)]
     pub ignore: Vec<String>,
     /// Threads; the plan is the same for any number. None: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -311,7 +311,7 @@ pub struct CheckArgs {
 fn collective(text: &str) -> Result<Collective, String> {
     Collective::parse_loosely(text).ok_or_else(|| {
         let words: Vec<&str> = Collective::ALL.iter().map(|collective| collective.word()).collect();
-        let near = sluice_plan::error::nearest(text, words.iter().copied());
+        let near = sluice_formats::problem::nearest(text, words.iter().copied());
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         format!("no such collective{hint}")
     })

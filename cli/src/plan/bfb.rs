@@ -5,8 +5,8 @@ mod result;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sluice_plan::direct::{Problem, Request, make};
 use sluice_plan::plan::MadeBy;
+use sluice_planners::direct::{Instance, Request, make};
 
 use super::args::{BfbArgs, ProofBy};
 use super::made::{deliver, flags, quoted, size};
@@ -28,11 +28,11 @@ pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
         proof: args.proof.proof(),
         ignore: &args.ignore,
     };
-    let problem =
-        Problem::new(&topology, &request, &files::name(&args.topology)).map_err(|errors| flags(errors, &PARAMETERS))?;
-    let mut made = make(&problem, threads).map_err(|errors| flags(errors, &PARAMETERS))?;
+    let instance = Instance::new(&topology, &request, &files::name(&args.topology))
+        .map_err(|errors| flags(errors, &PARAMETERS))?;
+    let mut made = make(&instance, threads).map_err(|errors| flags(errors, &PARAMETERS))?;
     made.plan.body.made_by = Some(MadeBy {
-        command: Some(command(args, problem.is_unequal()).into()),
+        command: Some(command(args, instance.is_unequal()).into()),
         seconds: args.timing.then(|| begun.elapsed().into()),
         seed: None,
         version: Some(env!("CARGO_PKG_VERSION").into()),

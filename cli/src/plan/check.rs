@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use sluice_formats::quantity::Unit;
 use sluice_plan::check::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
-use sluice_plan::quantity::Unit;
 
 use super::args::CheckArgs;
 use super::{NO, Stop, files, form};

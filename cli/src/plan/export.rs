@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use sluice_plan::error::{E_KEY, E_MISSING, Error, Errors};
+use sluice_formats::problem::{E_KEY, E_MISSING, Problem, Problems};
 use sluice_plan::export::{self, INTERNAL_INVARIANT, Options};
 use sluice_plan::interpret::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
@@ -87,7 +87,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
 }
 
 /// Refuses flags that say nothing about the format.
-fn fitting(args: &ExportArgs) -> Result<(), Errors> {
+fn fitting(args: &ExportArgs) -> Result<(), Problems> {
     let program = args.format == ExportFormat::MscclXml;
     let executable = program || args.format == ExportFormat::OnecclXml;
     let picture = matches!(args.format, ExportFormat::Dot | ExportFormat::Svg);
@@ -105,32 +105,32 @@ fn fitting(args: &ExportArgs) -> Result<(), Errors> {
         None => Ok(()),
         Some((flag, _, _, formats)) => {
             let message = format!("{flag} says nothing about this format");
-            let error = Error::new(E_KEY, flag, message).found(args.format.format().word());
+            let error = Problem::new(E_KEY, flag, message).found(args.format.format().word());
             Err(error.allowed(format!("with {formats}")).into())
         }
     }
 }
 
 /// Runs the program; what goes wrong there is a defect of the exporter.
-fn verify(xml: &str) -> Result<Report, Errors> {
+fn verify(xml: &str) -> Result<Report, Problems> {
     let report = interpret::interpret(xml.as_bytes(), "the program")?;
     match &report.fault {
         None => Ok(report),
         Some(fault) => {
-            let error = Error::new(INTERNAL_INVARIANT, &fault.at, "the program does not do its collective");
+            let error = Problem::new(INTERNAL_INVARIANT, &fault.at, "the program does not do its collective");
             Err(error.found(fault.to_string()).help("please report it, with the plan").into())
         }
     }
 }
 
 /// Where each file goes; `None` for stdout.
-fn places(args: &ExportArgs, made: &[export::Exported]) -> Result<Option<Vec<PathBuf>>, Errors> {
+fn places(args: &ExportArgs, made: &[export::Exported]) -> Result<Option<Vec<PathBuf>>, Problems> {
     match args.out.as_deref().filter(|path| !files::is_standard(path)) {
         Some(path) => Ok(Some(made.iter().map(|file| with_part(path, file.part)).collect())),
         None if made.len() == 1 => Ok(None),
         None => {
             let parts: Vec<&str> = made.iter().map(|file| file.part).collect();
-            let error = Error::new(E_MISSING, "--out", "an all-reduce in this format is two files");
+            let error = Problem::new(E_MISSING, "--out", "an all-reduce in this format is two files");
             let allowed = format!("a file name, which gets `{}` before its ending", parts.join("` or `"));
             Err(error.allowed(allowed).into())
         }
@@ -148,14 +148,14 @@ fn with_part(path: &Path, part: &str) -> PathBuf {
 }
 
 /// Names of parameters as flags, and the plan as the place of all other keys.
-fn flags(errors: Errors, file: &str) -> Errors {
-    let flag = |error: &Error| match error.key.as_str() {
-        "consolidate" | "instances" | "tree" => Error { key: format!("--{}", error.key), ..error.clone() },
-        _ => Error { file: file.into(), ..error.clone() },
+fn flags(errors: Problems, file: &str) -> Problems {
+    let flag = |error: &Problem| match error.key.as_str() {
+        "consolidate" | "instances" | "tree" => Problem { key: format!("--{}", error.key), ..error.clone() },
+        _ => Problem { file: file.into(), ..error.clone() },
     };
-    let is_flag = |error: &Error| matches!(error.key.as_str(), "consolidate" | "instances" | "tree");
+    let is_flag = |error: &Problem| matches!(error.key.as_str(), "consolidate" | "instances" | "tree");
     if errors.all().iter().any(is_flag) {
-        return Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors);
+        return Problems::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors);
     }
     errors.in_file(file)
 }

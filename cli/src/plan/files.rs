@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use sluice_plan::error::{E_LIMIT, E_PARSE, Error, Errors};
+use sluice_formats::problem::{E_LIMIT, E_PARSE, Problem, Problems};
 
 use crate::failure::Failure;
 
@@ -19,18 +19,18 @@ pub fn name(path: &Path) -> String {
 }
 
 /// A file of at most so many bytes; `-` is stdin.
-pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Errors> {
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Problems> {
     let mut bytes = Vec::new();
     let read = if is_standard(path) {
         io::stdin().lock().take(most + 1).read_to_end(&mut bytes)
     } else {
         File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
     };
-    let refuse = |error: Error| Err(Errors::from(error).in_file(&name(path)));
+    let refuse = |error: Problem| Err(Problems::from(error).in_file(&name(path)));
     match read {
-        Err(error) => refuse(Error::new(E_PARSE, "", format!("cannot be read: {error}"))),
+        Err(error) => refuse(Problem::new(E_PARSE, "", format!("cannot be read: {error}"))),
         Ok(length) if length as u64 > most => {
-            refuse(Error::new(E_LIMIT, "", "the file is too large").allowed(format!("at most {most} bytes")))
+            refuse(Problem::new(E_LIMIT, "", "the file is too large").allowed(format!("at most {most} bytes")))
         }
         Ok(_) => Ok(bytes),
     }

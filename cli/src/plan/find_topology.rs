@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sluice_plan::direct::family::WORDS;
-use sluice_plan::direct::finder::{Candidate, Finder, Options, Values, Workload, frontier_svg, measured};
-use sluice_plan::direct::{self, Expr, Graph, Hardware, Refusal, bfb};
-use sluice_plan::error::{E_RANGE, Error, Errors, nearest};
+use sluice_formats::problem::{E_RANGE, Problem, Problems, nearest};
+use sluice_formats::quantity::{self, Capacity, Misread, Rational, Unit};
+use sluice_formats::topology::{Topology, draw};
 use sluice_plan::plan::{Collective, MadeBy, Plan};
-use sluice_plan::quantity::{self, Capacity, Misread, Rational, Unit};
-use sluice_plan::topology::{Topology, draw};
+use sluice_planners::direct::family::WORDS;
+use sluice_planners::direct::finder::{Candidate, Finder, Options, Values, Workload, frontier_svg, measured};
+use sluice_planners::direct::{self, Expr, Graph, Hardware, Refusal, bfb};
 use sluice_testbed::sys;
 
 use super::args::FindTopologyArgs;
@@ -122,7 +122,7 @@ fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point]) -> Result<()
 }
 
 /// The candidate's schedule as a plan that has passed the checker.
-fn plan(args: &FindTopologyArgs, candidate: &Candidate, topology: &Topology) -> Result<Plan, Errors> {
+fn plan(args: &FindTopologyArgs, candidate: &Candidate, topology: &Topology) -> Result<Plan, Problems> {
     let threads = threads(args.threads);
     let made = match args.collective {
         Collective::AllGather => candidate.all_gather(threads),
@@ -141,21 +141,21 @@ fn plan(args: &FindTopologyArgs, candidate: &Candidate, topology: &Topology) -> 
     Ok(plan)
 }
 
-fn options(args: &FindTopologyArgs) -> Result<Options, Errors> {
+fn options(args: &FindTopologyArgs) -> Result<Options, Problems> {
     if !matches!(args.collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce) {
-        let error = Error::new(E_RANGE, "--collective", "no such plan for graphs without switches");
+        let error = Problem::new(E_RANGE, "--collective", "no such plan for graphs without switches");
         return Err(error.found(args.collective.word()).allowed("allgather, reduce_scatter, allreduce").into());
     }
     for word in args.allow.iter().chain(&args.deny) {
         if !WORDS.contains(&word.as_str()) {
             let flag = if args.allow.contains(word) { "--allow" } else { "--deny" };
-            let error = Error::new(E_RANGE, flag, "no such family").found(word).allowed(WORDS.join(", "));
+            let error = Problem::new(E_RANGE, flag, "no such family").found(word).allowed(WORDS.join(", "));
             let near = nearest(word, WORDS).map(|near| format!("did you mean `{near}`?")).unwrap_or_default();
             return Err(error.help(near).into());
         }
     }
     let expr = |text: &String| {
-        Expr::parse(text).map_err(|misread| Errors::from(Error { key: "--also".into(), ..misread.into() }))
+        Expr::parse(text).map_err(|misread| Problems::from(Problem { key: "--also".into(), ..misread.into() }))
     };
     Ok(Options {
         bidirectional: args.bidirectional,
@@ -163,19 +163,19 @@ fn options(args: &FindTopologyArgs) -> Result<Options, Errors> {
         allow: args.allow.clone(),
         deny: args.deny.clone(),
         exact_limit: args.exact_limit,
-        extra: args.also.iter().map(expr).collect::<Result<Vec<Expr>, Errors>>()?,
+        extra: args.also.iter().map(expr).collect::<Result<Vec<Expr>, Problems>>()?,
         ..Options::default()
     })
 }
 
 /// The all-reduce to time, if all three of its figures are given.
-fn workload(args: &FindTopologyArgs) -> Result<Option<Workload>, Errors> {
+fn workload(args: &FindTopologyArgs) -> Result<Option<Workload>, Problems> {
     let (Some(size), Some(alpha), Some(bandwidth)) = (&args.size, &args.alpha, &args.bandwidth) else {
         return Ok(None);
     };
     let size = quantity::size(size).map_err(|misread| unread("--size", size, misread))?;
     let (alpha, has_unit) = quantity::latency(alpha).map_err(|misread| unread("--alpha", alpha, misread))?;
-    let range = |flag: &str, what: &str| Err(Error::new(E_RANGE, flag, what).into());
+    let range = |flag: &str, what: &str| Err(Problem::new(E_RANGE, flag, what).into());
     if !has_unit || alpha.is_negative() {
         return range("--alpha", "a latency of 0 or more with a unit is needed, as in 10us");
     }
@@ -185,31 +185,31 @@ fn workload(args: &FindTopologyArgs) -> Result<Option<Workload>, Errors> {
     Ok(Some(Workload { alpha, size, bandwidth: bandwidth_of(bandwidth)?.0 }))
 }
 
-fn bandwidth_of(text: &str) -> Result<(Rational, Unit), Errors> {
+fn bandwidth_of(text: &str) -> Result<(Rational, Unit), Problems> {
     match Capacity::parse(text).map_err(|misread| unread("--bandwidth", text, misread))? {
         (Capacity::Finite(base), Some(unit @ Unit::Bytes(_))) if base.is_positive() => Ok((base, unit)),
         _ => {
-            let error = Error::new(E_RANGE, "--bandwidth", "no bandwidth of a machine").found(text);
+            let error = Problem::new(E_RANGE, "--bandwidth", "no bandwidth of a machine").found(text);
             Err(error.allowed("more than 0, with a unit, as in 100Gbit/s").into())
         }
     }
 }
 
 /// Capacity of a link: a machine's bandwidth over its ports; 1 where no bandwidth is given.
-fn link_capacity(args: &FindTopologyArgs) -> Result<String, Errors> {
+fn link_capacity(args: &FindTopologyArgs) -> Result<String, Problems> {
     let Some(bandwidth) = &args.bandwidth else { return Ok("1".into()) };
     let (base, unit) = bandwidth_of(bandwidth)?;
     let share = base.checked_div(&Rational::from(u64::from(args.degree))).unwrap_or(base);
     Ok(unit.write(&Capacity::Finite(share)))
 }
 
-fn unread(flag: &str, found: &str, misread: Misread) -> Errors {
-    let error = Error::new(E_RANGE, flag, format!("not {}", misread.what)).found(found);
+fn unread(flag: &str, found: &str, misread: Misread) -> Problems {
+    let error = Problem::new(E_RANGE, flag, format!("not {}", misread.what)).found(found);
     error.allowed(misread.allowed).help(misread.help).into()
 }
 
-fn refused(refusal: &Refusal, n: u32, d: u32) -> Errors {
-    Error::new(refusal.code(), "--nodes", refusal.to_string()).found(format!("{n} machines of {d} ports")).into()
+fn refused(refusal: &Refusal, n: u32, d: u32) -> Problems {
+    Problem::new(refusal.code(), "--nodes", refusal.to_string()).found(format!("{n} machines of {d} ports")).into()
 }
 
 fn bar(shown: bool, total: u64) -> ProgressBar {

@@ -4,10 +4,10 @@ pub mod result;
 
 use std::process::ExitCode;
 
-use sluice_plan::error::{Error, Errors};
-use sluice_plan::forestcoll::{Made, Options, Problem, Request, Run, make};
+use sluice_formats::problem::{Problem, Problems};
+use sluice_formats::topology::Topology;
 use sluice_plan::plan::MadeBy;
-use sluice_plan::topology::Topology;
+use sluice_planners::forestcoll::{Instance, Made, Options, Request, Run, make};
 use sluice_testbed::sys;
 
 use super::args::{AllReduceWay, ForestcollArgs};
@@ -34,7 +34,7 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
         version: Some(env!("CARGO_PKG_VERSION").into()),
     });
     if cancel.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(Error::new("CANCELLED", "", "cancelled").into());
+        return Err(Problem::new("CANCELLED", "", "cancelled").into());
     }
     let seconds = watch.finish();
     let Some(written) = deliver(args.out.as_deref(), &made.plan)? else { return Ok(ExitCode::SUCCESS) };
@@ -45,14 +45,14 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Made, Errors> {
+fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Made, Problems> {
     let request = Request {
         collective: args.collective,
         participants: (!args.participants.is_empty()).then_some(args.participants.as_slice()),
         root: args.root.as_deref(),
         ignore: &args.ignore,
     };
-    let problem = Problem::new(topology, &request, &files::name(&args.topology))?;
+    let instance = Instance::new(topology, &request, &files::name(&args.topology))?;
     let options = Options {
         fixed_k: args.fixed_k,
         most_k: args.most_k,
@@ -60,7 +60,7 @@ fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Made, E
         relaxed: args.relaxed,
         ..Options::default()
     };
-    make(&problem, &options, args.all_reduce.way(), run)
+    make(&instance, &options, args.all_reduce.way(), run)
 }
 
 /// The parameters that are flags.

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use sluice_plan::error::{E_KEY, E_PARSE, Error, Errors};
-use sluice_plan::quantity::CapacityUnit;
-use sluice_plan::topology::import::{self, Edges, Speeds};
-use sluice_plan::topology::{Kind, Topology};
+use sluice_formats::problem::{E_KEY, E_PARSE, Problem, Problems};
+use sluice_formats::quantity::CapacityUnit;
+use sluice_formats::topology::import::{self, Edges, Speeds};
+use sluice_formats::topology::{Kind, Topology};
 
 use super::files;
 
@@ -83,7 +83,7 @@ impl FormArgs {
     }
 
     /// Refuses what says nothing about the form that is read.
-    fn check(&self, form: Option<Form>) -> Result<(), Errors> {
+    fn check(&self, form: Option<Form>) -> Result<(), Problems> {
         let given = [
             ("--unit", self.unit.is_some(), Form::Forestcoll),
             ("--capacity", self.capacity.is_some(), Form::Graphml),
@@ -95,14 +95,14 @@ impl FormArgs {
             None => Ok(()),
             Some((flag, _, of)) => {
                 let message = format!("{flag} says nothing about this form");
-                Err(Error::new(E_KEY, flag, message).allowed(format!("with the form {}", of.word())).into())
+                Err(Problem::new(E_KEY, flag, message).allowed(format!("with the form {}", of.word())).into())
             }
         }
     }
 }
 
 /// Reads a fabric.
-pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology, Errors> {
+pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology, Problems> {
     args.check(form)?;
     let bytes = files::read(path, MAX_BYTES)?;
     let file = &files::name(path);
@@ -118,11 +118,11 @@ pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology
     }
 }
 
-fn speeds(given: &[String]) -> Result<Speeds<'_>, Errors> {
+fn speeds(given: &[String]) -> Result<Speeds<'_>, Problems> {
     let mut speeds = Speeds::default();
     for pair in given {
         let error = || {
-            let error = Error::new(E_PARSE, "--speed", "not a link speed").found(pair);
+            let error = Problem::new(E_PARSE, "--speed", "not a link speed").found(pair);
             error.allowed("WORD=CAPACITY with nvlink, pix, pxb, phb, node or sys")
         };
         let (word, speed) = pair.split_once('=').ok_or_else(error)?;

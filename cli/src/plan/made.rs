@@ -3,33 +3,33 @@
 
 use std::path::Path;
 
-use sluice_plan::error::{E_RANGE, Error, Errors};
+use sluice_formats::problem::{E_RANGE, Problem, Problems};
+use sluice_formats::quantity::{self, Rational};
 use sluice_plan::plan::Plan;
-use sluice_plan::quantity::{self, Rational};
 
 use super::{Stop, files};
 use crate::output;
 
 /// Bytes of `--size`, more than none.
-pub(super) fn size(text: &str) -> Result<Rational, Errors> {
-    let refuse = |error: Error| Errors::from(error.found(text));
+pub(super) fn size(text: &str) -> Result<Rational, Problems> {
+    let refuse = |error: Problem| Problems::from(error.found(text));
     match quantity::size(text) {
         Ok(size) if size.is_positive() => Ok(size),
-        Ok(_) => Err(refuse(Error::new(E_RANGE, "--size", "no data at all").allowed("more than 0"))),
+        Ok(_) => Err(refuse(Problem::new(E_RANGE, "--size", "no data at all").allowed("more than 0"))),
         Err(misread) => {
-            let error = Error::new(E_RANGE, "--size", format!("not {}", misread.what));
+            let error = Problem::new(E_RANGE, "--size", format!("not {}", misread.what));
             Err(refuse(error.allowed(misread.allowed).help(misread.help)))
         }
     }
 }
 
 /// Names of parameters as flags.
-pub(super) fn flags(errors: Errors, parameters: &[&str]) -> Errors {
+pub(super) fn flags(errors: Problems, parameters: &[&str]) -> Problems {
     if errors.all().iter().all(|error| !parameters.contains(&error.key.as_str())) {
         return errors;
     }
-    let flag = |error: &Error| Error { key: format!("--{}", error.key.replace('_', "-")), ..error.clone() };
-    Errors::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
+    let flag = |error: &Problem| Problem { key: format!("--{}", error.key.replace('_', "-")), ..error.clone() };
+    Problems::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
 }
 
 /// Where a plan was written: a file, or nowhere.

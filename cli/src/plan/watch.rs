@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use sluice_plan::forestcoll::{Progress, Stage};
+use sluice_planners::forestcoll::{Progress, Stage};
 
 /// With a total and the time that is left, and without.
 const KNOWN: &str = "{msg:20} {wide_bar} {pos}/{len} {elapsed} left {eta}";

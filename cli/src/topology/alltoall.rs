@@ -1,8 +1,8 @@
 //! The all-to-all throughput of a topology without switches, as a figure of `sluice topology show`.
 
 use serde::Serialize;
-use sluice_plan::error::{E_RANGE, Error};
-use sluice_plan::topology::Topology;
+use sluice_formats::problem::{E_RANGE, Problem};
+use sluice_formats::topology::Topology;
 
 use crate::plan::Stop;
 
@@ -32,13 +32,13 @@ impl AllToAll {
 /// Computes it.
 #[cfg(feature = "lp")]
 pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
-    use sluice_plan::direct::{Edge, Graph};
-    use sluice_plan::error::Errors;
+    use sluice_formats::problem::Problems;
     use sluice_plan_lp::alltoall::{Limits, Method, throughput};
+    use sluice_planners::direct::{Edge, Graph};
 
     let refuse = |key: &str, message: &str, allowed: &str| {
-        let error = Error::new(E_RANGE, key, message).allowed(allowed);
-        Stop::from(Errors::from(Error { file: file.into(), ..error }))
+        let error = Problem::new(E_RANGE, key, message).allowed(allowed);
+        Stop::from(Problems::from(Problem { file: file.into(), ..error }))
     };
     if let Some(place) = topology.nodes().iter().position(|node| !node.is_compute()) {
         let message = "an all-to-all rate is of topologies without switches";
@@ -55,8 +55,8 @@ pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
         .map_err(sluice_plan_lp::alltoall::Refusal::from)
         .and_then(|graph| throughput(&graph, None, &Limits::quiet()))
         .map_err(|refusal| {
-            let error = Error::new(refusal.code(), "", refusal.to_string());
-            Errors::from(Error { file: file.into(), ..error })
+            let error = Problem::new(refusal.code(), "", refusal.to_string());
+            Problems::from(Problem { file: file.into(), ..error })
         })?;
     Ok(AllToAll {
         rate: found.rate,
@@ -74,6 +74,6 @@ pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
 /// Says that this program cannot.
 #[cfg(not(feature = "lp"))]
 pub fn of(_: &Topology, _: &str) -> Result<AllToAll, Stop> {
-    let error = Error::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
+    let error = Problem::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
     Err(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes").into())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use sluice_plan::topology::{Kind, r#gen};
+use sluice_formats::topology::{Kind, r#gen};
 
 use crate::plan::form::{Form, FormArgs};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sluice_plan::quantity::{Capacity, Rational, Unit};
-use sluice_plan::topology::{Topology, draw};
+use sluice_formats::quantity::{Capacity, Rational, Unit};
+use sluice_formats::topology::{Topology, draw};
 
 use super::alltoall::{self, AllToAll};
 use super::args::ShowArgs;

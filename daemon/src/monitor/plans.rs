@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use sluice_plan::error::Errors;
+use sluice_formats::problem::Problems;
+use sluice_formats::topology::Topology;
 use sluice_plan::follow::Followed;
 use sluice_plan::plan::{Direction, MAX_DAEMON_BYTES};
-use sluice_plan::topology::Topology;
 use sluice_schedule::JobId;
 use sluice_schedule::graph::{PlanFlows, PlanTree};
 
@@ -197,7 +197,7 @@ fn read_topology(path: &Path) -> Option<Topology> {
 }
 
 /// The first mistake and how many more there are.
-fn sentence(name: &str, errors: &Errors, own: bool) -> String {
+fn sentence(name: &str, errors: &Problems, own: bool) -> String {
     let all = errors.all();
     let Some(first) = all.first() else { return format!("{name}: not a plan") };
     let mut text = format!("{name}: error[{}]", first.code);
@@ -225,7 +225,7 @@ fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     let count = text.chars().count();
     let tail: String = text.chars().skip(count.saturating_sub(160)).collect();
-    let text = sluice_plan::error::printable(&tail, 160);
+    let text = sluice_formats::problem::printable(&tail, 160);
     if count > 160 { format!("…{text}") } else { text }
 }
 

@@ -1,7 +1,7 @@
 //! Upper bounds on the throughput that need no program: by the graph's distances, and by its degree alone.
 
 use super::links::Links;
-use sluice_plan::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// No graph with these distances carries more: its links over the hops of all pairs.
 ///

@@ -35,7 +35,7 @@ pub(super) fn rate(links: &Links, amounts: &[f64], sources: usize, share: &[u32]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_plan::direct::{Edge, Graph};
+    use sluice_planners::direct::{Edge, Graph};
 
     #[test]
     fn a_flow_is_worth_what_arrives_and_fits() {

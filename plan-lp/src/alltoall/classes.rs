@@ -1,7 +1,7 @@
 //! Classes of edges that translations carry onto one another, and the proof that they do.
 
 use super::Refusal;
-use sluice_plan::direct::Graph;
+use sluice_planners::direct::Graph;
 
 /// A class for every edge of a graph: those of one generator of a Cayley graph (an offset of a circulant, a direction of
 /// a dimension of a torus). Made by [`Classes::new`] only, so they are always right.
@@ -84,7 +84,7 @@ fn unlike(next: &[u32], n: usize, count: usize, image: u32) -> Option<(u32, usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_plan::direct::Edge;
+    use sluice_planners::direct::Edge;
 
     fn ring(n: u32) -> Graph {
         let arcs = |by: u32| (0..n).map(move |v| Edge { tail: v, head: (v + by) % n });

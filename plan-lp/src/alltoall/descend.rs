@@ -12,7 +12,7 @@
 use super::links::Links;
 use super::program::Solved;
 use super::{Limits, Progress, Refusal, lengths};
-use sluice_plan::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// How steep prices are at first: the exponent from the price of an empty link to that of the fullest.
 const FIRST_STEEPNESS: f64 = 10.0;

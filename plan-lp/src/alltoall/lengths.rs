@@ -4,7 +4,7 @@
 //! lengths proves f ≤ Σ lengths / Σ distances, and a solver's dual values are one choice that nobody has to trust.
 
 use super::links::Links;
-use sluice_plan::quantity::Rational;
+use sluice_formats::quantity::Rational;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -65,7 +65,7 @@ pub(super) fn bound(links: &Links, lengths: &[u64], sources: usize) -> Option<Ra
 mod tests {
     use super::super::bounds;
     use super::*;
-    use sluice_plan::direct::{Edge, Graph};
+    use sluice_planners::direct::{Edge, Graph};
 
     #[test]
     fn equal_lengths_prove_the_bound_by_distance() {

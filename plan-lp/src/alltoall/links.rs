@@ -1,7 +1,7 @@
 //! A graph as the methods want it: links without self-loops, by tail and by head.
 
 use super::Refusal;
-use sluice_plan::direct::Graph;
+use sluice_planners::direct::Graph;
 
 /// The links of a graph that carry something; a self-loop does not.
 #[derive(Clone, Debug)]
@@ -56,11 +56,11 @@ impl Links {
         let links = Links { n, into: Lists::new(n, &head), out: Lists::new(n, &tail), tail, head, edge };
         let unreached = |hops: Vec<u32>| hops.iter().position(|&hops| hops == u32::MAX).map(|v| v as u32);
         if let Some(to) = unreached(links.hops(0)) {
-            return Err(sluice_plan::direct::Refusal::NotStronglyConnected { from: 0, to }.into());
+            return Err(sluice_planners::direct::Refusal::NotStronglyConnected { from: 0, to }.into());
         }
         let back = Links { out: links.into.clone(), head: links.tail.clone(), ..links.clone() };
         if let Some(from) = unreached(back.hops(0)) {
-            return Err(sluice_plan::direct::Refusal::NotStronglyConnected { from, to: 0 }.into());
+            return Err(sluice_planners::direct::Refusal::NotStronglyConnected { from, to: 0 }.into());
         }
         Ok(links)
     }

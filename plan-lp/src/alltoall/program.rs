@@ -16,7 +16,7 @@
 use super::links::Links;
 use super::{Limits, Refusal, certified, lengths};
 use highs::{ColProblem, HighsModelStatus, Row, Sense};
-use sluice_plan::quantity::Rational;
+use sluice_formats::quantity::Rational;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 

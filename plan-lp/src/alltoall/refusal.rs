@@ -1,7 +1,7 @@
 //! Why there is no throughput.
 
-use sluice_plan::direct;
-use sluice_plan::error::Code;
+use sluice_formats::problem::Code;
+use sluice_planners::direct;
 
 /// Why there is no throughput. [`Refusal::code`] gives the stable name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Refusal {
     pub fn code(&self) -> Code {
         match self {
             Refusal::Graph(refusal) => refusal.code(),
-            Refusal::NoPair | Refusal::Classes { .. } => sluice_plan::error::E_RANGE,
+            Refusal::NoPair | Refusal::Classes { .. } => sluice_formats::problem::E_RANGE,
             Refusal::TooLarge { .. } => "TopologyTooLarge",
             Refusal::TimeLimit => "TimeLimit",
             Refusal::Solver { .. } => "Solver",

@@ -1,6 +1,6 @@
 //! Graphs of the published tables, built from their definitions alone.
 
-use sluice_plan::direct::{Edge, Graph};
+use sluice_planners::direct::{Edge, Graph};
 
 fn graph(n: u32, arcs: impl IntoIterator<Item = (u32, u32)>) -> Graph {
     Graph::new(n, arcs.into_iter().map(|(tail, head)| Edge { tail, head }).collect()).unwrap()

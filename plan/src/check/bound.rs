@@ -11,7 +11,7 @@ use super::claims::Quantity;
 use super::fabric::{Cable, Fabric};
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Collective, Plan};
-use crate::quantity::{Capacity, Rational};
+use sluice_formats::quantity::{Capacity, Rational};
 
 /// Links that searches for ways may follow, all together.
 const MAX_SEARCH_STEPS: usize = 1 << 30;

@@ -5,7 +5,7 @@ use super::load::Loads;
 use super::violation::{Code, Violation};
 use super::{Figures, Report, bound};
 use crate::plan::{CertificateKind, ContentKind, Plan, Status};
-use crate::quantity::{Rational, Unit};
+use sluice_formats::quantity::{Rational, Unit};
 
 /// Where a plan comes from, which decides how its claims are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::violation::{Code, Violation};
 use crate::plan::{Collective, ContentKind, NodeId, Plan};
-use crate::quantity::{Capacity, Rational};
-use crate::topology::{Kind, Topology};
+use sluice_formats::quantity::{Capacity, Rational};
+use sluice_formats::topology::{Kind, Topology};
 
 /// All parallel links from one node to another.
 pub struct Cable {
@@ -154,7 +154,7 @@ impl<'a> Fabric<'a> {
         !self.takes_part(node) && (forwards || !(of.can.copy || of.can.reduce))
     }
     /// The groups whose limit counts.
-    pub fn groups(&self) -> &[crate::topology::Group] {
+    pub fn groups(&self) -> &[sluice_formats::topology::Group] {
         if self.ignores_groups { &[] } else { self.topology.groups() }
     }
     /// The total as a fraction.

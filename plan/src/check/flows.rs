@@ -10,7 +10,7 @@ use super::fabric::Fabric;
 use super::violation::{Code, Violation};
 use super::{Report, check_common_denominator, claims};
 use crate::plan::{Collective, Decimal, Execution, Flow, Plan};
-use crate::quantity::{Capacity, Rational, Unit};
+use sluice_formats::quantity::{Capacity, Rational, Unit};
 
 /// A group of a collective: its flows run one after the other.
 pub type Group = (u64, u64);

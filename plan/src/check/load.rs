@@ -1,7 +1,7 @@
 //! What every cable carries, and how long the slowest of them and of the groups takes.
 
 use super::fabric::Fabric;
-use crate::quantity::{Capacity, Rational};
+use sluice_formats::quantity::{Capacity, Rational};
 
 /// What each cable carries, in parts of M or in trees.
 pub struct Loads(pub Vec<Rational>);

@@ -8,7 +8,7 @@ use super::flows::{Chains, Times, at, check_times, fits, release, unfit};
 use super::violation::{Code, Violation};
 use super::{Report, check_common_denominator};
 use crate::plan::{Decimal, Execution, Ordered, Plan};
-use crate::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// Checks an order: nobody begins before those it waits for have ended, and links carry those that run together.
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, of: &Ordered, report: &mut Report) -> Result<(), Violation> {

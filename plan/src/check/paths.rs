@@ -7,7 +7,7 @@ use super::load::Loads;
 use super::violation::{Code, Violation};
 use super::{Report, claims::Born};
 use crate::plan::{Collective, Paths, Plan};
-use crate::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// Checks the paths; gives the loads in parts of M.
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths, report: &mut Report) -> Result<(Loads, Born), Violation> {

@@ -8,7 +8,7 @@ use super::fabric::Fabric;
 use super::flows::{Chains, Group, Times, at, check_times, fits, positive, unfit};
 use super::violation::{Code, Violation};
 use crate::plan::{Execution, Plan, Rates, Weights};
-use crate::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// Checks rates: no link is asked for more than it has, whatever runs at a time, and times are what rates make them.
 pub fn check_rates(plan: &Plan, fabric: &Fabric<'_>, of: &Rates, report: &mut Report) -> Result<(), Violation> {

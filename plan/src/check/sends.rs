@@ -17,8 +17,8 @@ use super::ledger::Ledger;
 use super::violation::{Code, Violation};
 use super::{Report, claims};
 use crate::plan::{CertificateKind, Content, Decimal, Plan, Sends};
-use crate::quantity::Rational;
 use demand::Demand;
+use sluice_formats::quantity::Rational;
 use timing::{Route, Timing};
 
 /// Epochs at most.

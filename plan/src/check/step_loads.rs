@@ -8,7 +8,7 @@ use super::steps::Shards;
 use super::violation::{Code, Violation};
 use super::{Figures, Report, check_common_denominator, claims};
 use crate::plan::{CertificateKind, Exact, Plan, Step, Steps};
-use crate::quantity::{Capacity, Rational, Unit};
+use sluice_formats::quantity::{Capacity, Rational, Unit};
 
 /// The loads of a step.
 struct Load {

@@ -6,7 +6,7 @@ use super::load::Loads;
 use super::violation::{Code, Violation};
 use super::{Report, claims::Born};
 use crate::plan::{Collective, Direction, Edge, Forest, Plan, Tree, Trees};
-use crate::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// Checks the forests; gives the loads in parts of M.
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Report) -> Result<(Loads, Born), Violation> {

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::json::words;
+use sluice_formats::json::words;
 
 words! {
     /// What is wrong.

@@ -1,9 +1,9 @@
 //! `forest-json`: what a planner of forests gives and an outside checker reads, one file per forest.
 
 use super::{Export, Exported};
-use crate::json::{Nullable, Writer, form};
 use crate::plan::{Collective, Direction, Plan, Tree, Trees};
-use crate::quantity::Rational;
+use sluice_formats::json::{Nullable, Writer, form};
+use sluice_formats::quantity::Rational;
 
 form! {
     /// A forest with its collective.

@@ -12,10 +12,10 @@ use num_traits::{ToPrimitive as _, Zero as _};
 
 use super::INTERNAL_INVARIANT;
 use super::grow::grow;
-use crate::error::{E_LIMIT, Error, Errors};
 use crate::plan::{Direction, Forest, NodeId, Plan, Tree, Trees};
-use crate::quantity::{Rational, common_denominator};
-use crate::topology::Topology;
+use sluice_formats::problem::{E_LIMIT, Problem, Problems};
+use sluice_formats::quantity::{Rational, common_denominator};
+use sluice_formats::topology::Topology;
 
 /// Chunks of one instance at most.
 const MAX_CHUNKS: u64 = 1 << 24;
@@ -74,7 +74,7 @@ impl Lowered {
 }
 
 /// Puts a plan that the checker found right into ranks and chunks.
-pub fn lower(plan: &Plan, topology: &Topology, trees: &Trees) -> Result<Lowered, Errors> {
+pub fn lower(plan: &Plan, topology: &Topology, trees: &Trees) -> Result<Lowered, Problems> {
     let participants: Vec<&str> = match &plan.body.participants {
         Some(list) => list.iter().map(|node| plan.id(*node)).collect(),
         None => topology.compute().into_iter().map(|node| &*topology.nodes()[node].id).collect(),
@@ -93,7 +93,7 @@ pub fn lower(plan: &Plan, topology: &Topology, trees: &Trees) -> Result<Lowered,
 }
 
 /// Per forest what makes all its weights whole, and both forests of an all-reduce weigh the same.
-fn scales(trees: &Trees) -> Result<Vec<Rational>, Errors> {
+fn scales(trees: &Trees) -> Result<Vec<Rational>, Problems> {
     let mut whole = Vec::new();
     for forest in &trees.forests {
         let scale = common_denominator(forest.trees.iter().map(|tree| &tree.weight));
@@ -113,7 +113,7 @@ fn scales(trees: &Trees) -> Result<Vec<Rational>, Errors> {
 }
 
 impl Lowered {
-    fn forest(&mut self, forest: &Forest, scale: &Rational, ranks: &HashMap<NodeId, u32>) -> Result<(), Errors> {
+    fn forest(&mut self, forest: &Forest, scale: &Rational, ranks: &HashMap<NodeId, u32>) -> Result<(), Problems> {
         let mut shards = vec![0; self.ranks as usize];
         let mut pieces: Vec<Vec<Piece>> = vec![Vec::new(); self.ranks as usize];
         let mut chunks = Vec::with_capacity(forest.trees.len());
@@ -170,11 +170,11 @@ impl Lowered {
     }
 }
 
-fn too_fine(found: &str) -> Errors {
-    let error = Error::new(E_LIMIT, "/content/forests", "the weights need too many chunks").found(found);
+fn too_fine(found: &str) -> Problems {
+    let error = Problem::new(E_LIMIT, "/content/forests", "the weights need too many chunks").found(found);
     error.allowed(format!("at most {MAX_CHUNKS} chunks")).help("plan with a fixed k").into()
 }
 
-fn defect(what: &str) -> Errors {
-    Error::new(INTERNAL_INVARIANT, "/content/forests", format!("the checker let pass {what}")).into()
+fn defect(what: &str) -> Problems {
+    Problem::new(INTERNAL_INVARIANT, "/content/forests", format!("the checker let pass {what}")).into()
 }

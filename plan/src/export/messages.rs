@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use super::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
-use crate::error::{E_LIMIT, Error, Errors};
 use crate::interpret::{Buffer, Place};
 use crate::plan::{Collective, Op, Plan, Shard, Step, Steps};
-use crate::topology::Topology;
+use sluice_formats::problem::{E_LIMIT, Problem, Problems};
+use sluice_formats::topology::Topology;
 
 /// Chunks of all shards at most.
 const MAX_CHUNKS: u64 = 1 << 24;
@@ -74,14 +74,14 @@ impl Messages {
 }
 
 /// Puts a plan that the checker found right into ranks and chunks.
-pub fn messages(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Messages, Errors> {
+pub fn messages(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Messages, Problems> {
     let collective = plan.body.collective;
     if !matches!(collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce) {
-        let error = Error::new(UNSUPPORTED_FIELD, "/collective", "steps for this collective are not exported");
+        let error = Problem::new(UNSUPPORTED_FIELD, "/collective", "steps for this collective are not exported");
         return Err(error.found(collective.word()).allowed("allgather, reduce_scatter, allreduce").into());
     }
     if steps.step_length.is_some() {
-        let error = Error::new(UNSUPPORTED_FIELD, "/content/step_length", "steps through switches are not exported");
+        let error = Problem::new(UNSUPPORTED_FIELD, "/content/step_length", "steps through switches are not exported");
         return Err(error.allowed("steps from rank to rank").into());
     }
     let nodes: Vec<Option<usize>> = match &plan.body.participants {
@@ -92,12 +92,12 @@ pub fn messages(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Messa
     let n = nodes.len() as u64;
     let uneven = nodes.iter().flatten().find(|node| topology.nodes()[**node].weight != 1);
     if let Some(node) = uneven {
-        let error = Error::new(UNSUPPORTED_FIELD, format!("/topology/inline/nodes/{node}/weight"), "unequal shards");
+        let error = Problem::new(UNSUPPORTED_FIELD, format!("/topology/inline/nodes/{node}/weight"), "unequal shards");
         return Err(error.found(topology.nodes()[*node].weight.to_string()).allowed("1").into());
     }
     let chunks = n.saturating_mul(steps.p);
     if chunks > MAX_CHUNKS || chunks * n > MAX_CELLS {
-        let error = Error::new(E_LIMIT, "/content/P", "the program would be too large");
+        let error = Problem::new(E_LIMIT, "/content/P", "the program would be too large");
         let found = format!("{chunks} chunks on each of {n} ranks");
         let error = error.found(found).allowed(format!("{MAX_CHUNKS} chunks, {MAX_CELLS} on all ranks"));
         return Err(error.help("plan with fewer units per shard: --chunks").into());
@@ -122,7 +122,7 @@ type Way = (u32, u32, u32);
 
 fn ways(topology: &Topology, ranks: &HashMap<usize, u32>) -> Vec<Option<Way>> {
     let mut parallel: HashMap<(u32, u32), u32> = HashMap::new();
-    let way = |link: &crate::topology::Link| {
+    let way = |link: &sluice_formats::topology::Link| {
         let (from, to) = (*ranks.get(&link.from)?, *ranks.get(&link.to)?);
         let next = parallel.entry((from, to)).or_default();
         *next += 1;
@@ -132,8 +132,9 @@ fn ways(topology: &Topology, ranks: &HashMap<usize, u32>) -> Vec<Option<Way>> {
 }
 
 /// What a step sends, by link and first chunk, neighbours joined: way, first chunk, the chunk after the last.
-fn parts(step: &Step, shard: u32, ways: &[Option<Way>]) -> Result<Vec<(Way, u32, u32)>, Errors> {
-    let defect = || Errors::from(Error::new(INTERNAL_INVARIANT, "/content/steps", "the checker let pass a bad send"));
+fn parts(step: &Step, shard: u32, ways: &[Option<Way>]) -> Result<Vec<(Way, u32, u32)>, Problems> {
+    let defect =
+        || Problems::from(Problem::new(INTERNAL_INVARIANT, "/content/steps", "the checker let pass a bad send"));
     let mut parts = Vec::with_capacity(step.sends.len());
     for send in &step.sends {
         let (Shard::Of(owner), Some(Some(way))) = (send.shard, ways.get(send.link as usize)) else {
@@ -186,7 +187,7 @@ impl State {
         &mut self.has[rank as usize * self.chunks + chunk as usize]
     }
     /// Cuts parts into messages: copies only of what is not there yet, sums by whether there is one to add to.
-    fn step(&mut self, step: u32, op: Op, parts: &[(Way, u32, u32)], done: &mut Messages) -> Result<(), Errors> {
+    fn step(&mut self, step: u32, op: Op, parts: &[(Way, u32, u32)], done: &mut Messages) -> Result<(), Problems> {
         let adds = op == Op::Reduce;
         if adds {
             for ((from, ..), first, end) in parts {
@@ -216,7 +217,7 @@ impl State {
             }
         }
         if done.all.len() > MAX_MESSAGES {
-            let error = Error::new(E_LIMIT, "/content/steps", "the program would be too large");
+            let error = Problem::new(E_LIMIT, "/content/steps", "the program would be too large");
             return Err(error
                 .found(format!("{} messages", done.all.len()))
                 .allowed(format!("at most {MAX_MESSAGES}"))

@@ -12,10 +12,10 @@ mod verify;
 use super::lower::Lowered;
 use super::messages::Messages;
 use super::{Dialect, Options, XML_LIMIT_EXCEEDED};
-use crate::error::{E_LIMIT, E_RANGE, Error, Errors};
 use crate::interpret::{Gpu, Program};
 use crate::plan::{Collective, Plan};
-use crate::topology::Topology;
+use sluice_formats::problem::{E_LIMIT, E_RANGE, Problem, Problems};
+use sluice_formats::topology::Topology;
 
 /// Channels that the runtime has.
 const MAX_CHANNELS: u32 = 32;
@@ -29,14 +29,19 @@ const MAX_INSTANCES: u32 = 32;
 const MAX_EDGES: u64 = 1 << 21;
 
 /// Writes the program.
-pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<String, Errors> {
+pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<String, Problems> {
     written(&program(plan, topology, lowered, options)?, options)
 }
 
 /// Writes the program of a step schedule.
-pub fn write_steps(plan: &Plan, topology: &Topology, messages: &Messages, options: &Options) -> Result<String, Errors> {
+pub fn write_steps(
+    plan: &Plan,
+    topology: &Topology,
+    messages: &Messages,
+    options: &Options,
+) -> Result<String, Problems> {
     if options.instances != 1 {
-        let error = Error::new(E_RANGE, "instances", "a step schedule is one program");
+        let error = Problem::new(E_RANGE, "instances", "a step schedule is one program");
         let error = error.found(options.instances.to_string()).allowed("1");
         return Err(error.help("plan with a multiple of its units instead: --chunks").into());
     }
@@ -46,7 +51,7 @@ pub fn write_steps(plan: &Plan, topology: &Topology, messages: &Messages, option
     written(&program, options)
 }
 
-fn written(program: &Program, options: &Options) -> Result<String, Errors> {
+fn written(program: &Program, options: &Options) -> Result<String, Problems> {
     verify::runs_to_its_end(program)?;
     if options.limits {
         within_limits(program)?;
@@ -54,14 +59,14 @@ fn written(program: &Program, options: &Options) -> Result<String, Errors> {
     Ok(program.to_xml())
 }
 
-fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<Program, Errors> {
+fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<Program, Problems> {
     if !(1..=MAX_INSTANCES).contains(&options.instances) {
         let error =
-            Error::new(E_RANGE, "instances", "`instances` is out of range").found(options.instances.to_string());
+            Problem::new(E_RANGE, "instances", "`instances` is out of range").found(options.instances.to_string());
         return Err(error.allowed(format!("1 to {MAX_INSTANCES}")).into());
     }
     if options.consolidate {
-        let error = Error::new(E_RANGE, "consolidate", "what a tree carries lies together already");
+        let error = Problem::new(E_RANGE, "consolidate", "what a tree carries lies together already");
         return Err(error.found("a plan of trees").allowed("plans of steps").into());
     }
     let pieces: u64 = lowered.forests.iter().map(|forest| forest.pieces.len() as u64).sum();
@@ -69,7 +74,7 @@ fn program(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Option
     let chunks = u32::try_from(lowered.total() * u64::from(options.instances)).ok().filter(|chunks| chunks >> 24 == 0);
     let (Some(chunks), true) = (chunks, edges <= MAX_EDGES) else {
         let found = format!("{edges} tree edges, {} chunks", lowered.total() * u64::from(options.instances));
-        let error = Error::new(E_LIMIT, "/content/forests", "the program would be too large").found(found);
+        let error = Problem::new(E_LIMIT, "/content/forests", "the program would be too large").found(found);
         let error = error.allowed(format!("at most {MAX_EDGES} tree edges, {} chunks", 1 << 24));
         return Err(error.help("plan with a smaller fixed k, or take fewer instances").into());
     };
@@ -113,11 +118,11 @@ fn frame(plan: &Plan, topology: &Topology, shards: &[u32], chunks: u32, options:
 }
 
 /// Every limit of the runtime that the program exceeds.
-fn within_limits(program: &Program) -> Result<(), Errors> {
+fn within_limits(program: &Program) -> Result<(), Problems> {
     let mut errors = Vec::new();
     let mut refuse = |what: &'static str, place: String, count: u64, limit: u64| {
         if count > limit {
-            let error = Error::new(XML_LIMIT_EXCEEDED, "", format!("the program needs more {what} than there are"));
+            let error = Problem::new(XML_LIMIT_EXCEEDED, "", format!("the program needs more {what} than there are"));
             let error = error.found(format!("{count}{place}")).allowed(format!("at most {limit}"));
             let error = error.help("plan with a smaller fixed k (1 is usual), or take fewer instances");
             errors.push(error.detail("what", what).detail("count", count).detail("limit", limit));
@@ -131,7 +136,7 @@ fn within_limits(program: &Program) -> Result<(), Errors> {
     }
     let steps = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).max().unwrap_or(0);
     refuse("steps in a block", String::new(), steps as u64, MAX_STEPS as u64);
-    Errors::collect(errors, "").map_or(Ok(()), Err)
+    Problems::collect(errors, "").map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::messages::{Message, Messages};
 use crate::interpret::Place;
 use crate::plan::Collective;
-use crate::topology::draw::escape;
+use sluice_formats::topology::draw::escape;
 
 /// Writes the program.
 pub fn write(name: &str, messages: &Messages) -> String {

@@ -7,18 +7,18 @@ mod dot;
 mod strokes;
 mod svg;
 
-use crate::error::Errors;
 use crate::plan::{Plan, Trees};
-use crate::topology::Topology;
+use sluice_formats::problem::Problems;
+use sluice_formats::topology::Topology;
 
 use super::Options;
 
 /// A graph for Graphviz.
-pub fn dot(plan: &Plan, topology: &Topology, trees: &Trees, options: &Options) -> Result<String, Errors> {
+pub fn dot(plan: &Plan, topology: &Topology, trees: &Trees, options: &Options) -> Result<String, Problems> {
     Ok(dot::draw(plan, topology, &strokes::strokes(plan, topology, trees, options)?))
 }
 
 /// A self-contained SVG.
-pub fn svg(plan: &Plan, topology: &Topology, trees: &Trees, options: &Options) -> Result<String, Errors> {
+pub fn svg(plan: &Plan, topology: &Topology, trees: &Trees, options: &Options) -> Result<String, Problems> {
     Ok(svg::draw(plan, topology, &strokes::strokes(plan, topology, trees, options)?))
 }

@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 use super::INTERNAL_INVARIANT;
 use super::grow::grow;
 use super::lower::Lowered;
-use crate::error::{Error, Errors};
 use crate::plan::{NodeId, Plan, Trees};
-use crate::topology::Topology;
-use crate::topology::draw::escape;
+use sluice_formats::problem::{Problem, Problems};
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::draw::escape;
 
 /// Writes the trees.
-pub fn write(plan: &Plan, topology: &Topology, trees: &Trees, lowered: &Lowered) -> Result<String, Errors> {
+pub fn write(plan: &Plan, topology: &Topology, trees: &Trees, lowered: &Lowered) -> Result<String, Problems> {
     let defect =
-        || Errors::from(Error::new(INTERNAL_INVARIANT, "/content/forests", "the checker let pass what is no tree"));
+        || Problems::from(Problem::new(INTERNAL_INVARIANT, "/content/forests", "the checker let pass what is no tree"));
     let index = |node: NodeId| topology.node(plan.id(node)).ok_or_else(defect);
     let participants = match &plan.body.participants {
         Some(list) => list.iter().map(|node| index(*node)).collect::<Result<Vec<_>, _>>()?,
@@ -50,7 +50,7 @@ pub fn write(plan: &Plan, topology: &Topology, trees: &Trees, lowered: &Lowered)
             for edge in branches.iter().filter_map(|branch| tree.edges.get(branch.edge)) {
                 let (src, dst) = (index(edge.src)?, index(edge.dst)?);
                 let path: Vec<String> =
-                    edge.path().map(|node| Ok(index(node)?.to_string())).collect::<Result<_, Errors>>()?;
+                    edge.path().map(|node| Ok(index(node)?.to_string())).collect::<Result<_, Problems>>()?;
                 let _ = writeln!(out, "      <send src=\"{src}\" dst=\"{dst}\" path=\"{}\"/>", path.join(" "));
             }
             out.push_str("    </tree>\n");

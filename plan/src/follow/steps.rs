@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use super::{Tree, UNSUPPORTED_FIELD, WHOLE};
-use crate::error::{E_LIMIT, E_RANGE, Error, Errors};
 use crate::plan::{Direction, Op, Plan, Shard, Steps};
-use crate::topology::Topology;
+use sluice_formats::problem::{E_LIMIT, E_RANGE, Problem, Problems};
+use sluice_formats::topology::Topology;
 
 /// Edges of all trees at most.
 const MAX_EDGES: usize = 1 << 22;
@@ -48,9 +48,9 @@ pub fn follow(
     steps: &Steps,
     owners: &[u32],
     ranks: &HashMap<usize, u32>,
-) -> Result<(Vec<Tree>, Stepped), Errors> {
+) -> Result<(Vec<Tree>, Stepped), Problems> {
     let refuse = |key: &str, message: &str, allowed: &str| {
-        Err(Errors::from(Error::new(UNSUPPORTED_FIELD, key, message).allowed(allowed)))
+        Err(Problems::from(Problem::new(UNSUPPORTED_FIELD, key, message).allowed(allowed)))
     };
     if steps.step_length.is_some() {
         return refuse(
@@ -86,7 +86,7 @@ pub fn follow(
 }
 
 /// The ways of all parts: neighbouring units with the same way are one tree.
-fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, Errors> {
+fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, Problems> {
     let mut of_shards: BTreeMap<(bool, u64), Vec<&Sent>> = BTreeMap::new();
     for one in sent {
         // In-trees first, as for plans of trees.
@@ -110,7 +110,7 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
             let ends: HashSet<u32> = edges.iter().map(|edge| if copies { edge.1 } else { edge.0 }).collect();
             if edges.len() + 1 != n || ends.len() != edges.len() || ends.contains(&(owner as u32)) {
                 let message = format!("units {} to {} of the data enter or leave a rank twice", pair[0], pair[1]);
-                let error = Error::new(UNSUPPORTED_FIELD, "/content/steps", message);
+                let error = Problem::new(UNSUPPORTED_FIELD, "/content/steps", message);
                 return Err(error.allowed("steps that bring every part to every rank once").into());
             }
             let scaled = |unit: u64| (u128::from(unit) * u128::from(WHOLE) / (n as u128 * u128::from(shard))) as u64;
@@ -131,7 +131,8 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
                 }
             }
             if edges_of_all > MAX_EDGES {
-                let error = Error::new(E_LIMIT, "/content/steps", "the ways of all parts are too many to be followed");
+                let error =
+                    Problem::new(E_LIMIT, "/content/steps", "the ways of all parts are too many to be followed");
                 return Err(error.allowed(format!("{MAX_EDGES} edges")).help("plan with fewer units: --chunks").into());
             }
         }
@@ -139,7 +140,7 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
     let phases = if plan.body.collective == crate::plan::Collective::AllReduce { 2 } else { 1 };
     let covered: u128 = trees.iter().map(|tree| u128::from(tree.part.end - tree.part.start)).sum();
     if covered != phases * u128::from(WHOLE) {
-        let error = Error::new(E_RANGE, "/content/steps", "the parts do not add up to the data");
+        let error = Problem::new(E_RANGE, "/content/steps", "the parts do not add up to the data");
         return Err(error.found(covered.to_string()).allowed((phases * u128::from(WHOLE)).to_string()).into());
     }
     Ok(trees)

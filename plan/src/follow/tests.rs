@@ -1,7 +1,7 @@
 //! Parts fill the whole, ranks follow the mapping, and what cannot be followed is refused with its place.
 
 use super::*;
-use crate::error::Code;
+use sluice_formats::problem::Code;
 
 /// Three hosts on a switch; b is the root of two thirds on the way out.
 const PLAN: &str = r#"{"sluice_plan":1,"collective":"allgather","claim":{},
@@ -24,7 +24,7 @@ fn good(text: &str) -> String {
     text.replace("SHA", &topology.digest())
 }
 
-fn read(text: &str, ranks: Option<&[&str]>) -> Result<Followed, Errors> {
+fn read(text: &str, ranks: Option<&[&str]>) -> Result<Followed, Problems> {
     let ranks: Option<Vec<String>> = ranks.map(|ranks| ranks.iter().map(|id| (*id).to_owned()).collect());
     Followed::read(good(text).as_bytes(), "p.json", ranks.as_deref(), None)
 }

@@ -11,7 +11,7 @@ use super::fault::{Fault, Kind};
 use super::memory::{Memory, Value};
 use super::order::{NONE, Order, Refused};
 use super::program::{Block, Op, Place, Program, Step};
-use crate::error::{E_LIMIT, Error, Errors};
+use sluice_formats::problem::{E_LIMIT, Problem, Problems};
 
 /// Steps that all searches for an order may look at: some seconds.
 const SEARCH: u64 = 1 << 29;
@@ -21,7 +21,7 @@ pub enum Stop {
     /// The program is wrong.
     Fault(Fault),
     /// It is too large to be run.
-    Limit(Errors),
+    Limit(Problems),
 }
 
 impl From<Fault> for Stop {
@@ -275,7 +275,7 @@ impl<'p> Machine<'p> {
     fn refuse(&self, index: usize, refused: Refused) -> Stop {
         let Refused::Race(other) = refused else {
             return Stop::Limit(
-                Error::new(E_LIMIT, "", "too entangled to find out whether its steps are in order").into(),
+                Problem::new(E_LIMIT, "", "too entangled to find out whether its steps are in order").into(),
             );
         };
         let other = self.threads.partition_point(|thread| thread.first <= other) - 1;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
 use super::read::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
-use crate::error::{E_PARSE, E_RANGE, Error, Errors};
-use crate::topology::import::xml::{Tag, Tags};
+use sluice_formats::problem::{E_PARSE, E_RANGE, Problem, Problems};
+use sluice_formats::topology::import::xml::{Tag, Tags};
 
 const ALGO: &[&str] = &["name", "coll", "nchunksperloop", "nranks"];
 const RANK: &[&str] = &["id", "i_chunks", "o_chunks", "s_chunks"];
@@ -54,7 +54,7 @@ struct Draft {
 }
 
 /// Reads a program whose first tag has said that it is one of these.
-pub fn program(text: &str) -> Result<Program, Errors> {
+pub fn program(text: &str) -> Result<Program, Problems> {
     let mut tags = Tags::new(text);
     let (mut draft, mut open, mut steps) = (None, 0, 0);
     while let Some(tag) = tags.next_tag()? {
@@ -71,18 +71,18 @@ pub fn program(text: &str) -> Result<Program, Errors> {
                 limit(steps, "steps").and_then(|()| step(&element, draft))
             }
             _ => Err(Box::new(
-                Error::new(E_PARSE, "", format!("<{name}> has no place here"))
+                Problem::new(E_PARSE, "", format!("<{name}> has no place here"))
                     .allowed("<algo>, in it <rank>, in it <step>"),
             )),
         };
-        done.map_err(|error| Error { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
+        done.map_err(|error| Problem { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
         open += 1;
     }
     let Some(Draft { program, ranks, .. }) = draft else {
-        return Err(Error::new(E_PARSE, "", "not a program").allowed("<algo>").into());
+        return Err(Problem::new(E_PARSE, "", "not a program").allowed("<algo>").into());
     };
     if ranks as usize != program.gpus.len() {
-        let error = Error::new(E_RANGE, "nranks", "`nranks` is not what the program has").found(ranks.to_string());
+        let error = Problem::new(E_RANGE, "nranks", "`nranks` is not what the program has").found(ranks.to_string());
         return Err(error.allowed(program.gpus.len().to_string()).into());
     }
     Ok(program)
@@ -94,7 +94,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     let Some(collective) = collective(word) else {
         let allowed = "allgather, allreduce, alltoall, broadcast, reduce, reduce_scatter";
         return Err(Box::new(
-            Error::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
+            Problem::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
         ));
     };
     // Where one buffer is part of the other it may be the same memory; an all-reduce only is that way.
@@ -154,7 +154,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     let peer = element.optional("peer", draft.ranks - 1)?;
     let alone = op == Op::Copy;
     if peer.is_none() != alone || peer == Some(me) {
-        let error = Error::new(E_RANGE, " peer", "a peer that cannot be").found(element.text("peer")?);
+        let error = Problem::new(E_RANGE, " peer", "a peer that cannot be").found(element.text("peer")?);
         return Err(Box::new(error.allowed(if alone { "-1" } else { "another rank" })));
     }
     let count = element.number("cnt", 1, MAX_NUMBER)?;
@@ -165,7 +165,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
         // What lies on another rank is compared with what that rank says, not with the sizes here.
         let most = if own { size.checked_sub(count) } else { Some(MAX_NUMBER) };
         let Some(most) = most else {
-            let error = Error::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
+            let error = Problem::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
             return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
         };
         Ok(Place { buffer: kind, offset: element.number(offset, 0, most)? })

@@ -2,8 +2,8 @@
 //!
 //! Plain data, as it stands in the file; who runs it is [`super::machine`], who writes it is the exporter.
 
-use crate::json::words;
 use crate::plan::Collective;
+use sluice_formats::json::words;
 
 words! {
     /// What a step does. A step that sends and receives does it in the order of its letters.

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::oneccl;
 use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
-use crate::error::{E_KEY, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, Error, Errors};
 use crate::plan::Collective;
-use crate::topology::import::xml::{Tag, Tags};
+use sluice_formats::problem::{E_KEY, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, Problem, Problems};
+use sluice_formats::topology::import::xml::{Tag, Tags};
 
 /// Bytes of a program at most.
 const MAX_BYTES: usize = 256 << 20;
@@ -18,7 +18,7 @@ const MAX_STEPS: usize = 1 << 23;
 pub(super) const MAX_NUMBER: u32 = 1 << 24;
 
 /// One mistake, boxed: most calls have none to give.
-pub(super) type Mistake = Box<Error>;
+pub(super) type Mistake = Box<Problem>;
 
 const ALGO: &[&str] = &[
     "name",
@@ -48,16 +48,17 @@ pub(super) fn collective(word: &str) -> Option<Collective> {
 ///
 /// # Errors
 /// The first mistake: `E_PARSE`, `E_KEY`, `E_MISSING`, `E_RANGE`, `E_LIMIT`, each with its line.
-pub fn read(bytes: &[u8], file: &str) -> Result<Program, Errors> {
+pub fn read(bytes: &[u8], file: &str) -> Result<Program, Problems> {
     if bytes.len() > MAX_BYTES {
-        let error = Error::new(E_LIMIT, "", "the program is too large").found(format!("{} bytes", bytes.len()));
-        return Err(Errors::from(error.allowed(format!("{MAX_BYTES} bytes"))).in_file(file));
+        let error = Problem::new(E_LIMIT, "", "the program is too large").found(format!("{} bytes", bytes.len()));
+        return Err(Problems::from(error.allowed(format!("{MAX_BYTES} bytes"))).in_file(file));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Errors::from(Error::new(E_PARSE, "", "not UTF-8")).in_file(file));
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| Problems::from(Problem::new(E_PARSE, "", "not UTF-8")).in_file(file));
     program(text?).map_err(|errors| errors.in_file(file))
 }
 
-fn program(text: &str) -> Result<Program, Errors> {
+fn program(text: &str) -> Result<Program, Problems> {
     if let Some(Tag::Start("algo", list)) = Tags::new(text).next_tag()?
         && list.iter().any(|(key, _)| *key == "nranks")
     {
@@ -83,15 +84,15 @@ fn program(text: &str) -> Result<Program, Errors> {
                 limit(steps, "steps").and_then(|()| step(&element, draft))
             }
             _ => Err(Box::new(
-                Error::new(E_PARSE, "", format!("<{name}> has no place here"))
+                Problem::new(E_PARSE, "", format!("<{name}> has no place here"))
                     .allowed("<algo>, in it <gpu>, in it <tb>, in it <step>"),
             )),
         };
         // Lines are counted only where there is something to say: it takes a walk through the whole text.
-        done.map_err(|error| Error { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
+        done.map_err(|error| Problem { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
         open += 1;
     }
-    let Some(draft) = draft else { return Err(Error::new(E_PARSE, "", "not a program").allowed("<algo>").into()) };
+    let Some(draft) = draft else { return Err(Problem::new(E_PARSE, "", "not a program").allowed("<algo>").into()) };
     finish(draft).map_err(|error| (*error).into())
 }
 
@@ -109,7 +110,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     let Some(collective) = collective(word) else {
         let allowed = "allgather, allreduce, alltoall, broadcast, reduce, reduce_scatter, reducescatter";
         return Err(Box::new(
-            Error::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
+            Problem::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
         ));
     };
     let sums = match element.text("redop")? {
@@ -117,7 +118,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
         "sum" => true,
         other => {
             return Err(Box::new(
-                Error::new(E_RANGE, " redop", "an unknown operation").found(other).allowed("nop, sum"),
+                Problem::new(E_RANGE, " redop", "an unknown operation").found(other).allowed("nop, sum"),
             ));
         }
     };
@@ -135,7 +136,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     };
     if !program.in_place && !program.out_of_place {
         return Err(Box::new(
-            Error::new(E_RANGE, " inplace", "a program for neither one buffer nor two").found("0 and 0"),
+            Problem::new(E_RANGE, " inplace", "a program for neither one buffer nor two").found("0 and 0"),
         ));
     }
     let (ranks, channels) = (element.number("ngpus", 1, MAX_RANKS)?, element.number("nchannels", 0, MAX_NUMBER)?);
@@ -159,7 +160,7 @@ fn tb(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     let peer = |key| {
         let peer = element.optional(key, draft.ranks - 1)?;
         if peer.is_some_and(|peer| peer + 1 == me) {
-            return Err(Box::new(Error::new(E_RANGE, format!(" {key}"), "a peer that is the rank itself")));
+            return Err(Box::new(Problem::new(E_RANGE, format!(" {key}"), "a peer that is the rank itself")));
         }
         Ok(peer)
     };
@@ -187,7 +188,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
         // What lies on another rank is compared with what that rank says, not with the sizes here.
         let most = if own { size.checked_sub(count) } else { Some(MAX_NUMBER) };
         let Some(most) = most else {
-            let error = Error::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
+            let error = Problem::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
             return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
         };
         Ok(Place { buffer: kind, offset: element.number(offset, 0, most)? })
@@ -195,7 +196,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     let (src, dst) = (place("srcbuf", "srcoff", op.reads())?, place("dstbuf", "dstoff", op.writes())?);
     for (needed, peer, key) in [(op.sends(), block.send, "send"), (op.receives(), block.receive, "recv")] {
         if needed && peer.is_none() {
-            let error = Error::new(E_RANGE, " type", format!("a step that needs `{key}`, in a block without"));
+            let error = Problem::new(E_RANGE, " type", format!("a step that needs `{key}`, in a block without"));
             return Err(Box::new(error.found(op.word())));
         }
     }
@@ -204,7 +205,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
         (None, None) => None,
         _ => {
             return Err(Box::new(
-                Error::new(E_RANGE, " depid", "half a dependency").allowed("depid and deps, or −1 in both"),
+                Problem::new(E_RANGE, " depid", "half a dependency").allowed("depid and deps, or −1 in both"),
             ));
         }
     };
@@ -216,7 +217,7 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
 fn finish(draft: Draft) -> Result<Program, Mistake> {
     let Draft { program, ranks, channels, sums } = draft;
     let wrong = |key: &str, found: String, allowed: String| {
-        let error = Error::new(E_RANGE, key, format!("`{key}` is not what the program has"));
+        let error = Problem::new(E_RANGE, key, format!("`{key}` is not what the program has"));
         Err(Box::new(error.found(found).allowed(allowed)))
     };
     if ranks as usize != program.gpus.len() {
@@ -237,7 +238,7 @@ fn finish(draft: Draft) -> Result<Program, Mistake> {
                 let target = awaited.get_mut(after.block as usize).and_then(|of| of.get_mut(after.step as usize));
                 let Some(target) = target else {
                     let key = format!("rank {rank}, block {b}, step {s}");
-                    let error = Error::new(E_RANGE, key, "waits for a step that is not there");
+                    let error = Problem::new(E_RANGE, key, "waits for a step that is not there");
                     return Err(Box::new(error.found(format!("block {}, step {}", after.block, after.step))));
                 };
                 *target = true;
@@ -247,7 +248,7 @@ fn finish(draft: Draft) -> Result<Program, Mistake> {
             if let Some(s) = (0..block.steps.len()).find(|s| block.steps[*s].awaited != awaited[b][*s]) {
                 let key = format!("rank {rank}, block {b}, step {s}");
                 let said = |yes: bool| u8::from(yes).to_string();
-                let error = Error::new(E_RANGE, key, "`hasdep` must be 1 exactly where others wait");
+                let error = Problem::new(E_RANGE, key, "`hasdep` must be 1 exactly where others wait");
                 return Err(Box::new(error.found(said(block.steps[s].awaited)).allowed(said(awaited[b][s]))));
             }
         }
@@ -259,7 +260,7 @@ pub(super) fn limit(count: usize, what: &str) -> Result<(), Mistake> {
     if count <= MAX_STEPS {
         return Ok(());
     }
-    Err(Box::new(Error::new(E_LIMIT, "", format!("too many {what}")).allowed(format!("at most {MAX_STEPS}"))))
+    Err(Box::new(Problem::new(E_LIMIT, "", format!("too many {what}")).allowed(format!("at most {MAX_STEPS}"))))
 }
 
 /// A tag with its attributes.
@@ -274,14 +275,14 @@ impl Element<'_> {
         match self.list.iter().find(|(key, _)| !known.contains(key)) {
             None => Ok(()),
             Some((key, _)) => {
-                let error = Error::new(E_KEY, "", format!("<{}> has an unknown attribute", self.name));
+                let error = Problem::new(E_KEY, "", format!("<{}> has an unknown attribute", self.name));
                 Err(Box::new(error.found(key).allowed(known.join(", "))))
             }
         }
     }
     pub fn text(&self, key: &'static str) -> Result<&str, Mistake> {
         let value = self.list.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_ref());
-        value.ok_or_else(|| Error::new(E_MISSING, "", format!("<{}> without `{key}`", self.name)).into())
+        value.ok_or_else(|| Problem::new(E_MISSING, "", format!("<{}> without `{key}`", self.name)).into())
     }
     /// Digits without sign or leading zeros: every number has one spelling.
     fn digits<T: std::str::FromStr>(&self, key: &'static str) -> Result<Option<T>, Mistake> {
@@ -293,14 +294,14 @@ impl Element<'_> {
         match self.digits(key)? {
             Some(number) if (least..=most).contains(&number) => Ok(number),
             _ => {
-                let error = Error::new(E_RANGE, format!(" {key}"), "not a number that can stand here");
+                let error = Problem::new(E_RANGE, format!(" {key}"), "not a number that can stand here");
                 Err(Box::new(error.found(self.text(key)?).allowed(format!("{least} to {most}"))))
             }
         }
     }
     fn bytes(&self, key: &'static str) -> Result<u64, Mistake> {
         let number = self.digits(key)?;
-        number.ok_or_else(|| Error::new(E_RANGE, format!(" {key}"), "not a number of bytes").into())
+        number.ok_or_else(|| Problem::new(E_RANGE, format!(" {key}"), "not a number of bytes").into())
     }
     /// A number or −1 for none.
     pub fn optional(&self, key: &'static str, most: u32) -> Result<Option<u32>, Mistake> {
@@ -312,7 +313,7 @@ impl Element<'_> {
     pub fn word<T>(&self, key: &'static str, parse: fn(&str) -> Option<T>, allowed: &str) -> Result<T, Mistake> {
         let text = self.text(key)?;
         parse(text).ok_or_else(|| {
-            let error = Error::new(E_RANGE, format!(" {key}"), "not a word that can stand here");
+            let error = Problem::new(E_RANGE, format!(" {key}"), "not a word that can stand here");
             error.found(text).allowed(allowed).into()
         })
     }
@@ -323,7 +324,7 @@ impl Element<'_> {
             return Ok(());
         }
         Err(Box::new(
-            Error::new(E_RANGE, format!(" {key}"), "numbers count up from 0").found(text).allowed(next.to_string()),
+            Problem::new(E_RANGE, format!(" {key}"), "numbers count up from 0").found(text).allowed(next.to_string()),
         ))
     }
 }

@@ -1,7 +1,7 @@
 //! Programs written by hand: right ones, and one for every way to go wrong.
 
 use super::*;
-use crate::error::{E_KEY, E_MISSING, E_PARSE, E_RANGE};
+use sluice_formats::problem::{E_KEY, E_MISSING, E_PARSE, E_RANGE};
 
 /// A block: send peer, receive peer, channel, steps.
 type Tb<'a> = (i32, i32, u32, &'a [&'a str]);

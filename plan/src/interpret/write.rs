@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::program::{Program, Step};
-use crate::topology::draw::escape;
+use sluice_formats::topology::draw::escape;
 
 impl Program {
     /// The program as XML, which [`super::read()`] reads back as the same program.

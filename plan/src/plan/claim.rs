@@ -1,9 +1,9 @@
 //! What a plan claims: times, bandwidth, bounds, and the certificate that is to prove the bound.
 
 use super::{Decimal, NodeId, Nullable};
-use crate::error::{E_RANGE, Error};
-use crate::json::{Json, Kind, Read, Reader, Writer, form, words};
-use crate::quantity::Rational;
+use sluice_formats::json::{Json, Kind, Read, Reader, Writer, form, words};
+use sluice_formats::problem::{E_RANGE, Problem};
+use sluice_formats::quantity::Rational;
 
 words! {
     /// How a lower bound is proved.
@@ -76,7 +76,7 @@ impl Json for PerByte {
             (text.into_owned(), value)
         };
         if value.is_none() {
-            reader.refuse(Error::new(E_RANGE, "", "not an exact time").found(text).allowed(allowed));
+            reader.refuse(Problem::new(E_RANGE, "", "not an exact time").found(text).allowed(allowed));
         }
         Ok(value)
     }

@@ -4,9 +4,9 @@ use super::flows::{Execution, Flow, Ordered, Rates, ReserveGroup, WeightGroup, W
 use super::schedule::{Model, Pair, Paths, Send, Sends, Step, Steps};
 use super::trees::{Forest, Trees};
 use super::{Decimal, Reserve};
-use crate::error::{E_KEY, E_MISSING, Error};
-use crate::json::{Json, Read, Reader, Writer, form, words};
-use crate::quantity::Rational;
+use sluice_formats::json::{Json, Read, Reader, Writer, form, words};
+use sluice_formats::problem::{E_KEY, E_MISSING, Problem};
+use sluice_formats::quantity::Rational;
 
 /// How the collective is done.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,7 +212,7 @@ impl Json for Content {
         for key in present.iter().filter(|key| !must.contains(key) && !may.contains(key)) {
             let message = format!("content of kind `{}` has no `{key}`", kind.word());
             let allowed = [must, may].concat().join(", ");
-            reader.refuse(Error::new(E_KEY, format!("/{key}"), message).allowed(allowed));
+            reader.refuse(Problem::new(E_KEY, format!("/{key}"), message).allowed(allowed));
             good = false;
         }
         for key in must.iter().filter(|key| !present.contains(key)) {
@@ -225,7 +225,7 @@ impl Json for Content {
                 let key = format!("/groups/{i}");
                 let word = if wants_reserve { "reserve" } else { "weight" };
                 let message = format!("a group of kind `{}` has `{word}`", kind.word());
-                reader.refuse(Error::new(E_MISSING, key, message).allowed(format!("collective, group, {word}")));
+                reader.refuse(Problem::new(E_MISSING, key, message).allowed(format!("collective, group, {word}")));
                 good = false;
             }
         }

@@ -1,8 +1,8 @@
 //! Contents `rates`, `weights` and `order`, the flows they are about, and demands that are no plain collective.
 
 use super::{Collective, Decimal, NodeId, RateText, Size, Text, Version};
-use crate::json::{form, words};
-use crate::quantity::Rational;
+use sluice_formats::json::{form, words};
+use sluice_formats::quantity::Rational;
 
 form! {
     /// A flow of a collective, and what a plan decides for it.

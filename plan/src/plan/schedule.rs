@@ -1,9 +1,9 @@
 //! Contents `paths`, `steps` and `sends`: who sends which part of the data where, and when.
 
 use super::{Decimal, Duration, NodeId, Size, Text};
-use crate::error::{E_PARSE, Error};
-use crate::json::{Json, Kind, Read, Reader, Writer, form, words};
-use crate::quantity::Rational;
+use sluice_formats::json::{Json, Kind, Read, Reader, Writer, form, words};
+use sluice_formats::problem::{E_PARSE, Problem};
+use sluice_formats::quantity::Rational;
 
 form! {
     /// A path that carries a part of what one participant has for another.
@@ -179,7 +179,7 @@ impl Json for Send {
         if let Some(entry) = &entry
             && entry.offset.is_some() != entry.bytes.is_some()
         {
-            let error = Error::new(E_PARSE, "", "a piece has an offset and a number of bytes");
+            let error = Problem::new(E_PARSE, "", "a piece has an offset and a number of bytes");
             reader.refuse(error.allowed("both keys or none"));
         }
         Ok(entry.map(|entry| Send { entry: Box::new(entry) }))

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::Code;
+use sluice_formats::problem::Code;
 
 /// One plan of every kind, canonical but for the line ends.
 pub const PLANS: [&str; 7] = [

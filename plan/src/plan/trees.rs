@@ -1,9 +1,9 @@
 //! Content `trees`: forests of weighted trees, every tree edge with its path through the fabric.
 
 use super::{NodeId, Nullable};
-use crate::error::{E_RANGE, Error};
-use crate::json::{Json, Read, Reader, Writer, form, words};
-use crate::quantity::Rational;
+use sluice_formats::json::{Json, Read, Reader, Writer, form, words};
+use sluice_formats::problem::{E_RANGE, Problem};
+use sluice_formats::quantity::Rational;
 
 words! {
     /// Which way data flows in a forest.
@@ -54,7 +54,7 @@ impl Json for Edge {
             }
             path => {
                 let found: Vec<&str> = path.iter().take(8).map(|node| reader.names.text(*node)).collect();
-                let error = Error::new(E_RANGE, "/path", "not the path of this edge").found(found.join(" "));
+                let error = Problem::new(E_RANGE, "/path", "not the path of this edge").found(found.join(" "));
                 let (src, dst) = (reader.names.text(written.src), reader.names.text(written.dst));
                 let error = error.allowed(format!("a list of ids from {src} to {dst}"));
                 reader.refuse(error);

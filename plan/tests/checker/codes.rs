@@ -1,10 +1,10 @@
 //! Every code of a violation: its smallest wrong plan is here, or a test beside this one asks for it by name.
 
 use serde_json::{Value, json};
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::r#gen::{complete, star};
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::{Collective, Plan};
-use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{complete, star};
 
 use crate::scene::{edited, on};
 use crate::{flows, hops, naive, sends, steps};

@@ -2,9 +2,9 @@
 //! damaged.
 
 use serde_json::{Value, json};
+use sluice_formats::topology::Topology;
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::Plan;
-use sluice_plan::topology::Topology;
 
 use crate::scene::{edited, refused};
 

@@ -1,10 +1,10 @@
 //! Switches that copy or add up: the load they save, and hops that cannot be.
 
 use serde_json::{Value, json};
+use sluice_formats::topology::r#gen::star;
+use sluice_formats::topology::{Topology, sha256_hex};
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::{Collective, Direction, Hop, Plan};
-use sluice_plan::topology::r#gen::star;
-use sluice_plan::topology::{Topology, sha256_hex};
 
 use crate::naive;
 use crate::scene::{OF_TREES, edited, forests, fraction, on, refused};

@@ -12,11 +12,11 @@ mod steps;
 use proptest::prelude::*;
 use scene::{OF_TREES, edited, fabrics, forests, fraction, on};
 use serde_json::{Value, json};
+use sluice_formats::quantity::Rational;
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::r#gen::{Wiring, complete, dgx_a100, ring, star};
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::{Certificate, CertificateKind, Collective, Nullable, PerByte, Plan};
-use sluice_plan::quantity::Rational;
-use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{Wiring, complete, dgx_a100, ring, star};
 
 #[test]
 fn textbook_figures() {

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use sluice_formats::quantity::{Rational, Unit};
+use sluice_formats::topology::Topology;
 use sluice_plan::check::check;
 use sluice_plan::plan::{
     Collective, Content, Direction, Edge, Exact, Forest, Names, Nullable, Pair, Paths, PerByte, Plan, Tree, Trees,
 };
-use sluice_plan::quantity::{Rational, Unit};
-use sluice_plan::topology::Topology;
 
 /// For every node the node before it on a shortest path from `root`; against the links if `reversed`.
 fn parents(topology: &Topology, root: usize, reversed: bool) -> Vec<Option<usize>> {

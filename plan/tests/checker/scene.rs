@@ -5,11 +5,11 @@ mod common;
 
 pub use common::{OF_TREES, edited};
 
+use sluice_formats::quantity::Rational;
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::r#gen::{Wiring, dgx_a100};
 use sluice_plan::check::check;
 use sluice_plan::plan::{Content, Plan, Trees};
-use sluice_plan::quantity::Rational;
-use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{Wiring, dgx_a100};
 
 /// Small fabrics of every sort, one of them with switches in a row.
 pub fn fabrics() -> Vec<Topology> {

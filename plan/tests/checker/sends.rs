@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sluice_formats::topology::Topology;
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::Plan;
-use sluice_plan::topology::Topology;
 
 use crate::scene::{edited, refused};
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sluice_formats::quantity::Rational;
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::r#gen::{complete, hypercube, ring};
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::{Collective, Content, Direction, Plan};
-use sluice_plan::quantity::Rational;
-use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{complete, hypercube, ring};
 
 use crate::naive;
 use crate::scene::{edited, fabrics, fraction, refused};
@@ -167,7 +167,7 @@ fn times(topology: &Topology, collective: Collective, plan: &Value) -> Vec<Ratio
             let part = Rational::new(send[2].as_u64().expect("hi") - send[1].as_u64().expect("lo"), P).expect("a part");
             loads[send[3].as_u64().expect("a link") as usize] += &(&part * &share(&send[0]).expect("a share"));
         }
-        let of = |(load, link): (&Rational, &sluice_plan::topology::Link)| {
+        let of = |(load, link): (&Rational, &sluice_formats::topology::Link)| {
             load.checked_div(link.capacity.finite().expect("finite")).expect("not over zero")
         };
         loads.iter().zip(topology.links()).map(of).max().expect("links")
@@ -201,7 +201,7 @@ fn claimed(topology: &Topology, collective: Collective) -> Value {
         None => times.iter().sum(),
     };
     assert_eq!(figures.time_per_byte, expected, "{} on {}", collective.word(), topology.name());
-    let unit = if topology.unit() == sluice_plan::quantity::Unit::Abstract { "" } else { " s/B" };
+    let unit = if topology.unit() == sluice_formats::quantity::Unit::Abstract { "" } else { " s/B" };
     let loads = plan["content"]["steps"].as_array().expect("steps").iter().map(|step| {
         let mut loads: BTreeMap<u64, u64> = BTreeMap::new();
         for send in step["sends"].as_array().expect("sends") {

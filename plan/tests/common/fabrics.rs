@@ -1,9 +1,9 @@
 //! What the tests of checker and exporters share: collectives, small fabrics of every sort, and changes to them.
 
 use serde_json::{Value, json};
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::r#gen::{Wiring, complete, dgx_a100, hypercube, ring, star, torus};
 use sluice_plan::plan::Collective;
-use sluice_plan::topology::Topology;
-use sluice_plan::topology::r#gen::{Wiring, complete, dgx_a100, hypercube, ring, star, torus};
 
 /// The collectives that trees serve.
 pub const OF_TREES: [Collective; 5] = [

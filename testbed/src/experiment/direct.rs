@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::json;
-use sluice_plan::direct::{Problem, Proof, Request, make};
+use sluice_formats::topology::Topology;
 use sluice_plan::plan::{Collective, MadeBy};
-use sluice_plan::topology::Topology;
+use sluice_planners::direct::{Instance, Proof, Request, make};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::capacity::queue;
@@ -146,11 +146,11 @@ pub struct Planned {
 /// # Errors
 /// [`RunError::Plan`] with what the planner refuses.
 pub fn plan_on(wiring: &Wiring, rate: Rate, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
-    let refused = |errors: sluice_plan::error::Errors| RunError::Plan(errors.to_string());
+    let refused = |errors: sluice_formats::problem::Problems| RunError::Plan(errors.to_string());
     let topology = wiring.topology(rate)?;
     let request = Request { collective, size: None, units: None, proof: Proof::Bandwidth, ignore: &[] };
-    let problem = Problem::new(&topology, &request, "topology.json").map_err(refused)?;
-    let mut made = make(&problem, 1).map_err(refused)?;
+    let instance = Instance::new(&topology, &request, "topology.json").map_err(refused)?;
+    let mut made = make(&instance, 1).map_err(refused)?;
     made.plan.body.made_by =
         Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
     std::fs::write(&file, made.plan.to_text()).map_err(RunError::io(format!("writing {}", file.display())))?;

@@ -8,9 +8,9 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use sluice_plan::forestcoll::{Options, Problem, Request, Run, Way, make};
+use sluice_formats::topology::Topology;
 use sluice_plan::plan::{Collective, MadeBy};
-use sluice_plan::topology::Topology;
+use sluice_planners::forestcoll::{Instance, Options, Request, Run, Way, make};
 use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
@@ -155,11 +155,11 @@ pub struct Planned {
 /// [`RunError::Plan`] with what the planner refuses.
 pub fn plan_on(spec: &FabricSpec, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
     let layout = Layout::of(spec)?;
-    let refused = |errors: sluice_plan::error::Errors| RunError::Plan(errors.to_string());
+    let refused = |errors: sluice_formats::problem::Problems| RunError::Plan(errors.to_string());
     let topology = Topology::read(topology_json(spec, &layout, false).as_bytes(), "topology.json").map_err(refused)?;
     let request = Request { collective, participants: None, root: None, ignore: &[] };
-    let problem = Problem::new(&topology, &request, "topology.json").map_err(refused)?;
-    let mut made = make(&problem, &Options::default(), Way::Auto, &Run::quiet(1)).map_err(refused)?;
+    let instance = Instance::new(&topology, &request, "topology.json").map_err(refused)?;
+    let mut made = make(&instance, &Options::default(), Way::Auto, &Run::quiet(1)).map_err(refused)?;
     let claim = &made.plan.body.claim;
     let per_byte = claim.time_per_byte.as_ref().map_or(f64::NAN, |time| time.value.to_f64());
     let optimal = claim.optimal == Some(true);

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use sluice_plan::direct::Made;
-use sluice_plan::quantity::{Rational, Unit};
-use sluice_plan::topology::Topology;
+use sluice_formats::quantity::{Rational, Unit};
+use sluice_formats::topology::Topology;
+use sluice_planners::direct::Made;
 
 use crate::failure::Failure;
 use crate::plan::forestcoll::result::{seconds, short};

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
-use sluice_plan::direct::finder::Workload;
+use sluice_planners::direct::finder::Workload;
 
 use super::result::Point;
 use crate::plan::Stop;
@@ -11,7 +11,7 @@ use crate::plan::Stop;
 /// Fills in the time at the best rate that was proved, for every graph that can be built.
 #[cfg(feature = "lp")]
 pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar: &ProgressBar) -> Result<(), Stop> {
-    use sluice_plan::error::{Error, Errors};
+    use sluice_formats::problem::{Problem, Problems};
     use sluice_plan_lp::alltoall::{Limits, Refusal, throughput};
 
     let Some(scale) = workload.size.checked_div(&workload.bandwidth) else { return Ok(()) };
@@ -19,8 +19,8 @@ pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar
     for point in points.iter_mut().filter(|point| point.constructible) {
         let candidate = &point.candidate;
         let refused = |refusal: Refusal| {
-            Errors::from(
-                Error::new(refusal.code(), "--all-to-all", refusal.to_string()).found(candidate.expr.to_string()),
+            Problems::from(
+                Problem::new(refusal.code(), "--all-to-all", refusal.to_string()).found(candidate.expr.to_string()),
             )
         };
         bar.set_message(format!("all-to-all on {}", candidate.expr));
@@ -34,8 +34,8 @@ pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar
 /// Says that this program cannot.
 #[cfg(not(feature = "lp"))]
 pub fn times(_: &mut [Point], _: &Workload, _: &AtomicBool, _: &ProgressBar) -> Result<(), Stop> {
-    use sluice_plan::error::{E_RANGE, Error, Errors};
+    use sluice_formats::problem::{E_RANGE, Problem, Problems};
 
-    let error = Error::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
-    Err(Errors::from(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes")).into())
+    let error = Problem::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
+    Err(Problems::from(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes")).into())
 }

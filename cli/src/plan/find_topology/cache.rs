@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sluice_plan::direct::finder::Values;
+use sluice_planners::direct::finder::Values;
 
 use crate::failure::Failure;
 use crate::plan::args::FindTopologyArgs;

@@ -1,8 +1,8 @@
 //! The frontier as one JSON document, or as a table for people.
 
 use serde::Serialize;
-use sluice_plan::direct::finder::Candidate;
-use sluice_plan::quantity::Rational;
+use sluice_formats::quantity::Rational;
+use sluice_planners::direct::finder::Candidate;
 
 use crate::output;
 use crate::plan::args::FindTopologyArgs;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use sluice_plan::direct::search::{Progress, Request, bases, search};
-use sluice_plan::direct::{Expr, Refusal};
+use sluice_planners::direct::search::{Progress, Request, bases, search};
+use sluice_planners::direct::{Expr, Refusal};
 
 use super::refused;
 use crate::plan::Stop;

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
-use sluice_plan::forestcoll::Made;
+use sluice_formats::quantity::{Rational, Unit};
+use sluice_formats::topology::Topology;
 use sluice_plan::plan::{CertificateKind, Collective};
-use sluice_plan::quantity::{Rational, Unit};
-use sluice_plan::topology::Topology;
+use sluice_planners::forestcoll::Made;
 
 use crate::failure::Failure;
 use crate::plan::watch::Seconds;

@@ -7,7 +7,7 @@ use super::demand::Demand;
 use super::timing::{Route, Timing};
 use crate::check::fabric::Fabric;
 use crate::check::violation::{Code, Violation};
-use crate::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// Links that searches for ways may follow, all together.
 const MAX_SEARCH_STEPS: usize = 1 << 30;

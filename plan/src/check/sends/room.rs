@@ -11,7 +11,7 @@ use super::demand::Demand;
 use super::timing::Timing;
 use crate::check::fabric::Fabric;
 use crate::check::violation::{Code, Violation};
-use crate::quantity::Rational;
+use sluice_formats::quantity::Rational;
 
 /// Compares what is held with the buffers of the topology.
 pub fn check(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand, flights: &[Flight]) -> Result<(), Violation> {

@@ -11,8 +11,8 @@ use super::Flight;
 use crate::check::fabric::Fabric;
 use crate::check::violation::{Code, Violation};
 use crate::plan::{Decimal, Model, Plan};
-use crate::quantity::{Capacity, Rational, Unit};
-use crate::topology::Kind;
+use sluice_formats::quantity::{Capacity, Rational, Unit};
+use sluice_formats::topology::Kind;
 
 /// Epochs that a transfer may take at most.
 const MAX_EPOCHS: u64 = 1 << 32;

@@ -12,13 +12,13 @@
 use std::collections::HashMap;
 
 use super::chains::chains;
-use crate::error::Errors;
 use crate::export::lower::{Lowered, Piece};
 use crate::interpret::{Block, Buffer, Dependency, Op, Place, Program, Step};
 use crate::plan::{Collective, Direction};
+use sluice_formats::problem::Problems;
 
 /// Fills in the blocks of a program.
-pub fn build(program: &mut Program, lowered: &Lowered, instances: u32) -> Result<(), Errors> {
+pub fn build(program: &mut Program, lowered: &Lowered, instances: u32) -> Result<(), Problems> {
     let mut before = 0;
     let shards = lowered.shards.iter().map(|shard| {
         before += shard * instances;

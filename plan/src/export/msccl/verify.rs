@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Errors};
 use crate::export::INTERNAL_INVARIANT;
 use crate::interpret::Program;
+use sluice_formats::problem::{Problem, Problems};
 
 /// Refuses programs in which something would wait for ever.
-pub fn runs_to_its_end(program: &Program) -> Result<(), Errors> {
-    let defect = |message: &str| Err(Error::new(INTERNAL_INVARIANT, "", message).into());
+pub fn runs_to_its_end(program: &Program) -> Result<(), Problems> {
+    let defect = |message: &str| Err(Problem::new(INTERNAL_INVARIANT, "", message).into());
     let mut first: Vec<Vec<usize>> = Vec::new();
     let mut steps = 0;
     for gpu in &program.gpus {

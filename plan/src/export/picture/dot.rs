@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::strokes::Strokes;
 use crate::plan::Plan;
-use crate::topology::{Kind, Topology};
+use sluice_formats::topology::{Kind, Topology};
 
 /// Draws the strokes.
 pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {

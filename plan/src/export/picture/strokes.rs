@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::error::{E_RANGE, Error, Errors, UNKNOWN_EDGE, UNKNOWN_NODE};
 use crate::export::{Colour, Options};
 use crate::plan::{Forest, NodeId, Plan, Tree, Trees};
-use crate::quantity::{Capacity, Rational, common_denominator};
-use crate::topology::Topology;
+use sluice_formats::problem::{E_RANGE, Problem, Problems, UNKNOWN_EDGE, UNKNOWN_NODE};
+use sluice_formats::quantity::{Capacity, Rational, common_denominator};
+use sluice_formats::topology::Topology;
 
 /// Colours that are told apart, for trees.
 const TREES: [&str; 12] = [
@@ -46,7 +46,7 @@ pub struct Strokes {
 type Chosen<'p> = (usize, usize, &'p Tree);
 
 /// What to draw of a plan.
-pub fn strokes<'p>(plan: &Plan, topology: &Topology, trees: &'p Trees, options: &Options) -> Result<Strokes, Errors> {
+pub fn strokes<'p>(plan: &Plan, topology: &Topology, trees: &'p Trees, options: &Options) -> Result<Strokes, Problems> {
     let of = |(f, forest): (usize, &'p Forest)| forest.trees.iter().map(move |tree| (f, tree));
     let all = trees.forests.iter().enumerate().flat_map(of).enumerate();
     let all: Vec<Chosen<'_>> = all.map(|(number, (forest, tree))| (number, forest, tree)).collect();
@@ -54,14 +54,14 @@ pub fn strokes<'p>(plan: &Plan, topology: &Topology, trees: &'p Trees, options: 
         None => all.clone(),
         Some(number) => {
             let tree = all.get(number).ok_or_else(|| {
-                let error = Error::new(E_RANGE, "tree", "the plan has no such tree").found(number.to_string());
+                let error = Problem::new(E_RANGE, "tree", "the plan has no such tree").found(number.to_string());
                 error.allowed(format!("0 to {}", all.len().saturating_sub(1)))
             })?;
             vec![*tree]
         }
     };
     if common_denominator(all.iter().map(|(_, _, tree)| &tree.weight)).is_none() {
-        let error = Error::new(E_RANGE, "/content/forests", "the weights have no common denominator");
+        let error = Problem::new(E_RANGE, "/content/forests", "the weights have no common denominator");
         return Err(error.allowed("one of at most 4096 bits").into());
     }
     let by_tree = options.colour.unwrap_or(if chosen.len() <= TREES.len() { Colour::Tree } else { Colour::Load });
@@ -94,7 +94,7 @@ struct Painter<'a> {
 }
 
 impl Painter<'_> {
-    fn tree(&mut self, tree: &Tree, key: usize, share: &Rational) -> Result<(), Errors> {
+    fn tree(&mut self, tree: &Tree, key: usize, share: &Rational) -> Result<(), Problems> {
         match &tree.hops {
             Some(hops) => hops.iter().try_for_each(|hop| self.hop(hop.0, hop.1, key, share)),
             None => tree.edges.iter().try_for_each(|edge| {
@@ -103,15 +103,15 @@ impl Painter<'_> {
             }),
         }
     }
-    fn hop(&mut self, from: NodeId, to: NodeId, key: usize, share: &Rational) -> Result<(), Errors> {
+    fn hop(&mut self, from: NodeId, to: NodeId, key: usize, share: &Rational) -> Result<(), Problems> {
         let node = |node: NodeId| {
             let id = self.plan.id(node);
-            let unknown = || Error::new(UNKNOWN_NODE, "/content/forests", "a node the topology does not have");
-            self.topology.node(id).ok_or_else(|| Errors::from(unknown().found(id)))
+            let unknown = || Problem::new(UNKNOWN_NODE, "/content/forests", "a node the topology does not have");
+            self.topology.node(id).ok_or_else(|| Problems::from(unknown().found(id)))
         };
         let ends = (node(from)?, node(to)?);
         if !self.cables.contains_key(&ends) {
-            let error = Error::new(UNKNOWN_EDGE, "/content/forests", "a hop where the topology has no link");
+            let error = Problem::new(UNKNOWN_EDGE, "/content/forests", "a hop where the topology has no link");
             return Err(error.found(format!("{} → {}", self.plan.id(from), self.plan.id(to))).into());
         }
         *self.used.entry((ends.0, ends.1, key)).or_insert(Rational::ZERO) += share;

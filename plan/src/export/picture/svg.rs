@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::strokes::{Stroke, Strokes};
 use crate::plan::Plan;
-use crate::topology::Topology;
-use crate::topology::draw::{self, Place, escape};
+use sluice_formats::topology::Topology;
+use sluice_formats::topology::draw::{self, Place, escape};
 
 /// Height of a row of the legend.
 const ROW: f64 = 18.0;

@@ -1,9 +1,9 @@
 //! Who sends what when, in ranks of the job; the trees of the parts; and schedules that cannot be followed.
 
-use crate::error::Errors;
 use crate::follow::{Followed, Sent, Tree, WHOLE};
 use crate::plan::Direction;
-use crate::topology::Topology;
+use sluice_formats::problem::Problems;
+use sluice_formats::topology::Topology;
 
 /// An all-gather of three on a one-way ring.
 const PLAN: &str = r#"{"sluice_plan":1,"collective":"allgather","claim":{},"participants":["a","b","c"],
@@ -15,7 +15,7 @@ const PLAN: &str = r#"{"sluice_plan":1,"collective":"allgather","claim":{},"part
   {"op":"copy","sends":[[0,0,2,0],[1,0,2,1],[2,0,2,2]]},
   {"op":"copy","sends":[[0,0,2,1],[1,0,2,2],[2,0,2,0]]}]}}"#;
 
-fn read(text: &str, ranks: Option<&[&str]>) -> Result<Followed, Errors> {
+fn read(text: &str, ranks: Option<&[&str]>) -> Result<Followed, Problems> {
     let file: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let inline = file["topology"]["inline"].to_string();
     let topology = Topology::read(inline.as_bytes(), "t").expect("valid");

@@ -1,8 +1,8 @@
 //! Step schedules of real plans, moved in pieces of any size: every float right, nothing waits for ever.
 
 use proptest::prelude::*;
-use sluice_plan::direct::{Problem, Proof, Request, make};
-use sluice_plan::topology::Topology;
+use sluice_formats::topology::Topology;
+use sluice_planners::direct::{Instance, Proof, Request, make};
 
 use super::*;
 use crate::job::trees::tests::{COLLECTIVES, Dice, exchange};
@@ -27,7 +27,7 @@ fn graph(hosts: usize, more: usize, dice: &mut Dice) -> Topology {
 
 fn planned(topology: &Topology, collective: Collective, ranks: Option<&[String]>) -> Followed {
     let request = Request { collective, size: None, units: None, proof: Proof::Bandwidth, ignore: &[] };
-    let made = make(&Problem::new(topology, &request, "t").expect("planned for"), 1).expect("a plan");
+    let made = make(&Instance::new(topology, &request, "t").expect("planned for"), 1).expect("a plan");
     Followed::read(made.plan.to_text().as_bytes(), "p", ranks, None).expect("followed")
 }
 

@@ -1,0 +1,13 @@
+//! What files say, read in one way for everybody.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`quantity`] | exact numbers and their units: rates, sizes, times |
+//! | [`problem`] | what is wrong with a file: code, place, value seen, value allowed, what to do |
+//! | [`json`] | a bounded reader and a canonical writer of JSON with typed forms |
+//! | [`topology`] | `topology.json`: nodes, links, limits; generators, imports, pictures |
+
+pub mod json;
+pub mod problem;
+pub mod quantity;
+pub mod topology;

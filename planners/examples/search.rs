@@ -1,0 +1,37 @@
+//! Searches for better graphs for some seconds: `search N D SECONDS [SEED]`.
+//!
+//! `cargo run --release -p sluice-planners --example search -- 64 4 20`
+
+use sluice_planners::direct::search::{Request, search};
+use std::time::{Duration, Instant};
+
+fn main() {
+    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let [n, d, seconds, rest @ ..] = numbers.as_slice() else {
+        eprintln!("search N D SECONDS [SEED]");
+        std::process::exit(2);
+    };
+    let (n, d) = (u32::try_from(*n).unwrap_or(u32::MAX), u32::try_from(*d).unwrap_or(u32::MAX));
+    let seed = rest.first().copied().unwrap_or(1);
+    let (begin, mut evaluations) = (Instant::now(), 0);
+    let request = Request { n, d, bidirectional: false, seed, threads: 2, known: &[] };
+    let found = search(&request, |progress| {
+        evaluations = progress.evaluations;
+        begin.elapsed() < Duration::from_secs(*seconds)
+    });
+    match found {
+        Ok(found) => {
+            println!(
+                "N = {n}, d = {d}, seed {seed}: {evaluations} candidates in {:.1} s",
+                begin.elapsed().as_secs_f64()
+            );
+            for graph in found {
+                println!("T_L {}, tau {}, reduce {}: {}", graph.t_l, graph.t_b, graph.t_b_reduce, graph.expression);
+            }
+        }
+        Err(refusal) => {
+            eprintln!("{refusal}");
+            std::process::exit(2);
+        }
+    }
+}

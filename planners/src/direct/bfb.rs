@@ -1,0 +1,117 @@
+//! Breadth-first broadcast (BFB): every shard travels on shortest paths only, and each receiver takes what is t hops
+//! away in step t, spread over its links as evenly as can be.
+//!
+//! The best such schedule falls apart into one small problem per receiver and step: jobs (the shards at that distance),
+//! links (from in-neighbours one hop nearer), and the least largest load U of a link. Its value is a fraction with a
+//! denominator of at most the number of links, so whole numbers suffice and nothing is rounded (section 3.6 and appendix A.5 of
+//! the dissertation, which solves linear programs instead).
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `inlinks`, `arrivals` | who sends to whom; what reaches one receiver in which step, and over which links |
+//! | `transport`, `least` | splitting jobs over links; the least largest load |
+//! | `schedule` | whole units, sends, reduce-scatter and all-reduce |
+//! | `unequal` | links that differ in latency and speed |
+
+mod arrivals;
+mod inlinks;
+mod least;
+#[cfg(test)]
+mod reference;
+#[cfg(test)]
+mod samples;
+mod schedule;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod unequal;
+
+pub use schedule::{MAX_SENDS, MAX_UNITS, Options, Planned, all_gather, all_reduce, reduce_scatter};
+pub use unequal::{LinkTime, step_times};
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Cost, Graph, Refusal, Symmetry};
+use arrivals::Arrivals;
+use inlinks::Inlinks;
+use least::{Least, Ratio};
+use sluice_formats::quantity::Rational;
+
+/// Loads of the steps of the best BFB all-gather, with any number of threads the same.
+///
+/// A graph that its generator calls vertex-transitive is solved for receiver 0 only.
+///
+/// # Errors
+/// `NotStronglyConnected` with a pair; `TopologyTooLarge` if irregular with hubs beyond memory.
+pub fn cost(graph: &Graph, threads: usize) -> Result<Cost, Refusal> {
+    let links = Inlinks::new(graph)?;
+    let loads = loads(&links, receivers(graph), threads).iter().filter_map(Ratio::exact).collect();
+    Ok(Cost::new(loads, graph.n(), graph.degree().ok()))
+}
+
+/// How many receivers, from 0 on, stand for all.
+fn receivers(graph: &Graph) -> u32 {
+    match graph.symmetry() {
+        Symmetry::None => graph.n(),
+        Symmetry::VertexTransitive => 1,
+    }
+}
+
+/// The largest U of the first `receivers` receivers in each step.
+fn loads(links: &Inlinks, receivers: u32, threads: usize) -> Vec<Ratio> {
+    let parts = over_receivers(receivers, threads, |receivers| {
+        let (mut arrivals, mut least, mut loads) = (Arrivals::new(links), Least::default(), Vec::new());
+        for receiver in receivers {
+            arrivals.at(links, receiver);
+            loads.resize(loads.len().max(arrivals.steps()), Ratio::ZERO);
+            for (load, step) in loads.iter_mut().zip(1..=arrivals.steps()) {
+                *load = least.at_least(*load, &mut arrivals, step);
+            }
+        }
+        loads
+    });
+    let steps = parts.iter().map(Vec::len).max().unwrap_or(0);
+    let largest = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().copied().unwrap_or(Ratio::ZERO);
+    (0..steps).map(largest).collect()
+}
+
+/// Every receiver below `receivers` goes to one of the threads; what each thread makes of its receivers.
+fn over_receivers<R: Send>(
+    receivers: u32,
+    threads: usize,
+    worker: impl Fn(&mut dyn Iterator<Item = u32>) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicU32::new(0);
+    let work = || {
+        let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|receiver| *receiver < receivers);
+        worker(&mut std::iter::from_fn(next))
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(receivers as usize)).map(|_| scope.spawn(work)).collect();
+        let mut parts = vec![work()];
+        let join = |other: std::thread::ScopedJoinHandle<'_, R>| {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        parts.extend(others.into_iter().map(join));
+        parts
+    })
+}
+
+/// The fewest steps that any graph of `n` vertices of degree `d` can do with (Moore bound); `None` where no degree does.
+pub fn fewest_steps(n: u32, d: u32) -> Option<u32> {
+    let (mut reached, mut ring, mut steps) = (1_u64, 1_u64, 0);
+    while reached < u64::from(n) {
+        ring = ring.saturating_mul(d.into());
+        if ring == 0 {
+            return None;
+        }
+        reached = reached.saturating_add(ring);
+        steps += 1;
+    }
+    Some(steps)
+}
+
+/// The least τ that any schedule on `n` vertices can have: (n−1)/n.
+pub fn least_bandwidth(n: u32) -> Rational {
+    Rational::new(i128::from(n.saturating_sub(1)), i128::from(n.max(1))).unwrap_or(Rational::ZERO)
+}

@@ -1,0 +1,180 @@
+//! Links that differ: each has a latency and a speed, and a step takes as long as its slowest link in use.
+//!
+//! A link that is not used must not cost its latency, so U is the smallest time for which a flow with capacities
+//! max(0, (U − α)·speed) serves all jobs. The set of links that a failed flow names gives the next U; there are
+//! finitely many sets, and U only grows. In whole units capacities are rounded down, and U is the smallest
+//! such time for these.
+
+use num_integer::Integer as _;
+use num_traits::ToPrimitive as _;
+
+use super::arrivals::Arrivals;
+use super::inlinks::{Inlinks, Neighbour};
+use super::over_receivers;
+use super::transport::{Amount, Jobs, Transport, members};
+use crate::direct::{Graph, Refusal};
+use sluice_formats::quantity::Rational;
+
+#[cfg(test)]
+mod tests;
+
+/// More units than any receiver can ask for: 2²⁰ shards of 2²⁰ units.
+const ENOUGH: u64 = 1 << 41;
+
+/// How long a link takes, in any one unit of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTime {
+    /// For being used at all, α.
+    pub latency: Rational,
+    /// For a whole shard besides.
+    pub shard: Rational,
+}
+
+impl LinkTime {
+    /// Shards that it carries within a time.
+    fn shards(&self, within: &Rational) -> Rational {
+        if *within <= self.latency { Rational::ZERO } else { &(within - &self.latency) / &self.shard }
+    }
+    /// Whole units that it carries within a time, `units` to a shard.
+    pub fn units(&self, within: &Rational, units: u32) -> u64 {
+        let carried = &self.shards(within) * &Rational::from(u64::from(units));
+        carried.numerator().div_floor(&carried.denominator()).to_u64().map_or(ENOUGH, |units| units.min(ENOUGH))
+    }
+}
+
+impl Amount for Rational {
+    const ZERO: Rational = Rational::ZERO;
+    fn plus(&self, other: &Rational) -> Rational {
+        self + other
+    }
+    fn minus(&self, other: &Rational) -> Rational {
+        self - other
+    }
+    fn share(&self, parts: u64) -> Rational {
+        self.checked_div(&Rational::from(parts)).unwrap_or(Rational::ZERO)
+    }
+}
+
+/// Every edge has times that can be.
+///
+/// # Errors
+/// `InvalidLinkParameter`.
+pub fn validate(graph: &Graph, times: &[LinkTime]) -> Result<(), Refusal> {
+    let refuse = |edge: usize, reason: String| Err(Refusal::InvalidLinkParameter { edge: edge as u32, reason });
+    if times.len() != graph.edges().len() {
+        let reason = format!("{} link times for {} edges; one per edge is needed", times.len(), graph.edges().len());
+        return refuse(times.len().min(graph.edges().len()), reason);
+    }
+    for (edge, time) in times.iter().enumerate() {
+        if time.latency.is_negative() {
+            return refuse(edge, format!("latency {}; it is 0 or more", time.latency));
+        }
+        if !time.shard.is_positive() {
+            return refuse(edge, format!("a shard takes {}; its time is above 0", time.shard));
+        }
+    }
+    Ok(())
+}
+
+/// Per step the time that the best BFB all-gather takes, latency included; parts of shards may be as small as they like.
+///
+/// # Errors
+/// `InvalidLinkParameter`, `NotStronglyConnected`, `TopologyTooLarge`.
+pub fn step_times(graph: &Graph, times: &[LinkTime], threads: usize) -> Result<Vec<Rational>, Refusal> {
+    validate(graph, times)?;
+    let links = Inlinks::new(graph)?;
+    Ok(slowest(&links, times, threads, |jobs, of, transport: &mut Transport<Rational>, least| {
+        let capacity = |of: &[&LinkTime], within: &Rational| {
+            of.iter().map(|link| link.shards(within)).fold(Rational::ZERO, |sum, own| &sum + &own)
+        };
+        let mut within = root(&Rational::from(jobs.total()), of.iter().flatten()).max(least);
+        while !transport.ship(
+            jobs,
+            |group| Rational::from(jobs.counts()[group]),
+            of.iter().map(|of| capacity(of, &within)),
+        ) {
+            let confined = Rational::from(transport.confined(jobs));
+            within = root(&confined, members(transport.cut()).flat_map(|place| &of[place]));
+        }
+        within
+    }))
+}
+
+/// The same in whole units.
+pub fn step_times_in_units(links: &Inlinks, times: &[LinkTime], units: u32, threads: usize) -> Vec<Rational> {
+    slowest(links, times, threads, |jobs, of, transport: &mut Transport<u64>, least| {
+        let capacity = |of: &[&LinkTime], within: &Rational| of.iter().map(|link| link.units(within, units)).sum();
+        let all = u64::from(units);
+        let mut within = root_in_units(jobs.total() * all, of.iter().flatten(), units).max(least);
+        while !transport.ship(jobs, |group| jobs.counts()[group] * all, of.iter().map(|of| capacity(of, &within))) {
+            let confined = transport.confined(jobs) * all;
+            within = root_in_units(confined, members(transport.cut()).flat_map(|place| &of[place]), units);
+        }
+        within
+    })
+}
+
+/// Per step the largest of what `solve` gives for the receivers: of the jobs, the links from each neighbour, a flow's
+/// tables, and the largest so far, which need not be beaten.
+fn slowest<T: Amount + Send>(
+    links: &Inlinks,
+    times: &[LinkTime],
+    threads: usize,
+    solve: impl Fn(&Jobs, &[Vec<&LinkTime>], &mut Transport<T>, Rational) -> Rational + Sync,
+) -> Vec<Rational> {
+    let parts = over_receivers(links.n(), threads, |receivers| {
+        let (mut arrivals, mut jobs, mut transport) = (Arrivals::new(links), Jobs::default(), Transport::default());
+        let mut slowest: Vec<Rational> = Vec::new();
+        for receiver in receivers {
+            arrivals.at(links, receiver);
+            slowest.resize(slowest.len().max(arrivals.steps()), Rational::ZERO);
+            let of =
+                |neighbour: &Neighbour| links.edges(*neighbour).iter().map(|edge| &times[*edge as usize]).collect();
+            let of: Vec<Vec<&LinkTime>> = links.of(receiver).iter().map(of).collect();
+            for (slowest, step) in slowest.iter_mut().zip(1..=arrivals.steps()) {
+                arrivals.jobs(step, &mut jobs);
+                *slowest = solve(&jobs, &of, &mut transport, slowest.clone());
+            }
+        }
+        slowest
+    });
+    let steps = parts.iter().map(Vec::len).max().unwrap_or(0);
+    let step = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().cloned().unwrap_or(Rational::ZERO);
+    (0..steps).map(step).collect()
+}
+
+/// The smallest time within which the links carry so many shards together. The links of a cut are never none.
+fn root<'a>(shards: &Rational, links: impl Iterator<Item = &'a &'a LinkTime>) -> Rational {
+    let mut links: Vec<&LinkTime> = links.copied().collect();
+    links.sort_by(|a, b| a.latency.cmp(&b.latency));
+    let (mut speed, mut head_start) = (Rational::ZERO, Rational::ZERO);
+    let mut best = Rational::ZERO;
+    for (place, link) in links.iter().enumerate() {
+        let own = link.shard.recip().unwrap_or(Rational::ZERO);
+        head_start += &(&link.latency * &own);
+        speed += &own;
+        best = (shards + &head_start).checked_div(&speed).unwrap_or(Rational::ZERO);
+        if links.get(place + 1).is_none_or(|next| best <= next.latency) {
+            break;
+        }
+    }
+    best
+}
+
+/// The same for whole units: from the root without rounding on, capacities grow in steps, and few are missing.
+fn root_in_units<'a>(needed: u64, links: impl Iterator<Item = &'a &'a LinkTime>, units: u32) -> Rational {
+    let links: Vec<&LinkTime> = links.copied().collect();
+    let unit = Rational::from(u64::from(units));
+    let mut within = root(&(&Rational::from(needed) / &unit), links.iter());
+    loop {
+        let carried = links.iter().map(|link| link.units(&within, units));
+        if carried.sum::<u64>() >= needed {
+            return within;
+        }
+        let next = |link: &&LinkTime| {
+            let count = Rational::from(link.units(&within, units) + 1);
+            &link.latency + &(&(&count / &unit) * &link.shard)
+        };
+        within = links.iter().map(next).min().unwrap_or(Rational::ZERO);
+    }
+}

@@ -1,0 +1,153 @@
+//! Every refusal from a minimal bad input, cancellation, and what progress says.
+
+use crate::fabrics::{a100, tangled};
+use sluice_planners::forestcoll::{Collective, Fabric, Options, Progress, Rational, Refusal, Run, Stage, plan};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn fabric(compute: usize, names: &[&str], links: &[(u32, u32, i128)]) -> Fabric {
+    let links = links.iter().map(|&(from, to, rate)| (from, to, Rational::from(rate))).collect();
+    Fabric { names: names.iter().map(|name| name.to_string()).collect(), compute, links, ..Fabric::default() }
+}
+
+fn refused(fabric: &Fabric, options: &Options) -> Refusal {
+    plan(fabric, Collective::AllGather, options, &Run::quiet(1)).expect_err("a refusal")
+}
+
+#[test]
+fn each_code() {
+    let pair = [(0, 1, 1), (1, 0, 1)];
+    let good = fabric(2, &["a", "b"], &pair);
+    let weighted = |weights: Vec<u64>| Fabric { weights, ..good.clone() };
+    let rational = |over, under| Fabric {
+        links: vec![(0, 1, Rational::new_raw(over, under)), (1, 0, Rational::new_raw(over, under))],
+        ..good.clone()
+    };
+    let cases = [
+        (fabric(2, &["a", "a"], &[(0, 0, 1)]), "DUPLICATE_NODE"),
+        (fabric(2, &["a", "b"], &[(0, 0, 1), (0, 2, 1)]), "UNKNOWN_NODE"),
+        (fabric(2, &["a", "b"], &[(0, 1, 0), (1, 1, 1)]), "SELF_LOOP"),
+        (fabric(1, &["a", "b"], &[(0, 1, 0)]), "NON_POSITIVE_BANDWIDTH"),
+        (fabric(1, &["a", "b"], &[(0, 1, -3)]), "NON_POSITIVE_BANDWIDTH"),
+        (rational(1, 0), "NON_POSITIVE_BANDWIDTH"),
+        (fabric(1, &["a", "s"], &pair), "TOO_FEW_COMPUTE"),
+        (fabric(0, &[], &[]), "TOO_FEW_COMPUTE"),
+        (weighted(vec![0, 0]), "BAD_WEIGHTS"),
+        (weighted(vec![1, 1, 1]), "BAD_WEIGHTS"),
+        (fabric(2, &["a", "b"], &[(0, 1, 1), (1, 0, 2)]), "NOT_EULERIAN"),
+        (fabric(2, &["a", "b", "s"], &[(0, 2, 1), (2, 0, 1)]), "NOT_CONNECTED"),
+        (fabric(2, &["a", "b"], &[]), "NOT_CONNECTED"),
+        (Fabric { links: [rational(i128::MAX, 1).links, good.links.clone()].concat(), ..good.clone() }, "OVERFLOW"),
+        (rational(i128::MAX, 1), "OPTIMAL"),
+        (rational(1 << 62, 1), "OPTIMAL"),
+        (weighted(vec![u64::MAX, 1]), "OVERFLOW"),
+        (weighted(vec![1 << 62, 1 << 62]), "OVERFLOW"),
+    ];
+    for (fabric, code) in cases {
+        match plan(&fabric, Collective::AllGather, &Options::default(), &Run::quiet(1)) {
+            Ok(_) => assert_eq!(code, "OPTIMAL", "{fabric:?}"),
+            Err(refusal) => assert_eq!(refusal.code(), code, "{refusal}"),
+        }
+    }
+    let fixed = |k| Options { fixed_k: Some(k), ..Options::default() };
+    assert_eq!(refused(&good, &fixed(0)), Refusal::BadK { k: 0 });
+    assert_eq!(refused(&good, &fixed(i64::MAX)).code(), "OVERFLOW");
+    let limit = Options { most_k: Some(12), ..Options::default() };
+    assert_eq!(refused(&a100(2), &limit), Refusal::KTooLarge { k: 13, limit: 12 });
+    let reduce = plan(&good, Collective::Reduce { root: 2 }, &Options::default(), &Run::quiet(1));
+    assert_eq!(reduce.expect_err("no such root").code(), "BAD_WEIGHTS");
+}
+
+#[test]
+fn two_coprime_denominators_too_many() {
+    let primes = [1_000_003_i128, 1_000_033, 1_000_037, 1_000_039];
+    let links = primes.iter().flat_map(|&prime| [(0, 1, Rational::new(1, prime)), (1, 0, Rational::new(1, prime))]);
+    let fabric = Fabric { links: links.collect(), ..fabric(2, &["a", "b"], &[]) };
+    assert!(
+        plan(&fabric, Collective::AllGather, &Options::default(), &Run::quiet(1)).is_ok(),
+        "parallel links add up first"
+    );
+    let far = |node: u32, prime| [(node, node + 1, Rational::new(1, prime)), (node + 1, node, Rational::new(1, prime))];
+    let line = Fabric {
+        names: (0..5).map(|node| node.to_string()).collect(),
+        compute: 5,
+        links: (0..).zip(primes).flat_map(|(node, prime)| far(node, prime)).collect(),
+        ..Fabric::default()
+    };
+    assert_eq!(refused(&line, &Options::default()).code(), "OVERFLOW");
+}
+
+#[test]
+fn rounding_may_unbalance_a_switch() {
+    // Into the switch 3 and 4, out of it 2 and 5: balanced, and not after rounding at any U that is not a whole number.
+    let nodes = ["a", "b", "c", "s"];
+    let links =
+        [(0, 3, 3), (1, 3, 4), (3, 0, 2), (3, 1, 5), (0, 1, 4), (1, 0, 5), (0, 2, 3), (2, 0, 3), (1, 2, 7), (2, 1, 7)];
+    let fabric = fabric(3, &nodes, &links);
+    let codes: Vec<&str> = (1..8)
+        .filter_map(|k| {
+            plan(&fabric, Collective::AllGather, &Options { fixed_k: Some(k), ..Options::default() }, &Run::quiet(1))
+                .err()
+        })
+        .map(|refusal| refusal.code())
+        .collect();
+    assert!(codes.contains(&"FIXED_K_NOT_EULERIAN"), "{codes:?}");
+    assert!(codes.iter().all(|&code| code == "FIXED_K_NOT_EULERIAN"), "{codes:?}");
+}
+
+#[test]
+fn without_switches_balance_may_be_waived() {
+    let lopsided = fabric(3, &["a", "b", "c"], &[(0, 1, 3), (1, 0, 1), (1, 2, 2), (2, 1, 2), (2, 0, 1)]);
+    assert_eq!(refused(&lopsided, &Options::default()).code(), "NOT_EULERIAN");
+    let relaxed = Options { relaxed: true, ..Options::default() };
+    for collective in [Collective::AllGather, Collective::ReduceScatter] {
+        let planned = plan(&lopsided, collective, &relaxed, &Run::quiet(1)).expect("a plan");
+        crate::checker::check(&lopsided, &planned.forests[0]).expect("the checker agrees");
+    }
+    let switched = fabric(2, &["a", "b", "s"], &[(0, 2, 1), (2, 1, 2), (1, 2, 1)]);
+    assert_eq!(refused(&switched, &relaxed).code(), "NOT_EULERIAN");
+}
+
+/// Calls off at the first sign of a stage.
+struct Caller<'a>(Stage, &'a AtomicBool, Mutex<Vec<(Stage, u64, u64)>>);
+
+impl Progress for Caller<'_> {
+    fn progress(&self, stage: Stage, done: u64, total: u64) {
+        self.2.lock().expect("no panic").push((stage, done, total));
+        if stage == self.0 {
+            self.1.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn called_off_at_every_stage() {
+    let fabric = a100(3);
+    let stages = [Stage::Optimum, Stage::Symmetry, Stage::SwitchRemoval, Stage::TreeConstruction, Stage::PathRecovery];
+    for stage in stages {
+        let cancel = AtomicBool::new(false);
+        let caller = Caller(stage, &cancel, Mutex::default());
+        let options = Options { symmetry: stage == Stage::Symmetry, ..Options::default() };
+        let run = Run { threads: 2, progress: &caller, cancel: &cancel };
+        let refused = plan(&fabric, Collective::AllGather, &options, &run);
+        assert_eq!(refused, Err(Refusal::Cancelled), "{stage:?}");
+    }
+    let (cancel, fixed) = (AtomicBool::new(false), Options { fixed_k: Some(2), ..Options::default() });
+    let run = Run { threads: 1, progress: &Caller(Stage::FixedK, &cancel, Mutex::default()), cancel: &cancel };
+    assert_eq!(plan(&fabric, Collective::AllGather, &fixed, &run), Err(Refusal::Cancelled));
+}
+
+#[test]
+fn progress_counts_up_to_its_total() {
+    let cancel = AtomicBool::new(false);
+    // A stage that does not occur, so that nothing is called off.
+    let watch = Caller(Stage::AllReduceProgram, &cancel, Mutex::default());
+    let run = Run { threads: 1, progress: &watch, cancel: &cancel };
+    plan(&tangled(6, 2, 9, 5), Collective::AllGather, &Options::default(), &run).expect("a plan");
+    let seen = watch.2.into_inner().expect("no panic");
+    for stage in [Stage::SwitchRemoval, Stage::TreeConstruction, Stage::PathRecovery] {
+        let own: Vec<_> = seen.iter().filter(|report| report.0 == stage).collect();
+        assert!(own.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{stage:?} goes back");
+        assert!(own.last().is_some_and(|last| last.1 == last.2 && last.2 > 0), "{stage:?} does not end");
+    }
+}
