@@ -64,8 +64,10 @@ pub(super) fn learn(pauses: &[Pause]) -> Option<Known> {
     for level in 1..=LEVELS {
         let points: Vec<Pause> = pauses.iter().filter(|pause| pause.length.0 >= longest >> level).copied().collect();
         let Some(found) = fit(&points).filter(|found| !awaits_longer(pauses, found)) else { continue };
+        // Where the first pause was very long, only the oldest ones reach the upper levels: what they prove is out of date.
+        let better_proved = |known: &Known| known.is_same(&found) && found.periods > known.periods;
         let finer = |known: &Known| found.bytes < known.bytes && of_one_kind(pauses, known, &found);
-        if best.as_ref().is_none_or(finer) {
+        if best.as_ref().is_none_or(|known| better_proved(known) || finer(known)) {
             best = Some(found);
         }
     }

@@ -31,7 +31,7 @@ fn feed(period: &mut Period, series: &[(u64, u64)], every: u64) -> Vec<Option<By
 /// The same answer by trying every pair of pauses at every level, without any search structure.
 fn naive(pauses: &[Pause]) -> Option<u64> {
     let longest = pauses.iter().map(|p| p.length.0).max()?;
-    let mut best: Option<(u64, u64, u64)> = None;
+    let mut best: Option<(u64, u64, u64, usize)> = None;
     for level in 1..=fit::LEVELS {
         let points: Vec<Pause> = pauses.iter().filter(|p| p.length.0 >= longest >> level).copied().collect();
         let Some(last) = points.last() else { continue };
@@ -50,11 +50,12 @@ fn naive(pauses: &[Pause]) -> Option<u64> {
             if chain.len() as u64 > fit::proof(within) && last.over.minus(oldest.over) >= fit::MIN_SPAN {
                 let mut lengths: Vec<u64> = chain.iter().map(|p| p.length.0).collect();
                 lengths.sort_unstable();
-                found = Some(((last.count - oldest.count) / (chain.len() as u64 - 1), lengths[lengths.len() / 4]));
+                let periods = chain.len() - 1;
+                found = Some(((last.count - oldest.count) / periods as u64, lengths[lengths.len() / 4], periods));
                 break;
             }
         }
-        let Some((bytes, pause)) = found else { continue };
+        let Some((bytes, pause, periods)) = found else { continue };
         // Longer ones have come: is the next one overdue?
         let longer: Vec<usize> = (0..pauses.len()).filter(|i| pauses[*i].length.0 >= pause.max(1) * KIND).collect();
         if let [.., newest] = longer[..]
@@ -67,10 +68,15 @@ fn naive(pauses: &[Pause]) -> Option<u64> {
                 continue;
             }
         }
-        let Some((coarse, coarse_pause, at)) = best else {
-            best = Some((bytes, pause, last.count));
+        let Some((coarse, coarse_pause, at, proved)) = best else {
+            best = Some((bytes, pause, last.count, periods));
             continue;
         };
+        // The same again, seen more often.
+        if coarse.abs_diff(bytes) <= coarse / fit::TOLERANCE && periods > proved {
+            best = Some((bytes, pause, last.count, periods));
+            continue;
+        }
         let times = (coarse + bytes / 2) / bytes;
         let of_a_kind = if times < 2 || (times * bytes).abs_diff(coarse) > coarse / fit::TOLERANCE {
             pause >= coarse_pause / KIND
@@ -80,10 +86,10 @@ fn naive(pauses: &[Pause]) -> Option<u64> {
             !above(both.iter().map(|i| lengths[*i].1).collect(), only.iter().map(|i| lengths[*i].1).collect())
         };
         if bytes < coarse && of_a_kind {
-            best = Some((bytes, pause, last.count));
+            best = Some((bytes, pause, last.count, periods));
         }
     }
-    let (bytes, _, at) = best?;
+    let (bytes, _, at, _) = best?;
     // Does every second boundary, every third, ... have pauses of a longer kind than the others?
     let lengths = along(pauses, at, bytes);
     for times in 2..=fit::MAX_PARTS {
