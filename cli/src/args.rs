@@ -154,6 +154,7 @@ pub enum Cmd {
     /// Run scenarios on real network namespaces of this host (needs root)
     ///
     /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic
+    #[cfg(feature = "testbed")]
     #[command(subcommand)]
     Testbed(TestbedCmd),
     /// Run scenarios in virtual time: thousands of hosts, and the schedulers that Sluice is compared with
@@ -392,6 +393,7 @@ pub struct DoctorArgs {
     pub report: Option<PathBuf>,
 }
 
+#[cfg(feature = "testbed")]
 #[derive(Clone, Debug, Subcommand)]
 pub enum TestbedCmd {
     /// Run a scenario under one or several policies and compare them
@@ -411,6 +413,7 @@ pub enum TestbedCmd {
     },
 }
 
+#[cfg(feature = "testbed")]
 #[derive(Clone, Debug, ClapArgs)]
 pub struct TestbedRunArgs {
     /// The scenario (TOML or JSON)

@@ -11,10 +11,12 @@ mod concepts;
 mod doctor;
 mod failure;
 mod format;
+mod interrupt;
 mod output;
 mod plan;
 mod sim;
 mod table;
+#[cfg(feature = "testbed")]
 mod testbed;
 mod timeline;
 mod top;
@@ -63,6 +65,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Cmd::Top(top) => top::run(&global, &top).map(done),
         Cmd::Timeline(timeline) => timeline::run(&global, &timeline).map(done),
         Cmd::Doctor(doctor) => doctor::run(&global, &doctor).map(done),
+        #[cfg(feature = "testbed")]
         Cmd::Testbed(testbed) => testbed::run(&global, &testbed),
         Cmd::Sim(command) => sim::run(&global, &command),
         Cmd::Topology(command) => topology::run(&global, &command),

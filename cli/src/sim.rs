@@ -2,6 +2,7 @@
 //! results go.
 
 pub mod args;
+mod bar;
 mod compare;
 mod run;
 mod sweep;
@@ -9,8 +10,8 @@ mod sweep;
 use std::path::Path;
 use std::process::ExitCode;
 
-use sluice_testbed::scenario::{Policy, Scenario, Set};
-use sluice_testbed::sim::runs::{self, RunsError, Task};
+use sluice_scenario::{Policy, Scenario, Set};
+use sluice_simulate::runs::{self, RunsError, Task};
 
 use crate::args::Global;
 use crate::failure::Failure;

@@ -5,13 +5,13 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use sluice_testbed::report::{self, About};
+use sluice_report::{self as report, About};
+use sluice_scenario::{self as scenario, Scenario};
 use sluice_testbed::run::{self, Bar, Observer, Options, Policy, RunError, Silent, convert};
-use sluice_testbed::scenario::{self, Scenario};
-use sluice_testbed::sys;
 
 use crate::args::{Format, Global, TestbedCmd, TestbedRunArgs};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 
 /// Width of the picture where stdout is no terminal.
@@ -53,7 +53,7 @@ fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Fail
     let out =
         args.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-testbed-{}", std::process::id())));
     let options = Options { policies, repeats: usize::from(args.repeats), out: out.clone(), keep: args.keep };
-    let stop = sys::on_interrupt();
+    let stop = interrupt::flag();
     let mut bar = Bar::new();
     let mut silent = Silent;
     let observer: &mut dyn Observer = if global.quiet { &mut silent } else { &mut bar };

@@ -16,12 +16,13 @@ pub mod real;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::fabric::FabricSpec;
 use crate::job::{Arch, PlanFile};
 use crate::run::{
-    Binaries, FixedQueue, JobPlan, Placement, Policy, PolicyRun, Queue, RunError, RunPlan, Session, Silent, run_once,
+    Binaries, FixedQueue, JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session, Silent, run_once,
 };
 
 /// What every experiment is given.

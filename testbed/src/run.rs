@@ -9,12 +9,12 @@ pub mod binaries;
 pub mod convert;
 pub mod daemons;
 pub mod launch;
+pub mod log;
 pub mod measure;
 pub mod pages;
 mod pins;
 pub mod plan;
 pub mod policy;
-pub mod result;
 mod session;
 
 use thiserror::Error;
@@ -23,7 +23,6 @@ pub use all::{Bar, Options, run};
 pub use binaries::Binaries;
 pub use plan::{FixedQueue, JobPlan, Placement, Queue, RunPlan};
 pub use policy::Policy;
-pub use result::{JobResult, LinkResult, PolicyRun};
 pub use session::{Observer, Session, Silent, run_once};
 
 use crate::fabric::FabricError;

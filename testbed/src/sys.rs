@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes the child of `command` die with the thread that spawns it, and puts it into the cgroup whose `cgroup.procs`
 /// is open for writing as `procs`, before it runs anything of its own.
@@ -98,19 +97,4 @@ pub fn socket_cookie(socket: &impl AsFd) -> io::Result<u64> {
         )
     };
     if rc == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
-}
-
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn note_interrupt(_: libc::c_int) {
-    INTERRUPTED.store(true, Ordering::Relaxed);
-}
-
-/// Becomes true at the first SIGINT or SIGTERM, which from now on do not end the process.
-pub fn on_interrupt() -> &'static AtomicBool {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only stores to an atomic, which is allowed in a signal handler.
-        unsafe { libc::signal(signal, note_interrupt as *const () as libc::sighandler_t) };
-    }
-    &INTERRUPTED
 }

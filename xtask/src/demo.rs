@@ -41,7 +41,15 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 /// Builds the programs that a testbed run starts, in release, without the solver that no run needs.
 pub(crate) fn build_release() -> Result<(), String> {
     let packages = ["sluiced", "sluice-switch", "sluice", "sluice-testbed"];
-    let mut step = Step::cargo(&["build", "--release", "--locked", "--bins", "--no-default-features"]);
+    let mut step = Step::cargo(&[
+        "build",
+        "--release",
+        "--locked",
+        "--bins",
+        "--no-default-features",
+        "--features",
+        "sluice/testbed",
+    ]);
     for package in packages {
         step = step.arg("-p").arg(package);
     }

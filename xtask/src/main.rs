@@ -6,6 +6,8 @@
 mod bench;
 mod ci;
 mod demo;
+#[cfg(test)]
+mod links;
 mod mxnet;
 mod setup;
 mod shell;

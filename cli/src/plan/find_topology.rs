@@ -18,12 +18,12 @@ use sluice_plan::plan::{Collective, MadeBy, Plan};
 use sluice_planners::direct::family::WORDS;
 use sluice_planners::direct::finder::{Candidate, Finder, Options, Values, Workload, frontier_svg, measured};
 use sluice_planners::direct::{self, Expr, Graph, Hardware, Refusal, bfb};
-use sluice_testbed::sys;
 
 use super::args::FindTopologyArgs;
 use super::{Stop, files, threads};
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 use cache::Cache;
 use result::{Point, Shown};
@@ -39,7 +39,7 @@ pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Stop> {
     let workload = workload(args)?;
     let mut options = options(args)?;
     let threads = threads(args.threads);
-    let cancel = sys::on_interrupt();
+    let cancel = interrupt::flag();
     let bar = bar(!global.quiet, args.nodes.0.len() as u64);
     options.extra.extend(searched::graphs(args, threads, cancel, &bar)?);
     let compute = |graph: &Graph| bfb::cost(graph, threads);

@@ -8,13 +8,13 @@ use sluice_formats::problem::{Problem, Problems};
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::MadeBy;
 use sluice_planners::forestcoll::{Instance, Made, Options, Request, Run, make};
-use sluice_testbed::sys;
 
 use super::args::{AllReduceWay, ForestcollArgs};
 use super::made::{deliver, flags, quoted, size};
 use super::watch::Watch;
 use super::{Stop, files, form, threads};
 use crate::args::Global;
+use crate::interrupt;
 use crate::output;
 use result::Shown;
 
@@ -24,7 +24,7 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
     let watch = Watch::new(!global.quiet);
     let topology = form::read(&args.topology, args.form, &args.forms)?;
     // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
-    let cancel = sys::on_interrupt();
+    let cancel = interrupt::flag();
     let run = Run { threads: threads(args.threads), progress: &watch, cancel };
     let mut made = plan(args, &topology, &run).map_err(|errors| flags(errors, &PARAMETERS))?;
     made.plan.body.made_by = Some(MadeBy {

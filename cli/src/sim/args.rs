@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
-use sluice_testbed::scenario::{Axis, Policy, Set};
+use sluice_scenario::{Axis, Policy, Set};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCmd {

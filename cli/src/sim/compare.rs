@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
-use sluice_testbed::sim::compare::{Side, compare};
+use sluice_report::simulated::compare::{Side, compare};
 
 use crate::args::{Format, Global};
 use crate::failure::Failure;

@@ -4,18 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use sluice_testbed::report::{self, About, Simulated};
-use sluice_testbed::scenario::{Scenario, Set};
-use sluice_testbed::sim::bar::Bar;
-use sluice_testbed::sim::result::{SimResult, document};
-use sluice_testbed::sim::runs::{self, Observer, Ran, Running, RunsError, Task};
-use sluice_testbed::sim::{profile, table, trace};
-use sluice_testbed::sys;
+use sluice_report::simulated::{SimResult, document, profile, table};
+use sluice_report::{self as report, About, PolicyRun};
+use sluice_scenario::{Scenario, Set};
+use sluice_simulate::runs::{self, Observer, Ran, Running, RunsError, Task};
+use sluice_simulate::{page, trace};
 
 use super::args::SimRunArgs;
+use super::bar::Bar;
 use super::{INTERRUPTED, failed, load, tasks};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 use crate::plan::files;
 
@@ -25,7 +25,7 @@ pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
     let sets: Vec<Set> = args.sets.iter().cloned().chain(seed).collect();
     let scenario = load(&args.scenario, &sets)?;
     let tasks = tasks(&scenario, &args.policies, args.profile)?;
-    let stop = sys::on_interrupt();
+    let stop = interrupt::flag();
     let mut gathered = Gathered {
         scenario: &scenario,
         runs: tasks.iter().map(|_| None).collect(),
@@ -55,7 +55,7 @@ pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.report {
         let command: Vec<String> = std::env::args().collect();
         let about = About::gather(&scenario, &command.join(" "));
-        let pages: Vec<Simulated> = pages.into_iter().filter_map(|e| e.page).collect();
+        let pages: Vec<PolicyRun> = pages.into_iter().filter_map(|e| e.page).collect();
         files::write(path, &report::simulated(&about, &scenario, &results, &pages))?;
         eprintln!("wrote {}", path.display());
     }
@@ -76,7 +76,7 @@ struct Extra {
     /// For Perfetto, where the scenario wants an event log.
     trace: Option<String>,
     /// For the page.
-    page: Option<Simulated>,
+    page: Option<PolicyRun>,
 }
 
 struct Gathered<'a> {
@@ -110,7 +110,7 @@ impl Observer for Gathered<'_> {
             let _ = trace::perfetto(self.scenario, &outcome, &mut text);
             String::from_utf8_lossy(&text).into_owned()
         });
-        let page = self.pages.then(|| Simulated::of(&result, &outcome));
+        let page = self.pages.then(|| page::charted(&result, &outcome));
         if let Some(slot) = self.runs.get_mut(task) {
             *slot = Some((result, Extra { trace, page }));
         }

@@ -5,16 +5,16 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
-use sluice_testbed::scenario::{Policy, Set};
-use sluice_testbed::sim::bar::Bar;
-use sluice_testbed::sim::runs::{self, Observer, Ran, Running, RunsError, Task};
-use sluice_testbed::sim::sweep::{self, Cell, Figures};
-use sluice_testbed::sys;
+use sluice_scenario::{Policy, Set};
+use sluice_simulate::runs::{self, Observer, Ran, Running, RunsError, Task};
+use sluice_simulate::sweep::{self, Cell, Figures};
 
 use super::args::SimSweepArgs;
+use super::bar::Bar;
 use super::{INTERRUPTED, failed, load};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 use crate::plan::files;
 use crate::table::Table;
@@ -47,7 +47,7 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
     let tasks: Vec<Task<'_>> = missing.iter().filter_map(|&at| all.get(at)).map(as_task).collect();
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let bar = Bar::new(&tasks, !global.quiet);
-    let stop = sys::on_interrupt();
+    let stop = interrupt::flag();
     let mut keeper = Keeper {
         all: &all,
         missing: &missing,

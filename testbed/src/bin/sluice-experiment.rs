@@ -1,16 +1,18 @@
 //! Runs one small measured experiment and prints one JSON document.
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_plan::plan::Collective;
+use sluice_scenario::Scenario;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::experiment::fail_open::{self, Fault};
 use sluice_testbed::experiment::{Bench, beside, capacity, cost, direct, forest, mix, pair, real};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
-use sluice_testbed::scenario::Scenario;
-use sluice_testbed::sys;
 
 /// Small measured experiments on a fabric of network namespaces. Needs root.
 #[derive(Parser)]
@@ -250,7 +252,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
     let dir = arguments.dir.clone();
     let dir = dir.unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-experiment-{}", std::process::id())));
     std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-    let bench = Bench { binaries: &binaries, dir, stop: sys::on_interrupt() };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("watching for signals")?;
+    }
+    let bench = Bench { binaries: &binaries, dir, stop: &stop };
     Ok(match &arguments.what {
         What::Capacity { hosts, mbps, seconds, policy } => {
             let rates: Vec<Rate> = mbps.iter().map(|m| Rate::mbps(*m)).collect();

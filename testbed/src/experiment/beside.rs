@@ -75,10 +75,10 @@ pub fn beside(
         let places = vec![Placement { workers: vec![2, 0], servers: Vec::new() }; flows];
         let name = format!("beside-{flows}-{}", policy.to_string().replace([':', '@'], "-"));
         let run = bench.run(&plan, &mut FixedQueue::new(places), policy, &name)?;
-        let during = |points: &Vec<crate::run::result::RatePoint>| {
-            let settled = |p: &&crate::run::result::RatePoint| p.t_s > SETTLING && p.t_s < 0.5 + seconds as f64;
+        let during = |points: &Vec<sluice_report::RatePoint>| {
+            let settled = |p: &&sluice_report::RatePoint| p.t_s > SETTLING && p.t_s < 0.5 + seconds as f64;
             let inside: Vec<f64> = points.iter().filter(settled).map(|p| p.rate).collect();
-            crate::run::result::mean(&inside) / 1e6
+            sluice_report::stats::mean(&inside) / 1e6
         };
         // Nothing else leaves host 1, and its acknowledgements go the other way.
         let sender = run.links.iter().position(|link| link.link == "h1->s0");
@@ -88,7 +88,7 @@ pub fn beside(
         results.push(BesideResult { policy: policy.to_string(), flows, unmanaged_mbps, jobs_mbps, ratio: 1.0 });
     }
     let base: Vec<f64> = results.iter().take(BASELINES).map(|r| r.unmanaged_mbps).collect();
-    let base = crate::run::result::mean(&base);
+    let base = sluice_report::stats::mean(&base);
     results.iter_mut().for_each(|r| r.ratio = r.unmanaged_mbps / base);
     Ok(results)
 }

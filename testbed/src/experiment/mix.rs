@@ -1,12 +1,13 @@
 //! Four jobs of four models on six hosts, all at once: the simulator's `fixed-mix` on real TCP.
 
+use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::Bench;
 use super::capacity::queue;
 use crate::fabric::FabricSpec;
 use crate::job::Arch;
-use crate::run::{FixedQueue, JobPlan, Placement, Policy, PolicyRun, RunError, RunPlan};
+use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
 /// The plan and the places: `gbps` is the real network's rate, `scale` divides rates and bytes, `compute_scale`
 /// multiplies compute times.

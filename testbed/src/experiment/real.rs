@@ -22,7 +22,6 @@ use super::Bench;
 use super::capacity::queue;
 use crate::fabric::{Fabric, FabricSpec};
 use crate::run::daemons::Daemons;
-use crate::run::result::mean;
 use crate::run::{Policy, RunError, RunPlan, Session};
 pub use command::workloads;
 use command::{Files, ddp, mpi, set_places};
@@ -30,6 +29,7 @@ use fault::{Fault, Library, Striker};
 use mxnet::mxnet;
 pub use mxnet::mxnet_python;
 use ranks::{Rank, Seen, Times, listen, watch};
+use sluice_report::stats::mean;
 
 /// What kind of job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

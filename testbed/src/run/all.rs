@@ -6,10 +6,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sluice_report::PolicyRun;
 
 use super::convert::ScenarioQueue;
-use super::{Binaries, Observer, Policy, PolicyRun, RunError, RunPlan, Session, run_once};
-use crate::scenario::Scenario;
+use super::{Binaries, Observer, Policy, RunError, RunPlan, Session, run_once};
+use sluice_scenario::Scenario;
 
 /// How to run.
 #[derive(Clone, Debug)]

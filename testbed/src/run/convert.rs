@@ -7,10 +7,10 @@ use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan};
 use crate::cross::CrossFlow;
 use crate::fabric::{Cable, FabricSpec};
 use crate::job;
-use crate::scenario::random::Stream;
-use crate::scenario::scheduler::SluiceOptions;
-use crate::scenario::{Arch, Scenario, Tables};
-use crate::workload::{self, CrossEvents};
+use sluice_scenario::random::Stream;
+use sluice_scenario::scheduler::SluiceOptions;
+use sluice_scenario::workload::{self, CrossEvents};
+use sluice_scenario::{Arch, Scenario, Tables};
 
 /// Unfinished jobs after this time make a run fail where the scenario names no end.
 const LIMIT: Nanos = Nanos(1_800_000_000_000);
@@ -82,7 +82,7 @@ fn schedule(options: &SluiceOptions) -> String {
     [fair_floor, alone, promote_kappa, max_wait, fill].into_iter().flatten().collect()
 }
 
-fn job_plan(scenario: &Scenario, spec: &crate::scenario::Job) -> Result<JobPlan, RunError> {
+fn job_plan(scenario: &Scenario, spec: &sluice_scenario::Job) -> Result<JobPlan, RunError> {
     let arch = match spec.arch {
         Arch::Ring => job::Arch::Ring,
         Arch::Ps => job::Arch::Ps,
@@ -127,9 +127,9 @@ pub fn jitter(seed: u64, job: &str, iteration: u32, sigma: f64) -> f64 {
 ///
 /// # Errors
 /// A policy that exists only in the simulator.
-pub fn policies(scenario: &Scenario, asked: &[crate::scenario::Policy]) -> Result<Vec<Policy>, RunError> {
+pub fn policies(scenario: &Scenario, asked: &[sluice_scenario::Policy]) -> Result<Vec<Policy>, RunError> {
     let nic = scenario.schedulers.options.sluice.tables == Tables::Nic;
-    let one = |p: &crate::scenario::Policy| match (p.to_string().parse::<Policy>()?, nic) {
+    let one = |p: &sluice_scenario::Policy| match (p.to_string().parse::<Policy>()?, nic) {
         (Policy::Sluice { policy, .. }, true) => Ok(Policy::Sluice { policy, nic: true }),
         (policy, _) => Ok(policy),
     };
@@ -159,7 +159,7 @@ impl Queue for ScenarioQueue<'_> {
     }
     fn next(&mut self) -> Option<(usize, Placement)> {
         let started = self.started.pop_front()?;
-        let index = |nodes: &[crate::scenario::NodeIx]| nodes.iter().map(|n| n.0).collect();
+        let index = |nodes: &[sluice_scenario::NodeIx]| nodes.iter().map(|n| n.0).collect();
         let place = Placement { workers: index(&started.seats.workers), servers: index(&started.seats.servers) };
         Some((started.job, place))
     }
@@ -168,7 +168,7 @@ impl Queue for ScenarioQueue<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Notation;
+    use sluice_scenario::Notation;
     use std::path::Path;
 
     const TEXT: &str = r#"

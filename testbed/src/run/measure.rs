@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use sluice_report::Lateness;
+
 use super::RunError;
 use crate::fabric::{Counters, Fabric};
 use crate::job;
@@ -16,17 +18,6 @@ pub struct LinkSample {
     pub t_ns: u64,
     /// Bytes sent by each directed link since the fabric was built.
     pub bytes: Vec<u64>,
-}
-
-/// Timer lateness over a run, µs: a busy machine makes every other number doubtful.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Lateness {
-    /// Median.
-    pub p50_us: u64,
-    /// 99th percentile.
-    pub p99_us: u64,
-    /// Largest.
-    pub max_us: u64,
 }
 
 /// A sampler under way; dropping it stops it.

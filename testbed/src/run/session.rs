@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use sluice_report::{CpuSeconds, JobResult, LinkResult, PolicyRun, RatePoint};
 use sluice_schedule::Nanos;
 
 use super::launch::{FromMember, RunningJob, Said, Sockets};
+use super::log::JobLog;
 use super::measure::{LinkSample, Sampler};
-use super::result::{CpuSeconds, JobLog, JobResult, LinkResult, PolicyRun, RatePoint};
 use super::{Binaries, Placement, Policy, Queue, RunError, RunPlan};
 use crate::cross::Cross;
 use crate::fabric::Fabric;

@@ -8,8 +8,8 @@ use super::RealResult;
 use super::ranks::Seen;
 use crate::run::daemons::Daemons;
 use crate::run::pages::{Full, FullDir, Pages};
-use crate::run::result::mean;
 use crate::run::{Policy, RunError};
+use sluice_report::stats::mean;
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -1,0 +1,309 @@
+//! Tests of the reader as a whole: what it accepts, what it says about what it refuses, and that no bytes break it.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn toml(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse(text, Notation::Toml, "test.toml", Path::new("/nonexistent"))
+}
+
+const SMALL: &str = r#"
+version = 1
+name = "small"
+seed = 7
+[network]
+kind = "star"
+hosts = 4
+gpus = 2
+gbps = 10
+[placement]
+policy = "spread"
+server_gpus = 0
+[models.tiny]
+bytes = 1000
+compute_s = "1/3"
+[[jobs]]
+id = "a"
+model = "tiny"
+arch = "ring"
+workers = 3
+iterations = 2
+[[jobs]]
+id = "b"
+bytes = 50
+compute_s = 0.5
+arch = "ps"
+workers = 2
+servers = 2
+iterations = 1
+arrival_s = 1.5
+"#;
+
+fn codes(text: &str) -> Vec<Code> {
+    toml(text).err().map(|e| e.0.iter().map(|p| p.code).collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_small_scenario_is_read() {
+    let s = toml(SMALL).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((s.network.hosts.len(), s.network.switches.len(), s.network.links.len()), (4, 1, 8));
+    assert_eq!(s.jobs.first().map(|j| j.compute.0), Some(333_333_333));
+    assert_eq!(s.jobs.get(1).map(|j| j.arrival.0), Some(1_500_000_000));
+    assert_eq!(s.schedulers.policies.first().map(|p| p.to_string()), Some("sluice".into()));
+    assert_eq!(s.time.slot.0, 60_000_000);
+}
+
+#[test]
+fn both_notations_give_the_same() {
+    let json = r#"{"version":1,"name":"small","seed":7,"network":{"kind":"star","hosts":4,"gpus":2,"gbps":10},
+        "placement":{"policy":"spread","server_gpus":0},"models":{"tiny":{"bytes":1000,"compute_s":"1/3"}},
+        "jobs":[{"id":"a","model":"tiny","arch":"ring","workers":3,"iterations":2},
+        {"id":"b","bytes":50,"compute_s":0.5,"arch":"ps","workers":2,"servers":2,"iterations":1,"arrival_s":1.5}]}"#;
+    assert_eq!(Scenario::parse(json, Notation::Json, "t.json", Path::new(".")), toml(SMALL));
+}
+
+#[test]
+fn all_problems_come_at_once_with_line_and_hint() {
+    let text = SMALL
+        .replace("gbps = 10", "gbps = 0")
+        .replace("iterations = 1\n", "itterations = 1\n")
+        .replace("seed = 7", "seed = -7");
+    let e = toml(&text).expect_err("three mistakes");
+    let all = e.to_string();
+    assert!(e.has(Code::Range) && e.has(Code::Key) && e.has(Code::Missing), "{all}");
+    assert!(all.contains("test.toml:4: E_RANGE: /seed: -7"), "{all}");
+    assert!(all.contains("did you mean iterations?"), "{all}");
+    assert!(all.contains("/network/gbps"), "{all}");
+}
+
+#[test]
+fn each_kind_of_mistake_has_its_code() {
+    let with = |from: &str, to: &str| codes(&SMALL.replace(from, to));
+    assert_eq!(codes("version = "), [Code::Parse]);
+    assert!(with("version = 1", "version = 2").contains(&Code::Version));
+    assert!(with("version = 1", "").contains(&Code::Version));
+    assert!(with("name = \"small\"", "").contains(&Code::Missing));
+    assert!(with("name = \"small\"", "name = \"Small!\"").contains(&Code::Range));
+    assert!(with("id = \"b\"", "id = \"a\"").contains(&Code::Dup));
+    assert!(with("model = \"tiny\"", "model = \"tinny\"").contains(&Code::Ref));
+    assert!(with("servers = 2", "").contains(&Code::Arch));
+    assert!(with("arch = \"ring\"", "arch = \"ring\"\nservers = 1").contains(&Code::Arch));
+    assert!(with("workers = 3", "workers = 9").contains(&Code::Fit));
+    assert!(with("hosts = 4", "hosts = 5000").contains(&Code::Range));
+    assert!(with("hosts = 4", "hosts = \"4\"").contains(&Code::Parse));
+    assert!(with("compute_s = \"1/3\"", "compute_s = 1\nfull_batch_s = 2").contains(&Code::Key));
+    assert!(with("[placement]", "[scheduler]\nname = \"slice\"\n[placement]").contains(&Code::Ref));
+    assert!(with("iterations = 2", "iterations = 0").contains(&Code::Range));
+    assert!(with("iterations = 2", "iterations = 2\nplacement = {workers = [\"h7\"]}").contains(&Code::Ref));
+    assert!(with("gbps = 10", "gbps = nan").contains(&Code::Range));
+    assert!(with("gbps = 10", "gbps = 1e400").contains(&Code::Range));
+    let no_jobs = SMALL.split("[[jobs]]").next().unwrap_or_default();
+    assert!(codes(no_jobs).contains(&Code::Missing));
+    let trace = format!(
+        "{no_jobs}[arrivals]\nkind = \"per-minute\"\nfile = \"none.csv\"\niterations = 1\nmix = [{{model = \"tiny\", arch = \"ring\", workers = 2}}]\n"
+    );
+    assert!(codes(&trace).contains(&Code::Trace));
+}
+
+const EXPLICIT: &str = r#"
+version = 1
+name = "leaf-spine"
+[network]
+kind = "explicit"
+hosts = [{id = "h10"}, {id = "h9"}]
+switches = [{id = "l0"}, {id = "l1"}, {id = "s0"}, {id = "s1"}]
+links = [
+  {a = "h9", b = "l0", gbps = 8}, {a = "h10", b = "l1", gbps = 8},
+  {a = "l0", b = "s0", gbps = 8}, {a = "l0", b = "s1", gbps = 8, count = 2},
+  {a = "l1", b = "s0", gbps = 8}, {a = "l1", b = "s1", gbps = 8, gbps_back = 4},
+]
+[[jobs]]
+id = "f"
+arch = "flows"
+compute_s = 0
+iterations = 1
+flows = [{id = "x", src = "h9", dst = "h10", bytes = 5}, {id = "y", src = "h10", dst = "h9", bytes = 5, after = ["x"]}]
+"#;
+
+#[test]
+fn explicit_networks_order_ids_and_find_paths() {
+    let s = toml(EXPLICIT).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(s.network.names().collect::<Vec<_>>(), ["h9", "h10", "l0", "l1", "s0", "s1"]);
+    let path = s.path("f", "x", NodeIx(0), NodeIx(1)).unwrap_or_default();
+    assert_eq!(path.len(), 4);
+    let hops = super::route::next_hops(&s.network, NodeIx(1));
+    assert_eq!(hops.get(2).map(Vec::len), Some(3), "one cable to s0, two to s1");
+    let cut = EXPLICIT.replace(", {a = \"h10\", b = \"l1\", gbps = 8}", "");
+    assert!(codes(&cut).contains(&Code::Net));
+    let cycle = EXPLICIT.replace("bytes = 5}, {", "bytes = 5, pipelined = [\"y\"]}, {");
+    assert!(codes(&cycle).contains(&Code::Cycle));
+    let path = format!(
+        "{EXPLICIT}[routing]\nkind = \"explicit\"\npaths = [{{src = \"h9\", dst = \"h10\", via = [\"l0\", \"l1\"]}}]\n"
+    );
+    assert!(codes(&path).contains(&Code::Net));
+    let path = path.replace("[\"l0\", \"l1\"]", "[\"l0\", \"s1\", \"l1\"]");
+    assert!(codes(&path).is_empty(), "{:?}", codes(&path));
+}
+
+#[test]
+fn three_tier_has_the_names_of_the_format() {
+    let text = SMALL.replace(
+        "hosts = 4",
+        "servers_per_rack = 2\nracks_per_edge = 2\nedges = 2\naggregations = 2\nuplinks = [2, 1]",
+    );
+    let s = toml(&text.replace("\"star\"", "\"three-tier\"").replace("gbps = 10", "gbps = [10, 20, 40]"));
+    let s = s.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((s.network.hosts.len(), s.network.switches.len()), (8, 4 + 2 + 2));
+    assert_eq!(s.network.links.len(), 2 * (8 + 4 * 2 + 2 * 2));
+    assert_eq!(s.path("j", "f", NodeIx(0), NodeIx(7)).map(|p| p.len()), Some(6));
+    assert_eq!(s.network.hosts.get(7).map(|h| (h.rack, h.edge)), Some((3, 1)));
+}
+
+#[test]
+fn the_testbed_scales_and_refuses() {
+    let s = toml(&format!("{SMALL}[testbed]\nscale = 10\n")).unwrap_or_else(|e| panic!("{e}"));
+    let t = s.for_testbed(&s.schedulers.policies).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(t.network.links.first().map(|l| l.rate.0), Some(1_000_000_000));
+    assert_eq!(t.jobs.first().map(|j| j.bytes), Some(100));
+    assert_eq!(t.jobs.first().map(|j| j.compute.0), Some(333_333_333));
+    let mcs = "mcs".parse::<Policy>().unwrap_or_else(|e| panic!("{e}"));
+    assert!(s.for_testbed(&[mcs]).is_err_and(|e| e.has(Code::Testbed)));
+    assert!(toml(SMALL).is_ok_and(|s| s.for_testbed(&[]).is_err_and(|e| e.has(Code::Testbed))));
+}
+
+#[test]
+fn what_only_the_simulated_product_can_do_is_refused_on_the_testbed() {
+    let with = |line: &str| {
+        let text =
+            format!("{SMALL}[testbed]\nscale = 10\n[scheduler]\nname = \"sluice\"\n[scheduler.sluice]\n{line}\n");
+        toml(&text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for (line, refused) in [
+        ("tables = \"own\"", true),
+        ("announce_gap_ms = 60", true),
+        ("known_routes = true", true),
+        ("fair_floor_alone = 0.5", false),
+    ] {
+        assert_eq!(with(line).for_testbed(&[]).is_err_and(|e| e.has(Code::Testbed)), refused, "{line}");
+    }
+}
+
+#[test]
+fn shipped_scenarios_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|e| e == "toml" || e == "json") {
+            count += 1;
+            if let Err(e) = Scenario::load(&path) {
+                panic!("{}:\n{e}", path.display());
+            }
+        }
+    }
+    assert!(count > 0, "no scenario in {}", folder.display());
+}
+
+const TOPOLOGY: &str = r#"{ "sluice_topology": 1, "name": "t",
+  "nodes": [ {"id": "a", "kind": "host"}, {"id": "b", "kind": "host"}, {"id": "s", "kind": "switch"} ],
+  "links": [ {"from": "a", "to": "s", "capacity": "10Gbit/s", "latency": "2us", "duplex": true},
+             {"from": "b", "to": "s", "capacity": "1.25 GB/s"}, {"from": "s", "to": "b", "capacity": "5Gbit/s"} ] }"#;
+
+/// A scenario whose network is in a file beside it.
+fn with_file(kind: &str, name: &str, content: &[u8], keys: &str) -> Result<Scenario, ScenarioError> {
+    let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    std::fs::write(folder.path().join(name), content).unwrap_or_else(|e| panic!("{e}"));
+    let text = format!(
+        "version = 1\nname = \"f\"\n[network]\nkind = \"{kind}\"\nfile = \"{name}\"\n{keys}\n[[jobs]]\nid = \"a\"\nbytes = 9\ncompute_s = 0\narch = \"ring\"\nworkers = 2\niterations = 1\n"
+    );
+    Scenario::parse(&text, Notation::Toml, "f.toml", folder.path())
+}
+
+#[test]
+fn networks_come_from_topology_files() {
+    let s = with_file("topology", "t.json", TOPOLOGY.as_bytes(), "").unwrap_or_else(|e| panic!("{e}"));
+    let rates: Vec<u64> = s.network.links.iter().map(|l| l.rate.0 / 1_000_000_000).collect();
+    assert_eq!(rates, [10, 10, 10, 5]);
+    assert_eq!(s.network.links.first().map(|l| l.delay.0), Some(2_000));
+    let one_way = TOPOLOGY.replace(", {\"from\": \"s\", \"to\": \"b\", \"capacity\": \"5Gbit/s\"}", "");
+    assert!(with_file("topology", "t.json", one_way.as_bytes(), "").is_err_and(|e| e.has(Code::Net)));
+    let gpu = TOPOLOGY.replace("\"kind\": \"switch\"", "\"kind\": \"gpu\"");
+    let e = with_file("topology", "t.json", gpu.as_bytes(), "").expect_err("a gpu node");
+    assert!(e.to_string().contains("/nodes/2/kind"), "{e}");
+}
+
+#[test]
+fn networks_come_from_lists_of_hosts() {
+    let keys = "gpus = 2\ngbps = [25, 100, 100]\nuplinks = [2, 1]";
+    let csv = "host,asw,psw,dsw\n0,S1,P1,G1\n1,S1,P1,G1\n2,S1,P2,G1\n";
+    let s = with_file("file", "n.csv", csv.as_bytes(), keys).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((s.network.hosts.len(), s.network.switches.len()), (3, 2 + 2 + 1));
+    assert_eq!(s.path("j", "f", NodeIx(0), NodeIx(2)).map(|p| p.len()), Some(6));
+    let e = with_file("file", "n.csv", "host,asw\n".as_bytes(), keys).expect_err("a wrong header");
+    assert!(e.has(Code::Trace) && e.to_string().contains("n.csv:1"), "{e}");
+}
+
+fn never_panics(text: &str) {
+    for notation in [Notation::Toml, Notation::Json] {
+        match Scenario::parse(text, notation, "fuzz", Path::new("/nonexistent")) {
+            Ok(s) => assert!(!s.jobs.is_empty()),
+            Err(e) => assert!(!e.0.is_empty()),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_text_is_errors_or_a_scenario(text in ".{0,200}") {
+        never_panics(&text);
+    }
+
+    #[test]
+    fn mutated_scenarios_are_errors_or_scenarios(
+        which in 0usize..2,
+        cuts in prop::collection::vec((0usize..900, 0usize..6, "[-a-z0-9\"\\[\\]{}=,. \n]{0,6}"), 1..6),
+    ) {
+        let mut text = [SMALL, EXPLICIT][which].to_owned();
+        for (at, len, with) in cuts {
+            let at = at % text.len().max(1);
+            let end = (at + len).min(text.len());
+            if text.is_char_boundary(at) && text.is_char_boundary(end) {
+                text.replace_range(at..end, &with);
+            }
+        }
+        never_panics(&text);
+    }
+
+    #[test]
+    fn hostile_numbers_are_refused_or_read(
+        key in prop::sample::select(vec!["hosts = 4", "gpus = 2", "gbps = 10", "bytes = 50", "workers = 3", "servers = 2", "iterations = 1", "arrival_s = 1.5", "seed = 7"]),
+        value in prop::sample::select(vec!["-0", "-1", "0", "0.5", "1e400", "9223372036854775808", "18446744073709551616", "nan", "-inf", "\"1/0\"", "\"1/3\"", "\"\"", "true", "[]", "{}", "1979-05-27"]),
+    ) {
+        let name = key.split(' ').next().unwrap_or_default();
+        never_panics(&SMALL.replace(key, &format!("{name} = {value}")));
+    }
+
+    #[test]
+    fn files_beside_a_scenario_may_hold_anything(
+        noise in prop::collection::vec(any::<u8>(), 0..120),
+        at in 0usize..400,
+        which in 0usize..3,
+    ) {
+        let (kind, name, text, keys) = [
+            ("topology", "t.json", TOPOLOGY, ""),
+            ("file", "n.csv", "host,asw,psw,dsw\n0,S1,P1,G1\n1,S1,P1,G1\n", "gbps = [1, 1, 1]"),
+            ("star", "m.csv", "minute,jobs\n0,2\n1,1\n", "hosts = 2\ngbps = 1\n[arrivals]\nkind = \"per-minute\"\nfile = \"m.csv\"\niterations = 1\nmix = [{model = \"vgg16\", arch = \"ring\", workers = 2}]"),
+        ][which];
+        let mut bytes = text.as_bytes().to_vec();
+        let at = at % bytes.len();
+        bytes.splice(at.., noise);
+        if let Err(e) = with_file(kind, name, &bytes, keys) {
+            prop_assert!(!e.0.is_empty());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The schedulers that Sluice is compared with, by name (`simulation.md` section 7).
+//!
+//! | name | is | speaks by |
+//! | --- | --- | --- |
+//! | [`fair`] | equal shares, as ideal TCP | nothing, or caps by loss |
+//! | [`static_order`] | a given order of jobs | class |
+//! | [`mcs`] | stages under one central order | cap |
+//! | [`ccml`] | shifts per host, or unequal weights | hold, weight |
+//! | [`cassini`] | one shift per job for the whole network | hold |
+//! | [`mltcp`] | aggressiveness by progress | weight |
+//! | [`sincronia`] | primal–dual order of coflows | class |
+//! | [`varys`] | shortest bottleneck first, one pace per coflow | cap |
+//! | [`oracle`] | the rule of `sluice`, known everywhere at once | cap |
+//! | [`aalo`] | queues by bytes sent | class, weight |
+//! | [`echelonflow`] | least lateness | cap |
+//! | [`crux`] | GPU intensity first | class, path |
+//! | [`bound`] | what none of them can beat; no schedule | |
+//!
+//! What several of them use are functions over small plain structs: [`ports`] and [`meeting`] (who meets whom),
+//! [`primal_dual`] and [`madd`] (order and pace of coflows), [`circle`], [`affinity`] and [`grid`] (shifts).
+
+pub mod aalo;
+pub mod affinity;
+pub mod bound;
+mod bursts;
+pub mod cassini;
+pub mod ccml;
+pub mod circle;
+pub mod crux;
+pub mod echelonflow;
+pub mod fair;
+#[cfg(test)]
+mod fluid;
+pub mod grid;
+pub mod madd;
+pub mod mcs;
+pub mod meeting;
+pub mod mltcp;
+pub mod oracle;
+pub mod ports;
+pub mod primal_dual;
+pub mod sincronia;
+pub mod static_order;
+pub mod under_way;
+pub mod varys;
+
+use thiserror::Error;
+
+use super::scheduler::Scheduler;
+use sluice_scenario::{Policy, Scenario};
+
+/// Why there is no such scheduler to run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PolicyError {
+    /// It is no baseline.
+    #[error(
+        "{0} is no baseline scheduler of the simulator; the baselines are fair, static, mcs, ccml, cassini, mltcp, sincronia, varys, oracle, aalo, echelonflow, crux"
+    )]
+    NoBaseline(String),
+    /// It cannot be run.
+    #[error("bound is a lower bound and no schedule: run another scheduler, its result names the bound")]
+    Bound,
+    /// An option that the simulator does not have.
+    #[error("{option} = {value} is not available; use {instead}")]
+    Option {
+        /// The key.
+        option: &'static str,
+        /// What was asked for.
+        value: String,
+        /// What there is.
+        instead: &'static str,
+    },
+}
+
+/// The baseline of this name with the scenario's options.
+///
+/// # Errors
+/// For `sluice` (which is no baseline), `bound` (which is no schedule) and options that are not there.
+pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>, PolicyError> {
+    let options = &scenario.schedulers.options;
+    Ok(match policy.name.as_str() {
+        "fair" => Box::new(fair::Fair::new(scenario)),
+        "static" => Box::new(static_order::StaticOrder::of(scenario)),
+        "mcs" if options.mcs_lp => {
+            let instead = "\"primal-dual\", which solves the same relaxation without a solver";
+            return Err(PolicyError::Option { option: "scheduler.mcs.order", value: "\"lp\"".into(), instead });
+        }
+        "mcs" => Box::new(mcs::Mcs::new(scenario)),
+        "ccml" if options.ccml_unfair => Box::new(ccml::Unfair::new(scenario)),
+        "ccml" => Box::new(ccml::Interleave::new(scenario)),
+        "cassini" if scenario.placement.candidates > 1 => {
+            let value = scenario.placement.candidates.to_string();
+            return Err(PolicyError::Option {
+                option: "placement.candidates",
+                value,
+                instead: "1: one placement per job",
+            });
+        }
+        "cassini" => Box::new(cassini::Cassini::new(scenario)),
+        "mltcp" => Box::new(mltcp::Mltcp::new(scenario)),
+        "sincronia" => Box::new(sincronia::Sincronia::new(scenario)),
+        "varys" => Box::new(varys::Varys::new(scenario)),
+        "oracle" => Box::new(oracle::Oracle::new(scenario)),
+        "aalo" => Box::new(aalo::Aalo::new(scenario)),
+        "echelonflow" => Box::new(echelonflow::EchelonFlow::new(scenario)),
+        "crux" => Box::new(crux::Crux::new(scenario)),
+        "bound" => return Err(PolicyError::Bound),
+        _ => return Err(PolicyError::NoBaseline(policy.to_string())),
+    })
+}

@@ -1,0 +1,186 @@
+//! What breaks: hosts, daemons, switches, the road between them, clocks.
+//!
+//! A killed daemon's flows coast on their last orders until the kernel drops those, then share plainly. Whoever was
+//! connected to a process that ended notices at once; across a partition a connection is given up after two seconds
+//! without an answer, as the daemon's exchange does it. Connections come back after a pause that grows with the outage,
+//! up to five seconds, at random inside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_schedule::host::Host;
+use sluice_schedule::{HolderId, Nanos};
+
+use super::SluiceScheduler;
+use super::agenda::Due;
+use super::fabric::{holder_id, node_of};
+use crate::scheduler::Orders;
+use crate::world::World;
+use sluice_scenario::{Fault, FaultKind, Tables};
+
+/// Nothing heard for so long, although something was said: the connection is given up.
+const DEAD: Nanos = Nanos::from_millis(2_000);
+/// Bounds of the pause before a connection is tried again.
+const PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(5_000));
+
+/// What is broken.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Since when a node is cut off.
+    cut: BTreeMap<usize, Nanos>,
+    /// Since when a process is gone.
+    down: BTreeMap<usize, Nanos>,
+    /// Connections (host, holder) that were given up.
+    lost: BTreeSet<(usize, usize)>,
+    /// Slot-guard refusals of processes that are gone.
+    pub guards: u64,
+}
+
+impl SluiceScheduler {
+    /// A fault begins or is over.
+    pub(super) fn fault(&mut self, fault: &Fault, over: bool, world: &World<'_>, orders: &mut Orders) {
+        let (at, node) = (world.now, fault.target.0);
+        match (fault.kind, over) {
+            (FaultKind::HostDeath | FaultKind::DaemonKill, true) => self.daemon_returns(at, node, world),
+            (FaultKind::HostDeath | FaultKind::DaemonKill, false) => {
+                let coasts = fault.kind == FaultKind::DaemonKill;
+                self.daemon_dies(at, node, coasts, orders);
+            }
+            (FaultKind::SwitchRestart, false) => {
+                self.holder_stops(at, node);
+                if fault.lasts.is_none() {
+                    self.holder_starts(at, node);
+                }
+            }
+            (FaultKind::SwitchRestart, true) => self.holder_starts(at, node),
+            (FaultKind::Partition, false) => {
+                self.post.cut(node);
+                self.faults.cut.entry(node).or_insert(at);
+                self.agenda.add(at.plus(DEAD), Due::Silent { node, since: at });
+            }
+            (FaultKind::Partition, true) => {
+                if self.post.heal(node) {
+                    let since = self.faults.cut.remove(&node).unwrap_or(at);
+                    self.reconnect(at, node, at.minus(since));
+                }
+            }
+            (FaultKind::ClockSkew, _) => {
+                let skew = if over { Nanos::ZERO } else { self.slot.scaled(fault.slots) };
+                if let Some(daemon) = self.daemons.get_mut(node) {
+                    daemon.clock.skew = skew;
+                    self.turns.insert(node);
+                }
+                if let Some(holder) = self.holders.get_mut(&node) {
+                    holder.clock.skew = skew;
+                }
+            }
+        }
+    }
+
+    fn daemon_dies(&mut self, at: Nanos, node: usize, coasts: bool, orders: &mut Orders) {
+        let Some(daemon) = self.daemons.get_mut(node).filter(|daemon| daemon.runs) else { return };
+        daemon.stop();
+        let own = daemon.own.clone();
+        for flow in own {
+            let Some(until) = self.flows.get(flow.0).map(|known| known.until).filter(|until| *until > Nanos::ZERO)
+            else {
+                continue;
+            };
+            if coasts {
+                self.agenda.add(until.max(at), Due::Expire { flow, until });
+            } else {
+                self.free(flow, orders);
+            }
+        }
+        self.awake.remove(&node);
+        self.turns.remove(&node);
+        self.faults.lost.retain(|(host, _)| *host != node);
+        if self.fabric.tables == Tables::Nic {
+            self.holder_stops(at, node);
+        }
+    }
+
+    fn daemon_returns(&mut self, at: Nanos, node: usize, world: &World<'_>) {
+        let Some(daemon) = self.daemons.get_mut(node).filter(|daemon| !daemon.runs) else { return };
+        daemon.start();
+        let jobs = daemon.jobs.clone();
+        if daemon.awake() {
+            self.awake.insert(node);
+        }
+        for job in jobs {
+            self.introduce(node, job, world);
+            self.tell_round(job, &[node], world);
+        }
+        if self.fabric.tables == Tables::Nic {
+            self.holder_starts(at, node);
+        }
+    }
+
+    fn holder_stops(&mut self, at: Nanos, node: usize) {
+        if let Some(holder) = self.holders.get_mut(&node) {
+            self.faults.guards += holder.brain().map_or(0, |brain| brain.counters().guard_rejects);
+            holder.stop();
+            self.faults.down.entry(node).or_insert(at);
+            for (host, holder) in self.connections(node).into_iter().filter(|(_, holder)| *holder == node) {
+                self.link(at, host, holder, false);
+            }
+        }
+    }
+
+    fn holder_starts(&mut self, at: Nanos, node: usize) {
+        if let Some(holder) = self.holders.get_mut(&node) {
+            holder.start();
+            let since = self.faults.down.remove(&node).unwrap_or(at);
+            self.reconnect(at, node, at.minus(since));
+        }
+    }
+
+    /// A partition has lasted for as long as connections bear.
+    pub(super) fn silent(&mut self, at: Nanos, node: usize, since: Nanos) {
+        if self.post.is_cut(node) && self.faults.cut.get(&node) == Some(&since) {
+            for (host, holder) in self.connections(node) {
+                self.link(at, host, holder, false);
+            }
+        }
+    }
+
+    /// The connections of a node that were given up come back one by one.
+    fn reconnect(&mut self, at: Nanos, node: usize, outage: Nanos) {
+        let lost: Vec<_> = self.faults.lost.iter().filter(|(h, k)| *h == node || *k == node).copied().collect();
+        for (host, holder) in lost {
+            let pause = outage.max(PAUSE.0).min(PAUSE.1).scaled(self.post.uniform());
+            self.agenda.add(at.plus(pause), Due::Link { host, holder, up: true });
+        }
+    }
+
+    /// A connection breaks or stands.
+    pub(super) fn link(&mut self, at: Nanos, host: usize, holder: usize, up: bool) {
+        let broken = self.post.is_cut(host)
+            || self.post.is_cut(holder)
+            || self.holders.get(&holder).is_some_and(|holder| holder.brain().is_none());
+        if up && broken {
+            return; // The next outage began before the connection stood; its end tries again.
+        }
+        if up {
+            self.faults.lost.remove(&(host, holder));
+        } else if self.faults.lost.insert((host, holder)) {
+            self.tally.connections_lost += 1;
+        } else {
+            return;
+        }
+        if let Some(daemon) = self.daemons.get_mut(host) {
+            daemon.link(holder_id(holder), up);
+        }
+        self.wake_soon(at, host);
+    }
+
+    /// (host, holder) of every connection that ends at this node.
+    fn connections(&self, node: usize) -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        for (host, daemon) in self.daemons.iter().enumerate() {
+            let holders = daemon.brain().into_iter().flat_map(Host::views).map(|(holder, _): (HolderId, _)| holder);
+            let concerned = holders.map(|holder| node_of(holder.0)).filter(|holder| *holder == node || host == node);
+            all.extend(concerned.filter(|holder| *holder != host).map(|holder| (host, holder)));
+        }
+        all
+    }
+}

@@ -1,0 +1,70 @@
+//! What the programs link: whoever installs `sluiced` or a small `sluice` gets no planner, solver, simulator or testbed.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::shell::root;
+
+/// `cargo tree` reads files that are here already; it takes less than a second.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The packages that a package links or builds with, tests and benchmarks left out.
+fn linked(package: &str, options: &[&str]) -> BTreeSet<String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["tree", "--offline", "--locked", "--prefix", "none", "--format", "{p}"]);
+    // Plain packages, whatever this process was started with.
+    cargo.args(["--edges", "normal,build", "-p", package]).args(options).env_remove("CARGO_TARGET_DIR");
+    let mut child = cargo.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("cargo");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let reader = std::thread::spawn(move || std::io::read_to_string(&mut stdout).expect("text"));
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if begun.elapsed() > LIMIT {
+            drop(child.kill());
+            panic!("cargo tree -p {package} took longer than {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(status.success(), "cargo tree -p {package}: {status}");
+    let text = reader.join().expect("a reader");
+    text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+fn ours(packages: &BTreeSet<String>) -> Vec<&str> {
+    packages.iter().map(String::as_str).filter(|name| name.starts_with("sluice")).collect()
+}
+
+#[test]
+fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
+    let allowed = [
+        "sluice-ebpf",
+        "sluice-formats",
+        "sluice-plan",
+        "sluice-progress",
+        "sluice-schedule",
+        "sluice-struct-ops",
+        "sluice-wire",
+        "sluiced",
+    ];
+    let linked = linked("sluiced", &[]);
+    assert!(linked.contains("sluice-schedule"), "{linked:?}");
+    let more: Vec<&str> = ours(&linked).into_iter().filter(|name| !allowed.contains(name)).collect();
+    assert!(more.is_empty(), "sluiced links {more:?}");
+    assert!(!linked.iter().any(|name| name.starts_with("highs")), "{linked:?}");
+}
+
+#[test]
+fn a_sluice_without_features_links_neither_testbed_nor_solver() {
+    let heavy = ["sluice-testbed", "sluice-plan-lp", "highs", "highs-sys"];
+    let whole = linked("sluice", &[]);
+    let small = linked("sluice", &["--no-default-features"]);
+    for name in heavy {
+        assert!(whole.contains(name), "{name} has another name now: this test must know it");
+        assert!(!small.contains(name), "sluice without features links {name}");
+    }
+    assert!(small.contains("sluice-simulate"), "{small:?}");
+}
