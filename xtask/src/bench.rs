@@ -1,18 +1,38 @@
 //! `cargo xtask bench`: the benchmarks and the measured experiments behind BENCHMARKS.md.
 
 use crate::demo::build_release;
+use crate::record::record;
+use crate::records::{load, write_tables};
 use crate::setup;
 use crate::shell::{Step, options, root, target_dir};
 
 const HELP: &str = "\
 cargo xtask bench [--micro | --testbed] [--list]
+cargo xtask bench --record AREA [--repeats N]
+cargo xtask bench --tables
 
-  --micro     only the criterion benchmarks (decisions, load tables) and the planners at full size
-  --testbed   only the experiments on network namespaces; needs root; about an hour
-  --list      print the commands instead of running them
+  --micro        only the criterion benchmarks (decisions, load tables) and the planners at full size
+  --testbed      only the experiments on network namespaces; needs root; about an hour
+  --list         print the commands instead of running them
+  --record AREA  run the commands of one area, write what they measured into benchmarks/AREA.tsv with date and commit,
+                 and the area's table in BENCHMARKS.md anew
+  --repeats N    how often each of them runs, 1 to 99; default 3. The record has the median, and the least and the most
+  --tables       only write the tables of BENCHMARKS.md anew from the records
 
-Without an option both run. Reports are written to target/bench/.
+Without an option both kinds run. Reports are written to target/bench/.
+
+A record is a line per figure with tabs between: what it is, its bar, value, spread, command, source, date, commit. The
+source says where the figure is read:
+
+  hand                    nowhere; whoever runs the command writes the value, date and commit, then `--tables`
+  criterion DIRECTORY     the median below target/criterion/DIRECTORY
+  printed LINE … LABEL    the first number behind LABEL in the last line of the output that begins with LINE
+
+A value on the wrong side of a bar of the form `≤ 50 µs` is set in bold. A commit with + had changes of files besides.
+A new area needs its file and two lines in BENCHMARKS.md, before and behind where its table belongs; a test says so.
 ";
+
+const MAX_REPEATS: usize = 99;
 
 /// Scenario, repeats, and further policies beside the scenario's own.
 const EXPERIMENTS: [(&str, &str, &[&str]); 5] = [
@@ -30,6 +50,20 @@ const FURTHER: [&str; 4] = ["beside", "cost", "forest", "fail-open"];
 const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
 
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [.., "--help" | "-h"] => {}
+        ["--tables"] => return write_tables(&load()?),
+        ["--record", area] => return record(area, 3),
+        ["--record", area, "--repeats", n] => {
+            let repeats = n.parse().ok().filter(|n| (1..=MAX_REPEATS).contains(n));
+            return record(area, repeats.ok_or_else(|| format!("--repeats {n:?}; allowed: 1 to {MAX_REPEATS}"))?);
+        }
+        ["--record"] => {
+            let areas: Vec<String> = load()?.into_iter().map(|record| record.area).collect();
+            return Err(format!("--record needs an area: {}", areas.join(", ")));
+        }
+        _ => {}
+    }
     let given = options(args, HELP, &["--micro", "--testbed", "--list"])?;
     let has = |option: &str| given.contains(&option);
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));

@@ -9,6 +9,9 @@ mod demo;
 #[cfg(test)]
 mod links;
 mod mxnet;
+mod quantity;
+mod record;
+mod records;
 mod setup;
 mod shell;
 mod test;

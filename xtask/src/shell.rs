@@ -1,5 +1,6 @@
 //! Runs programs: prints the command, runs it in the workspace's root, turns a bad end into a message.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -83,11 +84,38 @@ impl Step {
         if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", self.shown())) }
     }
 
+    /// Runs it like `run`, and gives back what it wrote to its standard output, which is shown as it comes.
+    pub(crate) fn read(&self) -> Result<String, String> {
+        eprintln!("\n$ {}", self.shown());
+        let failed = |e: std::io::Error| format!("`{}`: {e}", self.shown());
+        let mut command = self.command().ok_or("an empty command")?;
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let mut said = String::new();
+        for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+            let line = line.map_err(failed)?;
+            eprintln!("{line}");
+            said.push_str(&line);
+            said.push('\n');
+        }
+        let status = child.wait().map_err(failed)?;
+        if status.success() { Ok(said) } else { Err(format!("`{}` ended with {status}", self.shown())) }
+    }
+
     /// Runs it without output; true when it ended well.
     pub(crate) fn quiet(&self) -> bool {
         let Some(mut command) = self.command() else { return false };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
     }
+}
+
+/// What a program says in one line, or why it cannot.
+pub(crate) fn output(program: &str, args: &[&str]) -> Result<String, String> {
+    let done = Command::new(program).args(args).current_dir(root()).stdin(Stdio::null()).output();
+    let done = done.map_err(|e| format!("{program} cannot be started: {e}"))?;
+    if !done.status.success() {
+        return Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
 /// True when this process is root.
