@@ -3,6 +3,7 @@
 mod codes;
 mod damaged;
 mod flows;
+mod guide;
 mod hops;
 mod naive;
 mod scene;
