@@ -9,6 +9,8 @@ mod demo;
 #[cfg(test)]
 mod links;
 mod mxnet;
+#[cfg(test)]
+mod pages;
 mod quantity;
 mod record;
 mod records;
