@@ -1,27 +1,54 @@
 //! What is wrong with a file: code, place, what was found, what is allowed and what to do; all mistakes at once.
 //!
-//! One form for people (`Display`), one for programs ([`Problems::to_json`]).
+//! Every reader of every file says it in this form: one text for people (`Display`), one object for programs
+//! (`Serialize`, [`Problems::to_json`]). Values of secret keys are never put into one.
+
+mod text;
+
+pub use text::{Source, nearest, printable};
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::Serialize;
 
 /// A stable code, as in `E_RANGE` or `DUPLICATE_NODE`: planners add the names of their own literature.
 pub type Code = &'static str;
 
-/// Not readable as the format: not JSON, or a value of the wrong type.
+/// Not readable as the format: not TOML, not JSON, or a value of the wrong type.
 pub const E_PARSE: Code = "E_PARSE";
 /// The version is missing or not one this program knows.
 pub const E_VERSION: Code = "E_VERSION";
 /// An unknown key, a key twice, or two keys that exclude each other.
 pub const E_KEY: Code = "E_KEY";
-/// A required key is absent.
+/// A required key is absent, or a file that is named.
 pub const E_MISSING: Code = "E_MISSING";
 /// A value outside its range, or a quantity nobody can read.
 pub const E_RANGE: Code = "E_RANGE";
 /// The file or something in it is too large or nested too deeply.
 pub const E_LIMIT: Code = "E_LIMIT";
+/// The same thing twice.
+pub const E_DUP: Code = "E_DUP";
+/// A name that nothing has.
+pub const E_REF: Code = "E_REF";
+/// A network that does not hang together.
+pub const E_NET: Code = "E_NET";
+/// Keys that do not fit the architecture of a job.
+pub const E_ARCH: Code = "E_ARCH";
+/// Dependencies that run in a circle.
+pub const E_CYCLE: Code = "E_CYCLE";
+/// A job that can never be placed.
+pub const E_FIT: Code = "E_FIT";
+/// Something is wrong with a trace file.
+pub const E_TRACE: Code = "E_TRACE";
+/// The testbed cannot run this scenario.
+pub const E_TESTBED: Code = "E_TESTBED";
+/// Two keys disagree.
+pub const E_CONFLICT: Code = "E_CONFLICT";
+/// A file may not be read, or may be read by too many.
+pub const E_PERM: Code = "E_PERM";
+/// Valid, but impossible on this host or with this build.
+pub const E_ENV: Code = "E_ENV";
 /// Two nodes have one id.
 pub const DUPLICATE_NODE: Code = "DUPLICATE_NODE";
 /// An id that no node has.
@@ -72,9 +99,15 @@ pub const MAX_PROBLEMS: usize = 50;
 pub struct Problem {
     /// Its code.
     pub code: Code,
-    /// The file; empty for what never was in one.
+    /// The file; empty for what never was in one, such as a flag or the host itself.
     pub file: String,
-    /// JSON pointer, line and column, or name of the parameter.
+    /// Line, from 1; 0 where no line is to blame.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub line: usize,
+    /// Column in characters, from 1; 0 where no column is to blame.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub column: usize,
+    /// JSON pointer, dotted key, or name of the parameter.
     pub key: String,
     /// The value seen.
     pub found: String,
@@ -86,6 +119,22 @@ pub struct Problem {
     pub help: String,
     /// What a program may want to know besides, by name.
     pub details: BTreeMap<&'static str, serde_json::Value>,
+    /// The line to blame, where the file has lines.
+    #[serde(skip)]
+    pub excerpt: Option<Excerpt>,
+}
+
+/// A line of a file, and the part of it that a mistake is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The line's text, free of control characters, at most 200 characters.
+    pub text: String,
+    /// How many characters are marked from the mistake's column on, at least one.
+    pub marked: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Problem {
@@ -94,12 +143,15 @@ impl Problem {
         Problem {
             code,
             file: String::new(),
+            line: 0,
+            column: 0,
             key: key.into(),
             found: String::new(),
             allowed: String::new(),
             message: message.into(),
             help: String::new(),
             details: BTreeMap::new(),
+            excerpt: None,
         }
     }
     /// With the value seen, cut to 80 characters and free of control characters.
@@ -122,10 +174,24 @@ impl Problem {
         self.details.insert(name, value.into());
         self
     }
+    /// In this file, no line to blame.
+    pub fn in_file(mut self, file: impl Into<String>) -> Problem {
+        self.file = file.into();
+        self
+    }
+    /// At these bytes of this file.
+    pub fn at(mut self, source: &Source<'_>, span: std::ops::Range<usize>) -> Problem {
+        let place = source.locate(span);
+        source.file.clone_into(&mut self.file);
+        (self.line, self.column) = (place.line, place.column);
+        self.excerpt = Some(place.excerpt);
+        self
+    }
 }
 
-/// Everything that is wrong, at least one mistake; in the order of the codes, then of the file.
-#[derive(Clone, Debug, PartialEq)]
+/// Everything that is wrong, at least one mistake.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Problems(Vec<Problem>);
 
 #[derive(Serialize)]
@@ -135,16 +201,20 @@ struct Document<'a> {
 }
 
 impl Problems {
-    /// Puts mistakes in order and names the file; `None` if there are none.
-    pub fn collect(mut errors: Vec<Problem>, file: &str) -> Option<Problems> {
-        let rank = |error: &Problem| CODES.iter().position(|code| *code == error.code).unwrap_or(CODES.len());
-        errors.sort_by_key(rank);
-        if errors.is_empty() { None } else { Some(Problems(errors).in_file(file)) }
+    /// Puts mistakes in the order of [`CODES`], those of one code in the order of the file, and names the file; `None`
+    /// if there are none.
+    pub fn collect(mut problems: Vec<Problem>, file: &str) -> Option<Problems> {
+        problems.sort_by_key(|problem| CODES.iter().position(|code| *code == problem.code).unwrap_or(CODES.len()));
+        Problems::of(problems).map(|problems| problems.in_file(file))
+    }
+    /// Keeps mistakes in the order in which they were found, each in its own file; `None` if there are none.
+    pub fn of(problems: Vec<Problem>) -> Option<Problems> {
+        (!problems.is_empty()).then_some(Problems(problems))
     }
     /// The same mistakes, in this file.
     pub fn in_file(mut self, file: &str) -> Problems {
-        for error in &mut self.0 {
-            file.clone_into(&mut error.file);
+        for problem in &mut self.0 {
+            file.clone_into(&mut problem.file);
         }
         self
     }
@@ -152,9 +222,17 @@ impl Problems {
     pub fn all(&self) -> &[Problem] {
         &self.0
     }
+    /// The mistakes, to be told together with others.
+    pub fn into_all(self) -> Vec<Problem> {
+        self.0
+    }
     /// The code of the first mistake, which decides the exit status of a command.
     pub fn code(&self) -> Code {
-        self.0.first().map_or(E_PARSE, |error| error.code)
+        self.0.first().map_or(E_PARSE, |problem| problem.code)
+    }
+    /// Has one of the mistakes this code?
+    pub fn has(&self, code: Code) -> bool {
+        self.0.iter().any(|problem| problem.code == code)
     }
     /// `{"schema": 1, "errors": […]}`.
     pub fn to_json(&self) -> String {
@@ -164,25 +242,42 @@ impl Problems {
 }
 
 impl From<Problem> for Problems {
-    fn from(error: Problem) -> Problems {
-        Problems(vec![error])
+    fn from(problem: Problem) -> Problems {
+        Problems(vec![problem])
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.code, self.message)?;
-        match (self.file.is_empty(), self.key.is_empty()) {
-            (false, false) => write!(f, "\n  --> {} at {}", self.file, self.key)?,
-            (false, true) => write!(f, "\n  --> {}", self.file)?,
-            (true, false) => write!(f, "\n  --> {}", self.key)?,
-            (true, true) => {}
+        match (self.file.is_empty(), self.line) {
+            (false, 0) if self.key.is_empty() => write!(f, "\n  --> {}", self.file)?,
+            (false, 0) => write!(f, "\n  --> {} at {}", self.file, self.key)?,
+            (false, line) => write!(f, "\n  --> {}:{line}:{}", self.file, self.column)?,
+            (true, _) if self.key.is_empty() => {}
+            (true, _) => write!(f, "\n  --> {}", self.key)?,
         }
-        if !self.found.is_empty() || !self.allowed.is_empty() {
-            write!(f, "\n   = found {}", if self.found.is_empty() { "nothing" } else { &self.found })?;
+        let mut said = String::new();
+        if !self.found.is_empty() || (!self.allowed.is_empty() && self.excerpt.is_none()) {
+            said.push_str(if self.found.is_empty() { "nothing" } else { &self.found });
         }
         if !self.allowed.is_empty() {
-            write!(f, "; allowed: {}", self.allowed)?;
+            said.push_str(if said.is_empty() { "allowed: " } else { "; allowed: " });
+            said.push_str(&self.allowed);
+        }
+        match &self.excerpt {
+            Some(excerpt) => {
+                let number = self.line.to_string();
+                let margin = " ".repeat(number.len());
+                let marks = "^".repeat(excerpt.marked.min(80));
+                let indent = " ".repeat(self.column.saturating_sub(1).min(200));
+                write!(f, "\n {margin} |\n {number} | {}\n {margin} | {indent}{marks}", excerpt.text)?;
+                if !said.is_empty() {
+                    write!(f, " {said}")?;
+                }
+            }
+            None if !said.is_empty() => write!(f, "\n   = found {said}")?,
+            None => {}
         }
         if !self.help.is_empty() {
             write!(f, "\n   = help: {}", self.help)?;
@@ -193,64 +288,20 @@ impl fmt::Display for Problem {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for error in &self.0 {
-            writeln!(f, "{error}")?;
+        for problem in &self.0 {
+            writeln!(f, "{problem}")?;
         }
         let n = self.0.len();
-        write!(f, "{n} error{}", if n == 1 { "" } else { "s" })
+        write!(f, "{n} error{}", if n == 1 { "" } else { "s" })?;
+        let mut files: Vec<&str> = self.0.iter().map(|problem| problem.file.as_str()).collect();
+        files.sort_unstable();
+        files.dedup();
+        if files.len() > 1 { write!(f, " in {} files", files.len()) } else { Ok(()) }
     }
 }
 
 impl std::error::Error for Problem {}
 impl std::error::Error for Problems {}
-
-/// The text with control and direction-changing characters escaped, cut to `most` characters.
-pub fn printable(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    for (i, c) in text.chars().enumerate() {
-        if i == most {
-            out.push('…');
-            break;
-        }
-        if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c) {
-            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// The nearest of `known` if it is near enough to be a slip of the finger.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 64 {
-        return None;
-    }
-    // Words of very different length need not be compared; lengths are in bytes, a letter has up to four.
-    let near = |candidate: &str| (candidate.len() / 3).max(1);
-    let alike = known.into_iter().filter(|candidate| candidate.len().abs_diff(word.len()) <= 4 * near(candidate));
-    let slips = alike.filter(|candidate| candidate.len() <= 128).map(|candidate| (slips(word, candidate), candidate));
-    slips.min().filter(|(slips, candidate)| *slips <= near(candidate)).map(|(_, candidate)| candidate)
-}
-
-/// Letters to insert, drop, change or swap with their neighbour to get from one word to the other.
-fn slips(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = change.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
 
 #[cfg(test)]
 mod tests {
@@ -285,11 +336,19 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_recognised_and_another_word_is_not() {
-        let known = ["capacity", "latency", "duplex"];
-        assert_eq!(nearest("capcaity", known), Some("capacity"));
-        assert_eq!(nearest("latnecy", known), Some("latency"));
-        assert_eq!(nearest("colour", known), None);
-        assert_eq!(nearest(&"x".repeat(100_000), known), None);
+    fn a_problem_of_a_line_shows_it() {
+        let text = "[slot]\nlength_ms = 600\n";
+        let source = Source { file: "/etc/sluice/sluiced.toml", text };
+        let problem = Problem::new(E_RANGE, "slot.length_ms", "slot.length_ms is out of range")
+            .found("600")
+            .allowed("5 to 200")
+            .help("write length_ms = 60 (default)")
+            .at(&source, 19..22);
+        let shown = Problems::from(problem).to_string();
+        assert_eq!(
+            shown,
+            "error[E_RANGE]: slot.length_ms is out of range\n  --> /etc/sluice/sluiced.toml:2:13\n   |\n 2 | length_ms = \
+             600\n   |             ^^^ 600; allowed: 5 to 200\n   = help: write length_ms = 60 (default)\n1 error"
+        );
     }
 }

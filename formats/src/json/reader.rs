@@ -154,6 +154,11 @@ impl<'a> Reader<'a> {
         if self.charged > most { self.too_many(most, what) } else { Ok(()) }
     }
 
+    /// How many bytes of the text have been read.
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
     /// What comes next.
     pub fn peek(&mut self) -> Read<Kind> {
         self.blank();

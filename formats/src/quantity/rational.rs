@@ -11,6 +11,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 use std::str::FromStr;
 
 use num_bigint::BigInt;
+use num_integer::Integer as _;
 use num_rational::BigRational;
 use num_traits::{Signed, ToPrimitive, Zero};
 
@@ -158,6 +159,32 @@ impl Rational {
         let power = Rational::shrink(Rational::ten_to(exponent.unsigned_abs() as u32).into());
         let mantissa = Rational::decimal(mantissa)?;
         if exponent < 0 { mantissa.checked_div(&power).ok_or(NotANumber) } else { Ok(&mantissa * &power) }
+    }
+
+    /// Reads a number as people write it into a file of settings: a decimal, also with an exponent or a plus, or a
+    /// fraction of two such numbers; blanks around them.
+    ///
+    /// # Errors
+    /// [`NotANumber`] for everything else, `inf` and `nan` among it, and for a denominator of zero.
+    pub fn parse_setting(text: &str) -> Result<Rational, NotANumber> {
+        let number = |text: &str| Rational::parse_json_number(text.trim().strip_prefix('+').unwrap_or(text.trim()));
+        match text.split_once('/') {
+            None => number(text),
+            Some((p, q)) => number(p)?.checked_div(&number(q)?).ok_or(NotANumber),
+        }
+    }
+
+    /// This times `unit`, rounded half to even; `None` below zero and above [`u64::MAX`].
+    pub fn to_units(&self, unit: u64) -> Option<u64> {
+        let scaled = self * &Rational::shrink(BigInt::from(unit).into());
+        let (p, q) = (scaled.numerator(), scaled.denominator());
+        let (whole, rest) = p.div_rem(&q);
+        let up = match (rest * 2_u8).cmp(&q) {
+            Ordering::Less => false,
+            Ordering::Equal => whole.is_odd(),
+            Ordering::Greater => true,
+        };
+        (whole + u8::from(up)).to_u64().filter(|_| !self.is_negative())
     }
 
     fn decimal(text: &str) -> Result<Rational, NotANumber> {
@@ -406,5 +433,26 @@ mod tests {
             }
             let _ = Rational::parse_json_number(&text);
         }
+    }
+
+    #[test]
+    fn a_setting_may_have_a_plus_an_exponent_and_a_fraction_of_decimals() {
+        for (text, p, q) in
+            [("0.25", 1, 4), ("1/3", 1, 3), ("1e-3", 1, 1000), (" 2.5E3 ", 2500, 1), ("1.5 / 3", 1, 2), ("+4", 4, 1)]
+        {
+            assert_eq!(Rational::parse_setting(text), Ok(Rational::new(p, q).expect("not over zero")), "{text}");
+        }
+        for text in ["", "x", "1/0", "1e400", "nan", "inf", "1e+-3", "1.2.3", "++1", "1/2/3"] {
+            assert_eq!(Rational::parse_setting(text), Err(NotANumber), "{text}");
+        }
+    }
+
+    #[test]
+    fn units_are_rounded_half_to_even() {
+        let units = |text: &str, unit| Rational::parse_setting(text).expect("a number").to_units(unit);
+        assert_eq!(units("1/3", 1_000_000_000), Some(333_333_333));
+        assert_eq!([units("0.5", 1), units("1.5", 1), units("2.5", 1)], [Some(0), Some(2), Some(2)]);
+        assert_eq!([units("-0.5", 1), units("-1", 1), units("1e30", 1)], [None, None, None]);
+        assert_eq!(units("18446744073709551615", 1), Some(u64::MAX));
     }
 }
