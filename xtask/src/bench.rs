@@ -16,7 +16,8 @@ cargo xtask bench --tables
   --list         print the commands instead of running them
   --record AREA  run the commands of one area, write what they measured into benchmarks/AREA.tsv with date and commit,
                  and the area's table in BENCHMARKS.md anew
-  --repeats N    how often each of them runs, 1 to 99; default 3. The record has the median, and the least and the most
+  --repeats N    how often each of them runs, 1 to 99; default 3. The record has the median, the least and the most, and
+                 the load of the machine
   --tables       only write the tables of BENCHMARKS.md anew from the records
 
 Without an option both kinds run. Reports are written to target/bench/.

@@ -2,7 +2,7 @@
 
 use crate::demo::build_release;
 use crate::quantity::Quantity;
-use crate::records::{Row, Source, load, write_tables};
+use crate::records::{self, Row, Source, write_tables};
 use crate::setup;
 use crate::shell::{Step, output, target_dir};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 /// Runs every command of the area `repeats` times. What is recorded by hand stays as it is, and is named.
 pub(crate) fn record(area: &str, repeats: usize) -> Result<(), String> {
-    let mut records = load()?;
+    let mut records = records::load()?;
     let areas: Vec<String> = records.iter().map(|r| r.area.clone()).collect();
     let record = records.iter_mut().find(|r| r.area == area);
     let record = record.ok_or_else(|| format!("no area {area:?}; there are {}", areas.join(", ")))?;
@@ -39,11 +39,12 @@ pub(crate) fn record(area: &str, repeats: usize) -> Result<(), String> {
             }
         }
     }
+    let load = load()?;
     for (row, seen) in read.into_iter().zip(seen) {
         let (value, spread) = Quantity::summary(seen)?;
         let missed = value.misses(&row.bar);
         row.value = if missed { format!("**{value}**") } else { value.to_string() };
-        row.spread = spread;
+        row.spread = format!("{spread}, load {load}");
         row.date.clone_from(&stamp.date);
         row.commit.clone_from(&stamp.commit);
     }
@@ -68,6 +69,13 @@ impl Stamp {
         let changed = output("git", &["status", "--porcelain", "-uno", "--", ".", ":!benchmarks", ":!BENCHMARKS.md"])?;
         Ok(Stamp { date, commit: format!("{commit}{}", if changed.is_empty() { "" } else { "+" }) })
     }
+}
+
+/// How many programs wanted a processor in the last minute, which says how far to trust a time.
+fn load() -> Result<String, String> {
+    let path = "/proc/loadavg";
+    let text = fs::read_to_string(path).map_err(|e| format!("reading {path}: {e}"))?;
+    text.split_whitespace().next().map(str::to_owned).ok_or_else(|| format!("{path} is empty"))
 }
 
 /// A command of a record. `sluice` and `sluice-experiment` are those of the release build, with root where they need it.
