@@ -66,7 +66,7 @@ impl Stamp {
         let date = output("date", &["-u", "+%F"])?;
         let commit = output("git", &["rev-parse", "--short=7", "HEAD"])?;
         let commit = commit.get(..7).ok_or_else(|| format!("git calls the commit {commit:?}"))?;
-        let changed = output("git", &["status", "--porcelain", "-uno", "--", ".", ":!benchmarks", ":!BENCHMARKS.md"])?;
+        let changed = output("git", &["status", "--porcelain", "-uno", "--", ".", ":!benchmarks", ":!*.md"])?;
         Ok(Stamp { date, commit: format!("{commit}{}", if changed.is_empty() { "" } else { "+" }) })
     }
 }
