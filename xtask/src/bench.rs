@@ -27,7 +27,8 @@ source says where the figure is read:
 
   hand                    nowhere; whoever runs the command writes the value, date and commit, then `--tables`
   criterion DIRECTORY     the median below target/criterion/DIRECTORY
-  printed LINE … LABEL    the first number behind LABEL in the last line of the output that begins with LINE
+  printed LINE … LABEL    the first number behind LABEL in the last line of the output that begins with LINE; with [ms] or
+                          another unit after it where the number has none
 
 A value on the wrong side of a bar of the form `≤ 50 µs` is set in bold. A commit with + had changes of files besides.
 A new area needs its file and two lines in BENCHMARKS.md, before and behind where its table belongs; a test says so.

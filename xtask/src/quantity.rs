@@ -28,11 +28,16 @@ impl Quantity {
         let word = rest.get(end..)?;
         let word = word.strip_prefix(' ').unwrap_or(word);
         let unit: String = word.chars().take_while(|c| c.is_alphabetic() || *c == '/' || *c == '%').collect();
-        let value = if sign { -value } else { value };
-        Some(match TIMES.iter().find(|(name, _)| *name == unit) {
-            Some((_, seconds)) => Quantity::seconds(value * seconds),
-            None => Quantity { value, unit },
-        })
+        Some(Quantity { value: if sign { -value } else { value }, unit: String::new() }.or_in(&unit))
+    }
+
+    /// In this unit, if it has none.
+    pub(crate) fn or_in(self, unit: &str) -> Quantity {
+        match TIMES.iter().find(|(name, _)| *name == unit) {
+            _ if !self.unit.is_empty() => self,
+            Some((_, seconds)) => Quantity::seconds(self.value * seconds),
+            None => Quantity { value: self.value, unit: unit.to_owned() },
+        }
     }
 
     /// True when the bar is `≤` or `≥` a quantity of this unit and this is on the wrong side of it.

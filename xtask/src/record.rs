@@ -100,7 +100,7 @@ fn step(command: &str) -> Result<Step, String> {
 fn figure(row: &Row, said: &str, begin: SystemTime) -> Result<Quantity, String> {
     match &row.source {
         Source::Hand => Err("is recorded by hand".to_owned()),
-        Source::Printed { line, label } => printed(said, line, label),
+        Source::Printed { line, label, unit } => printed(said, line, label).map(|found| found.or_in(unit)),
         Source::Criterion(dir) => {
             let path = target_dir().join("criterion").join(dir).join("new").join("estimates.json");
             let unreadable = |e| format!("reading {}: {e}", path.display());
@@ -141,6 +141,8 @@ mod tests {
         let read = |line, label| printed(said, line, label).map(|q| q.to_string());
         assert_eq!(read("single, A", "p99"), Ok("25.2 µs".into()));
         assert_eq!(read("A100 x 128", ""), Ok("102.3 ms".into()));
+        let json = printed(r#"{"exchange_ms":{"p90":0.26}}"#, "{", "\"p90\":").map(|q| q.or_in("ms").to_string());
+        assert_eq!(json, Ok("260 µs".into()));
         assert!(read("single, B", "p99").is_err());
         assert!(read("single, A", "p98").is_err());
         assert!(read("single, A", "25.2 µs").is_err());

@@ -21,8 +21,8 @@ pub(crate) enum Source {
     Hand,
     /// The median in this directory of `target/criterion`.
     Criterion(String),
-    /// The first number behind `label` in the last line of the output that begins with `line`.
-    Printed { line: String, label: String },
+    /// The first number behind `label` in the last line of the output that begins with `line`; in this unit if it has none.
+    Printed { line: String, label: String, unit: String },
 }
 
 impl Source {
@@ -31,10 +31,13 @@ impl Source {
             None if text == "hand" => Ok(Source::Hand),
             Some(("criterion", dir)) => Ok(Source::Criterion(dir.to_owned())),
             Some(("printed", place)) => {
+                let unit = place.strip_suffix(']').and_then(|rest| rest.rsplit_once(" ["));
+                let (place, unit) = unit.unwrap_or((place, ""));
                 let (line, label) = place.split_once(" … ").unwrap_or((place, ""));
-                Ok(Source::Printed { line: line.to_owned(), label: label.to_owned() })
+                let [line, label, unit] = [line, label, unit].map(str::to_owned);
+                Ok(Source::Printed { line, label, unit })
             }
-            _ => Err(format!("no source {text:?}; allowed: hand, criterion DIRECTORY, printed LINE … LABEL")),
+            _ => Err(format!("no source {text:?}; allowed: hand, criterion DIRECTORY, printed LINE … LABEL [UNIT]")),
         }
     }
 
@@ -42,8 +45,11 @@ impl Source {
         match self {
             Source::Hand => "hand".to_owned(),
             Source::Criterion(dir) => format!("criterion {dir}"),
-            Source::Printed { line, label } if label.is_empty() => format!("printed {line}"),
-            Source::Printed { line, label } => format!("printed {line} … {label}"),
+            Source::Printed { line, label, unit } => {
+                let label = if label.is_empty() { String::new() } else { format!(" … {label}") };
+                let unit = if unit.is_empty() { String::new() } else { format!(" [{unit}]") };
+                format!("printed {line}{label}{unit}")
+            }
         }
     }
 }
@@ -270,10 +276,16 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
-        let text = format!("{COLUMNS}\n{ROW}\n{}\n", ROW.replace("printed single, A … p99", "criterion a_b"));
+        let other = |source| ROW.replace("printed single, A … p99", source);
+        let text = format!("{COLUMNS}\n{ROW}\n{}\n{}\n", other("printed { … \"x\": [ms]"), other("criterion a_b"));
         let record = Record::read("a", &text).expect("a record");
         assert_eq!(record.text(), text);
-        assert_eq!(record.rows[0].source, Source::Printed { line: "single, A".into(), label: "p99".into() });
+        let printed = |line: &str, label: &str, unit: &str| {
+            let [line, label, unit] = [line, label, unit].map(str::to_owned);
+            Source::Printed { line, label, unit }
+        };
+        assert_eq!(record.rows[0].source, printed("single, A", "p99", ""));
+        assert_eq!(record.rows[1].source, printed("{", "\"x\":", "ms"));
         let last = "| p99 of a\\|b | ≤ 50 µs | 25 µs (24 to 26) | the same | 2026-11-22, 0123abc+ |\n";
         assert!(record.table().ends_with(last), "{}", record.table());
     }
