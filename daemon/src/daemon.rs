@@ -122,7 +122,7 @@ async fn serve(
         ),
     }
     let mut hosts = vec![config.node.name.clone()];
-    hosts.extend(config.http.listen.iter().filter_map(|a| a.parse::<SocketAddr>().ok()).map(|a| a.ip().to_string()));
+    hosts.extend(config.http.listen.iter().map(|address| address.ip().to_string()));
     let rules = Rules {
         details_for_all: config.http.details == Details::All,
         hosts,
@@ -151,8 +151,8 @@ fn peer_service_wanted(config: &Config) -> bool {
     config.switches.is_empty() && config.topology.is_some()
 }
 
-fn bind(addresses: &[String], key: &str, wanted: bool) -> anyhow::Result<Vec<TcpListener>> {
-    let addresses = addresses.iter().filter(|_| wanted).filter_map(|text| text.parse::<SocketAddr>().ok());
+fn bind(addresses: &[SocketAddr], key: &str, wanted: bool) -> anyhow::Result<Vec<TcpListener>> {
+    let addresses = addresses.iter().filter(|_| wanted);
     addresses
         .map(|address| {
             let help = "another process has the port, or the address is not this host's";

@@ -6,6 +6,7 @@ use sluice_ebpf::{Datapath, Kernel, Options, Tier};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::config::check::excluded_ports;
+use crate::config::value::Named;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
@@ -42,7 +43,6 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
     let mut ports: Vec<u16> = excluded_ports(loaded).into_iter().flatten().take(MAX_PORTS).collect();
     ports.sort_unstable();
     ports.dedup();
-    let peers = config.capture.peers.iter().filter_map(|text| crate::topology::Network::parse(text));
     let rate = own.unwrap_or(UNKNOWN_RATE);
     // Least of all paths is not known here: the kernel's own floor must not hold a slow path above its tenth.
     let floor = config.floor().min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
@@ -60,7 +60,7 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
             other => Some(other.word().to_owned()),
         },
         excluded_ports: ports,
-        peers: peers.map(|network| (network.address, network.bits)).collect(),
+        peers: config.capture.peers.clone(),
         loss_guard: config.enforce.loss_guard_ratio,
         idle: IDLE,
         tiers,
@@ -97,9 +97,9 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
 }
 
 /// The directories behind the configured names; `auto` is the root of cgroup v2.
-fn cgroups(names: &[String]) -> Vec<PathBuf> {
+fn cgroups(names: &[Named<PathBuf>]) -> Vec<PathBuf> {
     let root = || CGROUP_ROOTS.iter().map(PathBuf::from).find(|path| path.join("cgroup.controllers").exists());
-    let named = names.iter().filter(|name| *name != "auto").map(PathBuf::from);
-    let auto = names.iter().any(|name| name == "auto").then(root).flatten();
+    let named = names.iter().filter_map(Named::name).cloned();
+    let auto = names.contains(&Named::Auto).then(root).flatten();
     auto.into_iter().chain(named).collect()
 }

@@ -24,6 +24,7 @@ use sluice_wire::hello::{ClockSource as WireClock, Grid, Hello};
 use tokio::sync::mpsc;
 
 use crate::clock::wall;
+use crate::config::value::HostPort;
 use crate::config::{ClockSource, Config};
 use crate::core::{Inbound, Outlet};
 use crate::fabric::Fabric;
@@ -105,7 +106,7 @@ impl Exchange {
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
         self.fabric = fabric;
         // Switches of one process share its connection.
-        let mut processes: BTreeMap<&str, Vec<HolderId>> = BTreeMap::new();
+        let mut processes: BTreeMap<&HostPort, Vec<HolderId>> = BTreeMap::new();
         for switch in &config.switches {
             processes.entry(&switch.address).or_default().push(HolderId::of(&switch.name));
         }

@@ -9,11 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
+use sluice_wire::network;
 
 use crate::config::Config;
+use crate::config::value::Named;
 use crate::interfaces::Interface;
-use crate::topology::{Network, NodeKind, Topology};
+use crate::topology::{NodeKind, Topology};
 
 /// Paths kept at most; past that they are worked out anew each time.
 const MAX_PATHS: usize = 4096;
@@ -43,11 +46,11 @@ pub struct Fabric {
     topology: Option<Arc<Topology>>,
     node: Option<usize>,
     switches: BTreeSet<HolderId>,
-    peer_networks: Vec<Network>,
+    peer_networks: Vec<IpNet>,
     peer_port: Option<u16>,
-    only: Vec<Network>,
+    only: Vec<IpNet>,
     /// The node's addresses in the topology; containers may have one that no interface here has.
-    own: Vec<Network>,
+    own: Vec<IpNet>,
     /// Addresses of all interfaces, so that those of unmanaged ones are not taken for a container's.
     beside: Vec<IpAddr>,
     paths: RefCell<HashMap<(usize, HostId), Vec<Hop>>>,
@@ -84,15 +87,15 @@ impl Fabric {
         }
         let cables = topology.as_ref().zip(node).map(|(t, n)| t.cables(n)).filter(|(all, _)| *all == links.len());
         let names = topology.iter().flat_map(|t| &t.nodes).filter(|n| n.kind == NodeKind::Host);
-        let peer_port = config.peer.listen.iter().filter_map(|a| a.parse::<SocketAddr>().ok()).map(|a| a.port()).next();
+        let peer_port = config.peer.listen.first().map(SocketAddr::port);
         Fabric {
             host,
             links,
             node,
             switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
-            peer_networks: config.peer.networks.iter().filter_map(|text| Network::parse(text)).collect(),
+            peer_networks: config.peer.networks.clone(),
             peer_port,
-            only: config.capture.peers.iter().filter_map(|text| Network::parse(text)).collect(),
+            only: config.capture.peers.clone(),
             own: own_networks,
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
@@ -124,7 +127,7 @@ impl Fabric {
         let local = local.to_canonical();
         let mut links = self.links.iter().enumerate();
         let found = links.find(|(_, link)| link.addresses.contains(&local));
-        let contained = || self.own.iter().any(|network| network.contains(local)) && !self.beside.contains(&local);
+        let contained = || self.own.iter().any(|own| network::contains(own, local)) && !self.beside.contains(&local);
         found.or_else(|| self.links.first().filter(|_| contained()).map(|link| (0, link)))
     }
 
@@ -139,7 +142,7 @@ impl Fabric {
     pub fn covers(&self, local: IpAddr, remote: IpAddr) -> bool {
         let remote = remote.to_canonical();
         let foreign = !remote.is_loopback() && self.link_of(remote).is_none();
-        let asked_for = self.only.is_empty() || self.only.iter().any(|network| network.contains(remote));
+        let asked_for = self.only.is_empty() || self.only.iter().any(|only| network::contains(only, remote));
         foreign && asked_for && self.link_between(local, remote).is_some_and(|(_, link)| link.capacity.is_some())
     }
 
@@ -214,16 +217,17 @@ impl Fabric {
 
 /// The interfaces whose traffic is managed: the named ones, else those that carry one of the node's own addresses,
 /// else every one that looks like a card.
-fn selected<'a>(config: &Config, interfaces: &'a [Interface], own: &[Network]) -> Vec<&'a Interface> {
+fn selected<'a>(config: &Config, interfaces: &'a [Interface], own: &[IpNet]) -> Vec<&'a Interface> {
     let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
     if !config.links.is_empty() {
         return config.links.iter().filter_map(|link| by_name(&link.name)).take(16).collect();
     }
-    if config.capture.interfaces.iter().any(|name| name != "auto") {
-        return config.capture.interfaces.iter().filter_map(by_name).take(16).collect();
+    if config.capture.interfaces.iter().any(|name| name.name().is_some()) {
+        return config.capture.interfaces.iter().filter_map(Named::name).filter_map(by_name).take(16).collect();
     }
     let first = own.first();
-    let carries = |interface: &&Interface| first.is_some_and(|n| interface.addresses.iter().any(|a| n.contains(*a)));
+    let carries =
+        |interface: &&Interface| first.is_some_and(|n| interface.addresses.iter().any(|a| network::contains(n, *a)));
     if let Some(interface) = interfaces.iter().find(carries) {
         return vec![interface];
     }

@@ -48,7 +48,7 @@ use sluice_ebpf::{Datapath, Row, SocketEvent};
 use sluice_progress::{Budget, PageKey, Scan};
 use sluice_schedule::{Bytes, Event, FlowProgress, JobId, JobSpec, Nanos, Now, Pattern};
 
-use crate::config::Config;
+use crate::config::{Config, JobSource};
 use crate::fabric::Fabric;
 use discovery::Discovery;
 pub use jobs::Job;
@@ -87,7 +87,7 @@ pub struct Monitor {
     discovery: Discovery,
     plans: Plans,
     threshold: Bytes,
-    allowed: Vec<String>,
+    allowed: Vec<JobSource>,
     rematch: bool,
     /// Something may have begun: read every page at the next poll.
     pub eager: bool,
@@ -316,7 +316,7 @@ impl Monitor {
     /// A process with this page; a test cannot open a page of its own process.
     #[cfg(test)]
     pub fn add_for_test(&mut self, pid: u32, view: sluice_progress::PageView) {
-        let process = Process::of_view(view, "env", Some(0));
+        let process = Process::of_view(view, JobSource::Env, Some(0));
         self.appeared(ProcessKey::Pid(pid), process, &mut Vec::new());
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
 use sluice_schedule::{Bytes, Nanos, Now, Rate, Slot};
 
+use crate::config::value::HostPort;
 use crate::config::{Config, SwitchEntry};
 use crate::fabric::Fabric;
 use crate::interfaces::Interface;
@@ -135,7 +136,11 @@ pub fn config(i: usize, with_switch: bool) -> Config {
     config.clock.require_sync = false;
     config.cross_traffic.source = crate::config::CrossSource::None;
     if with_switch {
-        config.switches.push(SwitchEntry { name: "s".into(), address: "127.0.0.1:1".into(), ..SwitchEntry::default() });
+        config.switches.push(SwitchEntry {
+            name: "s".into(),
+            address: HostPort { host: "127.0.0.1".into(), port: 1 },
+            ..SwitchEntry::default()
+        });
     }
     config
 }

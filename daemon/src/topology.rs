@@ -5,17 +5,16 @@
 //! have in common are scheduled: on a leaf–spine fabric the sender's cable and the receiver's cable. Planners read the
 //! same file with more of its keys; what they alone use is checked for its type nowhere here.
 
-mod network;
 mod parse;
 mod path;
-
-pub use network::Network;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path as FsPath;
 
+use ipnet::IpNet;
 use sluice_schedule::{HolderId, HostId, LinkId, Nanos, Rate};
+use sluice_wire::network;
 
 use crate::config::Problems;
 
@@ -38,7 +37,7 @@ pub struct Node {
     /// What it is.
     pub kind: NodeKind,
     /// A host's networks, in file order.
-    pub networks: Vec<Network>,
+    pub networks: Vec<IpNet>,
     /// A switch's `host:port`, if it has one.
     pub exchange: Option<String>,
 }
@@ -71,7 +70,7 @@ pub struct Topology {
     into: Vec<Vec<usize>>,
     by_name: HashMap<String, usize>,
     by_address: HashMap<IpAddr, usize>,
-    wide: Vec<(Network, usize)>,
+    wide: Vec<(IpNet, usize)>,
     explicit: HashMap<(usize, usize), Vec<usize>>,
 }
 
@@ -99,15 +98,15 @@ impl Topology {
         let address = address.to_canonical();
         let exact = self.by_address.get(&address).copied();
         exact.or_else(|| {
-            let inside = self.wide.iter().filter(|(network, _)| network.contains(address));
-            inside.max_by_key(|(network, _)| network.bits).map(|(_, node)| *node)
+            let inside = self.wide.iter().filter(|(wide, _)| network::contains(wide, address));
+            inside.max_by_key(|(wide, _)| wide.prefix_len()).map(|(_, node)| *node)
         })
     }
     /// Where a host answers other hosts: its first address inside one of `networks`, else its first single address.
-    pub fn exchange_address(&self, node: usize, networks: &[Network]) -> Option<IpAddr> {
+    pub fn exchange_address(&self, node: usize, networks: &[IpNet]) -> Option<IpAddr> {
         let networks_of_node = &self.nodes.get(node)?.networks;
-        let singles: Vec<IpAddr> = networks_of_node.iter().filter(|n| n.is_single()).map(|n| n.address).collect();
-        let inside = singles.iter().find(|address| networks.iter().any(|network| network.contains(**address)));
+        let singles: Vec<IpAddr> = networks_of_node.iter().filter_map(network::single).collect();
+        let inside = singles.iter().find(|address| networks.iter().any(|known| network::contains(known, **address)));
         inside.or(if networks.is_empty() { singles.first() } else { None }).copied()
     }
     /// The id of a link: a switch numbers its links by port, a host's n-th cable sends as `2n`.

@@ -2,13 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{HashMap, MapData, Queue};
 use aya::programs::links::{FdLink, PinnedLink};
+use ipnet::IpNet;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::TcpCongestion};
 use sluice_schedule::{Nanos, Rate};
 use sluice_struct_ops as struct_ops;
@@ -334,10 +334,10 @@ fn write_policy(options: &Options, loaded: &mut Loaded) -> Result<(), Error> {
     for key in stale {
         peers.remove(&key).map_err(wrong)?;
     }
-    for (ip, len) in &options.peers {
-        let (bytes, bits) = match ip {
-            IpAddr::V4(ip) => (ip.to_ipv6_mapped().octets(), 96 + u32::from(*len)),
-            IpAddr::V6(ip) => (ip.octets(), u32::from(*len)),
+    for network in &options.peers {
+        let (bytes, bits) = match network {
+            IpNet::V4(network) => (network.addr().to_ipv6_mapped().octets(), 96 + u32::from(network.prefix_len())),
+            IpNet::V6(network) => (network.addr().octets(), u32::from(network.prefix_len())),
         };
         peers.insert(&Key::new(bits, bytes), 1, 0).map_err(wrong)?;
     }

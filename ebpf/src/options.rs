@@ -1,8 +1,8 @@
 //! What the daemon asks of the kernel side, and the errors that opening it may end with.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use sluice_schedule::{Nanos, Rate};
 
 use crate::abi;
@@ -41,8 +41,8 @@ pub struct Options {
     pub excluded_ports: Vec<u16>,
     /// If not empty, only sockets with one of these ports are captured.
     pub only_ports: Vec<u16>,
-    /// If not empty, only sockets whose peer lies in one of these networks (address, prefix length) are captured.
-    pub peers: Vec<(IpAddr, u8)>,
+    /// If not empty, only sockets whose peer lies in one of these networks are captured.
+    pub peers: Vec<IpNet>,
     /// Lost over delivered above which the loss guard trips.
     pub loss_guard: f64,
     /// Silence after which a send is reported as `Started`.
@@ -116,10 +116,6 @@ impl Options {
         }
         if self.cgroups.len() > 64 {
             return bad("cgroups", format!("{} directories", self.cgroups.len()), "at most 64");
-        }
-        let too_long = |(ip, len): &&(IpAddr, u8)| *len > if ip.is_ipv4() { 32 } else { 128 };
-        if let Some((ip, len)) = self.peers.iter().find(too_long) {
-            return bad("peers", format!("{ip}/{len}"), "a prefix length of at most 32 (IPv4) or 128 (IPv6)");
         }
         Ok(())
     }
@@ -235,7 +231,7 @@ mod tests {
             ("floor", Options { floor: Rate(0), ..Options::default() }),
             ("release_to", Options { release_to: Some("sluice1".into()), ..Options::default() }),
             ("loss_guard", Options { loss_guard: f64::NAN, ..Options::default() }),
-            ("peers", Options { peers: vec![([10, 0, 0, 0].into(), 33)], ..Options::default() }),
+            ("peers", Options { peers: vec![IpNet::default(); 257], ..Options::default() }),
             ("excluded_ports", Options { excluded_ports: vec![1; 2000], ..Options::default() }),
         ];
         for (field, options) in cases {

@@ -33,7 +33,7 @@ fn ports_and_peers_decide() {
     let Some(net) = common::net() else { return };
     let port = common::port();
     let Some(options) = common::options(port) else { return };
-    let peers = vec![([10, 231, 1, 0].into(), 24)];
+    let peers = vec!["10.231.1.0/24".parse().expect("a network")];
     let ours = Options { peers, only_ports: vec![port, port + 1], excluded_ports: vec![port + 1], ..options.clone() };
     let Some(kernel) = common::open(&net, ours) else { return };
     for (number, managed) in [(port, true), (port + 1, false), (port + 2, false)] {
@@ -41,7 +41,7 @@ fn ports_and_peers_decide() {
         assert_eq!(flow.control().starts_with("sluice"), managed, "port {number}");
     }
     drop(kernel);
-    let peers = vec![([10, 99, 0, 0].into(), 16)];
+    let peers = vec!["10.99.0.0/16".parse().expect("a network")];
     let _kernel = common::open(&net, Options { peers, ..options }).expect("it worked before");
     assert!(!common::Flow::start(&net, port).control().starts_with("sluice"), "no such peer is allowed");
 }

@@ -1,6 +1,5 @@
 //! `sluice-switch.toml`: every key has a default and a range, and all mistakes are told at once.
 
-pub mod network;
 pub mod problem;
 mod read;
 mod reader;
@@ -11,11 +10,11 @@ mod topology;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, LinkId, Nanos, Rate};
 use sluice_wire::hello::{ClockSource, Grid};
 
-use network::Network;
 use problem::{Code, Problem, Problems};
 
 /// Bytes of a configuration file at most.
@@ -69,7 +68,7 @@ pub struct Config {
     /// Promises (flow, link) of all hosts and switches at most.
     pub max_flows: usize,
     /// Who may speak; empty: anybody.
-    pub peers: Vec<Network>,
+    pub peers: Vec<IpNet>,
     /// File with the unmanaged load per link, read again when it changed.
     pub background: Option<PathBuf>,
     /// The switches, at least one.
@@ -97,7 +96,7 @@ pub struct PortConfig {
     /// Wire rate that unmanaged traffic takes.
     pub background: Rate,
     /// Destinations reached by this port, for the UDP format.
-    pub routes: Vec<Network>,
+    pub routes: Vec<IpNet>,
 }
 
 impl SwitchConfig {

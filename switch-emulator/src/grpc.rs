@@ -3,13 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluice_schedule::{HolderId, HostId};
 use sluice_wire::pb::switch_server::{Switch, SwitchServer};
 use sluice_wire::session::read_announcements;
-use sluice_wire::{convert, hello, limits, pb};
+use sluice_wire::{convert, hello, limits, network, pb};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::config::network::Network;
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
 use crate::sessions::{self, Answers, News, Queue};
@@ -20,13 +20,13 @@ use crate::tables::Tables;
 pub struct Service {
     tables: Arc<Tables>,
     metrics: Arc<Metrics>,
-    peers: Arc<[Network]>,
+    peers: Arc<[IpNet]>,
     quiet: Arc<Quiet>,
 }
 
 impl Service {
     /// A service on these tables, for these peers (none: anybody).
-    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>, peers: &[Network]) -> Service {
+    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>, peers: &[IpNet]) -> Service {
         Service { tables, metrics, peers: peers.into(), quiet: Arc::default() }
     }
 
@@ -113,8 +113,8 @@ impl Service {
 }
 
 /// May this address speak?
-pub fn allowed(peers: &[Network], address: Option<IpAddr>) -> bool {
-    peers.is_empty() || address.is_some_and(|address| peers.iter().any(|range| range.contains(address)))
+pub fn allowed(peers: &[IpNet], address: Option<IpAddr>) -> bool {
+    peers.is_empty() || address.is_some_and(|address| peers.iter().any(|range| network::contains(range, address)))
 }
 
 #[tonic::async_trait]

@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use sluice_schedule::{HolderId, LinkId, units::fnv1a32};
+use sluice_wire::network;
 use sluice_wire::udp::Tuple;
 
 use crate::config::SwitchConfig;
-use crate::config::network::Network;
 
 /// Switches on one path at most.
 const HOPS: usize = 16;
@@ -42,7 +43,7 @@ struct Node {
 struct Port {
     link: LinkId,
     next: Option<usize>,
-    routes: Vec<Network>,
+    routes: Vec<IpNet>,
 }
 
 impl Paths {
@@ -85,7 +86,7 @@ impl Paths {
 }
 
 fn prefix(port: &Port, address: IpAddr) -> Option<u8> {
-    port.routes.iter().filter(|route| route.contains(address)).map(|route| route.prefix).max()
+    port.routes.iter().filter(|route| network::contains(route, address)).map(IpNet::prefix_len).max()
 }
 
 fn best(ports: &[Port], destination: IpAddr, hash: u32) -> Option<&Port> {
@@ -116,7 +117,7 @@ mod tests {
             to: (*to).into(),
             wire: Rate::mbps(1000),
             background: Rate::ZERO,
-            routes: routes.iter().map(|route| Network::parse(route).unwrap()).collect(),
+            routes: routes.iter().map(|route| network::parse(route).unwrap()).collect(),
         };
         SwitchConfig { name: name.into(), ports: ports.iter().map(port).collect() }
     }

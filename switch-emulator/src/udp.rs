@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use nix::sys::socket::{setsockopt, sockopt};
 use sluice_schedule::{Announcement, BootId, FlowId, FlowPromise, HostId, JobId, LinkId, Nanos, Rate, Refusal, Slot};
 use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Packet};
 use tokio::net::UdpSocket;
 
 use crate::config::Config;
-use crate::config::network::Network;
 use crate::grpc::allowed;
 use crate::metrics::Metrics;
 use crate::path::{Hop, Paths};
@@ -70,7 +70,7 @@ pub async fn serve(Socket(socket): Socket, config: Arc<Config>, tables: Arc<Tabl
 /// What the UDP side remembers beside the tables.
 pub struct Pipeline {
     paths: Paths,
-    peers: Vec<Network>,
+    peers: Vec<IpNet>,
     boot: BootId,
     most_hosts: usize,
     hosts: HashMap<(usize, HostId), Host>,

@@ -59,7 +59,7 @@ impl Facts {
         self.reload_ok = true;
         self.reload_unix_ns = unix_ns;
         self.config_hash = hash(&core.config);
-        let pair = |switch: &crate::config::SwitchEntry| (switch.name.clone(), switch.address.clone());
+        let pair = |switch: &crate::config::SwitchEntry| (switch.name.clone(), switch.address.to_string());
         self.addresses = core.config.switches.iter().map(pair).collect();
     }
 }

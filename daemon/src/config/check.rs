@@ -1,9 +1,12 @@
 //! What no single key can be blamed for: keys that disagree, files that are missing, and what this host cannot do.
 
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
 use super::error::{Code, Problem};
 use super::read::Loaded;
 use super::settings::{Backend, ClockSource, CrossSource, Require, Transport};
-use super::value::ports;
+use super::value::Named;
 
 /// Problems between keys.
 pub fn cross(loaded: &Loaded) -> Vec<Problem> {
@@ -50,10 +53,7 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
         let message = "control.group is longer than a group name can be".to_owned();
         conflict("control.group", "control.group", message, "name a group of /etc/group");
     }
-    let mut peer_ports: Vec<u16> =
-        config.peer.listen.iter().filter_map(|a| a.parse::<std::net::SocketAddr>().ok()).map(|a| a.port()).collect();
-    peer_ports.dedup();
-    if peer_ports.len() > 1 {
+    if config.peer.listen.iter().any(|address| address.port() != config.peer.listen[0].port()) {
         let message = "peer.listen names more than one port; the cluster has one".to_owned();
         conflict("peer.listen", "peer.listen", message, "use one port on every address");
     }
@@ -73,7 +73,7 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
         }
         problems.push(problem);
     };
-    for name in config.capture.interfaces.iter().filter(|name| *name != "auto") {
+    for name in config.capture.interfaces.iter().filter_map(Named::name) {
         if !crate::interfaces::exists(name) {
             absent("capture.interfaces", name, format!("no interface {name} on this host"), "see `ip link`");
         }
@@ -88,9 +88,10 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
             format!("{}: transport \"{}\" is not built into this daemon yet", switch.name, switch.transport.word());
         absent("switches", switch.transport.word(), message, "write transport = \"session\" (default)");
     }
-    for cgroup in config.capture.cgroups.iter().filter(|path| *path != "auto") {
-        if !std::path::Path::new(cgroup).is_dir() {
-            absent("capture.cgroups", cgroup, format!("no cgroup {cgroup}"), "name a directory of the cgroup v2 tree");
+    for cgroup in config.capture.cgroups.iter().filter_map(Named::name) {
+        if !cgroup.is_dir() {
+            let cgroup = cgroup.display().to_string();
+            absent("capture.cgroups", &cgroup, format!("no cgroup {cgroup}"), "name a directory of the cgroup v2 tree");
         }
     }
     if config.clock.source == ClockSource::Tai
@@ -115,14 +116,10 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
 }
 
 /// The port ranges never touched, the daemon's own included.
-pub fn excluded_ports(loaded: &Loaded) -> Vec<std::ops::RangeInclusive<u16>> {
+pub fn excluded_ports(loaded: &Loaded) -> Vec<RangeInclusive<u16>> {
     let config = &loaded.config;
-    let mut ranges: Vec<_> = config.capture.ports_exclude.iter().filter_map(|text| ports(text)).collect();
-    let own = config.peer.listen.iter().chain(&config.http.listen).chain(config.switches.iter().map(|s| &s.address));
-    for address in own {
-        if let Some(port) = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()) {
-            ranges.push(port..=port);
-        }
-    }
+    let mut ranges = config.capture.ports_exclude.clone();
+    let listen = config.peer.listen.iter().chain(&config.http.listen).map(SocketAddr::port);
+    ranges.extend(listen.chain(config.switches.iter().map(|switch| switch.address.port)).map(|port| port..=port));
     ranges
 }

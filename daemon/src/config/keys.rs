@@ -5,7 +5,7 @@
 use toml::de::DeValue;
 
 use super::settings::*;
-use super::value::{Refusal, Rule, Setting};
+use super::value::{HostPort, Named, Refusal, Rule, Setting};
 
 /// One key of a table of settings `T`.
 pub struct Key<T: 'static> {
@@ -52,8 +52,8 @@ macro_rules! keys {
     };
 }
 
-const JOB_WORDS: &[&str] = &["nccl", "pslite", "torch", "mpi", "slurm", "env"];
-type Texts = Vec<String>;
+type Addresses = Vec<std::net::SocketAddr>;
+type Networks = Vec<ipnet::IpNet>;
 type OptPath = Option<std::path::PathBuf>;
 
 keys! { KEYS: Config, "The keys outside table arrays.";
@@ -70,12 +70,12 @@ keys! { KEYS: Config, "The keys outside table arrays.";
     clock.tai_offset_s: u64, "s", Rule::Int(0, 100), false, "TAI minus UTC; must equal the kernel's.";
     clock.max_error_ms: Option<u64>, "ms", Rule::Int(1, 1000), false, "Above this error bound slots are not trusted; default: half a slot.";
     clock.require_sync: bool, "", Rule::Any, false, "false: an unsynchronised clock only degrades (test set-ups).";
-    capture.cgroups: Texts, "paths", Rule::List(16), false, "cgroups whose sockets are managed; auto: the root of cgroup v2.";
-    capture.interfaces: Texts, "", Rule::List(16), false, "Interfaces whose traffic is managed; auto: physical links with a route.";
+    capture.cgroups: Vec<Named<std::path::PathBuf>>, "paths", Rule::List(16), false, "cgroups whose sockets are managed; auto: the root of cgroup v2.";
+    capture.interfaces: Vec<Named<String>>, "", Rule::List(16), false, "Interfaces whose traffic is managed; auto: physical links with a route.";
     capture.threshold_bytes: u64, "bytes", Rule::Int(0, 1 << 30), false, "Sent in one direction before a socket of a known job counts as a tensor flow.";
-    capture.ports_exclude: Texts, "ports", Rule::Ports(64), false, "TCP ports never touched.";
-    capture.peers: Texts, "networks", Rule::Networks(64), false, "Only flows to these networks; empty: any.";
-    capture.jobs: Texts, "", Rule::Words(JOB_WORDS), false, "Ways to recognise a job.";
+    capture.ports_exclude: Vec<std::ops::RangeInclusive<u16>>, "ports", Rule::Ports(64), false, "TCP ports never touched.";
+    capture.peers: Networks, "networks", Rule::Networks(64), false, "Only flows to these networks; empty: any.";
+    capture.jobs: Vec<JobSource>, "", Rule::Words(JobSource::WORDS), false, "Ways to recognise a job.";
     capture.environ: bool, "", Rule::Any, false, "Read /proc/PID/environ for job ids, roles and ranks.";
     capture.progress_dir: OptPath, "path", Rule::Path, true, "Directory of progress pages; default: progress in node.run_dir.";
     enforce.backend: Backend, "", Rule::Words(Backend::WORDS), true, "How orders are enforced; auto: the best that works here.";
@@ -102,12 +102,12 @@ keys! { KEYS: Config, "The keys outside table arrays.";
     schedule.max_wait_ms: Option<u64>, "ms", Rule::Int(0, 60_000), false, "A round is never deferred longer; default: 20 slots.";
     switch.stale_slots: u64, "slots", Rule::Int(1, 16), false, "Slots a switch's view is held before it decays.";
     switch.copies: u64, "", Rule::Int(1, 3), false, "Announcements per slot over UDP.";
-    peer.listen: Texts, "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster.";
-    peer.networks: Texts, "networks", Rule::Networks(8), false, "Networks of the hosts' exchange addresses; empty: a host's first address.";
+    peer.listen: Addresses, "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster.";
+    peer.networks: Networks, "networks", Rule::Networks(8), false, "Networks of the hosts' exchange addresses; empty: a host's first address.";
     topology: OptPath, "path", Rule::Path, false, "topology.json, where paths of flows are read.";
     cross_traffic.source: CrossSource, "", Rule::Words(CrossSource::WORDS), false, "Where the load of unmanaged traffic on own links is read.";
     cross_traffic.file: OptPath, "path", Rule::Path, false, "One line per link: interface, space, bit/s; for source = \"file\".";
-    http.listen: Texts, "addresses", Rule::Addresses(4), true, "HTTP for status and metrics; [] = off.";
+    http.listen: Addresses, "addresses", Rule::Addresses(4), true, "HTTP for status and metrics; [] = off.";
     http.details: Details, "", Rule::Words(Details::WORDS), false, "Who may read the page and /api.";
     metrics.jobs: MetricJobs, "", Rule::Words(MetricJobs::WORDS), false, "Label job_id or none.";
     metrics.max_jobs: u64, "", Rule::Int(0, 256), false, "Live job ids; more are summed as _other.";
@@ -128,7 +128,7 @@ keys! { LINK_KEYS: LinkEntry, "The keys of one `[[links]]` entry.";
 
 keys! { SWITCH_KEYS: SwitchEntry, "The keys of one `[[switches]]` entry. Every switch that answers, the same on all hosts: a job's hosts meet at one of them.";
     name: String, "", Rule::Name, false, "The switch's name in the topology.";
-    address: String, "", Rule::HostPort, false, "Where it answers.";
+    address: HostPort, "", Rule::HostPort, false, "Where it answers.";
     transport: Transport, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams.";
 }
 

@@ -1,11 +1,14 @@
 //! The settings of `sluiced` as one struct, with their defaults. [`super::keys`] says what each key may hold.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use super::value::words;
+use super::value::{HostPort, Named, words};
 
 words!(
     /// What the operator asked for.
@@ -106,6 +109,24 @@ words!(
     }
 );
 words!(
+    /// A way to recognise a job: what wrote its progress page, or whose environment variables name it.
+    JobSource {
+        /// The profiler plug-in of NCCL.
+        Nccl = "nccl",
+        /// The preload library of PS-Lite, or its environment.
+        PsLite = "pslite",
+        /// torchrun's environment, or the preload library of other frameworks.
+        Torch = "torch",
+        /// PMIx or Horovod.
+        Mpi = "mpi",
+        /// Slurm's job id.
+        Slurm = "slurm",
+        /// `SLUICE_JOB_ID`, or the application's own page.
+        #[default]
+        Env = "env",
+    }
+);
+words!(
     /// Who may read the page and `/api`.
     Details {
         /// This host.
@@ -161,10 +182,6 @@ macro_rules! settings {
             }
         }
     )*};
-}
-
-fn texts(list: &[&str]) -> Vec<String> {
-    list.iter().map(|text| (*text).to_owned()).collect()
 }
 
 settings! {
@@ -243,17 +260,17 @@ settings! {
     /// What is looked at.
     Capture {
         /// cgroups whose sockets are managed.
-        cgroups: Vec<String> = texts(&["auto"]),
+        cgroups: Vec<Named<PathBuf>> = vec![Named::Auto],
         /// Interfaces.
-        interfaces: Vec<String> = texts(&["auto"]),
+        interfaces: Vec<Named<String>> = vec![Named::Auto],
         /// Bytes in one direction before a socket of a known job counts.
         threshold_bytes: u64 = 1 << 20,
         /// Ports never touched.
-        ports_exclude: Vec<String> = texts(&["22"]),
+        ports_exclude: Vec<RangeInclusive<u16>> = vec![22..=22],
         /// Only flows to these networks; empty: any.
-        peers: Vec<String> = Vec::new(),
+        peers: Vec<IpNet> = Vec::new(),
         /// Ways to recognise a job.
-        jobs: Vec<String> = texts(&["nccl", "pslite", "torch", "mpi", "slurm", "env"]),
+        jobs: Vec<JobSource> = JobSource::ALL.to_vec(),
         /// Read `/proc/PID/environ`.
         environ: bool = true,
         /// Progress pages; `None`: `progress` in the run directory.
@@ -323,7 +340,7 @@ settings! {
         /// Its name in the topology.
         name: String = String::new(),
         /// `host:port`.
-        address: String = String::new(),
+        address: HostPort = HostPort::default(),
         /// How it is spoken to.
         transport: Transport = Transport::Session,
     }
@@ -337,9 +354,9 @@ settings! {
     /// Between hosts.
     Peer {
         /// Addresses to listen on.
-        listen: Vec<String> = texts(&["[::]:9604"]),
+        listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()],
         /// Which of a host's addresses the exchange uses; empty: its first.
-        networks: Vec<String> = Vec::new(),
+        networks: Vec<IpNet> = Vec::new(),
     }
     /// Unmanaged traffic.
     CrossTraffic {
@@ -351,7 +368,7 @@ settings! {
     /// The HTTP server.
     Http {
         /// Addresses to listen on.
-        listen: Vec<String> = texts(&["127.0.0.1:9605"]),
+        listen: Vec<SocketAddr> = vec![(Ipv4Addr::LOCALHOST, 9605).into()],
         /// Who may read details.
         details: Details = Details::Loopback,
     }

@@ -137,7 +137,7 @@ fn later_layers_win_and_entries_of_one_name_replace() {
     let loaded = judge(reader, true).expect("valid");
     assert_eq!(loaded.config.mode, Mode::Bypass);
     assert_eq!(loaded.origins["mode"], Origin { file: "b".into(), line: 1 });
-    let switches: Vec<_> = loaded.config.switches.iter().map(|s| s.address.as_str()).collect();
+    let switches: Vec<_> = loaded.config.switches.iter().map(|s| s.address.to_string()).collect();
     assert_eq!(switches, ["b:2", "c:3"]);
 }
 

@@ -1,7 +1,13 @@
 //! How one TOML value becomes one typed setting, and what its rule says about the range.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
+use sluice_wire::network;
+use toml::Spanned;
 use toml::de::{DeArray, DeValue};
 
 /// What a key takes.
@@ -150,9 +156,19 @@ impl Setting for PathBuf {
     }
 }
 
-impl Setting for Vec<String> {
+impl Setting for HostPort {
+    const TYPE: &'static str = "a text";
+    fn read(value: &DeValue<'_>, _rule: &Rule) -> Result<HostPort, Refusal> {
+        HostPort::parse(value.as_str().ok_or(Refusal::Type)?).ok_or(Refusal::Range)
+    }
+    fn show(&self) -> String {
+        if self.host.is_empty() { quoted("") } else { quoted(&self.to_string()) }
+    }
+}
+
+impl<T: Item> Setting for Vec<T> {
     const TYPE: &'static str = "a list of texts";
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Vec<String>, Refusal> {
+    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Vec<T>, Refusal> {
         let array: &DeArray<'_> = value.as_array().ok_or(Refusal::Type)?;
         let most = match rule {
             Rule::List(n) | Rule::Ports(n) | Rule::Networks(n) | Rule::Addresses(n) => *n,
@@ -162,22 +178,109 @@ impl Setting for Vec<String> {
         if array.len() > most {
             return Err(Refusal::Range);
         }
-        let mut texts = Vec::with_capacity(array.len());
-        for item in array.iter() {
-            let text = match (item.get_ref(), rule) {
-                (DeValue::String(text), _) => text.to_string(),
-                (DeValue::Integer(port), Rule::Ports(_)) => port.to_string(),
-                _ => return Err(Refusal::Type),
-            };
-            if !text_fits(&text, rule) {
-                return Err(Refusal::Range);
-            }
-            texts.push(text);
-        }
-        Ok(texts)
+        let item = |item: &Spanned<DeValue<'_>>| match (item.get_ref(), rule) {
+            (DeValue::String(text), _) => T::parse(text).ok_or(Refusal::Range),
+            (DeValue::Integer(port), Rule::Ports(_)) => T::parse(port.as_str()).ok_or(Refusal::Range),
+            _ => Err(Refusal::Type),
+        };
+        array.iter().map(item).collect()
     }
     fn show(&self) -> String {
-        format!("[{}]", self.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+        format!("[{}]", self.iter().map(|item| quoted(&item.text())).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What a list may hold.
+pub trait Item: Sized {
+    /// Reads one entry; `None` if it is not allowed.
+    fn parse(text: &str) -> Option<Self>;
+    /// The entry as it is read.
+    fn text(&self) -> String;
+}
+
+impl Item for IpNet {
+    fn parse(text: &str) -> Option<IpNet> {
+        network::parse(text)
+    }
+    fn text(&self) -> String {
+        network::show(self)
+    }
+}
+
+impl Item for SocketAddr {
+    fn parse(text: &str) -> Option<SocketAddr> {
+        text.parse().ok()
+    }
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A range of TCP ports, written as `"a"` or `"a-b"`.
+impl Item for RangeInclusive<u16> {
+    fn parse(text: &str) -> Option<RangeInclusive<u16>> {
+        let (from, to) = text.split_once('-').unwrap_or((text, text));
+        let (from, to) = (from.trim().parse::<u16>().ok()?, to.trim().parse::<u16>().ok()?);
+        (from <= to && from > 0).then_some(from..=to)
+    }
+    fn text(&self) -> String {
+        if self.start() == self.end() { self.start().to_string() } else { format!("{}-{}", self.start(), self.end()) }
+    }
+}
+
+/// A named thing, or those that the daemon finds by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named<T> {
+    /// Written as `auto`.
+    Auto,
+    /// Written as its name.
+    Name(T),
+}
+
+impl<T: From<String> + AsRef<Path>> Item for Named<T> {
+    fn parse(text: &str) -> Option<Named<T>> {
+        let ok = text.len() <= 4096 && !text.contains('\0');
+        ok.then(|| if text == "auto" { Named::Auto } else { Named::Name(text.to_owned().into()) })
+    }
+    fn text(&self) -> String {
+        match self {
+            Named::Auto => "auto".into(),
+            Named::Name(name) => name.as_ref().display().to_string(),
+        }
+    }
+}
+
+impl<T> Named<T> {
+    /// The name, if it is one.
+    pub fn name(&self) -> Option<&T> {
+        match self {
+            Named::Auto => None,
+            Named::Name(name) => Some(name),
+        }
+    }
+}
+
+/// Where something answers; the host is a name or an address, an IPv6 address in brackets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// Name or address.
+    pub host: String,
+    /// TCP or UDP port.
+    pub port: u16,
+}
+
+impl HostPort {
+    /// Reads `host:port`.
+    pub fn parse(text: &str) -> Option<HostPort> {
+        let (host, port) = text.rsplit_once(':')?;
+        let ok = !host.is_empty() && host.len() <= 253 && !host.contains(char::is_whitespace);
+        Some(HostPort { host: host.to_owned(), port: port.parse().ok().filter(|_| ok)? })
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
     }
 }
 
@@ -191,13 +294,6 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// A range of TCP ports written as `"a"` or `"a-b"`.
-pub fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
-    let (from, to) = text.split_once('-').unwrap_or((text, text));
-    let (from, to) = (from.trim().parse::<u16>().ok()?, to.trim().parse::<u16>().ok()?);
-    (from <= to && from > 0).then_some(from..=to)
-}
-
 fn text_fits(text: &str, rule: &Rule) -> bool {
     let name = |text: &str| {
         (1..=63).contains(&text.len())
@@ -206,13 +302,6 @@ fn text_fits(text: &str, rule: &Rule) -> bool {
     match rule {
         Rule::Name => name(text),
         Rule::Suffix(most) => text.len() <= *most && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()),
-        Rule::Words(words) => words.contains(&text),
-        Rule::Ports(_) => ports(text).is_some(),
-        Rule::Networks(_) => crate::topology::Network::parse(text).is_some(),
-        Rule::Addresses(_) => text.parse::<std::net::SocketAddr>().is_ok(),
-        Rule::HostPort => text.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && host.len() <= 253 && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok()
-        }),
         _ => text.len() <= 4096 && !text.contains('\0'),
     }
 }
@@ -228,6 +317,8 @@ macro_rules! words {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$variant_doc])* $variant),* }
         impl $name {
+            /// Every value, in the order of the words.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
             /// The words a file may hold.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
             /// The word of this value.
@@ -237,6 +328,14 @@ macro_rules! words {
             /// The value of a word.
             pub fn of(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$variant),)* _ => None }
+            }
+        }
+        impl $crate::config::value::Item for $name {
+            fn parse(text: &str) -> Option<Self> {
+                Self::of(text)
+            }
+            fn text(&self) -> String {
+                self.word().into()
             }
         }
         impl $crate::config::value::Setting for $name {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::config::SwitchEntry;
+use crate::config::value::HostPort;
 
 const STAR: &str = r#"{ "sluice_topology": 1,
  "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1","172.16.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2","172.16.0.2"]},
@@ -23,9 +24,13 @@ fn interfaces() -> Vec<Interface> {
 fn fabric(switch: bool) -> Fabric {
     let mut config = Config::default();
     config.node.name = "h0".into();
-    config.peer.networks = vec!["172.16.0.0/16".into()];
+    config.peer.networks = vec!["172.16.0.0/16".parse().expect("a network")];
     if switch {
-        config.switches.push(SwitchEntry { name: "s".into(), address: "x:1".into(), ..SwitchEntry::default() });
+        config.switches.push(SwitchEntry {
+            name: "s".into(),
+            address: HostPort { host: "x".into(), port: 1 },
+            ..SwitchEntry::default()
+        });
     }
     let topology = Topology::parse(Path::new("t"), STAR).expect("valid");
     Fabric::new(&config, Some(Arc::new(topology)), &interfaces())
@@ -84,8 +89,8 @@ fn a_cable_to_another_host_is_the_whole_path() {
         |name: &str| Interface { name: name.into(), addresses: vec![ip("10.0.0.1")], speed: None, up: true };
     let mut config = Config::default();
     config.node.name = "h0".into();
-    config.capture.interfaces = vec!["eth0".into(), "eth1".into()];
-    config.peer.listen = vec!["10.0.0.1:9604".into()];
+    config.capture.interfaces = vec![Named::Name("eth0".into()), Named::Name("eth1".into())];
+    config.peer.listen = vec!["10.0.0.1:9604".parse().expect("an address")];
     let topology = Arc::new(Topology::parse(Path::new("t"), TRIANGLE).expect("valid"));
     let two = Fabric::new(&config, Some(topology.clone()), &[interface("eth0"), interface("eth1")]);
     for (remote, port, mbps) in [("10.0.0.2", 0, 1448), ("10.0.0.3", 2, 724)] {

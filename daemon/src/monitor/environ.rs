@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use sluice_progress::Role;
 use sluice_schedule::Pattern;
 
+use crate::config::JobSource;
+
 /// Bytes of an environment that are read.
 const MAX_BYTES: u64 = 64 << 10;
 /// Bytes of a job id.
@@ -32,8 +34,8 @@ pub struct PlanName {
 pub struct Environ {
     /// Text of the job id; empty: none.
     pub job_id: String,
-    /// How the job was recognised: `env`, `slurm`, `pslite`, `torch`, `mpi`; empty: not.
-    pub source: &'static str,
+    /// How the job was recognised, if it was.
+    pub source: JobSource,
     /// Rank, if it stands there.
     pub rank: Option<u32>,
     /// Number of ranks; 0: not known.
@@ -67,14 +69,14 @@ impl Environ {
             if host.is_empty() { String::new() } else { format!("{name}-{host}:{port}") }
         };
         let choices = [
-            ("env", value("SLUICE_JOB_ID")),
-            ("slurm", value("SLURM_JOB_ID")),
-            ("pslite", pair("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "ps")),
+            (JobSource::Env, value("SLUICE_JOB_ID")),
+            (JobSource::Slurm, value("SLURM_JOB_ID")),
+            (JobSource::PsLite, pair("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "ps")),
             // As the plug-in for NCCL calls the job; "none" is what torchrun says without an id.
-            ("torch", Some(value("TORCHELASTIC_RUN_ID")).filter(|id| id != "none").unwrap_or_default()),
-            ("torch", pair("MASTER_ADDR", "MASTER_PORT", "torch")),
-            ("mpi", value("PMIX_NAMESPACE")),
-            ("mpi", pair("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod")),
+            (JobSource::Torch, Some(value("TORCHELASTIC_RUN_ID")).filter(|id| id != "none").unwrap_or_default()),
+            (JobSource::Torch, pair("MASTER_ADDR", "MASTER_PORT", "torch")),
+            (JobSource::Mpi, value("PMIX_NAMESPACE")),
+            (JobSource::Mpi, pair("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT", "horovod")),
         ];
         let (source, job_id) = choices.into_iter().find(|(_, id)| !id.is_empty()).unwrap_or_default();
         Environ {
@@ -137,17 +139,20 @@ mod tests {
     #[test]
     fn the_most_specific_source_wins() {
         let environ = Environ::parse(b"SLURM_JOB_ID=77\0SLUICE_JOB_ID=vgg\0RANK=3\0WORLD_SIZE=8\0");
-        assert_eq!((environ.job_id.as_str(), environ.source, environ.rank, environ.ranks), ("vgg", "env", Some(3), 8));
+        assert_eq!(
+            (environ.job_id.as_str(), environ.source, environ.rank, environ.ranks),
+            ("vgg", JobSource::Env, Some(3), 8)
+        );
         let ps = Environ::parse(b"DMLC_ROLE=worker\0DMLC_PS_ROOT_URI=10.0.0.1\0DMLC_PS_ROOT_PORT=9000\0");
         assert_eq!((ps.job_id.as_str(), ps.pattern()), ("ps-10.0.0.1:9000", Pattern::ParameterServer));
         assert_eq!(ps.role(), Role::Worker);
         let torch =
             Environ::parse(b"MASTER_ADDR=n0\0MASTER_PORT=29500\0TORCHELASTIC_RUN_ID=none\0SLURM_PROCID=0\0RANK=5\0");
-        assert_eq!((torch.job_id.as_str(), torch.source, torch.rank), ("torch-n0:29500", "torch", Some(5)));
+        assert_eq!((torch.job_id.as_str(), torch.source, torch.rank), ("torch-n0:29500", JobSource::Torch, Some(5)));
         let torch = Environ::parse(b"MASTER_ADDR=n0\0MASTER_PORT=29500\0TORCHELASTIC_RUN_ID=llama\0");
         assert_eq!(torch.job_id, "llama");
         let mpi = Environ::parse(b"PMIX_NAMESPACE=2871132161\0OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_SIZE=3\0");
-        assert_eq!((mpi.job_id.as_str(), mpi.source, mpi.rank, mpi.ranks), ("2871132161", "mpi", Some(1), 3));
+        assert_eq!((mpi.job_id.as_str(), mpi.source, mpi.rank, mpi.ranks), ("2871132161", JobSource::Mpi, Some(1), 3));
         assert_eq!(Environ::parse(b"PATH=/bin\0XSLUICE_JOB_ID=no\0"), Environ::default());
     }
 

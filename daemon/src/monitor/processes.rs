@@ -11,6 +11,7 @@ use super::plans::JobPlan;
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
 use super::tuple::Tuple;
+use crate::config::JobSource;
 use crate::fabric::Fabric;
 
 /// Leads are worked out anew when the round changed by more than this part.
@@ -57,15 +58,15 @@ pub struct Process {
 
 impl Process {
     /// The process behind a page; `None` if the configuration leaves its kind out or it cannot be read.
-    pub fn of_page(_now: Now, reader: &mut Reader, allowed: &[String], environ: bool) -> Option<Process> {
+    pub fn of_page(_now: Now, reader: &mut Reader, allowed: &[JobSource], environ: bool) -> Option<Process> {
         let view = reader.read().ok()?;
-        let word = match view.source {
-            Source::NcclProfiler => "nccl",
-            Source::PslitePreload => "pslite",
-            Source::GenericPreload => "torch",
-            Source::Application | Source::Unknown => "env",
+        let source = match view.source {
+            Source::NcclProfiler => JobSource::Nccl,
+            Source::PslitePreload => JobSource::PsLite,
+            Source::GenericPreload => JobSource::Torch,
+            Source::Application | Source::Unknown => JobSource::Env,
         };
-        if !allowed.iter().any(|known| known == word) {
+        if !allowed.contains(&source) {
             return None;
         }
         let pid = match reader.owner() {
@@ -74,7 +75,7 @@ impl Process {
         };
         let unnamed = view.job_id.is_empty();
         let environ = pid.filter(|_| environ).and_then(Environ::of).unwrap_or_default();
-        let mut process = Process::of_view(view, word, Some(reader.uid()));
+        let mut process = Process::of_view(view, source, Some(reader.uid()));
         process.pid = pid;
         process.plan = environ.plan;
         if unnamed && !environ.job_id.is_empty() {
@@ -83,8 +84,8 @@ impl Process {
         Some(process)
     }
 
-    /// The process that a page describes; `word`: what kind of page it is.
-    pub(super) fn of_view(view: PageView, word: &str, uid: Option<u32>) -> Process {
+    /// The process that a page describes; `source`: what kind of page it is.
+    pub(super) fn of_view(view: PageView, source: JobSource, uid: Option<u32>) -> Process {
         let mut job_name = label(view.job_id.as_bytes());
         if job_name.is_empty() {
             job_name = match view.comm_id {
@@ -92,7 +93,7 @@ impl Process {
                 comm => format!("comm-{comm:016x}"),
             };
         }
-        let source = if view.producer.is_empty() { word.to_owned() } else { words(&view.producer) };
+        let source = if view.producer.is_empty() { source.word().to_owned() } else { words(&view.producer) };
         Process {
             job: JobId::of(&job_name),
             job_name,
@@ -115,14 +116,14 @@ impl Process {
     }
 
     /// A process without a page; `None` if its environment names no job that is looked for.
-    pub fn of_pid(_now: Now, pid: u32, environ: &Environ, allowed: &[String]) -> Option<Process> {
-        if environ.job_id.is_empty() || !allowed.iter().any(|known| known == environ.source) {
+    pub fn of_pid(_now: Now, pid: u32, environ: &Environ, allowed: &[JobSource]) -> Option<Process> {
+        if environ.job_id.is_empty() || !allowed.contains(&environ.source) {
             return None;
         }
         Some(Process {
             job: JobId::of(&environ.job_id),
             job_name: environ.job_id.clone(),
-            source: format!("inferred ({})", environ.source),
+            source: format!("inferred ({})", environ.source.word()),
             pattern: environ.pattern(),
             rank: environ.rank,
             ranks: environ.ranks,

@@ -277,8 +277,8 @@ fn two_processes_of_a_job_share_one_round() {
 #[test]
 fn without_a_page_bursts_are_rounds() {
     let mut bench = Bench::new();
-    let environ = environ::Environ { job_id: "x".into(), source: "env", ..environ::Environ::default() };
-    let allowed = vec!["env".to_owned()];
+    let environ = environ::Environ { job_id: "x".into(), source: JobSource::Env, ..environ::Environ::default() };
+    let allowed = vec![JobSource::Env];
     let mut process = Process::of_pid(now(0), 5, &environ, &allowed).expect("a job");
     let tuple = tuple::Tuple::of(at(0, 4000), at(1, 5000));
     process.claims.take(inferred::Claim { tuple, sends: true, receives: false });
@@ -352,7 +352,7 @@ fn planned(file: &Path) -> PageView {
 fn follow(bench: &mut Bench, file: &Path) -> Vec<Event> {
     bench.kernel.open(at(0, 4000), at(1, 5000));
     bench.kernel.open(at(0, 4001), at(2, 5000));
-    let mut process = Process::of_view(planned(file), "env", Some(0));
+    let mut process = Process::of_view(planned(file), JobSource::Env, Some(0));
     let own = nix::unistd::geteuid().as_raw();
     process.uid = Some(own);
     process.plan = Some(environ::PlanName { file: file.into(), ranks: None });

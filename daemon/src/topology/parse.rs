@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use sluice_schedule::{Nanos, Rate};
+use sluice_wire::network;
 
-use super::{Link, Network, Node, NodeKind, Topology};
+use super::{Link, Node, NodeKind, Topology};
 use crate::config::{Code, Problem, Problems};
 
 /// Bytes of a file at most.
@@ -163,12 +164,12 @@ impl Reader<'_> {
                 }
                 continue;
             }
-            let Some(network) = Network::parse(text) else {
+            let Some(network) = network::parse(text) else {
                 self.refuse(Code::E_RANGE, &at, "not an address".into(), text, "IPv4, IPv6 or address/bits");
                 continue;
             };
-            let taken = if network.is_single() {
-                self.topology.by_address.insert(network.address, index)
+            let taken = if let Some(address) = network::single(&network) {
+                self.topology.by_address.insert(address, index)
             } else {
                 let same = self.topology.wide.iter().find(|(known, _)| *known == network).map(|(_, node)| *node);
                 self.topology.wide.push((network, index));

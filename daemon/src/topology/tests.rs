@@ -29,7 +29,7 @@ fn addresses_lead_to_hosts() {
     assert_eq!(host("::ffff:192.168.0.1"), Some("h0"));
     assert_eq!(host("10.0.1.77"), Some("h2"));
     assert_eq!(host("10.0.2.1"), None);
-    let management = Network::parse("192.168.0.0/16").unwrap();
+    let management = network::parse("192.168.0.0/16").unwrap();
     assert_eq!(topology.exchange_address(0, &[management]), Some("192.168.0.1".parse().unwrap()));
     assert_eq!(topology.exchange_address(0, &[]), Some("10.0.0.1".parse().unwrap()));
     assert_eq!(topology.exchange_address(1, &[management]), None);

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, Nanos, Rate};
 use sluice_wire::hello::ClockSource;
+use sluice_wire::network;
 use toml::de::DeValue;
 
-use super::network::Network;
 use super::problem::{Code, Problems};
 use super::reader::{Reader, Section, Value};
 use super::topology::Topology;
@@ -82,7 +82,7 @@ pub fn config(path: &Path, text: &str) -> Result<Config, Problems> {
     r.integer(root, "guard_slots", 1, 1..=1);
     config.max_hosts = r.integer(root, "max_hosts", 4096, 1..=65_536) as usize;
     config.max_flows = r.integer(root, "max_flows", 262_144, 1..=16_777_216) as usize;
-    config.peers = r.texts(root, "peers", 1024, "an address or a range such as \"10.0.0.0/8\"", Network::parse);
+    config.peers = r.texts(root, "peers", 1024, "an address or a range such as \"10.0.0.0/8\"", network::parse);
     if let Some(tls) = root.get("tls") {
         r.refuse(Code::Env, tls.span(), "TLS is not part of this build".into(), "allowed: no [tls] table".into());
         r.help("keep the control network separate, and list it in `peers`");
@@ -234,7 +234,7 @@ fn read_ports<'t>(r: &mut Reader<'t>, section: Section<'_, 't>) -> Vec<PortConfi
             let message = format!("background_gbps = {background} is more than gbps = {gbps}");
             r.refuse(Code::Conflict, span, message, format!("allowed 0 to {gbps}"));
         }
-        let routes = r.texts(port, "routes", 1024, "an IPv4 address or range", Network::parse);
+        let routes = r.texts(port, "routes", 1024, "an IPv4 address or range", network::parse);
         ports.push(PortConfig { id, to, wire: rate(gbps), background: rate(background), routes });
     }
     ports

@@ -6,11 +6,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 use sluice_schedule::Rate;
+use sluice_wire::network;
 
 use super::PortConfig;
-use super::network::Network;
 use super::problem::{Code, Problem};
 
 /// Bytes of a file at most.
@@ -56,7 +57,7 @@ pub struct Topology {
     switches: HashMap<String, usize>,
     out: Vec<Vec<(usize, Rate)>>,
     /// Per host: its addresses, and every node's distance to it.
-    hosts: Vec<(Vec<Network>, Vec<u32>)>,
+    hosts: Vec<(Vec<IpNet>, Vec<u32>)>,
 }
 
 impl Topology {
@@ -118,7 +119,7 @@ impl Topology {
     pub fn ports(&self, switch: &str) -> Option<Vec<PortConfig>> {
         let at = *self.switches.get(switch)?;
         let port = |(id, &(to, wire)): (usize, &(usize, Rate))| {
-            let nearer = |(_, distance): &&(Vec<Network>, Vec<u32>)| {
+            let nearer = |(_, distance): &&(Vec<IpNet>, Vec<u32>)| {
                 distance[at] != u32::MAX && distance[to].checked_add(1) == Some(distance[at])
             };
             let routes = self.hosts.iter().filter(nearer).flat_map(|(addresses, _)| addresses.iter().copied());
@@ -130,7 +131,7 @@ impl Topology {
 }
 
 /// The hosts' addresses and how far every node is from each of them, counted in links.
-fn routes(nodes: &[Node], out: &[Vec<(usize, Rate)>]) -> Vec<(Vec<Network>, Vec<u32>)> {
+fn routes(nodes: &[Node], out: &[Vec<(usize, Rate)>]) -> Vec<(Vec<IpNet>, Vec<u32>)> {
     let hosts = || nodes.iter().enumerate().filter(|(_, node)| node.kind == "host");
     if hosts().count().saturating_mul(nodes.len()) > DISTANCES {
         return Vec::new();
@@ -140,7 +141,7 @@ fn routes(nodes: &[Node], out: &[Vec<(usize, Rate)>]) -> Vec<(Vec<Network>, Vec<
         links.iter().for_each(|(to, _)| into[*to].push(from));
     }
     let host = |(at, node): (usize, &Node)| {
-        let addresses = node.addresses.iter().filter_map(|text| Network::parse(text)).collect();
+        let addresses = node.addresses.iter().filter_map(|text| network::parse(text)).collect();
         let mut distance = vec![u32::MAX; nodes.len()];
         distance[at] = 0;
         let mut queue = VecDeque::from([at]);
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(ports.iter().map(|p| (p.id, p.to.as_str())).collect::<Vec<_>>(), [(0, "h0"), (1, "s1"), (2, "s1")]);
         assert_eq!(ports[1].wire, Rate::mbps(8000));
         let far = "10.0.0.2".parse().unwrap();
-        let leads = |port: &PortConfig| port.routes.iter().any(|route| route.contains(far));
+        let leads = |port: &PortConfig| port.routes.iter().any(|route| network::contains(route, far));
         assert_eq!(ports.iter().map(leads).collect::<Vec<_>>(), [false, true, true]);
         assert_eq!(topology.ports("s1").unwrap()[0].wire, Rate::mbps(500));
         assert!(topology.ports("h0").is_none());
