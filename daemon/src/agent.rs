@@ -25,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::{self, Clock};
+use crate::conditions::ConditionCode;
 use crate::config::{Loaded, Mode};
 use crate::control::{Request, Shared};
 use crate::core::{Core, Inbound, settings};
@@ -341,13 +342,21 @@ fn serve_own_table(
     table.on_news(Box::new(move || wake.notify_one()));
     let table = Arc::new(Mutex::new(table));
     core.own_table = Some(table.clone());
+    let allowed = core.config.peer.peers.clone();
+    if core.config.peer.open
+        && let Some(address) = core.config.peer.beyond_loopback()
+    {
+        let text = format!("everybody who reaches {address} may connect to the peer service (peer.open = true)");
+        let unix_ns = clock::wall(core.config.clock.source).0;
+        core.conditions.set(unix_ns, ConditionCode::PeersOpen, "", text);
+    }
     for listener in peers {
-        let service = Service::new(table.clone(), identity.clone());
+        let (service, allowed) = (Service::new(table.clone(), identity.clone()), allowed.clone());
         let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
         match listener {
             Ok(listener) => {
                 tokio::spawn(async move {
-                    if let Err(error) = service.serve(listener).await {
+                    if let Err(error) = service.serve(listener, allowed).await {
                         tracing::error!(event = "peer-service", %error, "other hosts cannot connect any more");
                     }
                 });

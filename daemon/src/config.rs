@@ -80,6 +80,8 @@ pub fn reload(old: &Config, new: &Config) -> (Config, Vec<&'static str>, Vec<&'s
     merged.enforce.backend = old.enforce.backend;
     merged.enforce.max_flows = old.enforce.max_flows;
     merged.peer.listen = old.peer.listen.clone();
+    merged.peer.peers = old.peer.peers.clone();
+    merged.peer.open = old.peer.open;
     merged.http.listen = old.http.listen.clone();
     (merged, changed, waiting)
 }

@@ -59,7 +59,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         }
     };
     // Ports are taken before anything is changed: one that is in use ends the start without a trace.
-    let peers = bind(&config.peer.listen, "peer.listen", peer_service_wanted(&config))?;
+    let peers = bind(&config.peer.listen, "peer.listen", config.serves_peers())?;
     let tcp = bind(&config.http.listen, "http.listen", true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime")?;
     // Signals are listened for before anybody is told that the daemon is ready.
@@ -144,11 +144,6 @@ async fn serve(
     };
     http::serve(listeners, handle, rules, shutdown).await;
     Ok(())
-}
-
-/// In `nic` mode, and only then, other hosts connect.
-fn peer_service_wanted(config: &Config) -> bool {
-    config.switches.is_empty() && config.topology.is_some()
 }
 
 fn bind(addresses: &[SocketAddr], key: &str, wanted: bool) -> anyhow::Result<Vec<TcpListener>> {

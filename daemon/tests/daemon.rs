@@ -1,6 +1,7 @@
 //! The program as a whole: checks, start, status, reload, a second start, the ways of ending. Needs no privilege.
 
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -36,9 +37,13 @@ fn run(config: &Path, arguments: &[&str]) -> Output {
 }
 
 fn write_config(dir: &Path, extra: &str) -> PathBuf {
+    write_config_with(dir, extra, "[peer]\nlisten = []")
+}
+
+fn write_config_with(dir: &Path, extra: &str, peer: &str) -> PathBuf {
     let file = dir.join("sluiced.toml");
     let text = format!(
-        "{extra}\n[node]\nname = \"h0\"\nrun_dir = \"{}\"\n[enforce]\nbackend = \"none\"\n[http]\nlisten = []\n[peer]\nlisten = []\n",
+        "{extra}\n[node]\nname = \"h0\"\nrun_dir = \"{}\"\n[enforce]\nbackend = \"none\"\n[http]\nlisten = []\n{peer}\n",
         dir.join("run").display()
     );
     std::fs::write(&file, text).expect("written");
@@ -48,7 +53,11 @@ fn write_config(dir: &Path, extra: &str) -> PathBuf {
 fn start(extra: &str) -> Daemon {
     let dir = tempfile::tempdir().expect("a directory");
     let config = write_config(dir.path(), extra);
-    let child = program(&config, &[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    start_in(dir, &config)
+}
+
+fn start_in(dir: tempfile::TempDir, config: &Path) -> Daemon {
+    let child = program(config, &[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
     let mut daemon = Daemon { child, dir };
     daemon.wait_until(|daemon| daemon.get("/readyz").is_some_and(|(status, _)| status == 200));
     daemon
@@ -218,6 +227,54 @@ fn the_service_manager_is_told_and_the_watchdog_fed() {
     while !seen.contains("STOPPING=1") {
         let n = manager.recv(&mut buffer).expect("news in time");
         seen.push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+}
+
+/// A daemon without switches, so that other hosts connect to it, on a free port of every address.
+fn with_peer_service(keys: &str) -> (tempfile::TempDir, PathBuf, u16) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let topology = dir.path().join("topology.json");
+    let text = r#"{"sluice_topology":1,"nodes":[{"id":"h0","kind":"host","addresses":["127.0.0.1"]},{"id":"s","kind":"switch"}],
+        "links":[{"from":"h0","to":"s","capacity":"1Gbit/s","duplex":true}]}"#;
+    std::fs::write(&topology, text).expect("written");
+    let port = TcpListener::bind("0.0.0.0:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let peer = format!("[peer]\nlisten = [\"0.0.0.0:{port}\"]\n{keys}\n[[links]]\nname = \"lo\"\ngbps = 1\n");
+    let config = write_config_with(dir.path(), &format!("topology = {topology:?}"), &peer);
+    (dir, config, port)
+}
+
+/// Does the service answer what every HTTP/2 client says first?
+fn answers_http2(port: u16) -> bool {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the port is open");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    // Preface and empty settings; somebody who is hung up on may learn of it while writing.
+    let _ = stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    stream.read(&mut [0; 9]).is_ok_and(|n| n > 0)
+}
+
+#[test]
+fn a_peer_service_beyond_loopback_needs_to_know_its_peers() {
+    let (_dir, config, port) = with_peer_service("");
+    let output = run(&config, &[]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for part in ["sluiced.toml:", "peer.listen", &format!("0.0.0.0:{port}"), "loopback address", "write peers = ["] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn only_listed_peers_are_answered_and_an_open_service_is_told_of() {
+    for (keys, admitted, open) in [
+        ("peers = [\"10.0.0.0/8\"]", false, false),
+        ("peers = [\"127.0.0.0/8\"]", true, false),
+        ("open = true", true, true),
+    ] {
+        let (dir, config, port) = with_peer_service(keys);
+        let daemon = start_in(dir, &config);
+        assert_eq!(answers_http2(port), admitted, "{keys}");
+        let conditions = daemon.snapshot()["conditions"].to_string();
+        assert_eq!(conditions.contains("peers-open"), open, "{keys}: {conditions}");
     }
 }
 

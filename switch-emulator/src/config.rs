@@ -67,8 +67,10 @@ pub struct Config {
     pub max_hosts: usize,
     /// Promises (flow, link) of all hosts and switches at most.
     pub max_flows: usize,
-    /// Who may speak; empty: anybody.
+    /// Who may speak; empty: nobody but this machine, or everybody if `open`.
     pub peers: Vec<IpNet>,
+    /// Everybody may speak.
+    pub open: bool,
     /// File with the unmanaged load per link, read again when it changed.
     pub background: Option<PathBuf>,
     /// The switches, at least one.
@@ -111,6 +113,12 @@ impl SwitchConfig {
 }
 
 impl Config {
+    /// The first address, with its key, at which other machines can announce.
+    pub fn beyond_loopback(&self) -> Option<(&'static str, SocketAddr)> {
+        let mut listen = [("grpc", self.grpc)].into_iter().chain(self.udp.map(|udp| ("udp", udp)));
+        listen.find(|(_, address)| !address.ip().to_canonical().is_loopback())
+    }
+
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Config, Problems> {
         let help = "name a readable file with --config";
@@ -153,6 +161,7 @@ impl Default for Config {
             max_hosts: 4096,
             max_flows: 262_144,
             peers: Vec::new(),
+            open: false,
             background: None,
             switches: Vec::new(),
         }

@@ -1,13 +1,11 @@
 //! The gRPC service: one stream per host, and the paper's two calls.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use sluice_schedule::{HolderId, HostId};
 use sluice_wire::pb::switch_server::{Switch, SwitchServer};
 use sluice_wire::session::read_announcements;
-use sluice_wire::{convert, hello, limits, network, pb};
+use sluice_wire::{convert, hello, limits, pb};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::metrics::Metrics;
@@ -20,26 +18,18 @@ use crate::tables::Tables;
 pub struct Service {
     tables: Arc<Tables>,
     metrics: Arc<Metrics>,
-    peers: Arc<[IpNet]>,
     quiet: Arc<Quiet>,
 }
 
 impl Service {
-    /// A service on these tables, for these peers (none: anybody).
-    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>, peers: &[IpNet]) -> Service {
-        Service { tables, metrics, peers: peers.into(), quiet: Arc::default() }
+    /// A service on these tables.
+    pub fn new(tables: Arc<Tables>, metrics: Arc<Metrics>) -> Service {
+        Service { tables, metrics, quiet: Arc::default() }
     }
 
     /// The service with its limits, for a [`tonic`] server.
     pub fn into_server(self) -> SwitchServer<Service> {
         SwitchServer::new(self).max_decoding_message_size(limits::MESSAGE)
-    }
-
-    fn admit(&self, remote: Option<SocketAddr>) -> Result<(), Status> {
-        if allowed(&self.peers, remote.map(|address| address.ip())) {
-            return Ok(());
-        }
-        Err(Status::permission_denied("identity-unknown: this address is not listed in `peers`; add its range there."))
     }
 
     fn greet(&self, wire: Option<pb::Hello>) -> Result<(hello::Hello, pb::Welcome), Status> {
@@ -112,15 +102,9 @@ impl Service {
     }
 }
 
-/// May this address speak?
-pub fn allowed(peers: &[IpNet], address: Option<IpAddr>) -> bool {
-    peers.is_empty() || address.is_some_and(|address| peers.iter().any(|range| network::contains(range, address)))
-}
-
 #[tonic::async_trait]
 impl Switch for Service {
     async fn fetch_feedback(&self, request: Request<pb::FetchRequest>) -> Result<Response<pb::HolderMessage>, Status> {
-        self.admit(request.remote_addr())?;
         let request = request.into_inner();
         let (hello, welcome) = self.greet(request.hello)?;
         if request.holders.len() > limits::HOLDERS {
@@ -138,7 +122,6 @@ impl Switch for Service {
     }
 
     async fn update_schedule(&self, request: Request<pb::HostMessage>) -> Result<Response<pb::HolderMessage>, Status> {
-        self.admit(request.remote_addr())?;
         let began = std::time::Instant::now();
         let request = request.into_inner();
         let (hello, welcome) = self.greet(request.hello)?;
@@ -151,7 +134,6 @@ impl Switch for Service {
     type SessionStream = Answers;
 
     async fn session(&self, request: Request<Streaming<pb::HostMessage>>) -> Result<Response<Answers>, Status> {
-        self.admit(request.remote_addr())?;
         let mut stream = request.into_inner();
         let first = tokio::time::timeout(limits::HANDSHAKE, stream.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;

@@ -12,9 +12,9 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use sluice_schedule::Nanos;
+use sluice_wire::accept::{Connection, Places};
 use tokio::net::TcpListener;
 
-use crate::accept::{Connection, Places};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::tables::Tables;
@@ -118,7 +118,8 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     };
     let warm = reports.iter().filter(|report| report.warm).count();
     let body = format!(
-        "configuration: ok\nslot loop: {}\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
+        "configuration: ok\npeers: {}\nslot loop: {}\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
+        if shared.config.open { "peers-open: everybody may speak (open = true)" } else { "ok" },
         if alive(&shared) { "ok" } else { "stuck" },
         reports.len(),
     );

@@ -6,7 +6,6 @@
 
 #![deny(unsafe_code)]
 
-mod accept;
 mod background;
 pub mod config;
 mod grpc;

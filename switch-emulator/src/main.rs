@@ -77,9 +77,18 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
             config.grid.clock,
             arguments.config.display()
         );
+        let open = config.open.then(|| config.beyond_loopback()).flatten().map(|(_, address)| address);
         let server = Server::bind(config).await?;
         let bound = server.bound()?;
         tracing::info!(event = "started", version = env!("CARGO_PKG_VERSION"), grpc = %bound.grpc, boot = %bound.boot, "{told}");
+        if let Some(address) = open {
+            tracing::warn!(
+                event = "peers-open",
+                cost = "any machine that reaches the port can hold the cluster at its floor",
+                next = "write the hosts' networks into peers, and leave open out",
+                "everybody who reaches {address} may speak (open = true)"
+            );
+        }
         announce(&bound)?;
         let stop = async {
             tokio::select! {

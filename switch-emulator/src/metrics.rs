@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use prometheus::core::Collector;
 use prometheus::{
-    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 use crate::tables::{RESULTS, Report, Tables};
@@ -24,14 +25,17 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Nothing counted yet.
-    pub fn new() -> Result<Metrics, prometheus::Error> {
+    /// Nothing counted yet; `open`: everybody may speak.
+    pub fn new(open: bool) -> Result<Metrics, prometheus::Error> {
         let buckets = vec![20e-6, 50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3];
         let help = "From a host's message read to its answer queued.";
         let exchange = Histogram::with_opts(
             HistogramOpts::new("sluice_switchd_exchange_duration_seconds", help).buckets(buckets),
         )?;
+        let everybody = IntGauge::with_opts(opts("peers_open", "1 if everybody may speak (open = true)."))?;
+        everybody.set(i64::from(open));
         let registry = Registry::new();
+        registry.register(Box::new(everybody))?;
         registry.register(Box::new(exchange.clone()))?;
         Ok(Metrics { registry, exchange, last: Mutex::default() })
     }

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sluice_schedule::{BootId, Nanos};
+use sluice_wire::accept::{self, Places};
 use sluice_wire::hello::ClockSource;
 use sluice_wire::limits;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::accept::{self, Places};
 use crate::background::Background;
 use crate::config::Config;
 use crate::grpc::Service;
@@ -96,7 +96,8 @@ impl Server {
             None => None,
         };
         let tables = Arc::new(Tables::new(&config, boot));
-        Ok(Server { config: Arc::new(config), tables, metrics: Arc::new(Metrics::new()?), grpc, http, udp })
+        let metrics = Arc::new(Metrics::new(config.open)?);
+        Ok(Server { config: Arc::new(config), tables, metrics, grpc, http, udp })
     }
 
     /// Where it listens.
@@ -128,8 +129,8 @@ impl Server {
         }
         let (ready, incoming) = tokio::sync::mpsc::channel(64);
         let places = Places::new(config.max_hosts.saturating_mul(2).saturating_add(64));
-        tasks.push(tokio::spawn(accept::http2(grpc, places, ready)));
-        let service = Service::new(tables.clone(), metrics, &config.peers).into_server();
+        tasks.push(tokio::spawn(accept::http2(grpc, config.peers.clone(), places, ready)));
+        let service = Service::new(tables.clone(), metrics).into_server();
         let serving = limits::server().add_service(service).serve_with_incoming(ReceiverStream::new(incoming));
         let result = tokio::select! {
             result = serving => result.context("gRPC ended"),

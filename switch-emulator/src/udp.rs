@@ -12,11 +12,11 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use nix::sys::socket::{setsockopt, sockopt};
 use sluice_schedule::{Announcement, BootId, FlowId, FlowPromise, HostId, JobId, LinkId, Nanos, Rate, Refusal, Slot};
+use sluice_wire::accept::allowed;
 use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Packet};
 use tokio::net::UdpSocket;
 
 use crate::config::Config;
-use crate::grpc::allowed;
 use crate::metrics::Metrics;
 use crate::path::{Hop, Paths};
 use crate::tables::{State, Tables, Transport};
@@ -111,7 +111,7 @@ impl Pipeline {
 
     fn answer_at(&mut self, tables: &Tables, slot: Slot, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
         let mut packet = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo)?;
-        if !allowed(&self.peers, Some(from)) || !self.metered(from) {
+        if !allowed(&self.peers, from) || !self.metered(from) {
             return None;
         }
         let mut guard = tables.lock();

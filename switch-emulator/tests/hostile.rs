@@ -137,8 +137,22 @@ async fn garbage_and_silence_harm_nobody() {
 #[tokio::test]
 async fn strangers_are_turned_away() {
     let switch = Switch::start_with("peers = [\"10.0.0.0/8\"]", "127.0.0.1:0".parse().unwrap());
+    // Hung up on before it could say hello, so that there is no refusal to read.
     let error = SessionClient::connect(&switch.uri(), &hello("h0")).await.unwrap_err();
-    assert_eq!(error.refusal_id(), Some("identity-unknown"));
+    assert_eq!(error.refusal_id(), None, "{error}");
+    let switch = Switch::start_with("peers = [\"127.0.0.0/8\"]", "127.0.0.1:0".parse().unwrap());
+    SessionClient::connect(&switch.uri(), &hello("h0")).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_lets_everybody_speak_is_told_so_for_ever() {
+    let open = Switch::start_with("open = true", "0.0.0.0:0".parse().unwrap());
+    SessionClient::connect(&format!("http://127.0.0.1:{}", open.grpc.port()), &hello("h0")).await.unwrap();
+    assert_eq!(open.metric("sluice_switchd_peers_open"), Some(1.0));
+    assert!(open.get("/readyz").contains("peers-open"));
+    let closed = Switch::start();
+    assert_eq!(closed.metric("sluice_switchd_peers_open"), Some(0.0));
+    assert!(!closed.get("/readyz").contains("peers-open"));
 }
 
 #[test]
@@ -151,8 +165,12 @@ fn a_bad_configuration_is_told_and_exits_with_2() {
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("slot.length_ms is out of range") && text.contains("did you mean `grpc`"), "{text}");
-    assert!(text.contains("3 errors"), "{text}");
-    std::fs::write(&path, "[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h\", gbps = 1 }]\n").unwrap();
+    assert!(text.contains("nothing says who may speak") && text.contains("4 errors"), "{text}");
+    std::fs::write(
+        &path,
+        "peers = [\"10.0.0.0/8\"]\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h\", gbps = 1 }]\n",
+    )
+    .unwrap();
     let output =
         Command::new(env!("CARGO_BIN_EXE_sluice-switch")).args(["--check", "--config"]).arg(&path).output().unwrap();
     assert!(output.status.success());

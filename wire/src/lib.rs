@@ -5,6 +5,7 @@
 //!
 //! | module | is |
 //! | --- | --- |
+//! | [`accept`] | who may connect to a gRPC service, and how many |
 //! | [`pb`] | the messages and stubs generated from `proto/sluice/v1/sluice.proto` |
 //! | [`limits`] | every bound on what is accepted, and the server settings that go with them |
 //! | [`network`] | address ranges |
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept;
 pub mod convert;
 pub mod hello;
 pub mod limits;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::error::{Code, Problem};
 use super::read::Loaded;
-use super::settings::{Backend, ClockSource, CrossSource, Require, Transport};
+use super::settings::{Backend, ClockSource, CrossSource, Peer, Require, Transport};
 use super::value::Named;
 
 /// Problems between keys.
@@ -57,7 +57,32 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
         let message = "peer.listen names more than one port; the cluster has one".to_owned();
         conflict("peer.listen", "peer.listen", message, "use one port on every address");
     }
+    if config.peer.open && !config.peer.peers.is_empty() {
+        let message = "peer.open = true lets everybody in, peer.peers does not".to_owned();
+        conflict("peer.open", "peer.peers", message, "leave one of the two out");
+    }
+    problems.extend(unlisted_peers(loaded));
     problems
+}
+
+/// A peer service that other hosts can reach needs to be told which.
+fn unlisted_peers(loaded: &Loaded) -> Option<Problem> {
+    let Peer { peers, open, .. } = &loaded.config.peer;
+    let address = loaded.config.peer.beyond_loopback()?;
+    if !loaded.config.serves_peers() || *open || !peers.is_empty() {
+        return None;
+    }
+    let message = "without switches other hosts connect to peer.listen, and nothing says who may";
+    let mut problem = Problem::new(Code::E_CONFLICT, "peer.listen", message)
+        .found(address.to_string())
+        .allowed("a loopback address, or any address together with peer.peers or peer.open")
+        .help(
+            "write peers = [\"10.0.0.0/8\"] with the hosts' networks under [peer], or open = true to let everybody in",
+        );
+    if let Some(origin) = loaded.origins.get("peer.listen").or_else(|| loaded.origins.get("topology")) {
+        (problem.file, problem.line, problem.column) = (Some(origin.file.clone()), origin.line, 1);
+    }
+    Some(problem)
 }
 
 /// What is valid and cannot work on this host. Reads `/sys`, `/proc` and files the configuration names.

@@ -355,6 +355,10 @@ settings! {
     Peer {
         /// Addresses to listen on.
         listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()],
+        /// Who may connect; empty: nobody but this host, or everybody if `open`.
+        peers: Vec<IpNet> = Vec::new(),
+        /// Everybody may connect.
+        open: bool = false,
         /// Which of a host's addresses the exchange uses; empty: its first.
         networks: Vec<IpNet> = Vec::new(),
     }
@@ -404,10 +408,21 @@ settings! {
     }
 }
 
+impl Peer {
+    /// The first address to listen on that other hosts can reach.
+    pub fn beyond_loopback(&self) -> Option<SocketAddr> {
+        self.listen.iter().copied().find(|address| !address.ip().to_canonical().is_loopback())
+    }
+}
+
 impl Config {
     /// Slot length.
     pub fn slot_length(&self) -> Nanos {
         Nanos::from_millis(self.slot.length_ms)
+    }
+    /// Do other hosts connect to this one? Only where no switch keeps the tables.
+    pub fn serves_peers(&self) -> bool {
+        self.switches.is_empty() && self.topology.is_some()
     }
     /// Life of an order.
     pub fn order_life(&self) -> Nanos {

@@ -171,6 +171,31 @@ fn reload_keeps_what_needs_a_restart() {
 }
 
 #[test]
+fn a_peer_service_beyond_loopback_says_who_may_connect() {
+    let nic = "topology = \"/t.json\"\n[peer]\n";
+    let refused = |text: &str| read(text).expect_err(text).0.remove(0);
+    // The default address, and one that is written out; the line to blame is the key that is there.
+    for (listen, found, line) in [("", "[::]:9604", 1), ("listen = [\"127.0.0.1:1\", \"10.0.0.1:1\"]", "10.0.0.1:1", 3)]
+    {
+        let problem = refused(&format!("{nic}{listen}"));
+        assert_eq!((problem.code, problem.key.as_str(), problem.line), (Code::E_CONFLICT, "peer.listen", line));
+        assert_eq!(problem.found, found);
+        assert!(problem.allowed.contains("loopback") && problem.help.contains("peers = ["), "{problem}");
+    }
+    for told in [
+        "peers = [\"10.0.0.0/8\"]",
+        "open = true",
+        "listen = [\"127.0.0.1:1\", \"[::ffff:127.0.0.1]:1\"]",
+        "listen = []",
+    ] {
+        read(&format!("{nic}{told}")).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+    // With switches nobody connects.
+    read("topology = \"/t.json\"\n[[switches]]\nname = \"s\"\naddress = \"s:1\"\n").expect("no peer service");
+    assert_eq!(refused(&format!("{nic}peers = [\"10.0.0.0/8\"]\nopen = true")).key, "peer.open");
+}
+
+#[test]
 fn problems_are_one_json_array() {
     let problems = read("mode = 3\n").expect_err("wrong type");
     let json = serde_json::to_value(&problems).expect("serializable");

@@ -3,19 +3,24 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ipnet::IpNet;
 use sluice_schedule::HostId;
+use sluice_wire::accept::{self, Places};
 use sluice_wire::pb;
 use sluice_wire::pb::peer_server::{Peer, PeerServer};
 use sluice_wire::session::{PeerNews, PeerReceiver, PeerSender, peer_outbox};
 use sluice_wire::{hello, limits};
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Identity;
 use crate::clock::wall;
 use crate::own_table::OwnTable;
+
+/// Connections at a time: one of each host that sends here, in a cluster of a thousand.
+const MAX_CONNECTIONS: usize = 1024;
 
 /// The service over the own table.
 #[derive(Clone)]
@@ -30,15 +35,19 @@ impl Service {
         Service { table, identity }
     }
 
-    /// Answers on this listener until the task is dropped.
+    /// Answers connections from `peers` (none listed: from anywhere) on this listener until the task is dropped.
     ///
     /// # Errors
-    /// The transport's, when the listener fails for good.
-    pub async fn serve(self, listener: TcpListener) -> Result<(), tonic::transport::Error> {
+    /// The transport's, when the server fails for good.
+    pub async fn serve(self, listener: TcpListener, peers: Vec<IpNet>) -> Result<(), tonic::transport::Error> {
         let peer = PeerServer::new(self).max_decoding_message_size(limits::MESSAGE);
-        // A failed accept concerns one connection, not the service.
-        let incoming = TcpListenerStream::new(listener).filter(Result::is_ok);
-        limits::server().add_service(peer).serve_with_incoming(incoming).await
+        let (ready, incoming) = tokio::sync::mpsc::channel(64);
+        let accept = accept::http2(listener, peers, Places::new(MAX_CONNECTIONS), ready);
+        let server = limits::server().add_service(peer);
+        tokio::select! {
+            result = server.serve_with_incoming(ReceiverStream::new(incoming)) => result,
+            () = accept => Ok(()),
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, OwnTable> {

@@ -48,7 +48,7 @@ async fn a_promise_reaches_the_receiver_and_comes_back_as_feedback() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let uri = format!("http://{}", listener.local_addr().expect("bound"));
     let own = table("h1");
-    tokio::spawn(Service::new(own.clone(), identity("h1", "c")).serve(listener));
+    tokio::spawn(Service::new(own.clone(), identity("h1", "c")).serve(listener, Vec::new()));
     let holder = HostId::of("h1").holder();
     let me = identity("h0", "c");
     let (inbound, mut inbox) = mpsc::channel(INBOX);
@@ -78,7 +78,7 @@ async fn a_promise_reaches_the_receiver_and_comes_back_as_feedback() {
 async fn another_cluster_is_refused_with_both_names() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let uri = format!("http://{}", listener.local_addr().expect("bound"));
-    tokio::spawn(Service::new(table("h1"), identity("h1", "blue")).serve(listener));
+    tokio::spawn(Service::new(table("h1"), identity("h1", "blue")).serve(listener, Vec::new()));
     let (inbound, mut inbox) = mpsc::channel(INBOX);
     let holder = HostId::of("h1").holder();
     let connection = Arc::new(Connection::new(uri, Kind::Peer, vec![holder]));
@@ -90,6 +90,23 @@ async fn another_cluster_is_refused_with_both_names() {
         other => panic!("{other:?}"),
     }
     connection.close();
+}
+
+#[tokio::test]
+async fn a_stranger_is_not_listened_to_and_a_listed_peer_is() {
+    for (peers, admitted) in [("10.0.0.0/8", false), ("127.0.0.0/8", true)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let uri = format!("http://{}", listener.local_addr().expect("bound"));
+        let peers = vec![peers.parse().expect("a network")];
+        tokio::spawn(Service::new(table("h1"), identity("h1", "c")).serve(listener, peers));
+        let (inbound, mut inbox) = mpsc::channel(INBOX);
+        let connection = Arc::new(Connection::new(uri, Kind::Peer, vec![HostId::of("h1").holder()]));
+        tokio::spawn(link::run(connection.clone(), identity("h0", "c"), inbound));
+        let heard = within(inbox.recv()).await.expect("a message");
+        assert_eq!(matches!(heard, Inbound::Back { .. }), admitted, "{heard:?}");
+        assert_eq!(matches!(heard, Inbound::Lost { mismatch: false, .. }), !admitted, "{heard:?}");
+        connection.close();
+    }
 }
 
 #[tokio::test]

@@ -10,12 +10,12 @@ use sluice_wire::hello::ClockSource;
 use sluice_wire::network;
 use toml::de::DeValue;
 
-use super::problem::{Code, Problems};
+use super::problem::{Code, Problem, Problems};
 use super::reader::{Reader, Section, Value};
 use super::topology::Topology;
 use super::{Config, LogFormat, PORTS, PortConfig, SWITCHES, SwitchConfig};
 
-const ROOT: [&str; 16] = [
+const ROOT: [&str; 17] = [
     "version",
     "cluster",
     "slot",
@@ -28,6 +28,7 @@ const ROOT: [&str; 16] = [
     "max_hosts",
     "max_flows",
     "peers",
+    "open",
     "tls",
     "switches",
     "background",
@@ -83,6 +84,7 @@ pub fn config(path: &Path, text: &str) -> Result<Config, Problems> {
     config.max_hosts = r.integer(root, "max_hosts", 4096, 1..=65_536) as usize;
     config.max_flows = r.integer(root, "max_flows", 262_144, 1..=16_777_216) as usize;
     config.peers = r.texts(root, "peers", 1024, "an address or a range such as \"10.0.0.0/8\"", network::parse);
+    config.open = r.boolean(root, "open", false);
     if let Some(tls) = root.get("tls") {
         r.refuse(Code::Env, tls.span(), "TLS is not part of this build".into(), "allowed: no [tls] table".into());
         r.help("keep the control network separate, and list it in `peers`");
@@ -99,7 +101,27 @@ pub fn config(path: &Path, text: &str) -> Result<Config, Problems> {
         r.refuse(Code::Conflict, span, message, "the UDP format v1 carries exactly 10 slots".into());
         r.help("write slot.horizon = 10, or listen.udp = \"off\"");
     }
+    check_peers(r, root, listen, path, &config);
     reader.finish(config)
+}
+
+/// Where other machines can announce, it must be said which of them may.
+fn check_peers<'t>(r: &mut Reader<'t>, root: Section<'_, 't>, listen: Section<'_, 't>, path: &Path, config: &Config) {
+    if config.open && !config.peers.is_empty() {
+        let span = root.get("open").map_or(0..0, Value::span);
+        let message = "open = true lets everybody speak, peers does not".into();
+        r.refuse(Code::Conflict, span, message, "allowed: one of them".into());
+    }
+    let Some((key, address)) = config.beyond_loopback().filter(|_| !config.open && config.peers.is_empty()) else {
+        return;
+    };
+    let message = format!("listen.{key} = \"{address}\" is beyond this machine, and nothing says who may speak");
+    let allowed = "allowed: a loopback address, or any address together with peers or open";
+    match listen.get(key) {
+        Some(value) => r.refuse(Code::Conflict, value.span(), message, allowed.into()),
+        None => r.add(Problem::of_file(Code::Conflict, path, format!("{message} ({allowed})"), "")),
+    }
+    r.help("write peers = [\"10.0.0.0/8\"] with the hosts' networks, or open = true to let everybody speak");
 }
 
 fn read_background<'t>(r: &mut Reader<'t>, root: Section<'_, 't>, path: &Path, config: &mut Config) {

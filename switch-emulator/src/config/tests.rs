@@ -8,10 +8,10 @@ const SMALL: &str = "[[switches]]\nname = \"leaf0\"\nports = [{ id = 3, to = \"h
 
 #[test]
 fn defaults_fill_what_is_not_said() {
-    let config = parse(SMALL).unwrap();
+    let config = parse(&format!("open = true\n{SMALL}")).unwrap();
     let port = PortConfig { id: 3, to: "h0".into(), wire: Rate::mbps(25_000), background: Rate::ZERO, routes: vec![] };
     let switches = vec![SwitchConfig { name: "leaf0".into(), ports: vec![port] }];
-    assert_eq!(config, Config { switches, ..Config::default() });
+    assert_eq!(config, Config { switches, open: true, ..Config::default() });
 }
 
 #[test]
@@ -63,12 +63,15 @@ fn all_mistakes_are_told_at_once_with_their_place() {
     let text = "lease_slot = 2\n[slot]\nlength_ms = 600\nhorizon = \"ten\"\n[[switches]]\nname = \"s0\"\nports = [{ id = 0, to = \"h0\" }, { id = 0, to = \"h1\", gbps = 1 }]\n";
     let problems = parse(text).unwrap_err();
     let codes: Vec<_> = problems.0.iter().map(|p| (p.code.name(), p.at.0)).collect();
-    assert_eq!(codes, [("E_KEY", 1), ("E_RANGE", 3), ("E_PARSE", 4), ("E_MISSING", 7), ("E_DUP", 7)]);
+    assert_eq!(
+        codes,
+        [("E_KEY", 1), ("E_RANGE", 3), ("E_PARSE", 4), ("E_MISSING", 7), ("E_DUP", 7), ("E_CONFLICT", 0)]
+    );
     let text = problems.to_string();
     assert!(text.contains("unknown key `lease_slot` at the top; did you mean `lease_slots`?"), "{text}");
     assert!(text.contains("error[E_RANGE]: slot.length_ms is out of range\n  --> sluice-switch.toml:3:13\n"), "{text}");
     assert!(text.contains(" 3 | length_ms = 600\n   |             ^^^ 600; allowed 5 to 200\n"), "{text}");
-    assert!(text.ends_with("5 errors. Nothing was started."), "{text}");
+    assert!(text.ends_with("6 errors. Nothing was started."), "{text}");
 }
 
 #[test]
@@ -81,6 +84,23 @@ fn what_contradicts_itself_is_refused() {
     assert_eq!(code("[[switches]]\nname = \"leaf0\"\nports = [{ id = 0, to = \"h0\", gbps = 1 }]"), Code::Dup);
     assert_eq!(parse("").unwrap_err().0[0].code, Code::Missing);
     assert_eq!(parse("= 1").unwrap_err().0[0].code, Code::Parse);
+}
+
+#[test]
+fn beyond_loopback_it_is_said_who_may_speak() {
+    let refused = |text: &str| parse(&format!("{text}\n{SMALL}")).unwrap_err().0.remove(0);
+    let listed = |grpc: &str| format!("listen.grpc = \"{grpc}\"");
+    assert!(refused("").message.contains("listen.grpc = \"[::]:9604\" is beyond this machine"));
+    for (text, line) in [(listed("10.0.0.1:1"), 1), ("listen.udp = \"0.0.0.0:1\"\nlisten.grpc = \"[::1]:1\"".into(), 1)]
+    {
+        let problem = refused(&text);
+        assert_eq!((problem.code, problem.at.0), (Code::Conflict, line), "{problem}");
+        assert!(problem.found.contains("loopback") && problem.help.contains("peers = ["), "{problem}");
+    }
+    for told in ["open = true", "peers = [\"10.0.0.0/8\"]", &listed("127.0.0.1:1"), &listed("[::ffff:127.0.0.1]:1")] {
+        parse(&format!("{told}\n{SMALL}")).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+    assert_eq!(refused("open = true\npeers = [\"10.0.0.0/8\"]").code, Code::Conflict);
 }
 
 #[test]

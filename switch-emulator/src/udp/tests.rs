@@ -6,7 +6,7 @@ use super::*;
 
 fn set_up(table: &str) -> (Tables, Pipeline) {
     let text = format!(
-        "table = \"{table}\"\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n"
+        "open = true\ntable = \"{table}\"\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n"
     );
     let config = Config::parse(Path::new("test.toml"), &text).unwrap();
     (Tables::new(&config, BootId(1)), Pipeline::new(&config, BootId(1)))

@@ -7,6 +7,8 @@ use super::{FabricError, FabricSpec, route};
 
 /// Address of the management bridge.
 pub const MANAGEMENT_BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
+/// The network of all management addresses.
+pub const MANAGEMENT_NETWORK: &str = "10.255.0.0/16";
 /// Most nodes one machine is asked to carry.
 pub const MAX_NODES: usize = 64;
 

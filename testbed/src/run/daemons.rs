@@ -16,7 +16,7 @@ use serde_json::json;
 use super::pins::{self, instance};
 use super::session::Session;
 use super::{Policy, RunError, RunPlan};
-use crate::fabric::layout::{MANAGEMENT_BRIDGE, container_address, management_address};
+use crate::fabric::layout::{MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address};
 use crate::fabric::{Cgroup, Fabric, FabricSpec, Layout, NetNs};
 
 /// How long a daemon may take until it is ready.
@@ -321,7 +321,7 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
 
 fn switch_toml(fabric: &Fabric, plan: &RunPlan, topology: &Path) -> String {
     let mut text = format!(
-        "version = 1\ncluster = \"testbed\"\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
+        "version = 1\ncluster = \"testbed\"\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
          [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
         topology.display().to_string(),
         plan.slot.0 / 1_000_000,
@@ -350,7 +350,8 @@ fn daemon_toml(
          [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\ninstance = {:?}\n\
          [slot]\nlength_ms = {}\nhorizon = {}\n[clock]\nrequire_sync = false\n\
          [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n{}\
-         [peer]\nlisten = [\"{}:9604\"]\nnetworks = [\"10.255.0.0/16\"]\n\
+         [peer]\nlisten = [\"{}:9604\"]\npeers = [\"{MANAGEMENT_NETWORK}\"]\n\
+         networks = [\"{MANAGEMENT_NETWORK}\"]\n\
          [http]\nlisten = [\"127.0.0.1:9605\"]\n",
         topology.display().to_string(),
         host.name,

@@ -125,6 +125,10 @@ codes! {
     /// Another host or switch has another slot grid or cluster.
     ClusterMismatch, "cluster-mismatch", Degraded,
         "the host or switch concerned is not listened to", "make slot.length_ms, slot.horizon and node.cluster equal";
+    /// The peer service lets everybody connect.
+    PeersOpen, "peers-open", Info,
+        "any host that reaches the port can hold this host's flows at their floor",
+        "write the hosts' networks into peer.peers, and leave peer.open out";
     /// Too many starts in a short time.
     RestartLoop, "restart-loop", Inactive,
         "Sluice stays out of the way until it is started by hand", "read the log of the last start";
@@ -200,8 +204,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seventeen_codes_each_with_cost_and_next_step() {
-        assert_eq!(ConditionCode::ALL.len(), 17);
+    fn eighteen_codes_each_with_cost_and_next_step() {
+        assert_eq!(ConditionCode::ALL.len(), 18);
         for code in ConditionCode::ALL {
             assert!(!code.cost().is_empty() && !code.next().is_empty(), "{}", code.as_str());
             let json = serde_json::to_string(code).expect("serialises");

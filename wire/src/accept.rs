@@ -1,17 +1,22 @@
-//! Takes connections in: so many at a time and a second, and only those that talk in time.
+//! Takes connections of a gRPC service in: from listed networks, so many at a time and a second, and only those that
+//! talk in time.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::network;
 
 /// What every HTTP/2 client says first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -23,6 +28,10 @@ const LOOK: Duration = Duration::from_millis(5);
 const BURST: u32 = 100;
 /// Their distance after that: 100 a second.
 const SPACING: Duration = Duration::from_millis(10);
+/// What a connection from elsewhere takes of that: those that wait behind a thousand of them are let in a second later.
+const STRANGER_SPACING: Duration = Duration::from_millis(1);
+/// Refused connections are told of once in this time.
+const REFUSED_EVERY: Duration = Duration::from_secs(10);
 
 /// A connection that counts as one as long as it lives, and ends at its deadline if it has one.
 #[derive(Debug)]
@@ -66,21 +75,37 @@ impl Drop for Place {
     }
 }
 
-/// Accepts connections that begin like HTTP/2, at most 100 a second after a first burst, and passes them on.
-pub async fn http2(listener: TcpListener, places: Places, ready: mpsc::Sender<io::Result<Connection>>) {
+/// May this address speak? With no network listed, everybody may.
+pub fn allowed(peers: &[IpNet], address: IpAddr) -> bool {
+    peers.is_empty() || peers.iter().any(|network| network::contains(network, address))
+}
+
+/// Accepts connections that begin like HTTP/2, at most 100 a second after a first burst, and passes them on. One that
+/// does not come from `peers` is closed before a byte of it is read.
+pub async fn http2(
+    listener: TcpListener,
+    peers: Vec<IpNet>,
+    places: Places,
+    ready: mpsc::Sender<io::Result<Connection>>,
+) {
     let mut next = Instant::now();
+    let mut refused = Refused::default();
     while !ready.is_closed() {
         // The bucket: `next` runs ahead of the present by what was taken out of it.
         let now = Instant::now();
-        next = next.max(now) + SPACING;
-        if next > now + SPACING * BURST {
-            tokio::time::sleep_until(next - SPACING * BURST).await;
-        }
-        let Ok((stream, _)) = listener.accept().await else {
+        next = next.max(now);
+        tokio::time::sleep(next.duration_since(now).saturating_sub(SPACING * BURST)).await;
+        let Ok((stream, from)) = listener.accept().await else {
             // Out of file descriptors, most likely: they come back when connections end.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        if !allowed(&peers, from.ip()) {
+            next += STRANGER_SPACING;
+            refused.say(from.ip());
+            continue;
+        }
+        next += SPACING;
         let Some(connection) = places.admit(stream, None) else { continue };
         let ready = ready.clone();
         tokio::spawn(async move {
@@ -89,6 +114,24 @@ pub async fn http2(listener: TcpListener, places: Places, ready: mpsc::Sender<io
                 let _ = ready.send(Ok(connection)).await;
             }
         });
+    }
+}
+
+/// Connections from outside the listed networks, told of now and then.
+#[derive(Default)]
+struct Refused {
+    told: Option<Instant>,
+    since: u64,
+}
+
+impl Refused {
+    fn say(&mut self, from: IpAddr) {
+        self.since += 1;
+        if self.told.is_none_or(|told| told.elapsed() >= REFUSED_EVERY) {
+            let from = from.to_canonical();
+            tracing::warn!(event = "peer-refused", %from, count = self.since, "not in `peers`: closed unread");
+            *self = Refused { told: Some(Instant::now()), since: 0 };
+        }
     }
 }
 
@@ -147,6 +190,8 @@ impl AsyncWrite for Connection {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[test]
@@ -156,5 +201,24 @@ mod tests {
         assert!(first.is_some() && places.take().is_none());
         drop(first);
         assert!(places.take().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_stranger_is_closed_unread_and_a_listed_peer_is_passed_on() {
+        let hello = async |peers: &str| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (ready, mut incoming) = mpsc::channel(1);
+            let task = tokio::spawn(http2(listener, vec![network::parse(peers).unwrap()], Places::new(1), ready));
+            let _ = stream.write_all(PREFACE).await; // A closed one may say so at once.
+            let passed_on = tokio::select! {
+                connection = incoming.recv() => connection.is_some(),
+                read = stream.read_u8() => read.is_ok(),
+            };
+            task.abort();
+            passed_on
+        };
+        assert!(hello("127.0.0.0/8").await);
+        assert!(!hello("10.0.0.0/8").await);
     }
 }
