@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use sluice_formats::network;
 use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
-use sluice_wire::network;
 
 use crate::config::Config;
 use crate::config::value::Named;

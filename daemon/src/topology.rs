@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::path::Path as FsPath;
 
 use ipnet::IpNet;
+use sluice_formats::network;
 use sluice_schedule::{HolderId, HostId, LinkId, Nanos, Rate};
-use sluice_wire::network;
 
 use crate::config::Problems;
 

@@ -6,10 +6,12 @@
 //! | [`problem`] | what is wrong with a file: code, place, value seen, value allowed, what to do |
 //! | [`document`] | files of settings, TOML and JSON alike: tables read key by key, every mistake with its place |
 //! | [`json`] | a bounded reader and a canonical writer of JSON with typed forms |
+//! | [`network`] | address ranges |
 //! | [`topology`] | `topology.json`: nodes, links, limits; generators, imports, pictures |
 
 pub mod document;
 pub mod json;
+pub mod network;
 pub mod problem;
 pub mod quantity;
 pub mod topology;

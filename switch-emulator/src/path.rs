@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use sluice_formats::network;
 use sluice_schedule::{HolderId, LinkId, units::fnv1a32};
-use sluice_wire::network;
 use sluice_wire::udp::Tuple;
 
 use crate::config::SwitchConfig;

@@ -10,13 +10,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluice_formats::network;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
-
-use crate::network;
 
 /// What every HTTP/2 client says first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -8,7 +8,6 @@
 //! | [`accept`] | who may connect to a gRPC service, and how many |
 //! | [`pb`] | the messages and stubs generated from `proto/sluice/v1/sluice.proto` |
 //! | [`limits`] | every bound on what is accepted, and the server settings that go with them |
-//! | [`network`] | address ranges |
 //! | [`hello`] | the handshake: who speaks, on which time grid |
 //! | [`convert`] | messages of [`pb`] to and from announcements and feedback |
 //! | [`outbox`] | a queue that keeps the newest message per key |
@@ -23,7 +22,6 @@ pub mod accept;
 pub mod convert;
 pub mod hello;
 pub mod limits;
-pub mod network;
 pub mod outbox;
 pub mod record;
 pub mod session;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use sluice_wire::network;
+use sluice_formats::network;
 use toml::Spanned;
 use toml::de::{DeArray, DeValue};
 

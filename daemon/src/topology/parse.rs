@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use sluice_formats::network;
 use sluice_schedule::{Nanos, Rate};
-use sluice_wire::network;
 
 use super::{Link, Node, NodeKind, Topology};
 use crate::config::{Code, Problem, Problems};

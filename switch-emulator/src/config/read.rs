@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use sluice_formats::network;
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, Nanos, Rate};
 use sluice_wire::hello::ClockSource;
-use sluice_wire::network;
 use toml::de::DeValue;
 
 use super::problem::{Code, Problem, Problems};

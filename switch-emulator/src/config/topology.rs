@@ -8,8 +8,8 @@ use std::path::Path;
 
 use ipnet::IpNet;
 use serde::Deserialize;
+use sluice_formats::network;
 use sluice_schedule::Rate;
-use sluice_wire::network;
 
 use super::PortConfig;
 use super::problem::{Code, Problem};

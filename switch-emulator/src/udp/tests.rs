@@ -102,7 +102,7 @@ fn garbage_and_strangers_get_no_answer() {
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), b"hello").is_none());
     let echo = packet(Kind::Echo, "h0", 1, NOW).encode();
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &echo).is_none());
-    pipeline.peers = vec![sluice_wire::network::parse("10.0.0.0/24").unwrap()];
+    pipeline.peers = vec![sluice_formats::network::parse("10.0.0.0/24").unwrap()];
     let probe = packet(Kind::Probe, "h0", 1, NOW).encode();
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 1, 1].into(), &probe).is_none());
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 9].into(), &probe).is_some());
