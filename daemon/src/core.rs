@@ -416,8 +416,8 @@ impl Core {
     /// What other hosts promised to send to this one in the present slot.
     fn promised_here(&self) -> Rate {
         let Some(ingress) = self.monitor.fabric.ingress() else { return Rate::MAX };
-        let mut links = self.host.links().filter(|(link, ..)| *link == ingress.link);
-        links.next().and_then(|(_, _, load, _)| load.first().copied()).unwrap_or(Rate::ZERO)
+        let mut links = self.host.links().filter(|status| status.link == ingress.link);
+        links.next().and_then(|status| status.load.first().copied()).unwrap_or(Rate::ZERO)
     }
 }
 

@@ -3,7 +3,7 @@
 mod flows;
 
 use sluice_ebpf::Tier;
-use sluice_schedule::host::ViewState;
+use sluice_schedule::host::{LinkStatus, ViewState};
 use sluice_schedule::{Bytes, FlowId, Nanos};
 use sluice_wire::snapshot::{
     Backend, Clock, Cost, Daemon, Enforcement, Explanation, Label, Link, Mode as WireMode, SlotReason, Snapshot,
@@ -50,12 +50,12 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
     let report = core.host.jobs().find(|report| report.job == status.spec.job);
     let on_path = |link: &sluice_schedule::LinkId| status.spec.path.iter().any(|hop| hop.link == *link);
     // The tightest link: where least is left beside what others promised now.
-    let tightest = core.host.links().filter(|(link, ..)| on_path(link)).min_by_key(|(_, capacity, load, cross)| {
-        capacity.minus(*cross).minus(load.first().copied().unwrap_or_default())
+    let tightest = core.host.links().filter(|status| on_path(&status.link)).min_by_key(|status| {
+        status.capacity.minus(status.cross).minus(status.load.first().copied().unwrap_or_default())
     });
     let (link, slots) = match tightest {
         None => (String::new(), Vec::new()),
-        Some((link, capacity, load, cross)) => {
+        Some(LinkStatus { link, capacity, load, cross }) => {
             let slot = |i: usize| SlotReason {
                 load_ratio: load.get(i).copied().unwrap_or_default().ratio_of(capacity),
                 headroom_bps: capacity.minus(cross).minus(load.get(i).copied().unwrap_or_default()).0,
@@ -202,7 +202,7 @@ fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
 fn links(core: &Core) -> Vec<Link> {
     let horizon = core.host.config().horizon;
     let mut list = Vec::new();
-    for (id, capacity, load, cross) in core.host.links() {
+    for LinkStatus { link: id, capacity, load, cross } in core.host.links() {
         let own = core.monitor.fabric.links.iter().position(|link| link.egress == id);
         let flows: Vec<_> = core.host.flows().filter(|flow| flow.spec.path.iter().any(|hop| hop.link == id)).collect();
         let holder =

@@ -13,15 +13,15 @@
 //! | `links` | a link's state: the last view and how much it still counts |
 //! | `rendezvous` | where the hosts of a job hear each other |
 //! | `scene` | draws the scene for the policy |
-//! | `speak` | when to announce what to whom |
+//! | `announce` | when to announce what to whom |
 
+mod announce;
 pub mod config;
 mod flows;
 mod jobs;
 mod links;
 mod rendezvous;
 mod scene;
-mod speak;
 
 use std::collections::BTreeMap;
 
@@ -30,12 +30,12 @@ use crate::message::{Feedback, Refusal};
 use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
 
+use announce::Announcer;
 pub use config::{HostConfig, PolicyName};
 use flows::Flow;
 use jobs::Job;
-use links::Links;
 pub use links::ViewState;
-use speak::Speaker;
+use links::{Link, Links};
 
 /// The brain of a host.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct Host {
     jobs: BTreeMap<JobId, Job>,
     flows: BTreeMap<FlowId, Flow>,
     links: Links,
-    speaker: Speaker,
+    announcer: Announcer,
     trust: ClockTrust,
     /// Counts rounds begun: who came first.
     arrivals: u64,
@@ -56,10 +56,11 @@ pub struct Host {
     /// When the next promise of another host ends that the last plan counted, on the cluster's clock.
     due: Option<Nanos>,
     scene: Scene,
-    /// Of the n-th flow that sends, by id: where it is in the scene.
-    seats: Vec<usize>,
-    /// Of each link: where it is in the scene, while that is drawn.
-    place_of: Vec<Option<usize>>,
+    /// For the n-th flow that sends, by id: its index in the scene.
+    flow_in_scene: Vec<usize>,
+    /// For each link: its index in the scene; set only while the scene is drawn.
+    link_in_scene: Vec<Option<usize>>,
+    /// The links of the scene, as indices of [`Links`]; filled only while the scene is drawn.
     used_links: Vec<usize>,
     planned: Vec<Planned>,
 }
@@ -100,8 +101,31 @@ pub struct JobReport {
     pub period: Nanos,
     /// Duration of the last finished round.
     pub last_round: Nanos,
-    /// Flow-nanoseconds with demand below the offer of an empty link, by what held them back.
-    pub stalls: [(Why, Nanos); 3],
+    /// How long flows were held back, by three reasons.
+    pub stalls: [Stall; 3],
+}
+
+/// How long flows of a job had demand but less than their offer on empty links, for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// What held the flows back.
+    pub why: Why,
+    /// Summed over the job's flows.
+    pub time: Nanos,
+}
+
+/// What the brain holds of one link, for status and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkStatus<'a> {
+    /// The link this is about.
+    pub link: LinkId,
+    /// Payload rate.
+    pub capacity: Rate,
+    /// K sums of the rates other hosts promised there, from the slot of the holder's last feedback on; empty if there
+    /// was none.
+    pub load: &'a [Rate],
+    /// What is left to unmanaged traffic.
+    pub cross: Rate,
 }
 
 impl Host {
@@ -120,15 +144,15 @@ impl Host {
             jobs: BTreeMap::new(),
             flows: BTreeMap::new(),
             links: Links::new(&config),
-            speaker: Speaker::default(),
+            announcer: Announcer::default(),
             trust: ClockTrust::Trusted,
             arrivals: 0,
             renewed: None,
             news: true,
             due: None,
             scene: Scene::default(),
-            seats: Vec::new(),
-            place_of: Vec::new(),
+            flow_in_scene: Vec::new(),
+            link_in_scene: Vec::new(),
             used_links: Vec::new(),
             planned: Vec::new(),
             config,
@@ -162,8 +186,8 @@ impl Host {
             }
             Event::Progress(all) => all.into_iter().for_each(|progress| self.progress(progress)),
             Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
-            Event::HolderLost(holder) => self.speaker.lost(holder),
-            Event::HolderBack(holder) => self.speaker.back(holder),
+            Event::HolderLost(holder) => self.announcer.lost(holder),
+            Event::HolderBack(holder) => self.announcer.back(holder),
             Event::Measured { link, total, managed } => self.links.measured(now, link, total, managed),
             Event::LinkChanged { link, capacity } => self.links.capacity_changed(link, capacity),
             Event::Clock(trust) => self.trust = trust,
@@ -192,7 +216,7 @@ impl Host {
         }
         self.renewed = Some(now.slot);
         if self.trust == ClockTrust::Trusted {
-            self.speak(now, actions);
+            self.announce(now, actions);
         }
         self.news = false;
     }
@@ -227,9 +251,9 @@ impl Host {
         self.links.holders()
     }
 
-    /// Every link that is known, with its capacity, what other hosts promised there per slot, and cross traffic.
-    pub fn links(&self) -> impl Iterator<Item = (LinkId, Rate, &[Rate], Rate)> + '_ {
-        self.links.iter().map(|l| (l.link, l.capacity(), l.load(), l.cross()))
+    /// Every link that is known, in the order of first use.
+    pub fn links(&self) -> impl Iterator<Item = LinkStatus<'_>> {
+        self.links.iter().map(Link::status)
     }
 
     fn slot_edge(&mut self, now: Now) {
@@ -317,7 +341,7 @@ impl Host {
     }
 
     fn feedback(&mut self, now: Now, holder: HolderId, feedback: Feedback) {
-        if !self.speaker.accept(holder, &feedback) {
+        if !self.announcer.accept(holder, &feedback) {
             return;
         }
         for status in feedback.jobs {
@@ -336,8 +360,8 @@ impl Host {
     /// Remembers what the policy said, within the guards.
     fn adopt_plan(&mut self, now: Now, planned: &mut [Planned]) {
         let scene = &self.scene;
-        for (flow, &seat) in self.flows.values_mut().filter(|f| f.sends()).zip(&self.seats) {
-            let (Some(drawn), Some(plan)) = (scene.flows.get(seat), planned.get_mut(seat)) else { continue };
+        for (flow, &index) in self.flows.values_mut().filter(|f| f.sends()).zip(&self.flow_in_scene) {
+            let (Some(drawn), Some(plan)) = (scene.flows.get(index), planned.get_mut(index)) else { continue };
             let links = || drawn.links.iter().map(|&l| &scene.links[l]);
             let share = || links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
             let fresh = links().all(|link| link.fresh);

@@ -34,5 +34,5 @@ pub mod units;
 pub use event::{
     Action, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor, Role,
 };
-pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Refusal};
+pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Rank, Refusal};
 pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};

@@ -30,6 +30,18 @@ pub struct Announcement {
     pub measured: Vec<(LinkId, Rate)>,
 }
 
+/// The place of a round in the total order of rounds; the smaller one goes first. Promoted rounds come first, the oldest
+/// of them before the others; then come all other rounds, the one with the least left to send first. Ties go by job id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// True for a round that is not promoted.
+    pub ordinary: bool,
+    /// Of a promoted round: when it began, on the cluster's clock. Of any other: its remaining bottleneck time.
+    pub key: Nanos,
+    /// The round's job.
+    pub job: JobId,
+}
+
 /// One flow's promise: at most these rates, in this rank.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -151,8 +163,9 @@ impl FlowPromise {
     pub fn rate(&self, ahead: usize) -> Rate {
         self.rates.get(ahead).or(self.rates.last()).copied().unwrap_or(Rate::ZERO)
     }
-    /// The total order of rounds: promoted first by age, then least remaining, ties by job id.
-    pub fn rank(&self) -> (bool, Nanos, JobId) {
-        (!self.promoted, if self.promoted { self.t0 } else { self.key }, self.job)
+    /// The place of the flow's round in the order of rounds.
+    pub fn rank(&self) -> Rank {
+        let key = if self.promoted { self.t0 } else { self.key };
+        Rank { ordinary: !self.promoted, key, job: self.job }
     }
 }

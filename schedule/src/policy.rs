@@ -11,6 +11,7 @@ mod srpt_p;
 pub mod primal_dual;
 
 use crate::event::Now;
+use crate::message::Rank;
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate, Share};
 
 pub use fair::Fair;
@@ -72,9 +73,6 @@ impl Why {
         }
     }
 }
-
-/// The total order of rounds: promoted rounds first by age, then least remaining first, ties by job id.
-pub type Rank = (bool, Nanos, JobId);
 
 /// Another host's promise on a link, as far as a plan needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use change::Ticket;
 use hosts::{Host, Hosts, Lease, Order};
 use jobs::Jobs;
 pub use links::LinkLoad;
-use links::Links;
+use links::{Flattened, Links};
 
 /// How much one holder keeps, and for how long.
 #[derive(Clone, Debug, PartialEq)]
@@ -369,7 +369,7 @@ impl Switch {
             Table::Exact(table) => table,
             Table::Soft(table) => table,
         };
-        let (mut promises, clipped) = self.links.flatten(start, announcement, self.limits.horizon, table);
+        let Flattened { mut promises, clipped } = self.links.flatten(start, announcement, self.limits.horizon, table);
         self.counters.clipped += u64::from(clipped);
         self.counters.updates += 1;
         self.counters.restarts += u64::from(old.applied && old.boot != announcement.boot);
@@ -381,7 +381,7 @@ impl Switch {
         host.measured = self.links.resolve_measured(&announcement.measured);
         self.links.remeasure(at, &old.measured, &host.measured, &mut self.ticket);
         self.links.rewatch(at, &old.watch, &host.watch);
-        self.links.relist(at, now, (&old, &host), self.limits.horizon, &mut self.ticket);
+        self.links.relist(at, now, &old, &host, self.limits.horizon, &mut self.ticket);
         self.hosts.put(at, host, old.lease_end);
         self.counters.statuses_left_out +=
             self.jobs.apply(at, &old, announcement, now, &self.limits, &mut self.ticket, &mut self.hosts);

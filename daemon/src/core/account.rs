@@ -145,7 +145,7 @@ impl Core {
             if jobs.len() > 1 {
                 link_use.overlap = link_use.overlap.plus(slot);
             }
-            let known = self.host.links().find(|(id, ..)| *id == link.egress);
+            let known = self.host.links().find(|status| status.link == link.egress);
             let ordered = self.host.flows().filter(|f| f.spec.path.first().is_some_and(|hop| hop.link == link.egress));
             let scheduled = ordered.filter(|f| f.demand > f.delivered).fold(Rate::ZERO, |sum, f| sum.plus(f.order));
             if load.sent == Rate::ZERO && scheduled == Rate::ZERO {
@@ -157,7 +157,7 @@ impl Core {
                 scheduled,
                 managed: load.managed,
                 other: load.other,
-                capacity: known.map_or(link.capacity.unwrap_or(Rate::ZERO), |(_, capacity, ..)| capacity),
+                capacity: known.map_or(link.capacity.unwrap_or(Rate::ZERO), |status| status.capacity),
                 slot: now.slot,
             });
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sluice_progress::Role as PageRole;
-use sluice_schedule::host::{FlowStatus, JobReport};
+use sluice_schedule::host::{FlowStatus, JobReport, Stall};
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, JobId, Rate};
 use sluice_wire::snapshot::{Flow, FlowState, Job, Label, Stalls};
@@ -124,7 +124,7 @@ fn stalled_on(flows: &[FlowStatus<'_>]) -> Cow<'static, str> {
 
 fn stalls(report: &JobReport) -> Stalls {
     let mut stalls = Stalls::default();
-    for (why, time) in report.stalls {
+    for Stall { why, time } in report.stalls {
         match why {
             Why::Predecessor => stalls.predecessor_ns += time.0,
             Why::Job => stalls.sender_ns += time.0,

@@ -12,6 +12,13 @@ pub(super) const STRAY: Bytes = Bytes(64 << 10);
 /// The end of a round that moved by less is not told anew.
 const SLIP: Nanos = Nanos::from_millis(2);
 
+/// When the current slot began, on the monotonic clock, and what had been delivered then.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlotStart {
+    delivered: Bytes,
+    at: Nanos,
+}
+
 /// One flow this host sends.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -24,8 +31,7 @@ pub(super) struct Flow {
     pub measured: Rate,
     /// Highest delivery rate seen in the current slot.
     pub best_in_slot: Rate,
-    /// Delivered, and the moment, when the current slot began.
-    slot_start: (Bytes, Nanos),
+    slot_start: SlotStart,
     /// What the last slots' deliveries say about the highest rate worth trying (B_f).
     pub ceiling: Ceiling,
     /// What it takes of what it may.
@@ -58,7 +64,7 @@ impl Flow {
             queued: Bytes::ZERO,
             measured: Rate::ZERO,
             best_in_slot: Rate::ZERO,
-            slot_start: (Bytes::ZERO, Nanos::ZERO),
+            slot_start: SlotStart::default(),
             ceiling: Ceiling::new(config.history_slots, config.probe_gain),
             uptake: Uptake::default(),
             arrival: 0,
@@ -129,7 +135,8 @@ impl Flow {
     }
 
     pub fn slot_edge(&mut self, now: Now) {
-        let (bytes, since) = std::mem::replace(&mut self.slot_start, (self.delivered, now.mono));
+        let began = SlotStart { delivered: self.delivered, at: now.mono };
+        let SlotStart { delivered: bytes, at: since } = std::mem::replace(&mut self.slot_start, began);
         let delivered = Rate::needed(self.delivered.minus(bytes), now.mono.minus(since));
         // Busy all through the slot: it began and ended with demand, in one round.
         let busy =

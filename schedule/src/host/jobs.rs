@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::JobReport;
+use super::{JobReport, Stall};
 use crate::event::{Now, Pattern};
-use crate::message::JobStatus;
+use crate::message::{JobStatus, Rank};
 use crate::path::{KeyHysteresis, Waiting};
-use crate::policy::{Planned, Rank, Scene, Why};
+use crate::policy::{Planned, Scene, Why};
 use crate::units::{Bytes, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
@@ -29,6 +29,13 @@ pub(super) struct Work {
 
 fn averaged(known: Option<Nanos>, newest: Nanos) -> Nanos {
     known.map_or(newest, |average| average.scaled(1.0 - NEWEST_WEIGHT).plus(newest.scaled(NEWEST_WEIGHT)))
+}
+
+/// What another host of the job said last, and when that was heard, on the monotonic clock.
+#[derive(Debug)]
+struct Heard {
+    status: JobStatus,
+    at: Nanos,
 }
 
 /// One job with flows on this host.
@@ -62,10 +69,10 @@ pub(super) struct Job {
     ranked_key: Nanos,
     /// How long every flow here has been held at its floor.
     waiting: Waiting,
-    /// What other hosts of the job said last, and when it was heard.
-    others: BTreeMap<HostId, (JobStatus, Nanos)>,
+    /// The last status of each other host of the job.
+    others: BTreeMap<HostId, Heard>,
     accounted: Nanos,
-    stalls: [(Why, Nanos); 3],
+    stalls: [Stall; 3],
 }
 
 impl Job {
@@ -92,7 +99,7 @@ impl Job {
             waiting: Waiting::default(),
             others: BTreeMap::new(),
             accounted: Nanos::ZERO,
-            stalls: [(Why::Rank, Nanos::ZERO), (Why::Job, Nanos::ZERO), (Why::Predecessor, Nanos::ZERO)],
+            stalls: [Why::Rank, Why::Job, Why::Predecessor].map(|why| Stall { why, time: Nanos::ZERO }),
         }
     }
 
@@ -160,7 +167,7 @@ impl Job {
     /// Works the place out from what is known by now; true if it or this host's part of it has changed.
     pub fn take_rank(&mut self) -> bool {
         let promoted = self.promoted();
-        let rank = (!promoted, if promoted { self.stamp() } else { self.key() }, self.id);
+        let rank = Rank { ordinary: !promoted, key: if promoted { self.stamp() } else { self.key() }, job: self.id };
         let moved = (rank, self.own_key) != (self.rank, self.ranked_key);
         (self.rank, self.ranked_key) = (rank, self.own_key);
         moved
@@ -206,23 +213,23 @@ impl Job {
     }
 
     fn alive(&self) -> impl Iterator<Item = &JobStatus> {
-        self.others.values().map(|(status, _)| status)
+        self.others.values().map(|heard| &heard.status)
     }
 
     /// Another host's status; older news than what is known changes nothing. True if it says something new.
     pub fn heard(&mut self, now: Now, status: JobStatus) -> bool {
         let full = self.others.len() >= MAX_HOSTS;
         match self.others.get_mut(&status.origin) {
-            Some((known, _)) if known.boot == status.boot && known.seq >= status.seq => false,
+            Some(known) if known.status.boot == status.boot && known.status.seq >= status.seq => false,
             Some(known) => {
                 let says = |s: &JobStatus| (s.t0, s.key, s.round_time, s.offer, s.promoted);
-                let new = says(&known.0) != says(&status);
-                *known = (status, now.mono);
+                let new = says(&known.status) != says(&status);
+                *known = Heard { status, at: now.mono };
                 new
             }
             None if full => false,
             None => {
-                self.others.insert(status.origin, (status, now.mono));
+                self.others.insert(status.origin, Heard { status, at: now.mono });
                 true
             }
         }
@@ -230,7 +237,7 @@ impl Job {
 
     /// Forgets hosts that were silent for longer than a lease (2 slots, and one for the way).
     pub fn forget_old(&mut self, now: Now, slot: Nanos) {
-        self.others.retain(|_, (_, heard)| now.mono.minus(*heard) <= slot.times(3));
+        self.others.retain(|_, heard| now.mono.minus(heard.at) <= slot.times(3));
     }
 
     /// Statuses of other hosts, to be relayed where a holder may not have heard them.
@@ -264,8 +271,8 @@ impl Job {
             any = true;
             // What the fill adds comes and goes; only what the rank gives counts as service.
             all_held &= plan.rates.first().is_none_or(|rate| *rate <= flow.floor);
-            if !first && let Some((_, time)) = self.stalls.iter_mut().find(|(cause, _)| *cause == plan.why) {
-                *time = time.plus(passed);
+            if !first && let Some(stall) = self.stalls.iter_mut().find(|stall| stall.why == plan.why) {
+                stall.time = stall.time.plus(passed);
             }
         }
         self.waiting.decided(now.mono, any && all_held);

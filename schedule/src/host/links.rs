@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use super::LinkStatus;
 use super::config::{HostConfig, MAX_LINKS};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::LinkView;
@@ -30,6 +31,15 @@ pub enum ViewState {
     /// Nothing is known of others.
     #[default]
     Local,
+}
+
+/// How much the view of a link counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trust {
+    /// From 0, not at all, to 1, in full.
+    pub weight: f64,
+    /// Heard at most a slot ago, or only this host sends there.
+    pub fresh: bool,
 }
 
 /// How long a link counts as one with unmanaged traffic after that was last seen.
@@ -71,10 +81,12 @@ impl Seen {
 
 /// A job's round on a link as far as other hosts carry it.
 #[derive(Clone, Copy, Debug)]
-struct Foreign {
+pub(super) struct Foreign {
     job: JobId,
-    left: Bytes,
-    whole: Bytes,
+    /// Bytes still to deliver.
+    pub left: Bytes,
+    /// Bytes of the whole round.
+    pub whole: Bytes,
     /// The latest start any of them names.
     t0: Nanos,
 }
@@ -123,10 +135,7 @@ impl Link {
     pub fn cross(&self) -> Rate {
         self.cross.reserved(self.capacity()).max(self.view.cross)
     }
-    pub fn load(&self) -> &[Rate] {
-        &self.view.load
-    }
-    /// The same from slot `now` on, as far as it is known.
+    /// What other hosts promised there from slot `now` on, as far as it is known.
     pub fn load_from(&self, now: Slot) -> &[Rate] {
         let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);
         self.view.load.get(passed..).unwrap_or_default()
@@ -137,10 +146,12 @@ impl Link {
     pub fn others(&self) -> &[Other] {
         &self.others
     }
-    /// Bytes left and bytes of the round that other hosts of this job have on the link.
-    pub fn foreign(&self, job: JobId) -> (Bytes, Bytes) {
-        let known = self.foreign.iter().find(|foreign| foreign.job == job);
-        known.map_or((Bytes::ZERO, Bytes::ZERO), |foreign| (foreign.left, foreign.whole))
+    /// What other hosts of this job have on the link.
+    pub fn foreign(&self, job: JobId) -> Option<&Foreign> {
+        self.foreign.iter().find(|foreign| foreign.job == job)
+    }
+    pub fn status(&self) -> LinkStatus<'_> {
+        LinkStatus { link: self.link, capacity: self.capacity(), load: &self.view.load, cross: self.cross() }
     }
     /// Whether unmanaged traffic used the link in the last ten seconds: short flows come back.
     pub fn unmanaged_lately(&self, now: Now) -> bool {
@@ -257,11 +268,11 @@ impl Links {
         self.all.iter().filter(move |link| link.holder == Some(holder) && link.uses > 0).map(|link| link.link)
     }
 
-    /// How much the view of this link counts: 1 in full, 0 not at all; and whether it is fresh.
-    pub fn trust(&self, index: usize) -> (f64, bool) {
+    /// How much the view of this link counts.
+    pub fn trust(&self, index: usize) -> Trust {
         match self.all[index].holder.and_then(|holder| self.holders.get(&holder)) {
-            None => (1.0, true),
-            Some(view) => (view.trust, view.state == ViewState::Fresh),
+            None => Trust { weight: 1.0, fresh: true },
+            Some(view) => Trust { weight: view.trust, fresh: view.state == ViewState::Fresh },
         }
     }
 
@@ -316,11 +327,10 @@ impl Links {
         }
     }
 
-    /// What unmanaged traffic wants of the own ingress, to be told to its holder.
-    pub fn measured_ingress(&self) -> Option<(LinkId, HolderId, Rate)> {
-        let capacity = self.ingress()?.capacity();
-        let hop = self.ingress?;
-        Some((hop.link, hop.holder?, self.ingress_cross.reserved(capacity)))
+    /// The own ingress and what is to be left there to unmanaged traffic; `None` unless this holder keeps that link.
+    pub fn measured_ingress(&self, holder: HolderId) -> Option<(LinkId, Rate)> {
+        let hop = self.ingress.filter(|hop| hop.holder == Some(holder))?;
+        Some((hop.link, self.ingress_cross.reserved(self.ingress()?.capacity())))
     }
 
     pub fn ingress(&self) -> Option<&Link> {

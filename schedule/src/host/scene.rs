@@ -1,14 +1,26 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
-use super::jobs::Work;
+use super::jobs::{Job, Work};
+use super::links::Trust;
 use super::{Flow, Host, PolicyName};
 use crate::event::{Now, Pattern};
 use crate::graph::{self, Fed, Progress};
+use crate::message::Rank;
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
 /// Other hosts' flows that end so soon are over: those of one round end together, and one decision is enough for them.
 const TOGETHER: Nanos = Nanos(500_000);
+
+/// A flow with demand and its place in the order of rounds.
+struct Ranked<'a> {
+    rank: Rank,
+    id: FlowId,
+    /// Its number among the flows with demand, by id.
+    nth: usize,
+    job: &'a Job,
+    flow: &'a Flow,
+}
 
 impl Host {
     /// Recomputes every job's key and promotion from demands, progress and views; true if any place has changed.
@@ -33,8 +45,10 @@ impl Host {
                 let link = self.links.get(work.link);
                 if work.left > Bytes::ZERO {
                     // Flows of the job's other hosts that end on the same link lengthen its round too.
-                    let (left, whole) = link.foreign(job.id);
-                    (work.left, work.whole) = (work.left.plus(left), work.whole.plus(whole));
+                    if let Some(foreign) = link.foreign(job.id) {
+                        work.left = work.left.plus(foreign.left);
+                        work.whole = work.whole.plus(foreign.whole);
+                    }
                 }
                 remaining = remaining.max(work.left.at(link.capacity()));
                 round = round.max(work.whole.at(link.capacity()));
@@ -63,7 +77,7 @@ impl Host {
     /// Draws the scene: flows with demand by rank, their jobs and their links.
     pub(super) fn draw_scene(&mut self, now: Now) {
         let mut scene = std::mem::take(&mut self.scene);
-        let mut place_of = std::mem::take(&mut self.place_of);
+        let mut link_in_scene = std::mem::take(&mut self.link_in_scene);
         let mut used = std::mem::take(&mut self.used_links);
         let follows = self.policy.follows_predecessors();
         scene.now = now;
@@ -71,14 +85,15 @@ impl Host {
         scene.horizon = self.config.horizon;
         scene.work_conserving = self.config.work_conserving;
         scene.jobs.clear();
-        place_of.resize(self.links.len(), None);
+        link_in_scene.resize(self.links.len(), None);
         let sends = self.flows.values().filter(|f| f.sends()).enumerate();
         let known = sends.filter_map(|(n, flow)| Some((self.jobs.get(&flow.spec.job)?, flow, n)));
-        let mut ranked: Vec<_> = known.map(|(job, flow, n)| (job.rank(), flow.spec.flow, n, job, flow)).collect();
-        ranked.sort_unstable_by_key(|&(rank, id, ..)| (rank, id));
+        let ranked = known.map(|(job, flow, nth)| Ranked { rank: job.rank(), id: flow.spec.flow, nth, job, flow });
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_unstable_by_key(|ranked| (ranked.rank, ranked.id));
         scene.flows.resize_with(ranked.len(), FlowScene::default);
         scene.links.iter_mut().for_each(|link| link.active = 0);
-        for (drawn, (rank, id, _, job, flow)) in scene.flows.iter_mut().zip(&ranked) {
+        for (drawn, Ranked { rank, id, job, flow, .. }) in scene.flows.iter_mut().zip(&ranked) {
             if scene.jobs.last().is_none_or(|last| last.job != job.id) {
                 let peer_offer = job.peer_offer();
                 scene.jobs.push(JobScene { job: job.id, rank: *rank, peer_offer, full: Bytes::ZERO });
@@ -88,7 +103,7 @@ impl Host {
             }
             drawn.links.clear();
             for &link in &flow.path {
-                let place = *place_of[link].get_or_insert_with(|| {
+                let place = *link_in_scene[link].get_or_insert_with(|| {
                     used.push(link);
                     used.len() - 1
                 });
@@ -101,7 +116,7 @@ impl Host {
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
             if follows {
-                (drawn.allowed, drawn.behind) = self.allowed(flow);
+                self.follow_predecessors(flow, drawn);
                 drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
             }
             drawn.worth = flow.uptake.worth(self.config.probe_gain);
@@ -114,13 +129,13 @@ impl Host {
             flow.floor = flow.links.iter().map(|&l| scene.links[l].floor).min().unwrap_or(Rate::ZERO);
         }
         self.due = due;
-        self.seats.clear();
-        self.seats.resize(self.flows.len(), usize::MAX);
-        for (seat, (_, _, n, ..)) in ranked.iter().enumerate() {
-            self.seats[*n] = seat;
+        self.flow_in_scene.clear();
+        self.flow_in_scene.resize(self.flows.len(), usize::MAX);
+        for (index, ranked) in ranked.iter().enumerate() {
+            self.flow_in_scene[ranked.nth] = index;
         }
-        used.drain(..).for_each(|link| place_of[link] = None);
-        (self.scene, self.place_of, self.used_links) = (scene, place_of, used);
+        used.drain(..).for_each(|link| link_in_scene[link] = None);
+        (self.scene, self.link_in_scene, self.used_links) = (scene, link_in_scene, used);
     }
 
     /// Fills in what is known of each link; how many own flows cross it is known already. Returns when the first of the
@@ -130,7 +145,7 @@ impl Host {
         let (mut due, soon) = (None, scene.now.wall.plus(TOGETHER));
         for (drawn, &index) in scene.links.iter_mut().zip(used) {
             let link = self.links.get(index);
-            let (trust, fresh) = self.links.trust(index);
+            let Trust { weight: trust, fresh } = self.links.trust(index);
             drawn.others.clear();
             drawn.load.clear();
             if trust > 0.0 {
@@ -155,10 +170,11 @@ impl Host {
         due
     }
 
-    /// Bytes the flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).
-    fn allowed(&self, flow: &Flow) -> (Bytes, Bytes) {
+    /// Sets the bytes that a flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).
+    fn follow_predecessors(&self, flow: &Flow, drawn: &mut FlowScene) {
         if flow.spec.preds.is_empty() {
-            return (graph::bound(flow.demand, []), Bytes::ZERO);
+            (drawn.allowed, drawn.behind) = (graph::bound(flow.demand, []), Bytes::ZERO);
+            return;
         }
         let progress = |id: FlowId| {
             if let Some(own) = self.flows.get(&id) {
@@ -175,6 +191,7 @@ impl Host {
         let own = Progress::with_plan(flow.delivered, flow.demand, Rate::ZERO, Nanos::ZERO);
         // A predecessor that is not heard of bounds nothing, and there is nothing to catch up with.
         let levels = flow.spec.preds.iter().map(|by| progress(by.flow)).filter(|level| level.demand > Bytes::ZERO);
-        (graph::bound(flow.demand, fed), graph::catch_up(flow.spec.role, own, levels))
+        drawn.allowed = graph::bound(flow.demand, fed);
+        drawn.behind = graph::catch_up(flow.spec.role, own, levels);
     }
 }

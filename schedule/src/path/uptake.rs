@@ -10,14 +10,24 @@ use crate::units::{Bytes, Nanos, Rate};
 /// One flow's uptake, looked at in windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uptake {
-    /// When the window began, and what was delivered then; `None`: there is no window.
-    began: Option<(Nanos, Bytes)>,
-    /// The order in force, and since when it has not been counted.
-    order: (Rate, Nanos),
+    /// How the window began; `None`: there is no window.
+    began: Option<Began>,
+    /// The order in force.
+    order: Rate,
+    /// Until when `allowed` counts it.
+    counted: Nanos,
     /// What the orders of the window have allowed.
     allowed: Bytes,
     /// What the flow took in the last window, if that was clearly less.
     taken: Option<Rate>,
+}
+
+/// The begin of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Began {
+    at: Nanos,
+    /// Bytes delivered by then.
+    delivered: Bytes,
 }
 
 impl Uptake {
@@ -43,10 +53,10 @@ impl Uptake {
     /// The order is `rate` from now on. One that is much higher is judged by itself: connections take time to speed up.
     pub fn ordered(&mut self, now: Nanos, rate: Rate) {
         self.count(now);
-        if rate > self.order.0.times(Uptake::MUCH) {
+        if rate > self.order.times(Uptake::MUCH) {
             self.interrupt();
         }
-        self.order.0 = rate;
+        self.order = rate;
     }
 
     /// The round began or ended: what is delivered means something else now. What the flow was found to take stays.
@@ -63,18 +73,18 @@ impl Uptake {
 
     /// It takes another path: nothing is known.
     pub fn forget(&mut self) {
-        *self = Uptake { order: self.order, ..Uptake::default() };
+        *self = Uptake { order: self.order, counted: self.counted, ..Uptake::default() };
     }
 
     /// Looks at a flow that has had something to send since the last call. True if the verdict has changed.
     pub fn look(&mut self, now: Nanos, delivered: Bytes) -> bool {
-        let Some((began, before)) = self.began else {
+        let Some(began) = self.began else {
             self.begin(now, delivered);
             return false;
         };
         self.count(now);
-        let length = now.minus(began);
-        let took = delivered.minus(before);
+        let length = now.minus(began.at);
+        let took = delivered.minus(began.delivered);
         if self.taken.is_some() && length >= Uptake::WINDOW && self.allowed < Uptake::ENOUGH {
             // Held to next to nothing: it must neither gather evidence for ever nor answer for the time it stood still.
             let all = took.0 as f64 >= self.allowed.0 as f64 * Uptake::ALL;
@@ -111,12 +121,12 @@ impl Uptake {
     }
 
     fn begin(&mut self, now: Nanos, delivered: Bytes) {
-        (self.began, self.order.1, self.allowed) = (Some((now, delivered)), now, Bytes::ZERO);
+        (self.began, self.counted, self.allowed) = (Some(Began { at: now, delivered }), now, Bytes::ZERO);
     }
 
     fn count(&mut self, now: Nanos) {
-        let since = std::mem::replace(&mut self.order.1, now);
-        self.allowed = self.allowed.plus(self.order.0.over(now.minus(since)));
+        let since = std::mem::replace(&mut self.counted, now);
+        self.allowed = self.allowed.plus(self.order.over(now.minus(since)));
     }
 }
 

@@ -66,7 +66,7 @@ type Loads = Vec<Vec<Vec<Rate>>>;
 fn foreign_loads(scene: &Scene) -> Loads {
     let without = |link: &super::LinkScene, job: &super::JobScene| {
         let own =
-            link.others.iter().filter(|other| other.rank.2 == job.job).fold(Rate::ZERO, |sum, o| sum.plus(o.rate));
+            link.others.iter().filter(|other| other.rank.job == job.job).fold(Rate::ZERO, |sum, o| sum.plus(o.rate));
         link.load.iter().map(|load| load.minus(own)).collect()
     };
     scene.links.iter().map(|link| scene.jobs.iter().map(|job| without(link, job)).collect()).collect()
@@ -75,7 +75,7 @@ fn foreign_loads(scene: &Scene) -> Loads {
 /// Per (link, job on it): flows with demand that the job has there, on all hosts.
 fn sharers(scene: &Scene) -> Vec<Vec<u64>> {
     let elsewhere = |link: &super::LinkScene, job: &super::JobScene| {
-        link.others.iter().filter(|other| other.rank.2 == job.job).count() as u64
+        link.others.iter().filter(|other| other.rank.job == job.job).count() as u64
     };
     let of_link = |link| scene.jobs.iter().map(|job| elsewhere(link, job)).collect();
     let mut sharers: Vec<Vec<u64>> = scene.links.iter().map(of_link).collect();
@@ -96,7 +96,7 @@ fn view<'a>(scene: &Scene, flow: &super::FlowScene, path: &'a [Hop<'a>]) -> Flow
         ahead: flow.delivered.minus(flow.allowed),
         ceiling: flow.ceiling,
         floor: flow.floor,
-        due: !scene.jobs[flow.job].rank.0,
+        due: !scene.jobs[flow.job].rank.ordinary,
         old: &[],
         path,
     }

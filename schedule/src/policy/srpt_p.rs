@@ -8,7 +8,8 @@
 //!
 //! Every flow with demand keeps the link's floor; the order of rounds shares out the rest.
 
-use super::{JobScene, LinkScene, Planned, Policy, Rank, Scene, Why, forecast, resize};
+use super::{FlowScene, JobScene, LinkScene, Planned, Policy, Scene, Why, forecast, resize};
+use crate::message::Rank;
 use crate::units::{Bytes, Rate, Share};
 
 /// The policy; it has no state.
@@ -90,7 +91,7 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
         let flow = &scene.flows[i];
         let planned = &mut out[i];
         planned.rate = common.for_share(flow.share).max(flow.floor).min(planned.offer.max(flow.floor));
-        planned.why = reason(scene, planned, flow, job.peer_offer.for_share(flow.share));
+        planned.why = reason(scene, planned, flow);
         for &l in &flow.links {
             let above_floor = planned.rate.minus(scene.links[l].floor);
             shared[l].used = shared[l].used.plus(above_floor);
@@ -106,7 +107,7 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
         if other.rank >= rank {
             break;
         }
-        if other.rank.2 != rank.2 {
+        if other.rank.job != rank.job {
             shared.used = shared.used.plus(other.rate.minus(link.floor));
         }
         shared.next += 1;
@@ -115,7 +116,7 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
 
 /// What better ranks leave of a link for each of the job's flows there that has a full share.
 fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> Rate {
-    let of_job = || link.others.iter().filter(|other| other.rank.2 == job.job);
+    let of_job = || link.others.iter().filter(|other| other.rank.job == job.job);
     let here = (shared.here + of_job().count() as u64).max(1);
     // Other hosts' flows say how much they carry by their demand.
     let others = of_job().map(|other| Share::of(other.demand.0, job.full.0).parts());
@@ -133,12 +134,11 @@ fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> Rate {
     by_rank.times(link.trust).plus(conservative.times(1.0 - link.trust))
 }
 
-fn reason(scene: &Scene, planned: &Planned, flow: &super::FlowScene, peer_offer: Rate) -> Why {
+fn reason(scene: &Scene, planned: &Planned, flow: &FlowScene) -> Why {
     let local = flow.links.iter().any(|&l| !scene.links[l].own && scene.links[l].trust <= 0.0);
     match planned {
         p if p.rate <= flow.floor && p.offer <= flow.floor => Why::Rank,
         p if p.rate >= flow.most() => Why::Uptake,
-        p if p.rate < p.offer && peer_offer <= p.rate => Why::Job,
         p if p.rate < p.offer => Why::Job,
         _ if local => Why::LocalTable,
         _ => Why::LinkCap,
@@ -171,7 +171,7 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
         return Rate::ZERO;
     }
     while let Some(other) = link.others.get(shared.next_filled).filter(|other| other.rank < rank) {
-        if other.rank.2 != rank.2 {
+        if other.rank.job != rank.job {
             shared.filled = shared.filled.plus(other.filled);
         }
         shared.next_filled += 1;
@@ -184,14 +184,14 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
         return free.share(link.active); // Only sums are known: nobody can tell who comes before.
     }
     // Other hosts of the job see the same rest at the same moment.
-    let same = link.others.iter().filter(|other| other.rank.2 == rank.2).count();
+    let same = link.others.iter().filter(|other| other.rank.job == rank.job).count();
     free.share(1 + same as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{FlowScene, JobScene, Other};
+    use crate::policy::Other;
     use crate::units::{FlowId, JobId, Nanos};
     use proptest::prelude::*;
 
@@ -201,7 +201,7 @@ mod tests {
     /// parts of the job's flows of other hosts on each other link.
     fn scene(usable: &[u64], flows: &[(u64, usize)], foreign: &[Vec<u64>]) -> Scene {
         let most = flows.iter().map(|f| f.0).chain(foreign.iter().flatten().copied()).max().unwrap_or(1);
-        let rank: Rank = (true, Nanos(1), JOB);
+        let rank = Rank { ordinary: true, key: Nanos(1), job: JOB };
         let link = |(l, usable): (usize, &u64)| {
             let others = foreign.get(l).into_iter().flatten();
             let other = |parts: &u64| Other { rank, demand: Bytes(parts * 1000), ..Other::default() };
@@ -255,7 +255,7 @@ mod tests {
             let mut scene = scene(&[400_000_000, 1_000_000_000], &[(1, 1)], &[vec![], vec![]]);
             scene.work_conserving = true;
             scene.jobs[0].peer_offer = Rate::mbps(300);
-            let better: Rank = (true, Nanos(0), JobId(1));
+            let better = Rank { ordinary: true, key: Nanos(0), job: JobId(1) };
             scene.links[1].others =
                 vec![Other { rank: better, rate: Rate::mbps(100), filled, demand: Bytes(1), until: Nanos::ZERO }];
             let mut out = Vec::new();
@@ -272,7 +272,7 @@ mod tests {
 
     /// Every flow's host plans on what the others said last, until nobody says anything new: (rate, filled) of each.
     fn settled(usable: &[u64], flows: &[Lone]) -> Vec<(Rate, Rate)> {
-        let rank = |job: usize| -> Rank { (true, Nanos(job as u64 + 1), JobId(job as u64)) };
+        let rank = |job: usize| Rank { ordinary: true, key: Nanos(job as u64 + 1), job: JobId(job as u64) };
         let mut said = vec![(Rate::ZERO, Rate::ZERO, Rate::ZERO); flows.len()];
         for _ in 0..4 * flows.len() + 4 {
             let plan = |me: usize| {

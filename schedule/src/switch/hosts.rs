@@ -115,11 +115,6 @@ impl Host {
         promise.rates = vec![self.promises.rate_at(at, now, horizon)];
         Some(promise)
     }
-
-    /// What it promises of entry `at` for `slot`.
-    pub(super) fn rate_at(&self, at: usize, slot: u64, horizon: usize) -> Rate {
-        self.promises.rate_at(at, slot, horizon)
-    }
 }
 
 /// What ends at some slot.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::change::{Change, NOBODY, Ticket, moved};
 use super::hosts::{Host, Hosts};
 use super::{Limits, LinkConfig};
-use crate::message::{Announcement, FlowPromise, LinkView};
+use crate::message::{Announcement, FlowPromise, LinkView, Rank};
 use crate::table::{Entry, LoadTable, Promises};
-use crate::units::{FlowId, JobId, LinkId, Nanos, Rate};
+use crate::units::{FlowId, LinkId, Rate};
 
 /// Load of one link, for status and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +37,41 @@ impl LinkLoad {
     }
 }
 
-/// Rank of a promise on a link, made total by the flow's id.
-type ListKey = (bool, Nanos, JobId, FlowId);
+/// The place of a promise in a link's list: flows of one round go by id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ListKey {
+    rank: Rank,
+    flow: FlowId,
+}
 
+/// What [`Links::flatten`] makes of an announcement.
+pub(super) struct Flattened {
+    pub promises: Promises,
+    /// Whether any rate was scaled down.
+    pub clipped: bool,
+}
+
+/// One entry of a host's promises.
+#[derive(Clone, Copy)]
+struct Promised<'a> {
+    host: &'a Host,
+    entry: usize,
+}
+
+impl<'a> Promised<'a> {
+    fn entry(self) -> Entry {
+        self.host.promises.entries[self.entry]
+    }
+    /// The announced flow; `None` where views list no flows.
+    fn flow(self) -> Option<&'a FlowPromise> {
+        self.host.flows.get(self.entry().which as usize)
+    }
+    fn rate_at(self, slot: u64, horizon: usize) -> Rate {
+        self.host.promises.rate_at(self.entry, slot, horizon)
+    }
+}
+
+/// Where a listed promise stands.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     host: u32,
@@ -144,14 +176,14 @@ impl Links {
     }
 
     /// An announcement as a table takes it: sorted, at most K rates, clipped so that one host cannot promise more on a
-    /// link than the link carries. The flag says whether anything was clipped.
+    /// link than the link carries.
     pub(super) fn flatten(
         &self,
         start: u64,
         announcement: &Announcement,
         horizon: usize,
         table: &dyn LoadTable,
-    ) -> (Promises, bool) {
+    ) -> Flattened {
         let mut entries: Vec<Entry> = Vec::new();
         for (which, promise) in announcement.flows.iter().enumerate() {
             let kept = promise.links.iter().filter_map(|&link| self.find(link));
@@ -178,18 +210,11 @@ impl Links {
             }
         }
         rates.iter_mut().for_each(|rate| *rate = table.quantise(*rate));
-        (Promises { start, entries, rates }, clipped)
+        Flattened { promises: Promises { start, entries, rates }, clipped }
     }
 
     /// Brings the lists of the links to what `new` promises instead of `old`, and notes what watchers should know.
-    pub(super) fn relist(
-        &mut self,
-        at: u32,
-        now: u64,
-        (old, new): (&Host, &Host),
-        horizon: usize,
-        ticket: &mut Ticket,
-    ) {
+    pub(super) fn relist(&mut self, at: u32, now: u64, old: &Host, new: &Host, horizon: usize, ticket: &mut Ticket) {
         let (mut a, mut b) = (0, 0);
         let key = |entry: &Entry| (entry.link, entry.flow);
         loop {
@@ -198,18 +223,19 @@ impl Links {
             match (before, after) {
                 (None, None) => break,
                 (Some(x), Some(y)) if key(x) == key(y) => {
-                    if self.update(at, now, (old, a), (new, b), horizon) {
+                    let (old, new) = (Promised { host: old, entry: a }, Promised { host: new, entry: b });
+                    if self.update(at, now, old, new, horizon) {
                         self.note(x.link, at, ticket);
                     }
                     (a, b) = (a + 1, b + 1);
                 }
                 (Some(x), y) if y.is_none_or(|y| key(x) < key(y)) => {
-                    self.unlist(old, a);
+                    self.unlist(Promised { host: old, entry: a });
                     self.note(x.link, at, ticket);
                     a += 1;
                 }
                 (_, Some(y)) => {
-                    self.list(at, new, b);
+                    self.list(at, Promised { host: new, entry: b });
                     self.note(y.link, at, ticket);
                     b += 1;
                 }
@@ -221,7 +247,7 @@ impl Links {
     /// Takes all promises of a host off the lists.
     pub(super) fn withdraw(&mut self, at: u32, host: &Host, ticket: &mut Ticket) {
         for entry in 0..host.promises.entries.len() {
-            self.unlist(host, entry);
+            self.unlist(Promised { host, entry });
             self.note(host.promises.entries[entry].link, at, ticket);
         }
     }
@@ -297,40 +323,29 @@ impl Links {
         }
     }
 
-    fn list(&mut self, at: u32, host: &Host, entry: usize) {
-        let Entry { link, flow, which } = host.promises.entries[entry];
-        if let Some(promise) = host.flows.get(which as usize) {
-            let listed = Listed { host: at, entry: entry as u32 };
-            self.links[link as usize].listed.insert(list_key(promise, flow), listed);
+    fn list(&mut self, at: u32, promised: Promised<'_>) {
+        if let Some(promise) = promised.flow() {
+            let listed = Listed { host: at, entry: promised.entry as u32 };
+            self.links[promised.entry().link as usize].listed.insert(list_key(promise), listed);
         }
     }
 
-    fn unlist(&mut self, host: &Host, entry: usize) {
-        let Entry { link, flow, which } = host.promises.entries[entry];
-        if let Some(promise) = host.flows.get(which as usize) {
-            self.links[link as usize].listed.remove(&list_key(promise, flow));
+    fn unlist(&mut self, promised: Promised<'_>) {
+        if let Some(promise) = promised.flow() {
+            self.links[promised.entry().link as usize].listed.remove(&list_key(promise));
         }
     }
 
     /// Keeps a listed promise listed; true if watchers should hear of the difference.
-    fn update(
-        &mut self,
-        at: u32,
-        now: u64,
-        (old, a): (&Host, usize),
-        (new, b): (&Host, usize),
-        horizon: usize,
-    ) -> bool {
-        let entry = new.promises.entries[b];
-        let capacity = self.links[entry.link as usize].config.capacity.0;
-        let listed = (old.flows.get(old.promises.entries[a].which as usize), new.flows.get(entry.which as usize));
+    fn update(&mut self, at: u32, now: u64, old: Promised<'_>, new: Promised<'_>, horizon: usize) -> bool {
+        let capacity = self.links[new.entry().link as usize].config.capacity.0;
         let mut tell = false;
-        if let (Some(before), Some(after)) = listed {
-            if list_key(before, entry.flow) != list_key(after, entry.flow) {
-                self.unlist(old, a);
-                self.list(at, new, b);
-            } else if a != b {
-                self.list(at, new, b);
+        if let (Some(before), Some(after)) = (old.flow(), new.flow()) {
+            if list_key(before) != list_key(after) {
+                self.unlist(old);
+                self.list(at, new);
+            } else if old.entry != new.entry {
+                self.list(at, new);
             }
             tell = before.promoted != after.promoted
                 || before.job != after.job
@@ -340,14 +355,13 @@ impl Links {
                 || moved(before.takes.0.min(capacity), after.takes.0.min(capacity), 1, capacity);
         }
         // The slots both schedules speak of; what lies beyond the older one's horizon is not news.
-        let both = now.max(new.promises.start)..old.promises.start + horizon as u64;
+        let both = now.max(new.host.promises.start)..old.host.promises.start + horizon as u64;
         tell || both
             .into_iter()
-            .any(|slot| moved(old.rate_at(a, slot, horizon).0, new.rate_at(b, slot, horizon).0, 1, capacity))
+            .any(|slot| moved(old.rate_at(slot, horizon).0, new.rate_at(slot, horizon).0, 1, capacity))
     }
 }
 
-fn list_key(promise: &FlowPromise, flow: FlowId) -> ListKey {
-    let (class, by, job) = promise.rank();
-    (class, by, job, flow)
+fn list_key(promise: &FlowPromise) -> ListKey {
+    ListKey { rank: promise.rank(), flow: promise.flow }
 }

@@ -1,0 +1,283 @@
+//! When to announce what to whom: at once when something changed that others plan by, and once per slot for the lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rendezvous::Rendezvous;
+use super::{Flow, Host, Job};
+use crate::event::{Action, Now};
+use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
+use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
+
+/// A rate is announced again when it moved by this part of the bottleneck.
+const RATE_HYSTERESIS: f64 = 0.01;
+/// A holder whose boot id changed this often within [`BOOT_WINDOW`] is ignored for as long.
+const MAX_BOOTS: u32 = 4;
+const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
+
+/// What others plan by of one flow.
+#[derive(Clone, Copy, Debug)]
+struct FlowSummary {
+    flow: FlowId,
+    /// Rate promised for the current slot.
+    promised: Rate,
+    /// Rate taken, with what the fill adds.
+    taken: Rate,
+    /// Index of the own egress among the host's links.
+    egress: Option<usize>,
+    /// When the round will have been sent, on the cluster's clock.
+    until: Nanos,
+}
+
+/// What others plan by of one job.
+#[derive(Clone, Copy, Debug)]
+struct JobSummary {
+    job: JobId,
+    promoted: bool,
+    key: Nanos,
+    /// Least offer over the job's flows here, as of a flow with a full share.
+    offer: Rate,
+}
+
+/// Everything whose change is worth an announcement.
+#[derive(Clone, Debug, Default)]
+struct Summary {
+    flows: Vec<FlowSummary>,
+    jobs: Vec<JobSummary>,
+}
+
+/// What a holder is to this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It keeps links that are in use here.
+    Links,
+    /// Jobs of this host meet there.
+    Jobs,
+    /// Neither, any more.
+    None,
+}
+
+/// The announcements to one holder, and what is known of its process.
+#[derive(Debug, Default)]
+struct HolderState {
+    /// Sequence number of the last announcement; 0 before the first.
+    seq: u64,
+    /// The slot in which the lease was last renewed.
+    renewed: Option<Slot>,
+    /// When the last announcement was made.
+    announced_at: Nanos,
+    /// A change waits for the least gap between announcements to pass.
+    pending: bool,
+    /// The holder keeps something of this host's, which has to be renewed or withdrawn.
+    keeps: bool,
+    /// What was announced last.
+    announced: Summary,
+    boot: Option<BootId>,
+    /// How often the boot id changed since `boots_since`.
+    boots: u32,
+    boots_since: Nanos,
+}
+
+/// What was announced to whom.
+#[derive(Debug, Default)]
+pub(super) struct Announcer {
+    holders: BTreeMap<HolderId, HolderState>,
+    /// Holders whose connection broke.
+    lost: BTreeSet<HolderId>,
+    /// Where each job's hosts meet.
+    rendezvous: Rendezvous,
+    /// As of the last plan.
+    summary: Summary,
+    /// Sequence number of this host's last job status.
+    status_seq: u64,
+    now: Nanos,
+}
+
+impl Announcer {
+    /// The connection to a holder broke.
+    pub fn lost(&mut self, holder: HolderId) {
+        if self.lost.insert(holder) {
+            self.rendezvous.forget();
+        }
+    }
+
+    /// A holder can be reached again. Its connection is new, so everything is announced at the next chance.
+    pub fn back(&mut self, holder: HolderId) {
+        if self.lost.remove(&holder) {
+            self.rendezvous.forget();
+        }
+        self.holders.entry(holder).or_default().renewed = None;
+    }
+
+    /// Whether to believe this feedback: a holder that keeps changing its boot id is broken or hostile.
+    pub fn accept(&mut self, holder: HolderId, feedback: &Feedback) -> bool {
+        let now = self.now;
+        let state = self.holders.entry(holder).or_default();
+        if now.minus(state.boots_since) > BOOT_WINDOW {
+            (state.boots, state.boots_since) = (0, now);
+        }
+        if state.boot.is_some_and(|boot| boot != feedback.boot) {
+            state.boots += 1;
+            state.renewed = None;
+        }
+        state.boot = Some(feedback.boot);
+        state.boots < MAX_BOOTS
+    }
+}
+
+impl Host {
+    /// Announces to every holder that has to hear something now.
+    pub(super) fn announce(&mut self, now: Now, actions: &mut Vec<Action>) {
+        self.announcer.now = now.mono;
+        let Announcer { rendezvous, lost, .. } = &mut self.announcer;
+        rendezvous.arrange(self.jobs.keys(), &self.config.switches, lost);
+        let summary = if self.news { self.summary() } else { std::mem::take(&mut self.announcer.summary) };
+        for (holder, part) in self.audience() {
+            let Some(state) = self.announcer.holders.get(&holder) else { continue };
+            // It keeps nothing of this host's and was told so; there is nothing to say until that changes.
+            if part == Part::None && !state.keeps {
+                continue;
+            }
+            let changed = state.seq == 0 || self.news && self.changed(state, &summary, part);
+            let lost = self.announcer.lost.contains(&holder);
+            let state = self.announcer.holders.entry(holder).or_default();
+            let since = now.mono.minus(state.announced_at);
+            let gap_over = since >= self.config.announce_gap;
+            if !gap_over && since <= now.into_slot && state.renewed.is_some() {
+                state.renewed = Some(now.slot); // An announcement made a moment ago in this slot renews the lease as well.
+            }
+            let due = state.renewed != Some(now.slot) && now.into_slot >= self.config.phase
+                || state.renewed.is_some_and(|slot| now.slot.since(slot) > 1);
+            state.pending |= changed;
+            if lost || !(due || state.pending && gap_over && self.config.events) {
+                continue;
+            }
+            if due {
+                state.renewed = Some(now.slot);
+            }
+            state.pending = false;
+            state.announced_at = now.mono;
+            state.seq += 1;
+            state.announced.clone_from(&summary);
+            state.keeps = part != Part::None;
+            let announcement = Announcement {
+                host: self.config.host,
+                boot: self.config.boot,
+                seq: state.seq,
+                slot: now.slot,
+                flows: self.promises(holder),
+                jobs: self.statuses(holder, part),
+                watch: self.links.used(holder).collect(),
+                measured: self.links.measured_ingress(holder).into_iter().collect(),
+            };
+            actions.push(Action::Announce { holder, announcement });
+        }
+        self.announcer.summary = summary;
+    }
+
+    /// Every holder that this host announces to or announced to, by id, with what it is to this host now.
+    fn audience(&mut self) -> Vec<(HolderId, Part)> {
+        let Announcer { holders, rendezvous, .. } = &mut self.announcer;
+        let used = self.links.holders().map(|(holder, _)| holder);
+        for holder in used.chain(rendezvous.all()) {
+            holders.entry(holder).or_default();
+        }
+        let part = |holder| match () {
+            () if self.links.in_use(holder) => Part::Links,
+            () if rendezvous.is_at(holder) => Part::Jobs,
+            () => Part::None,
+        };
+        holders.keys().map(|&holder| (holder, part(holder))).collect()
+    }
+
+    /// What others' plans depend on.
+    fn summary(&self) -> Summary {
+        let active = || self.flows.values().filter(|f| f.sends());
+        let job =
+            |job: &Job| JobSummary { job: job.id, promoted: job.promoted(), key: job.own_key(), offer: Rate::MAX };
+        let mut jobs: Vec<_> = self.jobs.values().map(job).collect();
+        for flow in active() {
+            if let Ok(at) = jobs.binary_search_by_key(&flow.spec.job, |summary| summary.job) {
+                jobs[at].offer = jobs[at].offer.min(flow.full_offer());
+            }
+        }
+        let flow = |f: &Flow| FlowSummary {
+            flow: f.spec.flow,
+            promised: f.rates.first().copied().unwrap_or(f.order),
+            taken: f.order,
+            egress: f.path.first().copied(),
+            until: f.until,
+        };
+        Summary { flows: active().map(flow).collect(), jobs }
+    }
+
+    /// Every flow with demand that crosses a link of this holder.
+    fn promises(&self, holder: HolderId) -> Vec<FlowPromise> {
+        let mut promises = Vec::new();
+        for flow in self.flows.values().filter(|f| f.sends()) {
+            let held = |&&l: &&usize| self.links.get(l).holder == Some(holder);
+            let links: Vec<LinkId> = flow.path.iter().filter(held).map(|&l| self.links.get(l).link).collect();
+            let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
+            if links.is_empty() {
+                continue;
+            }
+            promises.push(FlowPromise {
+                flow: flow.spec.flow,
+                job: flow.spec.job,
+                promoted: job.promoted(),
+                key: job.key(),
+                t0: job.stamp(),
+                takes: flow.order,
+                until: flow.until,
+                rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },
+                demand: flow.demand,
+                delivered: flow.delivered.min(flow.demand),
+                links,
+            });
+        }
+        promises
+    }
+
+    /// Whether what was last announced to a holder differs from now by more than the hysteresis.
+    fn changed(&self, state: &HolderState, now: &Summary, part: Part) -> bool {
+        let least = now.flows.iter().filter_map(|f| f.egress).map(|l| self.links.get(l).capacity()).min();
+        let least = least.unwrap_or(Rate::ZERO).times(RATE_HYSTERESIS).max(Rate(1));
+        let moved = |was: Rate, is: Rate| was.0.abs_diff(is.0) > least.0;
+        let flow = |(was, is): (&FlowSummary, &FlowSummary)| {
+            was.flow != is.flow
+                || was.until != is.until
+                || moved(was.promised, is.promised)
+                || moved(was.taken, is.taken)
+        };
+        let job = |(was, is): (&JobSummary, &JobSummary)| {
+            was.job != is.job || was.promoted != is.promoted || was.key != is.key || moved(was.offer, is.offer)
+        };
+        let (was, is) = (&state.announced, now);
+        let flows = || was.flows.len() != is.flows.len() || was.flows.iter().zip(&is.flows).any(flow);
+        let jobs = was.jobs.len() != is.jobs.len() || was.jobs.iter().zip(&is.jobs).any(job);
+        jobs || part == Part::Links && flows()
+    }
+
+    /// This host's own status of each job, and the statuses of other hosts that it relays. A holder that keeps no link in
+    /// use hears of the jobs that meet there.
+    fn statuses(&mut self, holder: HolderId, part: Part) -> Vec<JobStatus> {
+        let mut statuses = Vec::new();
+        for job in self.jobs.values() {
+            if part != Part::Links && self.announcer.rendezvous.of(job.id) != Some(holder) {
+                continue;
+            }
+            self.announcer.status_seq += 1;
+            let active = self.flows.values().filter(|f| f.spec.job == job.id && f.sends());
+            let offer = active.map(Flow::full_offer).min().unwrap_or(Rate::MAX);
+            statuses.push(JobStatus {
+                origin: self.config.host,
+                boot: self.config.boot,
+                seq: self.announcer.status_seq,
+                ..job.own_status(offer)
+            });
+            if self.config.relay {
+                statuses.extend(job.relayed().cloned());
+            }
+        }
+        statuses
+    }
+}
