@@ -1,13 +1,14 @@
 //! A job in a container: network, pid and mount namespaces of its own on a host, no page and no library. Needs root, BPF,
-//! iperf3 and the built daemons; says "skipped: why" otherwise.
+//! iperf3 and the built daemons.
 
 mod common;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{NEVER, binaries, dir, privileged, star};
+use common::{NEVER, daemons, dir, privileged, star};
 use sluice_schedule::Rate;
+use sluice_skip::skip;
 use sluice_testbed::fabric::Fabric;
 use sluice_testbed::fabric::layout::container_address;
 use sluice_testbed::run::daemons::Daemons;
@@ -35,12 +36,9 @@ fn a_job_in_a_container_is_found_and_managed() {
     if !privileged() {
         return;
     }
-    let programs = binaries();
-    if let Err(why) = programs.daemon().and(programs.switch()) {
-        return println!("skipped: {why}");
-    }
+    let programs = daemons();
     if Command::new("iperf3").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return println!("skipped: no iperf3");
+        return skip!(Thing, "no iperf3");
     }
     let (_keep, dir) = dir();
     let mut spec = star(2, Rate::mbps(200));
@@ -49,21 +47,21 @@ fn a_job_in_a_container_is_found_and_managed() {
     let fabric = Fabric::build(spec).unwrap();
     let policy = "sluice".parse::<Policy>().unwrap();
     let session = Session { binaries: &programs, dir, stop: &NEVER };
-    let daemons = Daemons::start(&fabric, &plan, &policy, &session).unwrap();
+    let running = Daemons::start(&fabric, &plan, &policy, &session).unwrap();
     let to = fabric.hosts[1].address.to_string();
     let server = rank(1, &["-s", "-1", "-B", &to]);
     let _server = Running(fabric.hosts[1].ns.spawn(server, Some(fabric.cgroups.jobs(1).procs().unwrap())).unwrap());
     std::thread::sleep(Duration::from_millis(300));
     let mut client = Running(match fabric.run_in_container(0, &rank(0, &["-c", &to, "-t", "8"])) {
         Ok(child) => child,
-        Err(why) => return println!("skipped: {why}"),
+        Err(why) => return skip!(Kernel, "{why}"),
     });
     // Its own namespaces: it is process 1 of one, and its address is not the host's.
     let from = container_address(0, 2).to_string();
     let (mut managed, mut last) = (false, String::new());
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end && !managed {
-        last = daemons.get(0, "/api/v1/snapshot").unwrap_or_default();
+        last = running.get(0, "/api/v1/snapshot").unwrap_or_default();
         let snapshot: serde_json::Value = serde_json::from_str(&last).unwrap_or_default();
         let flows = snapshot["flows"].as_array().cloned().unwrap_or_default();
         managed = flows.iter().any(|flow| {
@@ -73,9 +71,9 @@ fn a_job_in_a_container_is_found_and_managed() {
         std::thread::sleep(Duration::from_millis(100));
     }
     if !managed {
-        let conditions = daemons.get(0, "/api/v1/conditions").unwrap_or_default();
+        let conditions = running.get(0, "/api/v1/conditions").unwrap_or_default();
         if conditions.contains("backend") {
-            return println!("skipped: nothing is enforced here: {conditions}");
+            return skip!(Kernel, "nothing is enforced here: {conditions}");
         }
         panic!("the container's flow is not managed: {last} {conditions}");
     }

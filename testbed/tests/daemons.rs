@@ -1,13 +1,14 @@
 //! The whole system: two job hosts, each with a real `sluiced`, and a real `sluice-switch`, in namespaces.
-//! Needs root, BPF and the built daemons; says "skipped: why" otherwise.
+//! Needs root, BPF and the built daemons.
 
 mod common;
 
 use std::time::Duration;
 
-use common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged, star};
+use common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, star};
 use nix::sys::signal::Signal;
 use sluice_schedule::{Nanos, Rate};
+use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
@@ -16,19 +17,9 @@ use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, RunPlan, Sess
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The programs, or "skipped: why".
+/// The programs, where they can be run.
 fn programs() -> Option<Binaries> {
-    if !privileged() {
-        return None;
-    }
-    let programs = binaries();
-    match programs.daemon().and_then(|_| programs.switch()) {
-        Ok(_) => Some(programs),
-        Err(e) => {
-            println!("skipped: {e}");
-            None
-        }
-    }
+    privileged().then(daemons)
 }
 
 /// Orders are enforced only where the kernel takes BPF; elsewhere a daemon observes, and these tests have no subject.
@@ -41,7 +32,7 @@ fn live(bench: &Bench<'_>, flows: usize) -> Option<Live> {
         Err(e) => {
             let snapshot = live.daemons.get(0, "/api/v1/conditions").unwrap_or_default();
             assert!(snapshot.contains("backend"), "flows are not managed, and no condition says why: {e} {snapshot}");
-            println!("skipped: nothing is enforced here: {snapshot}");
+            skip!(Kernel, "nothing is enforced here: {snapshot}");
             None
         }
     }

@@ -1,5 +1,5 @@
 //! Jobs that carry a step schedule out between hosts without a switch, over real sockets in namespaces: exact results.
-//! Needs root; says "skipped: why" otherwise.
+//! Needs root.
 
 mod common;
 

@@ -1,12 +1,12 @@
 //! Jobs that carry a plan out, over real sockets in namespaces: exact results, and daemons that follow the plan.
-//! Needs root, and for the second and third test BPF and the built daemons; says "skipped: why" otherwise.
+//! Needs root, and for the second and third test BPF and the built daemons.
 
 mod common;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged};
+use common::{NEVER, ONE_AT_A_TIME, binaries, daemons, dir, job, privileged};
 use sluice_plan::plan::Collective;
 use sluice_schedule::{Nanos, Rate};
 use sluice_testbed::experiment::Bench;
@@ -56,13 +56,9 @@ fn every_collective_ends_with_exact_floats() {
     }
 }
 
-/// Runs a job under daemons until host 0's says of it what `wanted` wants to see, or says why there is nothing to see.
-fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> bool) -> Option<serde_json::Value> {
-    let programs = binaries();
-    if let Err(e) = programs.daemon().and_then(|_| programs.switch()) {
-        println!("skipped: {e}");
-        return None;
-    }
+/// Runs a job under daemons until host 0's says of it what `wanted` wants to see.
+fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let programs = daemons();
     let (_keep, dir) = dir();
     let bench = Bench { binaries: &programs, dir, stop: &NEVER };
     let place = everywhere(&spec);
@@ -74,7 +70,7 @@ fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> b
         let text = live.daemons.get(0, "/api/v1/snapshot").expect("a snapshot");
         let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         if wanted(&snapshot) {
-            return Some(snapshot);
+            return snapshot;
         }
         assert!(began.elapsed() < Duration::from_secs(60), "not seen: {} {}", snapshot["jobs"], snapshot["conditions"]);
     }
@@ -93,7 +89,7 @@ fn a_daemon_follows_the_plan_and_says_so() {
     job.compute = vec![Nanos::from_millis(20)];
     let wanted =
         |s: &serde_json::Value| s["jobs"][0]["plan"] == "plan.json" && s["jobs"][0]["round"].as_u64() > Some(2);
-    let Some(snapshot) = seen(job, spec, wanted) else { return };
+    let snapshot = seen(job, spec, wanted);
     let of = &snapshot["jobs"][0];
     assert_eq!((of["pattern"].as_str(), of["id"].as_str()), (Some("plan"), Some("followed")));
     assert!(snapshot["flows"].as_array().is_some_and(|flows| !flows.is_empty()));
@@ -121,7 +117,7 @@ fn a_job_with_a_plan_that_is_no_good_runs_all_the_same() {
             s["conditions"].as_array().is_some_and(|all| all.iter().any(condition))
                 && s["jobs"][0]["round"].as_u64() > Some(2)
         };
-        let Some(snapshot) = seen(job, spec.clone(), wanted) else { return };
+        let snapshot = seen(job, spec.clone(), wanted);
         assert_eq!(
             (snapshot["jobs"][0]["pattern"].as_str(), snapshot["jobs"][0]["plan"].as_str()),
             (Some("ring"), Some(""))

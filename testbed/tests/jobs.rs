@@ -1,5 +1,5 @@
 //! Real jobs over a real fabric under plain TCP: every iteration's sum is exact, for every pattern.
-//! Needs root; says "skipped: why" otherwise.
+//! Needs root.
 
 mod common;
 

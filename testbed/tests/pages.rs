@@ -1,9 +1,9 @@
 //! Jobs whose pages have no place, or are on one host only, under Sluice: they end, and every sum is right (a wrong one is
-//! an error of the run). Needs root and the built daemons; says "skipped: why" otherwise.
+//! an error of the run). Needs root and the built daemons.
 
 mod common;
 
-use common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged, star};
+use common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, star};
 use sluice_schedule::{Nanos, Rate};
 use sluice_testbed::job::Arch;
 use sluice_testbed::run::pages::{Full, FullDir, Pages};
@@ -15,13 +15,10 @@ fn a_job_without_a_place_for_its_pages_ends_as_without_sluice() {
     if !privileged() {
         return;
     }
-    let programs = binaries();
-    if let Err(why) = programs.daemon().and(programs.switch()) {
-        return println!("skipped: {why}");
-    }
+    let programs = daemons();
     let (_keep, root) = dir();
-    let full = |name: &str, full: Full| FullDir::make(&root.join(name), full).map_err(|why| println!("skipped: {why}"));
-    let (Ok(names), Ok(bytes)) = (full("names", Full::Names), full("bytes", Full::Bytes)) else { return };
+    let full = |name: &str, full: Full| FullDir::make(&root.join(name), full).unwrap();
+    let (names, bytes) = (full("names", Full::Names), full("bytes", Full::Bytes));
     let cases = [
         ("missing", Pages::In(root.join("no-such-directory"))),
         ("no room for a name", Pages::In(names.path().to_owned())),

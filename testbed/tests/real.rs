@@ -1,10 +1,11 @@
-//! Stock jobs of PyTorch over Gloo, of Open MPI and of MXNet, unmodified, with and without Sluice. Needs root and `cargo xtask setup --workloads`;
-//! says "skipped: why" otherwise.
+//! Stock jobs of PyTorch over Gloo, of Open MPI and of MXNet, unmodified, with and without Sluice. Needs root and
+//! `cargo xtask setup --workloads`.
 
 mod common;
 
-use common::{NEVER, ONE_AT_A_TIME, binaries, dir, privileged};
+use common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged};
 use sluice_schedule::Rate;
+use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::real::fault::Fault;
 use sluice_testbed::experiment::real::{Kind, Settings, real};
@@ -29,9 +30,9 @@ fn same_and_known(kind: Kind) {
     if !privileged() {
         return;
     }
-    let programs = binaries();
-    if let Err(why) = kind.root().and(programs.daemon()).and(programs.switch()) {
-        return println!("skipped: {why}");
+    let programs = daemons();
+    if let Err(why) = kind.root() {
+        return skip!(Thing, "{why}");
     }
     let (_keep, dir) = dir();
     let bench = Bench { binaries: &programs, dir, stop: &NEVER };
@@ -53,7 +54,7 @@ fn same_and_known(kind: Kind) {
     assert!(result.identical, "losses and weights differ");
     let run = &result.runs[1];
     if run.unmanaged_iterations.is_none() {
-        return println!("skipped: nothing is enforced here");
+        return skip!(Kernel, "nothing is enforced here");
     }
     // Gloo adds a message of 48 bytes to each piece.
     let close = |(_, off): &&(u64, f64)| off.abs() < 0.001;

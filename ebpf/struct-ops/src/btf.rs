@@ -323,13 +323,11 @@ mod tests {
     #[test]
     fn the_running_kernel_has_the_congestion_control_struct() {
         let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") else {
-            eprintln!("skipped: the kernel has no BTF at /sys/kernel/btf/vmlinux");
-            return;
+            return sluice_skip::skip!(Kernel, "no BTF at /sys/kernel/btf/vmlinux");
         };
         let btf = Btf::parse(data).unwrap();
         let Some(ops) = btf.structure("tcp_congestion_ops") else {
-            eprintln!("skipped: the kernel has no tcp_congestion_ops");
-            return;
+            return sluice_skip::skip!(Kernel, "the kernel has no tcp_congestion_ops");
         };
         let (_, control) = ops.member("cong_control").unwrap();
         assert!(matches!(btf.parameters(control.type_id), Some(2 | 4)));

@@ -102,7 +102,7 @@ mod tests {
             let dir = root.path().join(name);
             let made = match FullDir::make(&dir, full) {
                 Ok(made) => made,
-                Err(why) => return println!("skipped: {why}"),
+                Err(why) => return sluice_skip::skip!(Privilege, "{why}"),
             };
             let ident = sluice_progress::Ident::new(sluice_progress::Source::Application);
             assert!(sluice_progress::Page::create(made.path(), ident).is_none(), "{full:?}");

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use sluice_schedule::{Bytes, Nanos, Rate};
-use sluice_testbed::fabric::{Fabric, FabricSpec, NetNs};
+use sluice_skip::skip;
+use sluice_testbed::fabric::{FabricSpec, NetNs};
 use sluice_testbed::job::Arch;
 use sluice_testbed::run::{Binaries, JobPlan};
 
@@ -16,15 +17,17 @@ pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Nobody interrupts a test.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Can this process make network namespaces? Says "skipped: why" otherwise.
+/// Can this process make network namespaces and cgroups? Otherwise the test is skipped.
 pub fn privileged() -> bool {
-    match NetNs::create("probe").map(drop).and_then(|()| sluice_testbed::fabric::cgroup::mount_point().map(drop)) {
-        Ok(()) => true,
-        Err(e) => {
-            println!("skipped: {e}");
-            false
-        }
+    if let Err(why) = NetNs::create("probe") {
+        skip!(Privilege, "{why}");
+        return false;
     }
+    let cgroups = sluice_testbed::fabric::cgroup::mount_point();
+    if let Err(why) = &cgroups {
+        skip!(Kernel, "{why}");
+    }
+    cgroups.is_ok()
 }
 
 /// The programs; `sluice-job` is built with the tests.
@@ -32,14 +35,16 @@ pub fn binaries() -> Binaries {
     Binaries::find().expect("cargo builds sluice-job before the tests of its package")
 }
 
+/// The same with the daemons, which `cargo xtask test` builds.
+pub fn daemons() -> Binaries {
+    let programs = binaries();
+    programs.daemon().and(programs.switch()).expect("`cargo build --bins` builds them");
+    programs
+}
+
 /// A small star.
 pub fn star(hosts: usize, rate: Rate) -> FabricSpec {
     FabricSpec::star(hosts, rate, Bytes(250_000))
-}
-
-/// Builds it, or says why the test is skipped.
-pub fn build(spec: FabricSpec) -> Option<Fabric> {
-    Fabric::build(spec).map_err(|e| println!("skipped: {e}")).ok()
 }
 
 /// A job plan with the usual zeros.

@@ -3,6 +3,7 @@
 use std::net::{SocketAddrV6, TcpListener, TcpStream};
 
 use sluice_ebpf::FlowStats;
+use sluice_skip::skip;
 
 use super::*;
 use crate::sock_diag;
@@ -87,10 +88,13 @@ fn the_process_behind_a_socket_is_found() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
     let tuple = Tuple::of(stream.local_addr().expect("bound"), stream.peer_addr().expect("connected"));
-    let Ok(netlink) = sock_diag::open() else { return println!("skipped: no sock_diag here") };
+    let netlink = match sock_diag::open() {
+        Ok(netlink) => netlink,
+        Err(why) => return skip!(Kernel, "no sock_diag here: {why}"),
+    };
     let sockets = sock_diag::dump(&netlink);
     let Some(seen) = sockets.iter().find(|seen| Tuple::of_v6(seen.local, seen.remote) == tuple) else {
-        return println!("skipped: sock_diag shows no sockets here");
+        return skip!(Kernel, "sock_diag shows no sockets here");
     };
     let mut wanted = Wanted::from([(u64::from(seen.inode), (tuple, seen.uid))]);
     assert_eq!(holders_of(&mut wanted), [(tuple, std::process::id())]);
