@@ -9,7 +9,8 @@
 //! steps (no wake-up later than 0.5 ms during the step) stand beside those of all steps.
 //! Loss: a relay between two TUN devices, 5 ms each way, order 100 Mbit/s, each congestion control in turn.
 
-#[path = "../tests/common/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/all/common.rs"]
 mod common;
 
 use std::fs::File;

@@ -1,16 +1,16 @@
 //! The congestion control on real TCP between own namespaces.
 
-mod common;
-
 use std::time::Duration;
 
 use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{SocketEventKind, Tier};
 use sluice_schedule::{Nanos, Rate};
 
+use crate::common;
+
 #[test]
 fn a_flow_follows_its_orders() {
-    let Some(net) = common::net() else { return };
+    let Some(net) = common::net_alone() else { return };
     let port = common::port();
     let Some(options) = common::options(port) else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };

@@ -1,7 +1,5 @@
 //! Which sockets are captured, who may take them away, what a start finds, and a start without privilege.
 
-mod common;
-
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,6 +9,9 @@ use sluice_ebpf::abi::ABI;
 use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Kernel, Options, SocketEventKind, Tier};
 use sluice_schedule::{Nanos, Rate};
+use sluice_skip::skip;
+
+use crate::common;
 
 #[test]
 fn a_socket_that_somebody_else_changed_is_let_go() {
@@ -46,10 +47,10 @@ fn ports_and_peers_decide() {
     assert!(!common::Flow::start(&net, port).control().starts_with("sluice"), "no such peer is allowed");
 }
 
-/// Not a test of its own: a process in a cgroup of its own, or one without privilege.
 #[test]
+#[ignore = "the process that other tests start, in a cgroup of its own or without privilege"]
 fn other_process() {
-    let Ok(what) = std::env::var("OTHER_PROCESS") else { return };
+    let what = std::env::var("OTHER_PROCESS").expect("told by the test that starts it");
     if what == "unprivileged" {
         nix::unistd::setuid(65_534.into()).expect("root gives up root");
         let opened = Kernel::open(&Options::default()).expect("observing is always possible");
@@ -68,7 +69,10 @@ fn other_process() {
 fn other(what: &str, cgroup: Option<&std::path::Path>) -> String {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(std::env::current_exe().expect("own path"));
-    command.args(["--exact", "other_process", "--nocapture"]).env("OTHER_PROCESS", what).stderr(Stdio::inherit());
+    command
+        .args(["--ignored", "--exact", "policy::other_process", "--nocapture"])
+        .env("OTHER_PROCESS", what)
+        .stderr(Stdio::inherit());
     if let Some(dir) = cgroup {
         let procs = dir.join("cgroup.procs");
         // SAFETY: between fork and exec only a file is written.
@@ -93,8 +97,7 @@ fn only_sockets_of_the_cgroup_are_captured() {
     let Some(options) = common::options(port) else { return };
     let group = Cgroup(options.cgroups[0].join(format!("sluice-test-{}", options.instance)));
     if let Err(error) = std::fs::create_dir(&group.0) {
-        eprintln!("skipped: {}: {error}", group.0.display());
-        return;
+        return skip!(Privilege, "{}: {error}", group.0.display());
     }
     let options = Options { cgroups: vec![group.0.clone()], ..options };
     let Some(_kernel) = common::open(&net, options) else { return };
@@ -108,8 +111,7 @@ fn only_sockets_of_the_cgroup_are_captured() {
 #[test]
 fn without_privilege_it_observes_and_names_the_capability() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: needs root to give it up");
-        return;
+        return skip!(Privilege, "needs root to give it up");
     }
     let said = other("unprivileged", None);
     assert!(said.contains("none | "), "{said}");
@@ -183,9 +185,8 @@ fn the_sysctls_of_a_namespace_are_set_and_given_back() {
 
 #[test]
 fn a_small_queue_is_kept_from_overflowing_for_long() {
-    let Some(net) = common::net() else { return };
-    if let Err(why) = net.limit(50, 30_000) {
-        eprintln!("skipped: no tbf: {why}");
+    let Some(net) = common::net_alone() else { return };
+    if !net.limit(50, 30_000) {
         return;
     }
     let port = common::port();
@@ -239,8 +240,7 @@ fn native_ipv6_is_captured_with_its_addresses() {
         Ok::<_, std::io::Error>((listener, stream))
     });
     let Ok((_listener, stream)) = connected else {
-        eprintln!("skipped: no IPv6 on loopback");
-        return;
+        return skip!(Kernel, "no IPv6 on loopback");
     };
     let event = kernel.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == port).expect("captured");
     assert_eq!((event.local.ip(), event.remote.ip()), (&Ipv6Addr::LOCALHOST, &Ipv6Addr::LOCALHOST));

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use aya_obj::Object;
+use sluice_skip::skip;
 
 /// The instructions of every function, as the kernel will see them before relocation.
 fn programs(bytes: &[u8]) -> BTreeMap<String, Vec<[u8; 8]>> {
@@ -30,14 +31,13 @@ fn the_checked_in_objects_are_the_sources() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     let Ok(version) = Command::new(&clang).arg("--version").output() else {
-        eprintln!("skipped: no {clang}");
-        return;
+        return skip!(Thing, "no {clang}");
     };
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let made_with = std::fs::read_to_string(root.join("prebuilt/clang-version")).expect("checked in");
     if !version.contains(&format!("version {}.", made_with.trim())) {
-        eprintln!("skipped: made with clang {}, here is {}", made_with.trim(), version.lines().next().unwrap_or(""));
-        return;
+        let here = version.lines().next().unwrap_or("");
+        return skip!(Thing, "made with clang {}, here is {here}", made_with.trim());
     }
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["sluice_cc", "sluice_attach", "sluice_path"] {

@@ -1,13 +1,15 @@
 //! Floor, garbage, full table, release, loss guard, and the other tiers.
 
-mod common;
-
 use std::net::TcpListener;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Options, Row, SocketEventKind, Tier};
 use sluice_schedule::{Bytes, Nanos, Rate};
+
+use crate::common;
 
 fn soon() -> Nanos {
     monotonic().plus(Nanos::from_millis(6_000))
@@ -15,7 +17,7 @@ fn soon() -> Nanos {
 
 #[test]
 fn no_order_goes_below_the_floor_or_to_another_owner() {
-    let Some(net) = common::net() else { return };
+    let Some(net) = common::net_alone() else { return };
     let port = common::port();
     let Some(options) = common::options(port) else { return };
     let options = Options { ceiling: Rate::mbps(300), ..options };
@@ -42,7 +44,7 @@ fn no_order_goes_below_the_floor_or_to_another_owner() {
 
 #[test]
 fn a_released_flow_has_its_earlier_control() {
-    let Some(net) = common::net() else { return };
+    let Some(net) = common::net_alone() else { return };
     let port = common::port();
     let Some(options) = common::options(port) else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
@@ -96,22 +98,22 @@ fn when_rows_run_short_those_of_silent_flows_are_taken_back() {
     let listener = net.in_b(|| TcpListener::bind((common::B, port))).expect("bind");
     let silent = common::Flow::over(&net, &listener, port);
     let row = kernel.sender_row(port).expect("an Opened event");
-    silent.paused.store(true, std::sync::atomic::Ordering::Relaxed);
+    silent.paused.store(true, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(400));
     assert!(kernel.wait_for(|e| e.kind == SocketEventKind::Closed && e.row == row).is_some());
     let next = common::Flow::over(&net, &listener, port);
     assert!(kernel.sender_row(port).is_some(), "no row for the next flow");
     assert!(next.control().starts_with("sluice"));
     // The silent one finds out at its next send and goes on.
-    silent.paused.store(false, std::sync::atomic::Ordering::Relaxed);
-    let before = silent.received.load(std::sync::atomic::Ordering::Relaxed);
+    silent.paused.store(false, Ordering::Relaxed);
+    let before = silent.received.load(Ordering::Relaxed);
     let started = Instant::now();
     while silent.control().starts_with("sluice") && started.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(!silent.control().starts_with("sluice"));
     std::thread::sleep(Duration::from_millis(50));
-    assert!(silent.received.load(std::sync::atomic::Ordering::Relaxed) > before);
+    assert!(silent.received.load(Ordering::Relaxed) > before);
 }
 
 #[test]
@@ -123,12 +125,12 @@ fn a_start_after_silence_is_told() {
     let flow = common::Flow::start(&net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(500), soon());
-    flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
+    flow.paused.store(true, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(200));
     let mut out = Vec::new();
     kernel.path().events(&mut out);
     kernel.seen.clear();
-    flow.paused.store(false, std::sync::atomic::Ordering::Relaxed);
+    flow.paused.store(false, Ordering::Relaxed);
     let event = kernel.wait_for(|e| e.kind == SocketEventKind::Started && e.row == row);
     assert!(event.is_some());
 }
@@ -181,72 +183,74 @@ fn tcp_info(flow: &common::Flow) -> libc::tcp_info {
     }
 }
 
-#[test]
-fn an_order_of_twice_the_bottleneck_does_not_flood_it() {
-    let steal = common::Steal::start();
-    let Some(net) = common::net() else { return };
-    if let Err(why) = net.limit(100, 250_000) {
-        eprintln!("skipped: no tbf: {why}");
-        return;
+/// What CUBIC and a flow ordered at twice the bottleneck did one after the other: Mbit/s and retransmits of each.
+fn beside_cubic_at_twice_the_bottleneck(net: &common::Net) -> Option<[(f64, u64); 2]> {
+    if !net.limit(100, 250_000) {
+        return None;
     }
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
     // If it is given back, its new control should not add losses of its own.
-    let options = Options { release_to: Some("cubic".into()), ..options };
-    let Some(mut kernel) = common::open(&net, options) else { return };
+    let options = Options { release_to: Some("cubic".into()), ..common::options(port)? };
+    let mut kernel = common::open(net, options)?;
     let run = Duration::from_secs(3);
     let cubic = {
-        let flow = common::Flow::start(&net, port + 1);
-        nix::sys::socket::setsockopt(&flow.stream, nix::sys::socket::sockopt::TcpCongestion, &"cubic".into())
-            .expect("cubic");
+        let flow = common::Flow::start(net, port + 1);
+        setsockopt(&flow.stream, TcpCongestion, &"cubic".into()).expect("cubic");
         (flow.rate_over(run), retransmits(&flow))
     };
     // Only a deciding loop that is alive captures.
     kernel.path().events(&mut Vec::new());
-    let flow = common::Flow::start(&net, port);
+    let flow = common::Flow::start(net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(200), monotonic().plus(Nanos::from_millis(9_000)));
     let ours = (flow.rate_over(run), retransmits(&flow));
     let counters = kernel.path().counters();
     eprintln!("cubic {cubic:?}, ordered twice the bottleneck {ours:?}, {counters:?}, {}", flow.control());
+    Some([cubic, ours])
+}
+
+#[test]
+fn an_order_of_twice_the_bottleneck_does_not_flood_it() {
+    let Some([cubic, ours]) = common::quiet(beside_cubic_at_twice_the_bottleneck) else { return };
     // Without the guard it is some 9000 a second; see the measurement of 44 325 in 5 s in the data path's notes.
     // Unguarded it is thousands; a few hundred before the cap is what patience beside ordinary flows costs.
     assert!(ours.1 <= 25 * cubic.1.max(40), "{} retransmits, cubic {}", ours.1, cubic.1);
-    assert!(steal.much() || ours.0 > 0.85 * cubic.0, "{} against {}", ours.0, cubic.0);
+    assert!(ours.0 > 0.85 * cubic.0, "{} against {}", ours.0, cubic.0);
+}
+
+/// Mbit/s of a flow ordered 48 of a bottleneck of 100 and of CUBIC beside it, and the first one's control at the end.
+fn shared_with_cubic(net: &common::Net) -> Option<(f64, f64, String)> {
+    if !net.limit(100, 250_000) {
+        return None;
+    }
+    let port = common::port();
+    let mut kernel = common::open(net, common::options(port)?)?;
+    let flow = common::Flow::start(net, port);
+    let row = kernel.sender_row(port).expect("an Opened event");
+    kernel.path().order(row, Rate::mbps(48), monotonic().plus(Nanos::from_millis(9_000)));
+    let cubic = common::Flow::start(net, port + 1);
+    setsockopt(&cubic.stream, TcpCongestion, &"cubic".into()).expect("cubic");
+    std::thread::sleep(Duration::from_millis(500));
+    let before = cubic.received.load(Ordering::Relaxed);
+    let ours = flow.rate_over(Duration::from_secs(3));
+    let theirs = (cubic.received.load(Ordering::Relaxed) - before) as f64 * 8e-6 / 3.0;
+    let counters = kernel.path().counters();
+    eprintln!("ordered 48, got {ours:.1}; cubic beside it {theirs:.1} Mbit/s; {counters:?}");
+    Some((ours, theirs, flow.control()))
 }
 
 #[test]
 fn an_order_the_path_can_carry_is_kept_beside_cubic() {
-    let steal = common::Steal::start();
-    let Some(net) = common::net() else { return };
-    if let Err(why) = net.limit(100, 250_000) {
-        eprintln!("skipped: no tbf: {why}");
-        return;
-    }
-    let port = common::port();
-    let Some(options) = common::options(port) else { return };
-    let Some(mut kernel) = common::open(&net, options) else { return };
-    let flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
-    kernel.path().order(row, Rate::mbps(48), monotonic().plus(Nanos::from_millis(9_000)));
-    let cubic = common::Flow::start(&net, port + 1);
-    nix::sys::socket::setsockopt(&cubic.stream, nix::sys::socket::sockopt::TcpCongestion, &"cubic".into())
-        .expect("cubic");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = cubic.received.load(std::sync::atomic::Ordering::Relaxed);
-    let ours = flow.rate_over(Duration::from_secs(3));
-    let theirs = (cubic.received.load(std::sync::atomic::Ordering::Relaxed) - before) as f64 * 8e-6 / 3.0;
-    let counters = kernel.path().counters();
-    eprintln!("ordered 48, got {ours:.1}; cubic beside it {theirs:.1} Mbit/s; {counters:?}");
+    let Some((ours, theirs, control)) = common::quiet(shared_with_cubic) else { return };
     // A trip of the loss guard, when cubic overfills the queue, costs it some hundred milliseconds.
-    assert!(steal.much() || ours > 0.5 * 48.0, "{ours}");
-    assert!(steal.much() || theirs > 0.8 * 46.0, "{theirs}");
-    assert!(flow.control().starts_with("sluice"), "given back to plain TCP");
+    assert!(ours > 0.5 * 48.0, "{ours}");
+    assert!(theirs > 0.8 * 46.0, "{theirs}");
+    assert!(control.starts_with("sluice"), "given back to plain TCP");
 }
 
 #[test]
 fn a_registration_without_a_link_does_the_same() {
-    let Some(net) = common::net() else { return };
+    let Some(net) = common::net_alone() else { return };
     let port = common::port();
     let Some(options) = common::options(port) else { return };
     let options = Options { tiers: vec![Tier::StructOpsNoLink], ..options };
@@ -265,28 +269,29 @@ fn a_registration_without_a_link_does_the_same() {
     assert!(!listed(&options), "still registered");
 }
 
-#[test]
-fn the_ceiling_tier_holds_and_lifts() {
-    let steal = common::Steal::start();
-    let Some(net) = common::net() else { return };
+/// Mbit/s under a ceiling of 300, and once its order has expired with nobody there.
+fn under_the_ceiling_and_after(net: &common::Net) -> Option<[f64; 2]> {
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
-    let options = Options { tiers: vec![Tier::SetSockOpt], ..options };
-    let Some(mut kernel) = common::open(&net, options) else { return };
-    let flow = common::Flow::start(&net, port);
+    let options = Options { tiers: vec![Tier::SetSockOpt], ..common::options(port)? };
+    let mut kernel = common::open(net, options)?;
+    let flow = common::Flow::start(net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
     assert!(!flow.control().starts_with("sluice"));
     kernel.path().order(row, Rate::mbps(300), monotonic().plus(Nanos::from_millis(1_000)));
     std::thread::sleep(Duration::from_millis(150));
-    let measured = flow.rate_over(Duration::from_millis(300));
-    // A ceiling, not a rate: what lies under it is the socket's own congestion control.
-    assert!(steal.much() || (101.0..330.0).contains(&measured), "{measured}");
+    let held = flow.rate_over(Duration::from_millis(300));
     assert_eq!(kernel.path().stats(row).expect("a live row").pacing_rate, Rate::mbps(300));
     drop(kernel.opened.take());
     std::thread::sleep(Duration::from_millis(900));
-    let lifted = flow.rate_over(Duration::from_millis(500));
-    assert!(steal.much() || lifted > 400.0, "the ceiling stayed: {lifted}");
-    drop(kernel);
+    Some([held, flow.rate_over(Duration::from_millis(500))])
+}
+
+#[test]
+fn the_ceiling_tier_holds_and_lifts() {
+    let Some([held, lifted]) = common::quiet(under_the_ceiling_and_after) else { return };
+    // A ceiling, not a rate: what lies under it is the socket's own congestion control.
+    assert!((101.0..330.0).contains(&held), "{held}");
+    assert!(lifted > 400.0, "the ceiling stayed: {lifted}");
 }
 
 fn listed(options: &Options) -> bool {
