@@ -25,10 +25,12 @@ pub fn library() -> PathBuf {
     found.expect("cargo builds the library before its tests")
 }
 
-/// Runs `body` in a process of its own with these variables and no others of ours; fails if it fails or writes a word
-/// to standard error.
-pub fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+/// Runs `body` of the test that calls this in a process of its own with these variables and no others of ours; fails if
+/// it fails or writes a word to standard error.
+pub fn alone(variables: &[(&str, &str)], body: impl FnOnce()) {
     const ALONE: &str = "SLUICE_TEST_ALONE";
+    let thread = std::thread::current();
+    let test = thread.name().expect("a test's thread bears its name");
     if std::env::var(ALONE).is_ok_and(|name| name == test) {
         return body();
     }

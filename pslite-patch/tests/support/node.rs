@@ -61,7 +61,7 @@ impl Job {
 
 /// What is told to a node.
 pub fn tell(command: &mut Command, worker: bool, meeting: &Path, job: &Job) {
-    command.args(["--exact", "node", "--nocapture", "--test-threads=1"]);
+    command.args(["--ignored", "--exact", "preload::node", "--nocapture", "--test-threads=1"]);
     command.env("SLUICE_TEST_NODE", if worker { "worker" } else { "server" });
     command.env("SLUICE_TEST_MEETING", meeting).env("SLUICE_TEST_JOB", job.text());
     command.env("DMLC_PS_ROOT_URI", "127.0.0.1").env("DMLC_PS_ROOT_PORT", "9091");

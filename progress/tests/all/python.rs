@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use sluice_progress::{Liveness, Pattern, Reader, Role, Source, State};
+use sluice_skip::skip;
 
 const PROGRAM: &str = "
 from sluice_progress import Progress
@@ -30,7 +31,7 @@ fn python() -> Option<Command> {
     let mut probe = Command::new("python3");
     probe.args(["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]);
     if !probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        println!("skipped: no python3 of 3.9 or later here");
+        skip!(Thing, "no python3 of 3.9 or later here");
         return None;
     }
     let mut command = Command::new("python3");

@@ -1,14 +1,13 @@
-//! A real NCCL: two ranks on one GPU, over the socket transport, against the page. Says "skipped" where there is no GPU,
+//! A real NCCL: two ranks on one GPU, over the socket transport, against the page. Skipped where there is no GPU,
 //! no CUDA driver or no `libnccl.so.2`. `SLUICE_NCCL_LIBRARY` names another file than the loader finds.
-
-mod support;
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use crate::support::*;
 use sluice_progress::{PageView, Reader};
-use support::*;
+use sluice_skip::skip;
 
 const COUNT: usize = 4 << 20;
 const ROUNDS: u64 = 3;
@@ -60,10 +59,10 @@ fn missing() -> Option<String> {
     None
 }
 
-/// One rank, when started by the test; otherwise nothing.
 #[test]
+#[ignore = "the process that the next test starts, one for each rank"]
 fn gpu_rank() {
-    let Some(rank) = std::env::var("GPU_RANK").ok().and_then(|text| text.parse::<c_int>().ok()) else { return };
+    let rank: c_int = std::env::var("GPU_RANK").expect("told").parse().expect("a number");
     let (cuda, nccl) = (Library::open("libcuda.so.1").expect("CUDA"), Library::open(&nccl_name()).expect("NCCL"));
     // SAFETY: the functions' types as in cuda.h and nccl.h; all places are ours and live long enough.
     unsafe {
@@ -118,14 +117,14 @@ fn gpu_rank() {
 #[test]
 fn two_ranks_on_one_gpu_say_what_they_send() {
     if let Some(why) = missing() {
-        return println!("skipped: {why}");
+        return skip!(Thing, "{why}");
     }
     let root = tempfile::tempdir().expect("a directory");
     let mut ranks = Vec::new();
     let mut id = String::new();
     for rank in 0..2 {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["--exact", "gpu_rank", "--nocapture", "--test-threads=1"]);
+        command.args(["--ignored", "--exact", "gpu::gpu_rank", "--nocapture", "--test-threads=1"]);
         clean(&mut command);
         command.env("GPU_RANK", rank.to_string()).env("SLUICE_SHM_DIR", root.path());
         command.env("NCCL_PROFILER_PLUGIN", library());

@@ -1,12 +1,10 @@
 //! The offsets that the library reads by, against the structs of NCCL's headers and the published table.
 
-mod support;
-
 use std::mem::{offset_of, size_of};
 
+use crate::support::headers::*;
 use nccl_profiler_sluice::abi::{InitV2, InitV4, InitV5, Profiler};
 use nccl_profiler_sluice::descr::{at, size};
-use support::headers::*;
 
 /// Where the union begins.
 const UNION: usize = 24;

@@ -1,17 +1,16 @@
 //! A real MXNet job, `dist_sync` with one scheduler, two servers and two workers on loopback, under the library.
 //!
 //! Needs MXNet 1.9.1 for Python 3.11: `cargo xtask setup --workloads`, then
-//! `cargo test -p sluice-pslite --test mxnet -- --ignored --nocapture`
-
-mod support;
+//! `cargo test -p sluice-pslite mxnet -- --ignored --nocapture`
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
+use crate::support::{clean, page};
 use sluice_progress::{PageView, Role, State};
-use support::{clean, page};
+use sluice_skip::skip;
 
 /// Floats of each key. Those of a million and more are divided among the servers.
 const FLOATS: [u64; 4] = [1_000_000, 10, 2_000_000, 600_000];
@@ -79,7 +78,7 @@ fn run(python: &Path, preload: bool, dir: &Path) -> (Vec<String>, Vec<PageView>)
 #[ignore = "needs MXNet 1.9.1 below target/workloads/mxnet, see the head of this file"]
 fn every_byte_and_every_round_of_a_real_job_is_in_its_pages() {
     let Some(python) = python() else {
-        return println!("skipped: no MXNet below target/workloads/mxnet");
+        return skip!(Thing, "no MXNet below target/workloads/mxnet");
     };
     let dir = tempfile::tempdir().expect("a directory");
     let (alone, none) = run(&python, false, dir.path());

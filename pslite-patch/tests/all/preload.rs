@@ -1,7 +1,5 @@
 //! The library as a job has it: preloaded into a worker and a server that really send and receive.
 
-mod support;
-
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -9,18 +7,17 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::calls::Style;
+use crate::support::node::{self, Job};
+use crate::support::{Running, clean, library, page, pages};
 use sluice_progress::{Pattern, PeerKind, Role, Source, State};
-use support::calls::Style;
-use support::node::{self, Job};
-use support::{Running, clean, library, page, pages};
+use sluice_skip::skip;
 
-/// What a node of the double is; alone it is nothing.
 #[test]
+#[ignore = "the process that other tests start, one for each node of the double"]
 fn node() {
-    if let Some(worker) = node::wanted() {
-        let _sockets = node::run(worker);
-        node::wait();
-    }
+    let _sockets = node::run(node::wanted().expect("told"));
+    node::wait();
 }
 
 fn program() -> PathBuf {
@@ -209,7 +206,7 @@ fn a_full_and_a_read_only_file_system_are_silence() {
         // SAFETY: only system calls.
         unsafe { probe.pre_exec(mount.clone()) };
         if let Err(why) = probe.status() {
-            return println!("skipped: no mounts here: {why}");
+            return skip!(Privilege, "no mounts here: {why}");
         }
         let both = pair(&job, |worker, command| {
             command.env("DMLC_ROLE", if worker { "worker" } else { "server" }).env("SLUICE_SHM_DIR", root.path());
@@ -229,12 +226,10 @@ fn a_cancelled_thread_and_a_child_of_vfork_do_as_without() {
     let dir = tempfile::tempdir().expect("a directory");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/edges.c");
     let binary = dir.path().join("edges");
-    let compiled =
-        Command::new("cc").args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&binary).arg(&source).output();
-    match compiled {
-        Err(why) => return println!("skipped: no C compiler: {why}"),
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-    }
+    let mut cc = Command::new("cc");
+    let compiled = cc.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&binary).arg(&source).output();
+    let compiled = compiled.expect("cc, which links these tests too");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     for preload in [false, true] {
         let mut command = clean(&binary, preload);
         let output = command.env("DMLC_ROLE", "worker").env("SLUICE_SHM_DIR", dir.path()).output().expect("it starts");
@@ -252,10 +247,8 @@ fn a_cancelled_thread_and_a_child_of_vfork_do_as_without() {
 
 #[test]
 fn the_library_exports_its_functions_and_no_others_that_a_job_could_meet() {
-    let output = match Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output() {
-        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
-        Err(why) => return println!("skipped: {why}"),
-    };
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output();
+    let output = String::from_utf8_lossy(&output.expect("nm, which comes with the linker").stdout).into_owned();
     let mut names: Vec<&str> = output.lines().filter_map(|line| line.split(' ').next_back()).collect();
     names.retain(|name| !name.starts_with("sluice_"));
     names.sort_unstable();

@@ -1,13 +1,11 @@
 //! Every version in NCCL's order, and every way to break it. Each test runs in a process of its own.
 
-mod support;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::*;
 use nccl_profiler_sluice::abi::log;
 use sluice_progress::{Liveness, Pattern, Reader, Source, State};
-use support::*;
 
 /// A directory of pages that exists, and the library under its own name.
 struct Bench {
@@ -44,7 +42,7 @@ fn through(nccl: &Nccl, context: usize, count: usize, channels: u8) {
 #[test]
 fn every_version_publishes_what_is_enqueued_and_when_it_moves() {
     let variables = [("WORLD_SIZE", "2"), ("RANK", "0"), ("SLUICE_JOB_ID", "vgg")];
-    alone("every_version_publishes_what_is_enqueued_and_when_it_moves", &variables, || {
+    alone(&variables, || {
         let bench = Bench::new();
         for version in VERSIONS {
             let nccl = bench.load(version);
@@ -93,7 +91,7 @@ fn every_version_publishes_what_is_enqueued_and_when_it_moves() {
 
 #[test]
 fn between_two_collectives_in_a_row_the_phase_goes_on() {
-    alone("between_two_collectives_in_a_row_the_phase_goes_on", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         let nccl = bench.load(5);
         let (context, _) = nccl.init(PAIR, None);
@@ -113,7 +111,7 @@ fn between_two_collectives_in_a_row_the_phase_goes_on() {
 
 #[test]
 fn of_several_ranks_per_host_each_says_what_leaves_it() {
-    alone("of_several_ranks_per_host_each_says_what_leaves_it", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         let nccl = bench.load(6);
         // Four ranks on two hosts; this one's ring leaves the host on two of four channels.
@@ -142,7 +140,7 @@ fn of_several_ranks_per_host_each_says_what_leaves_it() {
 
 #[test]
 fn sends_receives_tags_and_unknown_names() {
-    alone("sends_receives_tags_and_unknown_names", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         let nccl = bench.load(7);
         let (context, _) = nccl.init(PAIR, None);
@@ -166,7 +164,7 @@ fn sends_receives_tags_and_unknown_names() {
 
 #[test]
 fn with_steps_the_bytes_are_counted_as_they_move() {
-    alone("with_steps_the_bytes_are_counted_as_they_move", &[("SLUICE_NCCL_STEPS", "1")], || {
+    alone(&[("SLUICE_NCCL_STEPS", "1")], || {
         let bench = Bench::new();
         for version in [4, 5, 6, 7] {
             let nccl = bench.load(version);
@@ -195,7 +193,7 @@ fn with_steps_the_bytes_are_counted_as_they_move() {
 
 #[test]
 fn whatever_is_handed_in_is_success_and_changes_nothing() {
-    alone("whatever_is_handed_in_is_success_and_changes_nothing", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         for version in VERSIONS {
             let nccl = bench.load(version);
@@ -243,7 +241,7 @@ fn whatever_is_handed_in_is_success_and_changes_nothing() {
 
 #[test]
 fn random_calls_from_many_threads_never_fail() {
-    alone("random_calls_from_many_threads_never_fail", &[("SLUICE_NCCL_STEPS", "1")], || {
+    alone(&[("SLUICE_NCCL_STEPS", "1")], || {
         let bench = Bench::new();
         let nccl = bench.load(5);
         let stop = AtomicBool::new(false);
@@ -293,7 +291,7 @@ fn random_calls_from_many_threads_never_fail() {
 
 #[test]
 fn a_forked_child_writes_nothing_and_the_page_stays_the_parents() {
-    alone("a_forked_child_writes_nothing_and_the_page_stays_the_parents", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         let nccl = bench.load(6);
         let (context, _) = nccl.init(PAIR, None);
@@ -334,7 +332,7 @@ fn nothing_happens(nccl: &Nccl, wanted: bool) {
 
 #[test]
 fn an_absent_directory_is_one_line() {
-    alone("an_absent_directory_is_one_line", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         std::fs::remove_dir(bench.pages()).expect("removed");
         nothing_happens(&bench.load(5), true);
@@ -346,7 +344,7 @@ fn an_absent_directory_is_one_line() {
 
 #[test]
 fn a_directory_that_takes_no_page_is_one_line() {
-    alone("a_directory_that_takes_no_page_is_one_line", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         set("SLUICE_SHM_DIR", Path::new("/proc/self/fd"));
         nothing_happens(&bench.load(5), true);
@@ -356,7 +354,7 @@ fn a_directory_that_takes_no_page_is_one_line() {
 
 #[test]
 fn a_full_file_system_is_one_line() {
-    alone("a_full_file_system_is_one_line", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         // No file may grow: to a writer as good as a full file system.
         // SAFETY: the limit is this process's, whose only test this is.
@@ -373,7 +371,7 @@ fn a_full_file_system_is_one_line() {
 
 #[test]
 fn switched_off_it_asks_for_nothing() {
-    alone("switched_off_it_asks_for_nothing", &[("SLUICE_DISABLE", "1")], || {
+    alone(&[("SLUICE_DISABLE", "1")], || {
         let bench = Bench::new();
         nothing_happens(&bench.load(6), false);
         assert!(pages(&bench.pages()).is_empty() && LINES.lock().expect("no panic").is_empty());
@@ -382,7 +380,7 @@ fn switched_off_it_asks_for_nothing() {
 
 #[test]
 fn a_communicator_within_one_host_has_no_page() {
-    alone("a_communicator_within_one_host_has_no_page", &[], || {
+    alone(&[], || {
         let bench = Bench::new();
         let nccl = bench.load(5);
         let (context, _) = nccl.init(Shape { nnodes: 1, nranks: 8, ..PAIR }, logger());

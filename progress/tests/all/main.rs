@@ -1,0 +1,5 @@
+//! The progress page between processes: hostile pages, writers in C and in Python.
+
+mod c_api;
+mod pages;
+mod python;

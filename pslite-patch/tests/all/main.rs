@@ -1,0 +1,6 @@
+//! The library before nodes of PS-Lite: a double's, and MXNet's own.
+
+mod mxnet;
+mod preload;
+#[path = "../support/mod.rs"]
+mod support;
