@@ -1,15 +1,13 @@
 //! Hosts and a switch process: sessions, calls, UDP, leases, restarts.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, slot, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Rate};
 use sluice_wire::convert;
 use sluice_wire::pb::{self, switch_client::SwitchClient};
 use sluice_wire::session::SessionClient;
 use sluice_wire::udp::{Kind, LANES, Lane, NO_HOP_YET, Packet, Tuple};
-use support::{PATIENCE, Switch, announcement, connect, hear, hello, slot, until};
 
 fn s0() -> HolderId {
     HolderId::of("s0")

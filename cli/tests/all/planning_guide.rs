@@ -1,9 +1,7 @@
 //! Every example of `docs/planning.md`, in its order, in one directory, with its output.
 //!
-//! `SLUICE_UPDATE_EXPECTED=1 cargo test -p sluice --test planning_guide` writes the outputs anew; read the difference
+//! `SLUICE_UPDATE_EXPECTED=1 cargo test -p sluice planning_guide` writes the outputs anew; read the difference
 //! before committing it.
-
-mod guide;
 
 use std::path::Path;
 
@@ -11,5 +9,5 @@ use std::path::Path;
 fn every_example_does_what_it_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/planning.md");
     let dir = tempfile::tempdir().expect("a temporary directory");
-    guide::every_example_does_what_it_says(&path, dir.path(), 12);
+    crate::guide::every_example_does_what_it_says(&path, dir.path(), 12);
 }

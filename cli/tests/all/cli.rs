@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-const SNAPSHOT: &str = include_str!("data/snapshot.json");
-const EXPLAIN: &str = include_str!("data/explain.json");
+const SNAPSHOT: &str = include_str!("../data/snapshot.json");
+const EXPLAIN: &str = include_str!("../data/explain.json");
 const TRACE: &str = r#"{"displayTimeUnit":"ms","otherData":{"host":"a","slot_length_ns":60000000,"first_slot":7},
 "traceEvents":[{"name":"1 Gbit/s","ph":"X","ts":0.0,"dur":60000.0,"pid":2,"tid":1,"args":{"slot":7}}]}"#;
 

@@ -15,27 +15,16 @@
 //! | [`life`] | births and deaths |
 //! | [`checks`], [`tables`], [`calm`] | the invariants |
 
-#[path = "fault_run/actors.rs"]
 mod actors;
-#[path = "fault_run/calm.rs"]
 mod calm;
-#[path = "fault_run/checks.rs"]
 mod checks;
-#[path = "fault_run/kernel.rs"]
 mod kernel;
-#[path = "fault_run/life.rs"]
 mod life;
-#[path = "fault_run/options.rs"]
 mod options;
-#[path = "fault_run/post.rs"]
 mod post;
-#[path = "fault_run/rng.rs"]
 mod rng;
-#[path = "fault_run/setup.rs"]
 mod setup;
-#[path = "fault_run/tables.rs"]
 mod tables;
-#[path = "fault_run/world.rs"]
 mod world;
 
 use std::collections::BTreeMap;
@@ -180,7 +169,7 @@ fn all_invariants_hold_in_every_run() {
         let options = Options::from_seed(*seed);
         panic!(
             "{} of {seeds} seeds failed, first seed {seed}: {wrong}\n{options:#?}\nreplay: SLUICE_FAULT_SEED={seed} \
-             cargo test -p sluice-schedule --test fault_run all_invariants -- --nocapture",
+             cargo test -p sluice-schedule --test all all_invariants -- --nocapture",
             failed.len()
         );
     }

@@ -1,7 +1,5 @@
 //! A real `sluice-switch` on loopback ports, ended with the value that started it.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;

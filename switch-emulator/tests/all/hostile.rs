@@ -1,15 +1,13 @@
 //! What must not work: wrong grids, foreign identities, too much, garbage, silence.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 
+use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Nanos, Rate, Refusal};
 use sluice_wire::hello::ClockSource;
 use sluice_wire::session::SessionClient;
-use support::{PATIENCE, Switch, announcement, connect, hear, hello, until};
 
 fn s0() -> HolderId {
     HolderId::of("s0")

@@ -1,9 +1,6 @@
 //! `sluice plan bfb` as scripts use it: files in, files out, one JSON document, exit statuses.
 
-#[allow(dead_code, reason = "the other tests use the rest of it")]
-mod desk;
-
-use desk::{Desk, stdout};
+use crate::desk::{Desk, stdout};
 use serde_json::{Value, json};
 
 #[test]

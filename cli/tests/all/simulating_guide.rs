@@ -1,9 +1,7 @@
 //! Every example of `docs/simulating.md`, in its order, in one directory, with its output.
 //!
-//! `SLUICE_UPDATE_EXPECTED=1 cargo test -p sluice --test simulating_guide` writes the outputs anew; read the difference
+//! `SLUICE_UPDATE_EXPECTED=1 cargo test -p sluice simulating_guide` writes the outputs anew; read the difference
 //! before committing it.
-
-mod guide;
 
 use std::path::Path;
 
@@ -14,5 +12,5 @@ fn every_example_does_what_it_says() {
     for name in ["fixed-mix-25g.toml", "two-rings.toml"] {
         std::fs::copy(root.join("testbed/scenarios").join(name), dir.path().join(name)).expect("a scenario");
     }
-    guide::every_example_does_what_it_says(&root.join("docs/simulating.md"), dir.path(), 8);
+    crate::guide::every_example_does_what_it_says(&root.join("docs/simulating.md"), dir.path(), 8);
 }

@@ -1,14 +1,12 @@
 //! `sluice plan` as scripts use it: files in, files out, one JSON document, exit statuses.
 
-mod desk;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use desk::{Desk, piped, stderr, stdout};
+use crate::desk::{Desk, piped, stderr, stdout};
 use serde_json::{Value, json};
 
-const VECTORS: &str = include_str!("../../formats/tests/vectors/forestcoll.json");
+const VECTORS: &str = include_str!("../../../formats/tests/vectors/forestcoll.json");
 
 /// A fraction of the vectors or of a result.
 fn fraction(value: &Value) -> f64 {

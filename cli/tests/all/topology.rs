@@ -1,11 +1,9 @@
 //! `sluice topology` as scripts use it: made, imported, shown, drawn, and planned from either form.
 
-mod desk;
-
 use std::io::Write;
 use std::process::Stdio;
 
-use desk::{Desk, piped, stderr, stdout};
+use crate::desk::{Desk, piped, stderr, stdout};
 use serde_json::{Value, json};
 
 #[test]

@@ -1,0 +1,11 @@
+//! `sluice` as people and scripts call it: the real program, its files, its documents and its exit statuses.
+
+mod bfb;
+mod cli;
+mod desk;
+mod guide;
+mod plan;
+mod planning_guide;
+mod sim;
+mod simulating_guide;
+mod topology;

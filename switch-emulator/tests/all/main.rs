@@ -1,0 +1,5 @@
+//! The switch process from outside: what hosts get from it, and what it must refuse.
+
+mod exchange;
+mod hostile;
+mod support;
