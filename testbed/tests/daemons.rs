@@ -3,9 +3,10 @@
 
 mod common;
 
+use std::path::Path;
 use std::time::Duration;
 
-use common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, star};
+use common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, quiet, star};
 use nix::sys::signal::Signal;
 use sluice_schedule::{Nanos, Rate};
 use sluice_skip::skip;
@@ -13,7 +14,7 @@ use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
 use sluice_testbed::job::{self as jobs, Arch};
-use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, RunPlan, Session, Silent, run_once};
+use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, PolicyRun, RunPlan, Session, Silent, run_once};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,6 +39,14 @@ fn live(bench: &Bench<'_>, flows: usize) -> Option<Live> {
     }
 }
 
+/// Bytes that a host's managed flows and its others had acknowledged when the run ended, from its daemon's last snapshot.
+fn acknowledged(dir: &Path, host: &str) -> [u64; 2] {
+    let file = dir.join(format!("sluiced-{host}.snapshot.json"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let snapshot: serde_json::Value = serde_json::from_str(&text).unwrap();
+    ["acked_managed_bytes", "acked_other_bytes"].map(|name| snapshot["counters"][name].as_u64().unwrap())
+}
+
 #[test]
 fn two_hosts_a_switch_and_two_jobs_end_to_end() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
@@ -49,7 +58,7 @@ fn two_hosts_a_switch_and_two_jobs_end_to_end() {
         let plan = RunPlan { fabric: star(2, Rate::mbps(200)), jobs: work, ..RunPlan::default() };
         let places =
             vec![Placement { workers: vec![0, 1], servers: vec![] }, Placement { workers: vec![0], servers: vec![1] }];
-        let session = Session { binaries: &programs, dir, stop: &NEVER };
+        let session = Session { binaries: &programs, dir: dir.clone(), stop: &NEVER };
         let policy = policy.parse::<Policy>().unwrap();
         let run = run_once(&plan, &mut FixedQueue::new(places), &policy, &session, &mut Silent).unwrap();
         for result in &run.jobs {
@@ -57,7 +66,46 @@ fn two_hosts_a_switch_and_two_jobs_end_to_end() {
         }
         assert!(run.cpu.daemons > 0.0);
         assert!(!run.notes.iter().any(|n| n.contains("ended with") || n.contains("did not end")), "{:?}", run.notes);
+        // Each host sends for both jobs, 2 MB in each of 12 rounds.
+        for host in &plan.fabric.hosts {
+            let [managed, other] = acknowledged(&dir, host);
+            assert!(managed > 9 * other && managed > 24_000_000, "{policy}, {host}: {managed} managed, {other} not");
+        }
     }
+}
+
+/// How much of what two jobs sent they sent at the same rate in the same tenth of a second: 0 is turns, 1 is equal shares
+/// all the time.
+fn sharing(run: &PolicyRun) -> f64 {
+    let [a, b] = &run.rates[..] else { panic!("two jobs") };
+    let (mut shared, mut sent) = (0.0, 0.0);
+    for (a, b) in a.iter().zip(b) {
+        shared += 2.0 * a.rate.min(b.rate);
+        sent += a.rate + b.rate;
+    }
+    shared / sent
+}
+
+/// Two equal rings on the same two hosts that begin together, each sending and computing for a third of a second.
+fn two_rings(programs: &Binaries, policy: &str) -> PolicyRun {
+    let (_keep, dir) = dir();
+    let mut work = vec![job("a", Arch::Ring, 2, 0, 8_000_000, 8), job("b", Arch::Ring, 2, 0, 8_000_000, 8)];
+    work.iter_mut().for_each(|j| j.compute = vec![Nanos::from_millis(350)]);
+    let plan = RunPlan { fabric: star(2, Rate::mbps(200)), jobs: work, ..RunPlan::default() };
+    let places = vec![Placement { workers: vec![0, 1], servers: vec![] }; 2];
+    let session = Session { binaries: programs, dir, stop: &NEVER };
+    run_once(&plan, &mut FixedQueue::new(places), &policy.parse::<Policy>().unwrap(), &session, &mut Silent).unwrap()
+}
+
+#[test]
+fn two_jobs_take_turns() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(programs) = programs() else { return };
+    let [fair, ours] = quiet(|| ["fair:cubic", "sluice"].map(|policy| two_rings(&programs, policy)));
+    let (shared, turns) = (sharing(&fair), sharing(&ours));
+    println!("sharing under cubic {shared:.2}, under Sluice {turns:.2}");
+    assert!(turns < 0.5 * shared, "sharing under cubic {shared}, under Sluice {turns}");
+    assert!(ours.jct_mean_s < fair.jct_mean_s, "{} s against {} s", ours.jct_mean_s, fair.jct_mean_s);
 }
 
 #[test]

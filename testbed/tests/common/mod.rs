@@ -10,7 +10,7 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_skip::skip;
 use sluice_testbed::fabric::{FabricSpec, NetNs};
 use sluice_testbed::job::Arch;
-use sluice_testbed::run::{Binaries, JobPlan};
+use sluice_testbed::run::{Binaries, JobPlan, PolicyRun};
 
 /// Tests of one file take turns: two fabrics at once would measure each other.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -63,6 +63,25 @@ pub fn job(id: &str, arch: Arch, workers: usize, servers: usize, bytes: u64, ite
         overlap: 0.0,
         arrival: Nanos::ZERO,
     }
+}
+
+/// Tries of one comparison, at most.
+const MAX_TRIES: usize = 5;
+/// How late the machine's timers may be (p99) in a run that shows something.
+const MAX_LATE_US: u64 = 20_000;
+
+/// Repeats runs until the machine was quiet during all of them; what they gave then. A machine that is quiet in no try
+/// fails the test.
+pub fn quiet<const N: usize>(mut runs: impl FnMut() -> [PolicyRun; N]) -> [PolicyRun; N] {
+    for number in 1..=MAX_TRIES {
+        let made = runs();
+        let late = made.iter().map(|run| run.lateness.p99_us).max().unwrap_or(0);
+        if late <= MAX_LATE_US {
+            return made;
+        }
+        println!("try {number}: timers were {late} us late: not quiet");
+    }
+    panic!("the machine was quiet in none of {MAX_TRIES} tries");
 }
 
 /// A directory that goes with the test.
