@@ -5,6 +5,7 @@
 
 mod bench;
 mod ci;
+mod count;
 mod demo;
 #[cfg(test)]
 mod links;

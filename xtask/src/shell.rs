@@ -1,6 +1,6 @@
 //! Runs programs: prints the command, runs it in the workspace's root, turns a bad end into a message.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -76,10 +76,27 @@ impl Step {
 
     /// Prints and runs it.
     pub(crate) fn run(&self) -> Result<(), String> {
+        self.through(Stream::None, |_| {})
+    }
+
+    /// As [`Step::run`]; `heard` is called with each line of one stream, which is passed on.
+    pub(crate) fn through(&self, stream: Stream, mut heard: impl FnMut(&str)) -> Result<(), String> {
         eprintln!("\n$ {}", self.shown());
         let begin = Instant::now();
         let mut command = self.command().ok_or("an empty command")?;
-        let status = command.status().map_err(|e| format!("`{}` cannot be started: {e}", self.shown()))?;
+        match stream {
+            Stream::None => {}
+            Stream::Out => drop(command.stdout(Stdio::piped())),
+            Stream::Err => drop(command.stderr(Stdio::piped())),
+        }
+        let mut child = command.spawn().map_err(|e| format!("`{}` cannot be started: {e}", self.shown()))?;
+        if let Some(out) = child.stdout.take() {
+            pass_on(out, std::io::stdout(), &mut heard);
+        }
+        if let Some(err) = child.stderr.take() {
+            pass_on(err, std::io::stderr(), &mut heard);
+        }
+        let status = child.wait().map_err(|e| format!("waiting for `{}`: {e}", self.shown()))?;
         eprintln!("  ({:.1} s)", begin.elapsed().as_secs_f64());
         if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", self.shown())) }
     }
@@ -116,6 +133,24 @@ pub(crate) fn output(program: &str, args: &[&str]) -> Result<String, String> {
         return Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim()));
     }
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+/// Which stream of a step is listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    None,
+    Out,
+    Err,
+}
+
+/// Copies lines until the end; what cannot be written is still heard.
+fn pass_on(from: impl Read, mut to: impl Write, heard: &mut impl FnMut(&str)) {
+    let (mut from, mut line) = (BufReader::new(from), Vec::new());
+    while from.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        let _ = to.write_all(&line);
+        heard(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
 }
 
 /// True when this process is root.

@@ -144,8 +144,7 @@ mod tests {
 
     #[test]
     fn a_line_of_apt_names_a_package_or_nothing() {
-        let line =
-            "'http://deb.debian.org/debian/pool/main/f/ffmpeg/x.deb' libavcodec59_7%3a5.1.9-0_amd64.deb 52 SHA256:a";
+        let line = "'http://packages.example/pool/main/f/ffmpeg/x.deb' libavcodec59_7%3a5.1.9-0_amd64.deb 52 SHA256:a";
         let wanted = "libavcodec59=7:5.1.9-0".to_owned();
         let file = "libavcodec59_7%3a5.1.9-0_amd64.deb".to_owned();
         assert_eq!(Package::of_line(line), Some(Package { wanted, file, size: 52 }));
