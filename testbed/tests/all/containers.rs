@@ -1,12 +1,10 @@
 //! A job in a container: network, pid and mount namespaces of its own on a host, no page and no library. Needs root, BPF,
 //! iperf3 and the built daemons.
 
-mod common;
-
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{NEVER, daemons, dir, privileged, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged, star};
 use sluice_schedule::Rate;
 use sluice_skip::skip;
 use sluice_testbed::fabric::Fabric;
@@ -33,6 +31,7 @@ fn rank(n: usize, args: &[&str]) -> Command {
 
 #[test]
 fn a_job_in_a_container_is_found_and_managed() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     if !privileged() {
         return;
     }

@@ -1,18 +1,17 @@
 //! What the whole-system tests share: the privilege check, programs, directories.
 
-#![allow(dead_code)]
-
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_skip::skip;
 use sluice_testbed::fabric::{FabricSpec, NetNs};
 use sluice_testbed::job::Arch;
-use sluice_testbed::run::{Binaries, JobPlan, PolicyRun};
+use sluice_testbed::run::{Binaries, JobPlan};
 
-/// Tests of one file take turns: two fabrics at once would measure each other.
+/// Tests take turns: two fabrics at once would measure each other.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Nobody interrupts a test.
 pub static NEVER: AtomicBool = AtomicBool::new(false);

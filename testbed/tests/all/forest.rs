@@ -1,12 +1,10 @@
 //! Jobs that carry a plan out, over real sockets in namespaces: exact results, and daemons that follow the plan.
 //! Needs root, and for the second and third test BPF and the built daemons.
 
-mod common;
-
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::{NEVER, ONE_AT_A_TIME, binaries, daemons, dir, job, privileged};
+use crate::common::{NEVER, ONE_AT_A_TIME, binaries, daemons, dir, job, privileged};
 use sluice_plan::plan::Collective;
 use sluice_schedule::{Nanos, Rate};
 use sluice_testbed::experiment::Bench;

@@ -1,9 +1,7 @@
 //! Stock jobs of PyTorch over Gloo, of Open MPI and of MXNet, unmodified, with and without Sluice. Needs root and
 //! `cargo xtask setup --workloads`.
 
-mod common;
-
-use common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged};
+use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged};
 use sluice_schedule::Rate;
 use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;

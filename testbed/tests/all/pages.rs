@@ -1,9 +1,7 @@
 //! Jobs whose pages have no place, or are on one host only, under Sluice: they end, and every sum is right (a wrong one is
 //! an error of the run). Needs root and the built daemons.
 
-mod common;
-
-use common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, star};
 use sluice_schedule::{Nanos, Rate};
 use sluice_testbed::job::Arch;
 use sluice_testbed::run::pages::{Full, FullDir, Pages};

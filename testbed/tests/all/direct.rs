@@ -1,9 +1,7 @@
 //! Jobs that carry a step schedule out between hosts without a switch, over real sockets in namespaces: exact results.
 //! Needs root.
 
-mod common;
-
-use common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged};
+use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged};
 use sluice_plan::plan::Collective;
 use sluice_schedule::Rate;
 use sluice_testbed::experiment::direct::{Wiring, plan_on};

@@ -1,13 +1,11 @@
 //! Fabrics on the real kernel: they carry what they should, route over several spines, and leave nothing behind.
 //! Needs root.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use common::{ONE_AT_A_TIME, privileged, star};
+use crate::common::{ONE_AT_A_TIME, privileged, star};
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::fabric::{Cable, Counters, Fabric, FabricSpec};
 

@@ -1,9 +1,7 @@
 //! Real jobs over a real fabric under plain TCP: every iteration's sum is exact, for every pattern.
 //! Needs root.
 
-mod common;
-
-use common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged, star};
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::cross::CrossFlow;
 use sluice_testbed::job::Arch;

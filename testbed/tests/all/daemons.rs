@@ -1,20 +1,19 @@
 //! The whole system: two job hosts, each with a real `sluiced`, and a real `sluice-switch`, in namespaces.
 //! Needs root, BPF and the built daemons.
 
-mod common;
-
 use std::path::Path;
 use std::time::Duration;
 
-use common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, quiet, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, quiet, star};
 use nix::sys::signal::Signal;
+use sluice_report::PolicyRun;
 use sluice_schedule::{Nanos, Rate};
 use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
 use sluice_testbed::job::{self as jobs, Arch};
-use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, PolicyRun, RunPlan, Session, Silent, run_once};
+use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, RunPlan, Session, Silent, run_once};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,0 +1,11 @@
+//! The testbed on the real kernel: fabrics, jobs, and the whole system with real daemons. Needs root. Tests take turns.
+
+mod common;
+mod containers;
+mod daemons;
+mod direct;
+mod fabric;
+mod forest;
+mod jobs;
+mod pages;
+mod real;
