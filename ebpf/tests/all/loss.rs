@@ -91,7 +91,8 @@ fn under_random_loss(net: &common::Net) -> Option<[f64; 3]> {
 #[test]
 fn one_percent_of_random_loss_costs_little_and_trips_nothing() {
     let Some([without, with, cubic]) = common::quiet(under_random_loss) else { return };
-    assert!(with > 0.9 * without, "{with} of {without}");
+    // Timers that are late by up to what quiet() allows cost some of it.
+    assert!(with > 0.85 * without, "{with} of {without}");
     assert!(with > 5.0 * cubic, "{with} against {cubic}");
 }
 

@@ -126,13 +126,14 @@ fn sweeping_finds_idle_flows_whose_order_has_expired() {
     let Some(mut kernel) = common::open(&net, options.clone()) else { return };
     let flow = common::Flow::start(&net, port);
     let row = kernel.sender_row(port).expect("an Opened event");
-    kernel.path().order(row, Rate::mbps(900), monotonic().plus(Nanos::from_millis(1_500)));
+    kernel.path().order(row, Rate::mbps(900), monotonic().plus(Nanos::from_millis(9_000)));
     flow.paused.store(true, std::sync::atomic::Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(200));
     let early = net.in_a(|| sluice_ebpf::cleanup::sweep(&options)).expect("the iterator works");
     assert_eq!(early, 0, "a live order is not touched");
     assert!(flow.control().starts_with("sluice"));
-    std::thread::sleep(Duration::from_millis(1_600));
+    kernel.path().order(row, Rate::mbps(900), monotonic().plus(Nanos::from_millis(100)));
+    std::thread::sleep(Duration::from_millis(200));
     let late = net.in_a(|| sluice_ebpf::cleanup::sweep(&options)).expect("the iterator works");
     assert_eq!(late, 1);
     assert!(!flow.control().starts_with("sluice"));
