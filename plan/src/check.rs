@@ -14,9 +14,12 @@
 //! | `sends` | chunks in epochs, replayed with their model of time |
 //! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
 //! | `claims`, `bound` | the claim against the recomputed figures, and certificates |
+//! | `dual`, `arborescence` | what prices of the limits prove, and the cheapest tree under them |
 
+mod arborescence;
 mod bound;
 mod claims;
+mod dual;
 mod fabric;
 mod flows;
 mod hops;
@@ -46,6 +49,8 @@ pub struct Report {
     pub proved: Vec<String>,
     /// What was taken on trust, in sentences.
     pub not_rechecked: Vec<String>,
+    /// What is allowed and still worth a look, in sentences.
+    pub warnings: Vec<String>,
     /// The first thing that is wrong; `None`: the plan is good.
     pub violation: Option<Violation>,
     /// The recomputed figures, as far as checking came.
@@ -72,6 +77,8 @@ struct Document<'a> {
     schema: u32,
     ok: bool,
     proved: &'a [String],
+    not_rechecked: &'a [String],
+    warnings: &'a [String],
     violation: Option<&'a Violation>,
 }
 
@@ -80,10 +87,11 @@ impl Report {
     pub fn ok(&self) -> bool {
         self.violation.is_none()
     }
-    /// `{"schema": 1, "ok", "proved", "violation"}`. What was not rechecked stands behind what was proved.
+    /// `{"schema": 1, "ok", "proved", "not_rechecked", "warnings", "violation"}`.
     pub fn to_json(&self) -> String {
-        let said = [self.proved.as_slice(), self.not_rechecked.as_slice()].concat();
-        let document = Document { schema: 1, ok: self.ok(), proved: &said, violation: self.violation.as_ref() };
+        let Report { proved, not_rechecked, warnings, violation, .. } = self;
+        let violation = violation.as_ref();
+        let document = Document { schema: 1, ok: self.ok(), proved, not_rechecked, warnings, violation };
         // Strings only: there is nothing in it that could fail to serialise.
         serde_json::to_string(&document).unwrap_or_default()
     }
@@ -91,7 +99,8 @@ impl Report {
 
 /// Checks a plan against `topology`, whose digest must then be the plan's, or against the one it carries.
 pub fn check(plan: &Plan, topology: Option<&Topology>) -> Report {
-    let mut report = Report { proved: Vec::new(), not_rechecked: Vec::new(), violation: None, figures: None };
+    let mut report =
+        Report { proved: Vec::new(), not_rechecked: Vec::new(), warnings: Vec::new(), violation: None, figures: None };
     if let Err(violation) = run(plan, topology, &mut report) {
         report.violation = Some(violation);
     }

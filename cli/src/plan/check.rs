@@ -22,6 +22,9 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Stop> {
     if global.quiet {
         return Ok(ExitCode::from(status));
     }
+    for warning in &report.warnings {
+        eprintln!("warning: {warning}");
+    }
     match (global.format(), &report.violation) {
         (Format::Json | Format::Jsonl, _) => output::print(&format!("{}\n", report.to_json()))?,
         (_, None) => output::print(&proved(&file, &report))?,

@@ -3,7 +3,8 @@
 //! A cut counts the data that must leave a set of nodes against what leads out of it; in-network copy and reduction
 //! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out; of an all-reduce, what all nodes or all machines
 //! together must take in. Limits that
-//! groups set are left out of both, which keeps them lower bounds.
+//! groups set are left out of both, which keeps them lower bounds. What prices of the limits prove is said in
+//! [`super::dual`], what holds for epochs in [`super::sends`].
 
 use std::collections::HashSet;
 
@@ -37,10 +38,13 @@ pub fn recompute(
         (CertificateKind::Cut, Quantity::TimePerByte) => cut(plan, fabric, certificate).map(Some),
         (CertificateKind::Bandwidth, Quantity::TimePerByte) => bandwidth(plan, fabric).map(Some),
         (CertificateKind::Diameter, Quantity::Steps) => diameter(plan, fabric),
-        (CertificateKind::Distance | CertificateKind::Port, Quantity::Epochs) => {
+        (CertificateKind::Distance | CertificateKind::Port | CertificateKind::Gateway, Quantity::Epochs) => {
             super::sends::bound(plan, fabric, certificate.kind)
         }
-        (CertificateKind::Gateway, Quantity::Epochs) => Ok(None),
+        (CertificateKind::Dual, Quantity::TimePerByte) => match &certificate.prices {
+            Some(prices) => super::dual::bound(plan, fabric, prices),
+            None => Ok(None),
+        },
         (CertificateKind::None, _) => Ok(Some(Rational::ZERO)),
         (CertificateKind::Dual | CertificateKind::Solver, _) => Ok(None),
         (other, _) => {

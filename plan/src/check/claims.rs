@@ -4,7 +4,7 @@ use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
 use super::{Figures, Report, bound};
-use crate::plan::{CertificateKind, ContentKind, Plan, Status};
+use crate::plan::{CertificateKind, Collective, ContentKind, Plan, Status};
 use sluice_formats::quantity::{Rational, Unit};
 
 /// Where a plan comes from, which decides how its claims are compared.
@@ -149,7 +149,10 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, achieved: &Achieved, report: &mut
         && kind != CertificateKind::None
     {
         let per_byte = if *quantity == Quantity::TimePerByte { " per byte" } else { unit };
-        report.proved.push(format!("no plan is faster than {proved}{per_byte} (`{}`)", kind.word()));
+        // Prices say nothing about an all-reduce whose partial sums go to several nodes at once.
+        let rooted = kind == CertificateKind::Dual && plan.body.collective == Collective::AllReduce;
+        let which = if rooted { "no plan that adds up every part at one node" } else { "no plan" };
+        report.proved.push(format!("{which} is faster than {proved}{per_byte} (`{}`)", kind.word()));
         if let Some(figures) = &mut report.figures {
             figures.lower_bound = Some(proved.clone());
         }
@@ -197,7 +200,14 @@ fn optimal(
     }
     match proved {
         Some(_) => report.proved.push("the plan is optimal".into()),
-        None => report.not_rechecked.push("that the plan is optimal".into()),
+        None => {
+            report.not_rechecked.push("that the plan is optimal".into());
+            let kind = kind.word();
+            report.warnings.push(format!(
+                "the plan calls itself optimal, and what is to prove it is a certificate of kind `{kind}` that was not \
+                 rechecked"
+            ));
+        }
     }
     Ok(())
 }

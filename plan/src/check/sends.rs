@@ -2,10 +2,11 @@
 //!
 //! A send that begins in epoch k has arrived by the end of epoch k + w and can be sent on from epoch k + w + 1. A switch
 //! has what arrived for the one epoch after. What is checked here is the schedule; the time model is [`timing`], the
-//! chunks and who wants them [`demand`], room for other nodes' data [`room`], bounds [`bounds`].
+//! chunks and who wants them [`demand`], room for other nodes' data [`room`], bounds [`bounds`] and [`mod@gateway`].
 
 mod bounds;
 mod demand;
+mod gateway;
 mod room;
 mod timing;
 
@@ -56,6 +57,7 @@ pub fn bound(plan: &Plan, fabric: &Fabric<'_>, kind: CertificateKind) -> Result<
     let demand = Demand::new(plan, fabric, &sends.model)?;
     let epochs = match kind {
         CertificateKind::Distance => bounds::distance(fabric, &timing, &demand)?,
+        CertificateKind::Gateway => gateway::gateway(fabric, &timing, &demand)?,
         _ => bounds::port(fabric, &timing, &demand)?,
     };
     Ok(epochs.map(Rational::from))

@@ -2,7 +2,9 @@
 
 mod codes;
 mod damaged;
+mod dual;
 mod flows;
+mod gateway;
 mod guide;
 mod hops;
 mod naive;

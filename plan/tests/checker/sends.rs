@@ -184,7 +184,7 @@ fn links_carry_what_they_can_in_every_window() {
     assert_eq!(code(&bound), Some(Code::NotOptimal));
     bound["claim"]["certificate"]["kind"] = json!("gateway");
     bound["claim"]["lower_bound"] = json!("3");
-    assert_eq!(code(&bound), None, "taken on trust, and said so");
+    assert_eq!(code(&bound), None, "two chunks one after the other over the only link");
     // Chunks that take two epochs begin every other epoch.
     let mut slow = two(0, 1);
     slow["content"]["model"]["tau"] = json!("0.5us");

@@ -26,27 +26,10 @@ pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result
     if timing.hyper_edges() || targets.len().saturating_mul(links.len()) > MAX_SEARCH_STEPS {
         return Ok(None);
     }
-    let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
-    for (i, link) in links.iter().enumerate() {
-        near[link.from].push((link.to, timing.usable_after(fabric, &Route::Link(i))));
-    }
+    let ways = Ways::new(fabric, timing);
     let mut most = 0;
     for (source, targets) in targets {
-        let mut distance = vec![u64::MAX; near.len()];
-        distance[source] = 0;
-        let mut queue = BinaryHeap::from([Reverse((0, source))]);
-        while let Some(Reverse((so_far, node))) = queue.pop() {
-            if so_far > distance[node] {
-                continue;
-            }
-            for (to, epochs) in &near[node] {
-                let there = so_far.saturating_add(*epochs);
-                if there < distance[*to] {
-                    distance[*to] = there;
-                    queue.push(Reverse((there, *to)));
-                }
-            }
-        }
+        let (distance, _) = ways.from(source);
         for target in targets {
             if distance[target] == u64::MAX {
                 let message = format!("no way leads from {} to {}", fabric.id(source), fabric.id(target));
@@ -97,4 +80,56 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
         most = most.max(yes);
     }
     Ok(Some(most))
+}
+
+/// The links that leave each node, with the epochs they take.
+pub struct Ways {
+    /// Link, the node it enters, epochs.
+    near: Vec<Vec<(usize, usize, u64)>>,
+}
+
+impl Ways {
+    /// All links of a topology.
+    pub fn new(fabric: &Fabric<'_>, timing: &Timing) -> Ways {
+        let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
+        for (i, link) in fabric.topology.links().iter().enumerate() {
+            near[link.from].push((i, link.to, timing.usable_after(fabric, &Route::Link(i))));
+        }
+        Ways { near }
+    }
+
+    /// Epochs to every node, `u64::MAX` where no way leads, and the last link of a shortest way there.
+    pub fn from(&self, source: usize) -> (Vec<u64>, Vec<Option<usize>>) {
+        let (mut distance, mut last) = (vec![u64::MAX; self.near.len()], vec![None; self.near.len()]);
+        distance[source] = 0;
+        let mut queue = BinaryHeap::from([Reverse((0, source))]);
+        while let Some(Reverse((so_far, node))) = queue.pop() {
+            if so_far > distance[node] {
+                continue;
+            }
+            for (link, to, epochs) in &self.near[node] {
+                let there = so_far.saturating_add(*epochs);
+                if there < distance[*to] {
+                    (distance[*to], last[*to]) = (there, Some(*link));
+                    queue.push(Reverse((there, *to)));
+                }
+            }
+        }
+        (distance, last)
+    }
+
+    /// Which nodes are reached when one link is gone.
+    pub fn reached_without(&self, source: usize, gone: usize) -> Vec<bool> {
+        let mut reached = vec![false; self.near.len()];
+        reached[source] = true;
+        let mut queue = vec![source];
+        while let Some(node) = queue.pop() {
+            for (_, to, _) in self.near[node].iter().filter(|(link, ..)| *link != gone) {
+                if !std::mem::replace(&mut reached[*to], true) {
+                    queue.push(*to);
+                }
+            }
+        }
+        reached
+    }
 }

@@ -246,6 +246,58 @@ impl Timing {
         most
     }
 
+    /// The epoch in which the last of these chunks begins on a link at the earliest, if each waits from its epoch on and
+    /// they come in order; `None` if some never can. What may be cut begins in parts.
+    pub fn last_start(&self, link: usize, releases: &[u64]) -> Option<u64> {
+        let lane = &self.lanes[link];
+        let settled = lane.rates.len() as u64 - 1;
+        if self.divisible {
+            // In the epoch `now` there is room for `room` more.
+            let (mut now, mut room) = (0, self.most(link, 0));
+            for release in releases {
+                if *release > now {
+                    (now, room) = (*release, self.most(link, *release));
+                }
+                let mut left = Rational::ONE;
+                while left > room {
+                    left = &left - &room;
+                    let rate = self.most(link, now + 1);
+                    // From there on all epochs are alike, and as many as there must be are skipped.
+                    let skipped = match left.checked_div(&rate).filter(|_| now + 1 >= settled) {
+                        None if now + 1 >= settled => return None,
+                        None => 0,
+                        Some(epochs) => exact_ceiling(&epochs)?.saturating_sub(1),
+                    };
+                    left = &left - &(&rate * &Rational::from(skipped));
+                    (now, room) = (now + 1 + skipped, rate);
+                }
+                room = &room - &left;
+            }
+            return Some(now);
+        }
+        let mut starts: Vec<u64> = Vec::with_capacity(releases.len());
+        for (i, release) in releases.iter().enumerate() {
+            let mut at = (*release).max(starts.last().copied().unwrap_or(0));
+            loop {
+                let most = self.most(link, at).to_u64().unwrap_or(u64::MAX);
+                let first = match most {
+                    0 if at >= settled => return None,
+                    0 => at + 1,
+                    // The one so many places before must be out of the window.
+                    most => i
+                        .checked_sub(usize::try_from(most).unwrap_or(usize::MAX))
+                        .map_or(0, |old| starts[old] + lane.kappa),
+                };
+                if first <= at {
+                    break;
+                }
+                at = first;
+            }
+            starts.push(at);
+        }
+        starts.last().copied()
+    }
+
     /// Does a link have room for these, which come by epoch? Else the first that is one too many.
     pub fn fits<'f>(&self, link: usize, flights: &[&'f Flight]) -> Result<(), &'f Flight> {
         if self.divisible {
@@ -323,10 +375,15 @@ fn billionth() -> Rational {
 }
 
 /// The next whole number, if it is not absurd.
+fn exact_ceiling(value: &Rational) -> Option<u64> {
+    let whole = value.numerator().div_ceil(&value.denominator()).to_i128()?.max(0);
+    u64::try_from(whole).ok().filter(|whole| *whole <= MAX_EPOCHS)
+}
+
+/// The same with the tolerance.
 fn ceiling(value: &Rational) -> Option<u64> {
     let below = value - &billionth();
-    let whole = below.numerator().div_ceil(&below.denominator()).to_i128()?.max(0);
-    u64::try_from(whole).ok().filter(|whole| *whole <= MAX_EPOCHS)
+    exact_ceiling(&below)
 }
 
 /// The whole number below.
