@@ -9,6 +9,7 @@ mod demand;
 mod gateway;
 mod room;
 mod timing;
+mod useless;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -45,6 +46,16 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends, report: &mut Repor
     let (count, triples, finish) = (flights.len(), demand.wanted.len(), last.map_or(0, |last| last + 1));
     report.proved.push(format!("all {triples} demands are met by {count} sends, in {finish} epochs"));
     report.proved.push("no link carries more in an epoch than it can, and nobody sends what it does not have".into());
+    if !timing.divisible {
+        let nodes = fabric.topology.nodes();
+        let useless = useless::useless(&flights, &demand, |node| !timing.is_switch(node), |node| nodes[node].can.copy);
+        if let Some(first) = useless.first() {
+            let count = useless.len();
+            report
+                .warnings
+                .push(format!("{count} of the sends bring nothing that anybody needs, first {}", at(*first, "")));
+        }
+    }
     finishes(plan, sends, &timing, finish, report)?;
     let value = Rational::from(finish);
     claims::check(plan, fabric, &Achieved { value, quantity: Quantity::Epochs, born: Born::Exact }, report)

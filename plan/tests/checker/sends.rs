@@ -205,6 +205,34 @@ fn links_carry_what_they_can_in_every_window() {
 }
 
 #[test]
+fn useless_sends_are_told() {
+    let warnings = |plan: &Value| {
+        let plan = Plan::read(plan.to_string().as_bytes(), "p").expect("readable");
+        let report = check(&plan, None);
+        assert_eq!(report.violation, None);
+        report.warnings
+    };
+    let with = |more: &[Value]| {
+        let mut plan = row();
+        plan["content"]["sends"].as_array_mut().expect("sends").extend_from_slice(more);
+        warnings(&plan)
+    };
+    let said = |count: usize, first: usize| {
+        vec![format!("{count} of the sends bring nothing that anybody needs, first /content/sends/{first}")]
+    };
+    assert_eq!(with(&[]), Vec::<String>::new());
+    // Again what is there, and back to where it comes from and on from there.
+    assert_eq!(with(&[send(0, 0, 0, 1, 4)]), said(1, 6));
+    assert_eq!(with(&[send(2, 0, 1, 2, 3), send(2, 0, 2, 1, 5), send(0, 0, 1, 2, 4)]), said(3, 6));
+    // A switch that cannot copy sends one for each that came; what is left over came for nothing.
+    let broadcast = vec![send(0, 0, 0, 3, 0), send(0, 0, 0, 3, 1), send(0, 0, 3, 1, 1), send(0, 0, 3, 2, 2)];
+    let mut over = plan(&star(3), "broadcast", broadcast);
+    assert_eq!(warnings(&over), Vec::<String>::new());
+    over["content"]["sends"].as_array_mut().expect("sends").push(send(0, 0, 0, 3, 2));
+    assert_eq!(warnings(&over), said(1, 4));
+}
+
+#[test]
 fn buffers_hold_what_is_for_others() {
     // n0's chunks 0 (for n1) and 1 (for n2), over n1: a scatter in a row.
     let topology = gpus(3, &[(0, 1), (1, 2)]);
