@@ -14,7 +14,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use sluice_formats::problem::{Problem, Problems};
+use sluice_formats::problem::{Code, INTERNAL_INVARIANT, Problem, Problems};
 use sluice_plan::export::PLAN_REFUSED;
 
 use crate::args::{Format, Global};
@@ -22,6 +22,10 @@ use crate::failure::Failure;
 use crate::output;
 use args::PlanCmd;
 
+/// The program or its solver failed.
+const FAILED: u8 = 1;
+/// A file, a parameter or a fabric was refused.
+const REFUSED: u8 = 2;
 /// The answer is no.
 const NO: u8 = 3;
 /// Interrupted.
@@ -81,15 +85,11 @@ pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode,
         Err(Stop::Failed(failure)) => return Err(failure),
         Err(Stop::Refused(errors)) => errors,
     };
-    let status = match errors.code() {
-        "CANCELLED" => {
-            eprintln!("interrupted; nothing was written");
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
-        "INTERNAL_INVARIANT" => 1,
-        PLAN_REFUSED => NO,
-        _ => 2,
-    };
+    let status = status(errors.code());
+    if status == INTERRUPTED {
+        eprintln!("interrupted; nothing was written");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     if matches!(global.format(), Format::Json | Format::Jsonl) {
         output::print(&format!("{}\n", errors.to_json()))?;
         return Ok(ExitCode::from(status));
@@ -97,4 +97,26 @@ pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode,
     let mut failure = Failure::no(errors);
     failure.code = status;
     Err(failure)
+}
+
+/// The exit status of a refusal: nothing was written. A limit that was reached with a plan in hand is no refusal.
+fn status(code: Code) -> u8 {
+    match code {
+        "CANCELLED" => INTERRUPTED,
+        INTERNAL_INVARIANT | "Solver" => FAILED,
+        PLAN_REFUSED | "TimeLimit" => NO,
+        _ => REFUSED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_what_was_refused_and_what_is_a_no_have_their_own_status() {
+        let codes =
+            ["CANCELLED", "INTERNAL_INVARIANT", "Solver", "TimeLimit", "PLAN_REFUSED", "E_RANGE", "Unreachable"];
+        assert_eq!(codes.map(status), [130, 1, 1, 3, 3, 2, 2]);
+    }
 }
