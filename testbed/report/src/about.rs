@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::measured::JobResult;
 use sluice_scenario::arrivals::isolated_s;
 use sluice_scenario::{NodeIx, Scenario};
+
+use crate::measured::JobResult;
 
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,11 +8,12 @@ mod svg;
 
 use std::fmt::Write as _;
 
+use sluice_scenario::Scenario;
+
 use crate::about::About;
 use crate::json::json;
 use crate::measured::PolicyRun;
 use crate::simulated::{SimResult, document};
-use sluice_scenario::Scenario;
 
 /// The page of runs on the testbed.
 pub fn html(about: &About, runs: &[PolicyRun]) -> String {

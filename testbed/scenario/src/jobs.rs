@@ -250,7 +250,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     if let Some((code, what, allowed)) = misfit(arch, workers, servers) {
         t.fail(code, what, allowed);
     }
-    let steps = crate::workload::stages::ring_chunks(u64::from(workers));
+    let steps = ring_chunks(u64::from(workers));
     if arch == Arch::Ring && dependency == Dependency::StartAfter && steps > MAX_FLOWS {
         let what = format!("a ring of {workers} that passes on whole chunks has {steps} flows in a round");
         t.fail(Code::Limit, what, "at most 10000: fewer workers, or dependency = \"pipelined\"");
@@ -400,4 +400,9 @@ fn has_cycle(flows: &[GivenFlow]) -> bool {
         }
     }
     done < flows.len()
+}
+
+/// Chunks a ring of so many ranks passes on in a round, over all ranks: the flows of a round in steps of chunks.
+pub fn ring_chunks(ranks: u64) -> u64 {
+    ranks.saturating_mul(2 * ranks.saturating_sub(1))
 }

@@ -5,7 +5,8 @@ use sluice_schedule::{Bytes, Rate};
 use super::exact::Ratio;
 use super::network::NodeIx;
 use super::problem::{Code, Problem, ScenarioError};
-use super::{Policy, Scenario, Tables};
+use super::scenario::Scenario;
+use super::scheduler::{Policy, Tables};
 
 /// Most hosts and switches of a testbed.
 const MAX_NODES: usize = 64;

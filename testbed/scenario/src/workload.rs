@@ -9,7 +9,7 @@ pub mod stages;
 #[cfg(test)]
 mod tests;
 
-use crate::Scenario;
+use crate::scenario::Scenario;
 
 pub use cross::CrossEvents;
 pub use place::Seats;

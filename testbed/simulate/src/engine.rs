@@ -25,6 +25,10 @@ use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::ops::Range;
 
+use sluice_scenario::Scenario;
+use sluice_scenario::route::Router;
+use sluice_scenario::settings::TimeMode;
+use sluice_scenario::workload::{CrossEvents, Queue, arrival_order};
 use sluice_schedule::Nanos;
 
 use self::alone::Alone;
@@ -39,10 +43,6 @@ use super::scheduler::{Change, Orders, Rounds, Scheduler};
 use super::trace::Timeline;
 use super::watch::Watch;
 use super::world::{FlowIx, JobIx, JobState, World};
-use sluice_scenario::Scenario;
-use sluice_scenario::route::Router;
-use sluice_scenario::settings::TimeMode;
-use sluice_scenario::workload::{CrossEvents, Queue, arrival_order};
 
 /// Events between two looks at the watch.
 const LOOK: u64 = 4096;

@@ -13,9 +13,9 @@ pub(super) use agenda::{Agenda, NEVER};
 
 use std::collections::HashMap;
 
-use self::component::Seen;
-use super::world::{FlowIx, Predecessor};
 use sluice_share::Share;
+
+use self::component::Seen;
 
 /// Closer than this to its bound, in bytes, a flow is tight (`simulation.md` section 3.2).
 pub(super) const TIGHT: f64 = 1.0;
@@ -30,13 +30,6 @@ pub(super) struct Dep {
     pub(super) ratio: f64,
     /// Only whole messages of this many bytes are passed on; 0: every byte.
     pub(super) granule: f64,
-}
-
-impl Dep {
-    /// As the world shows it.
-    pub(super) fn shown(&self) -> Predecessor {
-        Predecessor { flow: FlowIx(self.pred as usize), after: self.after, lead: self.lead, ratio: self.ratio }
-    }
 }
 
 /// One flow, with everything the inner loop needs and nothing else.

@@ -1,10 +1,10 @@
 //! What is written down while a simulation runs: raw observations, from which [`super::metrics`] makes figures.
 
+use sluice_scenario::workload::Seats;
 use sluice_schedule::Nanos;
 
 use super::profile::Profile;
 use super::trace::Timeline;
-use sluice_scenario::workload::Seats;
 
 /// One iteration of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -44,10 +44,10 @@ pub mod static_order;
 pub mod under_way;
 pub mod varys;
 
+use sluice_scenario::{Policy, Scenario};
 use thiserror::Error;
 
 use super::scheduler::Scheduler;
-use sluice_scenario::{Policy, Scenario};
 
 /// Why there is no such scheduler to run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

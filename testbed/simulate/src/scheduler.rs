@@ -1,10 +1,10 @@
 //! What a scheduler is told and what it may say: for each flow a class, a weight, a cap and a hold
 //! (`simulation.md` section 5). The network turns that into rates; a scheduler never sets one.
 
+use sluice_scenario::{Fault, LinkIx};
 use sluice_schedule::Nanos;
 
 use super::world::{FlowIx, JobIx, World};
-use sluice_scenario::{Fault, LinkIx};
 
 /// How the flows of a round depend on each other under a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use serde_json::json;
+use sluice_scenario::Scenario;
 use sluice_schedule::Nanos;
 
 use super::log::{JobLog, Outcome};
 use super::world::JobIx;
-use sluice_scenario::Scenario;
 
 /// No timeline is longer: what comes later is left out, and the file says so.
 const MAX_CHANGES: usize = 20_000_000;

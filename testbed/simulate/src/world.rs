@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use sluice_schedule::Nanos;
-
-use super::fluid::{Fluid, Moving};
 use sluice_scenario::workload::{Member, Seats};
 use sluice_scenario::{LinkIx, NodeIx, Scenario};
+use sluice_schedule::Nanos;
+
+use super::fluid::{Dep, Fluid, Moving};
 
 /// Place of a job in [`World::jobs`], the same as in [`Scenario::jobs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +45,12 @@ pub struct Predecessor {
     pub lead: f64,
     /// Own bytes over the predecessor's.
     pub ratio: f64,
+}
+
+impl Predecessor {
+    pub(super) fn of(dep: &Dep) -> Predecessor {
+        Predecessor { flow: FlowIx(dep.pred as usize), after: dep.after, lead: dep.lead, ratio: dep.ratio }
+    }
 }
 
 /// One directed transfer between two hosts.

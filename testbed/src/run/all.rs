@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sluice_report::PolicyRun;
+use sluice_scenario::Scenario;
 
 use super::convert::ScenarioQueue;
 use super::{Binaries, Observer, Policy, RunError, RunPlan, Session, run_once};
-use sluice_scenario::Scenario;
 
 /// How to run.
 #[derive(Clone, Debug)]

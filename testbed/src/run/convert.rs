@@ -1,5 +1,9 @@
 //! A scenario as a plan for real namespaces: the same jobs, places and cross traffic that the simulator sees.
 
+use sluice_scenario::random::Stream;
+use sluice_scenario::scheduler::SluiceOptions;
+use sluice_scenario::workload::{self, CrossEvents};
+use sluice_scenario::{Arch, Scenario, Tables};
 use sluice_schedule::{Bytes, Nanos};
 
 use super::pages::Pages;
@@ -7,10 +11,6 @@ use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan};
 use crate::cross::CrossFlow;
 use crate::fabric::{Cable, FabricSpec};
 use crate::job;
-use sluice_scenario::random::Stream;
-use sluice_scenario::scheduler::SluiceOptions;
-use sluice_scenario::workload::{self, CrossEvents};
-use sluice_scenario::{Arch, Scenario, Tables};
 
 /// Unfinished jobs after this time make a run fail where the scenario names no end.
 const LIMIT: Nanos = Nanos(1_800_000_000_000);

@@ -6,7 +6,7 @@ use super::{put, text};
 use crate::about::About;
 use crate::measured::PolicyRun;
 use crate::stats::mean;
-use crate::stats::{Comparison, best_baseline, compare, is_baseline, policies, rounds_by_model, summaries};
+use crate::stats::{Comparison, Summary, best_baseline, compare, is_baseline, policies, rounds_by_model, summaries};
 use crate::table::{percent, rate};
 use crate::warnings::warnings;
 
@@ -120,7 +120,7 @@ fn jct_table(runs: &[PolicyRun]) -> String {
         let class = if lower >= 0.0 { "good" } else { "bad" };
         format!("<span class=\"{class}\">{}</span>", percent(lower))
     };
-    let row = |s: &super::super::Summary| {
+    let row = |s: &Summary| {
         let vs = compared.iter().find(|c| c.policy == s.policy);
         let lower = match vs {
             Some(c) => coloured(c.lower),
@@ -191,7 +191,7 @@ fn what_was_run(about: &About, runs: &[PolicyRun]) -> String {
 }
 
 fn network_table(runs: &[PolicyRun]) -> String {
-    let row = |s: super::super::Summary| {
+    let row = |s: Summary| {
         let links: Vec<f64> =
             runs.iter().filter(|r| r.policy == s.policy).flat_map(|r| r.links.iter().map(|l| l.utilisation)).collect();
         let drops: f64 = mean(

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use sluice_schedule::Nanos;
 
+use crate::network::NodeIx;
 use crate::random::Stream;
-use crate::{CrossFlow, CrossTraffic, NodeIx, Scenario};
+use crate::scenario::Scenario;
+use crate::settings::{CrossFlow, CrossTraffic};
 
 /// The unmanaged flows of a scenario in order of start. Endless where the scenario has `cross_traffic`.
 ///

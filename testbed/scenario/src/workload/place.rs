@@ -1,7 +1,9 @@
 //! Which hosts a job gets, given the free GPUs (`simulation.md` section 4.5).
 
+use crate::jobs::{Arch, Job};
+use crate::network::{Network, NodeIx};
 use crate::random::Stream;
-use crate::{Arch, Job, Network, NodeIx, PlacePolicy, Placement};
+use crate::settings::{PlacePolicy, Placement};
 
 /// The hosts of a job's members, by rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::place::{Seats, place};
-use crate::Scenario;
 use crate::random::Stream;
+use crate::scenario::Scenario;
 
 /// A job that gets its GPUs now.
 #[derive(Clone, Debug, PartialEq, Eq)]

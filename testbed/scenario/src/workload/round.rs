@@ -1,7 +1,8 @@
 //! The flows of one round of a job, their bytes and their dependencies (`simulation.md` sections 4.1 to 4.3).
 
 use super::place::Seats;
-use crate::{Arch, Job, NodeIx};
+use crate::jobs::{Arch, GivenFlow, Job};
+use crate::network::NodeIx;
 
 /// A member of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,7 +169,7 @@ fn tree(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
 }
 
 fn listed(job: &Job) -> Vec<RoundFlow> {
-    let flow = |f: &crate::GivenFlow| {
+    let flow = |f: &GivenFlow| {
         let pred = |after| move |&flow: &usize| Pred { flow, after, lead: 0 };
         RoundFlow {
             name: f.id.clone(),

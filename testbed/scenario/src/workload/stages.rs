@@ -6,7 +6,7 @@ use super::place::Seats;
 use super::round::{
     Member, Pred, RoundFlow, host, parameter_server, pass_through_local, rank, ring, ring_chunk, round_flows,
 };
-use crate::{Arch, Dependency, Job};
+use crate::jobs::{Arch, Dependency, Job};
 
 /// What counts as a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,11 +15,6 @@ pub struct Stages {
     pub ring_chain: bool,
     /// All of a job's aggregations come before all of its broadcasts; otherwise each server goes by its own.
     pub whole_job: bool,
-}
-
-/// Chunks a ring of so many ranks passes on in a round, over all ranks: the flows of a round in steps of chunks.
-pub fn ring_chunks(ranks: u64) -> u64 {
-    ranks.saturating_mul(2 * ranks.saturating_sub(1))
 }
 
 /// All flows of a round, local ones included, as the job's own `dependency` says.

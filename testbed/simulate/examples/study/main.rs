@@ -19,9 +19,10 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use make::Which;
 use sluice_scenario::{Axis, Notation, Policy, Scenario, Set};
 use sluice_simulate::runs::{Observer, Ran, Running, RunsError, Task, all};
+
+use make::Which;
 
 /// Makes the scenarios of the fluid study and runs them.
 #[derive(Parser)]

@@ -1,5 +1,7 @@
 //! The scheduler: when it is asked, what it is shown, and how its orders take effect.
 
+use sluice_scenario::LinkIx;
+use sluice_scenario::settings::TimeMode;
 use sluice_schedule::Nanos;
 
 use super::Engine;
@@ -7,8 +9,6 @@ use crate::fluid::NEVER;
 use crate::scheduler::{Change, Scheduler};
 use crate::trace::RateChange;
 use crate::world::{FlowIx, JobIx};
-use sluice_scenario::LinkIx;
-use sluice_scenario::settings::TimeMode;
 
 impl Engine<'_> {
     /// Asks the scheduler if it is time to, and computes rates.

@@ -1,11 +1,12 @@
 //! Flows that begin, end, reach bounds and marks; cross traffic.
 
+use sluice_scenario::CrossFlow;
+use sluice_scenario::settings::TimeMode;
+
 use super::{Engine, Seat};
 use crate::fluid::Moving;
 use crate::scheduler::Change;
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx};
-use sluice_scenario::CrossFlow;
-use sluice_scenario::settings::TimeMode;
 
 impl Engine<'_> {
     /// Step 1 of an instant: flows that have delivered everything end. Bounds, marks and holds that are due, too.

@@ -6,13 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use sluice_scenario::route::Router;
+use sluice_scenario::workload::{Queue, arrival_order};
+use sluice_scenario::{Pinned, Scenario};
+
 use super::alone::Alone;
 use super::{compute, round};
 use crate::error::SimError;
 use crate::scheduler::Rounds;
-use sluice_scenario::route::Router;
-use sluice_scenario::workload::{Queue, arrival_order};
-use sluice_scenario::{Pinned, Scenario};
 
 /// The scenario with every job pinned to the hosts it would get.
 pub(super) fn assign(scenario: &Scenario) -> Result<Scenario, SimError> {

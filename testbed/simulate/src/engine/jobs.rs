@@ -1,5 +1,7 @@
 //! A job's life: it gets its hosts, computes, communicates, and so on until its last round ends.
 
+use sluice_scenario::settings::TimeMode;
+use sluice_scenario::workload::Seats;
 use sluice_schedule::Nanos;
 
 use super::{Engine, Seat, compute, round};
@@ -7,9 +9,7 @@ use crate::error::SimError;
 use crate::fluid::{Dep, Moving};
 use crate::log::{OwnLinks, Round};
 use crate::scheduler::{Change, Rounds};
-use crate::world::{FlowPhase, JobIx, JobPhase};
-use sluice_scenario::settings::TimeMode;
-use sluice_scenario::workload::Seats;
+use crate::world::{FlowPhase, JobIx, JobPhase, Predecessor};
 
 /// What the engine knows about a job beyond the world.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ impl Engine<'_> {
             let path = self.world.fluid.path_of(piece.path.iter().copied());
             let preds: Box<[Dep]> = piece.deps.iter().map(|d| Dep { pred: first + d.pred, ..*d }).collect();
             seen.job = Some(job);
-            seen.preds = preds.iter().map(Dep::shown).collect();
+            seen.preds = preds.iter().map(Predecessor::of).collect();
             let waits = piece.deps.iter().filter(|d| d.after).count() as u32;
             let (bytes, keep, succs) = (piece.bytes, piece.keep, succs.into_boxed_slice());
             let moving = Moving { bytes, keep, path, preds, succs, ..Moving::default() };

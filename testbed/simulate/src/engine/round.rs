@@ -1,15 +1,16 @@
 //! The network flows of a job's round as the engine needs them: local ones left out, dependencies by place.
 
+use sluice_scenario::jobs::ring_chunks;
+use sluice_scenario::route::Router;
+use sluice_scenario::workload::{RoundFlow, Seats, Stages, flows_in_stages, flows_of};
+use sluice_scenario::{Arch, Job, LinkIx, Scenario};
 use sluice_schedule::Nanos;
 
 use super::alone::Piece;
-use crate::SimError;
+use crate::error::SimError;
 use crate::fluid::Dep;
 use crate::scheduler::Rounds;
 use crate::world::Flow;
-use sluice_scenario::route::Router;
-use sluice_scenario::workload::{RoundFlow, Seats, Stages, flows_in_stages, flows_of, stages};
-use sluice_scenario::{Arch, Job, LinkIx, Scenario};
 
 /// Most flows of one round (`simulation.md` section 12).
 const MAX_FLOWS: u64 = 10_000;
@@ -28,8 +29,8 @@ pub(super) fn network_flows(
         Rounds::AsTheJobSays => job.dependency == sluice_scenario::Dependency::StartAfter,
         Rounds::Staged { ring_chain, .. } => !ring_chain,
     };
-    if job.arch == Arch::Ring && chunked && stages::ring_chunks(seats.workers.len() as u64) > MAX_FLOWS {
-        let flows = stages::ring_chunks(seats.workers.len() as u64);
+    if job.arch == Arch::Ring && chunked && ring_chunks(seats.workers.len() as u64) > MAX_FLOWS {
+        let flows = ring_chunks(seats.workers.len() as u64);
         return Err(SimError::Flows { job: job.id.clone(), flows, most: MAX_FLOWS });
     }
     let all = match how {

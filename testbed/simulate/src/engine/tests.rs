@@ -6,9 +6,10 @@ mod ways;
 
 use std::path::Path;
 
+use sluice_scenario::{Notation, Scenario};
+
 use super::run_with;
 use crate::{Change, FlowIx, JobIx, Order, Orders, Outcome, Scheduler, SimError, Watch, World};
-use sluice_scenario::{Notation, Scenario};
 
 /// Orders nothing: equal shares.
 pub(super) struct Equal;

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use sluice_scenario::{Notation, Scenario};
+
 use super::*;
 use crate::{Change, Orders, Scheduler, Watch, World};
-use sluice_scenario::{Notation, Scenario};
 
 struct Equal;
 

@@ -5,11 +5,12 @@
 //! round first; or, with `sharing = "weighted"`, all flows share with weight 10 − queue, and there is no order inside a
 //! queue. Simplified: the coordinator knows at once what was sent.
 
+use sluice_scenario::Scenario;
+
 use super::sincronia::in_order;
 use super::under_way::{Heed, UnderWay};
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
-use sluice_scenario::Scenario;
 
 /// Queues.
 const QUEUES: u32 = 10;

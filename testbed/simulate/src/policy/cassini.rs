@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use sluice_scenario::{LinkIx, Scenario};
+
 use super::affinity::{Crowd, unify};
 use super::bursts::{Circles, burst, hold_rounds, largest};
 use super::circle::Burst;
@@ -17,7 +19,6 @@ use super::meeting::Meeting;
 use super::under_way::id_ranks;
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::{JobIx, World};
-use sluice_scenario::{LinkIx, Scenario};
 
 /// Shifts for the whole network.
 #[derive(Clone, Debug)]

@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sluice_scenario::{NodeIx, Scenario};
+
 use super::bursts::{Circles, burst, hold_rounds, largest, shift};
 use super::circle::Burst;
 use super::grid::Grids;
@@ -16,7 +18,6 @@ use super::ports::{PortIx, Ports};
 use super::under_way::id_ranks;
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
-use sluice_scenario::{NodeIx, Scenario};
 
 /// Unequal weights.
 #[derive(Clone, Debug)]

@@ -5,13 +5,14 @@
 //! 2022). A flow should end at round start + isolated round time + its own `ideal_offset_s`. Between rounds: ascending
 //! Γ (the original leaves the rule open). For data-parallel rounds, where all flows should end together, this is `varys`.
 
+use sluice_scenario::Scenario;
+
 use super::madd::{backfill, gamma_left, take_all};
 use super::ports::{Ports, Transfer};
 use super::under_way::{Heed, UnderWay, released};
 use super::varys::{by_gamma, cap};
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
-use sluice_scenario::Scenario;
 
 /// The lateness is found to this many seconds,
 const PRECISION_S: f64 = 1e-6;

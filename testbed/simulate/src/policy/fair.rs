@@ -4,12 +4,12 @@
 //! with `tcp`, loss is a cap by the response function of that congestion control (`simulation.md` section 4.6), for
 //! orientation only; without, a lossy path takes its fraction of the rate and nothing more, as from everybody.
 
+use sluice_scenario::scheduler::FairOptions;
+use sluice_scenario::{Scenario, Tcp};
 use sluice_schedule::Nanos;
 
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{Flow, World};
-use sluice_scenario::scheduler::FairOptions;
-use sluice_scenario::{Scenario, Tcp};
 
 /// Payload bytes of a full segment.
 const SEGMENT_BYTES: f64 = 1448.0;

@@ -1,7 +1,8 @@
 //! A second, slow network for tests: hosts on one switch, sharing by classes, no dependencies. Small enough to be read.
 
-use crate::policy::ports::{PortIx, Transfer};
 use sluice_scenario::NodeIx;
+
+use crate::policy::ports::{PortIx, Transfer};
 
 /// Transfers (sender, receiver, bytes) of one coflow.
 pub type Job = Vec<(usize, usize, f64)>;

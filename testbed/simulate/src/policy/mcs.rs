@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use sluice_scenario::Scenario;
 use sluice_schedule::Nanos;
 
 use super::ports::Ports;
@@ -18,7 +19,6 @@ use super::under_way::{Heed, UnderWay};
 use super::varys::{cap, madd_rates};
 use crate::scheduler::{Change, Order, Orders, Rounds, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
-use sluice_scenario::Scenario;
 
 /// Multi-stage coflows under one central order.
 #[derive(Clone, Debug)]

@@ -4,8 +4,9 @@
 //! one group is as good as an order among all. With packed placement groups are small; when every job crosses the same
 //! core link there is one group with all of them, and an event costs as much as the cluster is large.
 
-use crate::world::JobIx;
 use sluice_scenario::LinkIx;
+
+use crate::world::JobIx;
 
 /// Jobs, the links they use, and which of them something has happened to.
 #[derive(Clone, Debug, Default)]

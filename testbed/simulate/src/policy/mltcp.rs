@@ -4,10 +4,11 @@
 //! Scheduling For Machine Learning" (HotNets 2024). Simplified: the window's growth becomes a weight,
 //! (intercept + slope · F/G)^γ with F/G in steps of 1/16, and sharing is ideal.
 
-use crate::scheduler::{Change, Order, Orders, Scheduler};
-use crate::world::{FlowIx, World};
 use sluice_scenario::Scenario;
 use sluice_scenario::settings::TimeMode;
+
+use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::world::{FlowIx, World};
 
 /// Steps of F/G: crossing one is an event.
 const STEPS: f64 = 16.0;

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use sluice_scenario::Scenario;
 use sluice_schedule::host::HostConfig;
 use sluice_schedule::{BootId, HostId, Nanos};
 
@@ -17,7 +18,6 @@ use super::under_way::{Heed, UnderWay, released, remaining};
 use super::varys::cap;
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
-use sluice_scenario::Scenario;
 
 /// What is known of a running job.
 #[derive(Clone, Debug, Default)]

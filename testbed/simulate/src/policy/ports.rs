@@ -1,7 +1,8 @@
 //! The cluster as one big switch: every host has a port up and a port down, and a transfer takes one of each.
 
-use crate::world::Flow;
 use sluice_scenario::{NodeIx, Scenario};
+
+use crate::world::Flow;
 
 /// A host's NIC in one direction. Ports order by host, up before down, which is how ties go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
+use sluice_scenario::random::Stream;
 
 use super::super::fluid::{Job, coflow_ends, max_min_ends};
 use super::super::ports::Ports;
 use super::*;
-use sluice_scenario::random::Stream;
 
 fn on_one_port(jobs: &[(f64, f64)]) -> Vec<Coflow> {
     jobs.iter().map(|&(weight, seconds)| Coflow { weight, load: vec![(PortIx(0), seconds)] }).collect()

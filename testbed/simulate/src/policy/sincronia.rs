@@ -5,12 +5,13 @@
 //! rounds that do not meet it keep the order they have. Inside a coflow flows share equally. Simplified: as many
 //! priorities as there are coflows; switches have eight.
 
+use sluice_scenario::Scenario;
+
 use super::ports::Ports;
 use super::primal_dual::{self, Coflow};
 use super::under_way::{Heed, UnderWay, remaining};
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
-use sluice_scenario::Scenario;
 
 /// Priorities by primal–dual order.
 #[derive(Clone, Debug)]

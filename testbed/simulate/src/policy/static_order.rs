@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use sluice_scenario::Scenario;
 use thiserror::Error;
 
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::World;
-use sluice_scenario::Scenario;
 
 /// Most jobs whose orders are all tried: 7! is 5,040 runs.
 pub const MAX_JOBS: usize = 7;

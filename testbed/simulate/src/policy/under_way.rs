@@ -1,11 +1,12 @@
 //! The rounds that are under way: what the schedulers that order coflows look at, a coflow being a job's round.
 
+use sluice_scenario::Scenario;
+use sluice_scenario::network::by_id;
+
 use super::meeting::Meeting;
 use super::ports::Transfer;
 use crate::scheduler::Change;
 use crate::world::{FlowIx, JobIx, JobPhase, World};
-use sluice_scenario::Scenario;
-use sluice_scenario::network::by_id;
 
 /// Place of every job in the order of ids, which settles ties.
 pub fn id_ranks(scenario: &Scenario) -> Vec<usize> {

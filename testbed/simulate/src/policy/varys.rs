@@ -5,12 +5,13 @@
 //! or ends, for the rounds that share links with it. Simplified: no deadlines, no admission, no anti-starvation slices;
 //! ports only, as in the original.
 
+use sluice_scenario::Scenario;
+
 use super::madd::madd;
 use super::ports::{Ports, Transfer};
 use super::under_way::{Heed, UnderWay, released, remaining};
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
-use sluice_scenario::Scenario;
 
 /// Smallest effective bottleneck first, with MADD rates.
 #[derive(Clone, Debug)]

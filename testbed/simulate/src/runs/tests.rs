@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::*;
 use sluice_report::simulated::document;
 use sluice_scenario::Notation;
+
+use super::*;
 
 fn scenario(more: &str) -> Scenario {
     let job = |id: &str, gb: u32| {

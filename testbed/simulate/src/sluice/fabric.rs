@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId};
-
-use crate::world::{Flow, FlowIx};
 use sluice_scenario::route::next_hops;
 use sluice_scenario::scheduler::SluiceOptions;
 use sluice_scenario::{LinkIx, NodeIx, Scenario, Tables};
+use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId};
+
+use crate::world::{Flow, FlowIx};
 
 /// Paths kept at most.
 const MAX_PATHS: usize = 1 << 20;

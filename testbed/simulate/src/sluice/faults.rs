@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sluice_scenario::{Fault, FaultKind, Tables};
 use sluice_schedule::host::Host;
 use sluice_schedule::{HolderId, Nanos};
 
@@ -15,7 +16,6 @@ use super::agenda::Due;
 use super::fabric::{holder_id, node_of};
 use crate::scheduler::Orders;
 use crate::world::World;
-use sluice_scenario::{Fault, FaultKind, Tables};
 
 /// Nothing heard for so long, although something was said: the connection is given up.
 const DEAD: Nanos = Nanos::from_millis(2_000);

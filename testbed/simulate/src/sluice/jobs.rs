@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use sluice_scenario::Arch;
+use sluice_scenario::workload::Member;
 use sluice_schedule::{Bytes, Event, FlowId, FlowSpec, JobId, JobSpec, Pattern, PredKind, Predecessor, Role};
 
 use super::fabric::{flow_id, host_id};
 use super::{Known, SluiceScheduler};
 use crate::scheduler::{Change, Orders};
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, World};
-use sluice_scenario::Arch;
-use sluice_scenario::workload::Member;
 
 impl SluiceScheduler {
     /// Takes one change in; daemons that have something to decide are noted in `turns`.

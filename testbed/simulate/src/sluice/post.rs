@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use prost::Message;
+use sluice_scenario::Control;
+use sluice_scenario::random::Stream;
 use sluice_schedule::{Announcement, Feedback, Nanos};
 use sluice_wire::convert;
 
 use super::fabric::holder_id;
-use sluice_scenario::Control;
-use sluice_scenario::random::Stream;
 
 /// Bytes around a message on its stream: gRPC's prefix (5) and the HTTP/2 frame header (9).
 const FRAMING: usize = 5 + 9;

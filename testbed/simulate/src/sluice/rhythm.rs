@@ -1,5 +1,6 @@
 //! When daemons look and decide: at events, or all of them on the beat of the slots.
 
+use sluice_scenario::settings::TimeMode;
 use sluice_schedule::Nanos;
 
 use super::SluiceScheduler;
@@ -7,7 +8,6 @@ use super::agenda::Due;
 use super::daemon::GATHER;
 use crate::scheduler::Orders;
 use crate::world::World;
-use sluice_scenario::settings::TimeMode;
 
 /// In the slot modes what is heard waits for this part of a slot: nothing that is planned in between is urgent. Waiting
 /// for the next look instead saves a fourth of the time and costs 2 to 4 % of JCT: promises settle in several exchanges.

@@ -6,12 +6,12 @@ mod records;
 
 use std::path::Path;
 
-use mini::{Mini, Plain};
+use sluice_scenario::{NodeIx, Notation, Policy, Scenario};
 use sluice_schedule::Nanos;
 
 use super::SluiceScheduler;
 use crate::scheduler::Scheduler;
-use sluice_scenario::{NodeIx, Notation, Policy, Scenario};
+use mini::{Mini, Plain};
 
 /// A scenario: head, then tables.
 fn scenario(text: &str) -> Scenario {
@@ -204,6 +204,6 @@ fn unmanaged_traffic_is_seen_and_left_room() {
     let jct = mini.run(&mut scheduler, Nanos::from_millis(60_000));
     assert!(jct.iter().all(|jct| jct.is_finite()), "{jct:?}");
     let brain = scheduler.brain(NodeIx(0)).expect("h0 has jobs");
-    let cross: Vec<_> = brain.links().map(|(link, _, _, cross)| (link, cross)).collect();
+    let cross: Vec<_> = brain.links().map(|l| (l.link, l.cross)).collect();
     assert!(cross.iter().any(|(_, cross)| *cross > sluice_schedule::Rate::ZERO), "{cross:?}");
 }

@@ -2,10 +2,10 @@
 //!
 //! As in the daemon, only what shows in two slots running counts as others' traffic.
 
+use sluice_scenario::LinkIx;
 use sluice_schedule::{Bytes, Event, LinkId, Nanos, Rate};
 
 use crate::world::{FlowIx, JobPhase, World};
-use sluice_scenario::LinkIx;
 
 /// Bytes that have crossed one own link in one direction, by whom.
 #[derive(Clone, Debug)]

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
+use sluice_report::stats::mean;
 
 use super::RealResult;
 use super::ranks::Seen;
 use crate::run::daemons::Daemons;
 use crate::run::pages::{Full, FullDir, Pages};
 use crate::run::{Policy, RunError};
-use sluice_report::stats::mean;
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

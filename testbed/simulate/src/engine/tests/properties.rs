@@ -1,11 +1,11 @@
 //! Properties over random scenarios (`simulation.md` section 14, those that are the engine's).
 
 use proptest::prelude::*;
+use sluice_scenario::Scenario;
 use sluice_schedule::Nanos;
 
 use super::{Equal, Strict, fair, go, jct, scenario};
 use crate::{Change, Order, Orders, Outcome, Scheduler, SimError, Watch, World};
-use sluice_scenario::Scenario;
 
 #[derive(Clone, Debug)]
 struct Lot {

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sluice_scenario::exact::Ratio;
+use sluice_scenario::{Dependency, Notation, Scenario};
 
 use super::{Strict, fair, go};
 use crate::Outcome;
-use sluice_scenario::exact::Ratio;
-use sluice_scenario::{Dependency, Notation, Scenario};
 
 const VECTORS: &str = include_str!("../../../tests/vectors/simulation.json");
 

@@ -1,10 +1,10 @@
 //! One behaviour at a time: slots, overlap, jitter, cross traffic, marks, holds, loss, faults, freeze, granules, routes.
 
+use sluice_scenario::{LinkIx, NodeIx};
 use sluice_schedule::Nanos;
 
 use super::{Equal, TWO_RINGS, fair, go, jct, ring, scenario};
 use crate::{Change, FlowIx, JobIx, Order, Orders, Scheduler, World};
-use sluice_scenario::{LinkIx, NodeIx};
 
 /// Does what a function says, and remembers when it was asked what.
 struct Told<F: FnMut(&World<'_>, &[Change], &mut Orders)> {

@@ -2,9 +2,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use proptest::prelude::*;
+use sluice_scenario::Notation;
 
 use super::*;
-use sluice_scenario::Notation;
 
 /// When it is, and (release, work left) of each job.
 type State = (u32, Vec<(u32, u32)>);

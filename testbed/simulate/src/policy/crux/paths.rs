@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::world::World;
 use sluice_scenario::route::next_hops;
 use sluice_scenario::{LinkIx, NodeIx, Scenario};
+
+use crate::world::World;
 
 /// Most paths of one pair that are looked at; the first ones in the order of (neighbour, cable) at every hop.
 const MAX_PATHS: usize = 1024;

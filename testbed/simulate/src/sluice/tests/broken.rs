@@ -1,12 +1,12 @@
 //! What breaks never stops a job: lost messages, deaths, restarts, partitions, wrong clocks.
 
+use sluice_scenario::{NodeIx, Scenario};
 use sluice_schedule::Nanos;
 
 use super::mini::Mini;
 use super::{SluiceScheduler, counter, fixed_mix, mean, policy, run, two_rings};
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::World;
-use sluice_scenario::{NodeIx, Scenario};
 
 fn with_fault(kind: &str, target: &str, more: &str, tables: &str) -> Scenario {
     let fault = format!("faults = [{{ at_s = 2.01, kind = \"{kind}\", target = \"{target}\" {more} }}]");

@@ -1,13 +1,13 @@
 //! A hand-driven world: few flows, max–min by repeated filling, events one after the other. Slow and plain; the real
 //! engine is elsewhere, and these tests do not need it.
 
+use sluice_scenario::settings::TimeMode;
+use sluice_scenario::workload::{Queue, Started, arrival_order, round_flows};
+use sluice_scenario::{CrossFlow, Scenario};
 use sluice_schedule::Nanos;
 
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, Predecessor, World};
-use sluice_scenario::settings::TimeMode;
-use sluice_scenario::workload::{Queue, Started, arrival_order, round_flows};
-use sluice_scenario::{CrossFlow, Scenario};
 
 /// Nobody orders anything.
 pub struct Plain;

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sluice_scenario::NodeIx;
 use sluice_schedule::Nanos;
 use sluice_wire::record::replay;
 
 use super::mini::Mini;
 use super::{SluiceScheduler, fixed_mix, policy, run};
 use crate::scheduler::Scheduler;
-use sluice_scenario::NodeIx;
 
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
