@@ -307,7 +307,7 @@ pub struct ModeArgs {
     /// Only this job (bypass)
     #[arg(long, value_name = "ID", requires = "mode")]
     pub job: Option<String>,
-    /// Keep it over a restart
+    /// Keep it over a restart, in the daemon's state directory
     #[arg(long, requires = "mode")]
     pub persist: bool,
     /// For the log

@@ -1,6 +1,7 @@
 //! `sluiced.toml`: settings, their keys, and reading them so that every mistake is shown at once.
 //!
-//! Defaults < main file < `sluiced.d/*.toml` in byte order < command line. One struct holds the settings
+//! Defaults < main file < `sluiced.d/*.toml` beside it in byte order < `sluiced.d/*.toml` of the state directory < command
+//! line. One struct holds the settings
 //! ([`settings`]), one table says what each key may hold ([`keys`]), [`read`] goes from text to struct, [`check`] judges
 //! what keys mean together. Nothing here opens a socket or asks the kernel for anything but names.
 
@@ -20,7 +21,7 @@ pub use settings::*;
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "/etc/sluice/sluiced.toml";
 
-/// Reads the main file and its `sluiced.d`, then judges the whole. `offline` leaves out what only this host knows.
+/// Reads the main file, its `sluiced.d` and that of the state directory, then judges the whole. `offline` leaves out what only this host knows.
 ///
 /// Without `main` the default file is read if it is there.
 ///
@@ -35,6 +36,8 @@ pub fn load(main: Option<&Path>, offline: bool) -> Result<Loaded, Problems> {
     if let Some(folder) = file.parent() {
         reader.directory(&folder.join("sluiced.d"));
     }
+    let kept = reader.config().kept_settings();
+    reader.directory(&kept);
     judge(reader, offline)
 }
 

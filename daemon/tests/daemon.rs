@@ -43,8 +43,9 @@ fn write_config(dir: &Path, extra: &str) -> PathBuf {
 fn write_config_with(dir: &Path, extra: &str, peer: &str) -> PathBuf {
     let file = dir.join("sluiced.toml");
     let text = format!(
-        "{extra}\n[node]\nname = \"h0\"\nrun_dir = \"{}\"\n[enforce]\nbackend = \"none\"\n[http]\nlisten = []\n{peer}\n",
-        dir.join("run").display()
+        "{extra}\n[node]\nname = \"h0\"\nrun_dir = \"{}\"\nstate_dir = \"{}\"\n[enforce]\nbackend = \"none\"\n[http]\nlisten = []\n{peer}\n",
+        dir.join("run").display(),
+        dir.join("state").display()
     );
     std::fs::write(&file, text).expect("written");
     file
@@ -205,6 +206,20 @@ fn the_mode_changes_for_a_time_and_the_log_filter_too() {
     assert!(status >= 400);
     let (status, body) = daemon.post("/api/v1/drain", r#"{"job":"nobody"}"#).expect("answers");
     assert!(status >= 400 && body.contains("not-found"), "{status} {body}");
+}
+
+#[test]
+fn a_mode_that_is_to_be_kept_is_kept_below_the_state_directory() {
+    let mut daemon = start("");
+    let config = daemon.dir.path().join("sluiced.toml");
+    let (status, body) = daemon.post("/api/v1/mode", r#"{"mode":"bypass","persist":true}"#).expect("answers");
+    assert!(status == 200 && body.contains("state/sluiced.d/90-mode.toml"), "{status} {body}");
+    assert!(!daemon.dir.path().join("sluiced.d").exists(), "nothing is written beside the configuration");
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+    daemon.child = program(&config, &[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    daemon.wait_until(|daemon| daemon.get("/readyz").is_some_and(|(status, _)| status == 200));
+    assert_eq!(daemon.snapshot()["daemon"]["mode"], "bypass");
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Agent {
                 Refused::new(
                     "E_PERM",
                     format!("the mode changed, but is not kept: {error}"),
-                    "run it where the daemon may write its configuration",
+                    "make node.state_dir a directory that the daemon may write",
                 )
             })?;
             message = format!("{message}, kept in {file}");
@@ -71,10 +71,9 @@ impl Agent {
         Ok(self.outcome(message))
     }
 
-    /// `sluiced.d/90-mode.toml` beside the main file.
+    /// `sluiced.d/90-mode.toml` in the state directory: below /etc the service may not write.
     fn persist(&self, mode: Mode) -> std::io::Result<String> {
-        let main = self.file.as_deref().unwrap_or(std::path::Path::new(config::DEFAULT_FILE));
-        let dir = main.parent().unwrap_or(std::path::Path::new("/")).join("sluiced.d");
+        let dir = self.core.config.kept_settings();
         std::fs::create_dir_all(&dir)?;
         let file = dir.join("90-mode.toml");
         let temporary = dir.join("90-mode.tmp");

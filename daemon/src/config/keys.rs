@@ -62,6 +62,7 @@ keys! { KEYS: Config, "The keys outside table arrays.";
     node.name: String, "", Rule::Name, true, "Name of this host in switches, metrics and timelines; default: the host name.";
     node.cluster: String, "", Rule::Name, true, "A host of another cluster is refused at the handshake.";
     node.run_dir: std::path::PathBuf, "path", Rule::Path, true, "Holds the status socket, the lock and the progress directory.";
+    node.state_dir: std::path::PathBuf, "path", Rule::Path, true, "Holds what outlives a restart: sluiced.d/*.toml there is read last, and mode --persist writes it.";
     node.instance: String, "", Rule::Suffix(8), true, "Suffix of pins and congestion control name, for several daemons on one kernel.";
     slot.length_ms: u64, "ms", Rule::Int(5, 200), true, "Length of a slot; one value for the whole cluster.";
     slot.horizon: u64, "slots", Rule::Int(4, 32), true, "Slots planned ahead; P4 switches take exactly 10.";

@@ -88,6 +88,10 @@ impl Reader {
     pub fn finish(self) -> Result<Loaded, Problems> {
         if self.problems.is_empty() { Ok(self.loaded) } else { Err(Problems(self.problems)) }
     }
+    /// Settings so far.
+    pub fn config(&self) -> &Config {
+        &self.loaded.config
+    }
     /// Settings so far and problems so far, for checks that go on.
     pub fn parts(self) -> (Loaded, Vec<Problem>) {
         (self.loaded, self.problems)

@@ -234,6 +234,8 @@ settings! {
         cluster: String = "default".into(),
         /// Socket, lock and progress directory lie here.
         run_dir: PathBuf = "/run/sluice".into(),
+        /// What outlives a restart lies here; the service may write it, unlike /etc.
+        state_dir: PathBuf = "/var/lib/sluice".into(),
         /// Tells several daemons of one kernel apart.
         instance: String = String::new(),
     }
@@ -447,6 +449,10 @@ impl Config {
     /// Where progress pages lie.
     pub fn progress_dir(&self) -> PathBuf {
         self.capture.progress_dir.clone().unwrap_or_else(|| self.node.run_dir.join("progress"))
+    }
+    /// Settings that were changed by command and are kept; read after all others.
+    pub fn kept_settings(&self) -> PathBuf {
+        self.node.state_dir.join("sluiced.d")
     }
     /// The status socket.
     pub fn socket(&self) -> PathBuf {

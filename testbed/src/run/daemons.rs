@@ -347,7 +347,7 @@ fn daemon_toml(
     let host = &fabric.hosts[i];
     let mut text = format!(
         "version = 1\nmode = \"active\"\ntopology = {:?}\n\
-         [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\ninstance = {:?}\n\
+         [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\nstate_dir = {:?}\ninstance = {:?}\n\
          [slot]\nlength_ms = {}\nhorizon = {}\n[clock]\nrequire_sync = false\n\
          [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n{}\
          [peer]\nlisten = [\"{}:9604\"]\npeers = [\"{MANAGEMENT_NETWORK}\"]\n\
@@ -356,6 +356,7 @@ fn daemon_toml(
         topology.display().to_string(),
         host.name,
         run_dir.display().to_string(),
+        run_dir.join("state").display().to_string(),
         instance(i),
         plan.slot.0 / 1_000_000,
         plan.horizon,
