@@ -26,10 +26,10 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::{self, Clock};
 use crate::conditions::ConditionCode;
-use crate::config::{Loaded, Mode};
+use crate::config::{Loaded, Mode, Problems};
 use crate::control::{Request, Shared};
 use crate::core::{Core, Inbound, settings};
-use crate::enforce::{self, Enforcement};
+use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
 use crate::fabric::Fabric;
@@ -53,8 +53,8 @@ pub struct Start {
     pub requests: mpsc::Receiver<Request>,
     /// Where the state is published.
     pub snapshots: watch::Sender<Arc<Snapshot>>,
-    /// Told once the time line exists.
-    pub shared: std::sync::mpsc::SyncSender<Result<Arc<Shared>, String>>,
+    /// Told once, when the loop runs or cannot.
+    pub started: std::sync::mpsc::SyncSender<Result<Arc<Shared>, StartError>>,
     /// Where other hosts may connect; empty: nowhere.
     pub peers: Vec<std::net::TcpListener>,
     /// Of this process.
@@ -80,41 +80,51 @@ pub struct Agent {
     stop: bool,
 }
 
-/// Runs until it is told to stop. Returns an error only if it could not start.
-///
-/// # Errors
-/// A sentence; `start.shared` has heard it too.
-pub fn run(start: Start) -> Result<(), String> {
+/// Why the loop did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No runtime for its tasks.
+    #[error(transparent)]
+    Runtime(#[from] std::io::Error),
+    /// The topology is not valid.
+    #[error(transparent)]
+    Topology(#[from] Problems),
+    /// Enforcement was required and does not work.
+    #[error(transparent)]
+    TooLittle(#[from] TooLittle),
+}
+
+/// Runs until it is told to stop. `start.started` hears whether it runs.
+pub fn run(start: Start) {
     crate::sys::prefer_this_thread();
-    let told = start.shared.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string());
+    let started = start.started.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::from);
     let result = runtime.and_then(|runtime| {
         let result = runtime.block_on(Agent::serve(start));
         // Tasks of the exchange end here; nothing waits for a peer.
         runtime.shutdown_background();
         result
     });
-    if let Err(error) = &result {
-        let _ = told.try_send(Err(error.clone())); // Nobody waits any more if it had started.
+    if let Err(error) = result {
+        let _ = started.try_send(Err(error)); // Nobody waits any more if it had started.
     }
-    result
 }
 
 /// The network as the configuration and this host have it.
 ///
 /// # Errors
 /// The topology's problems.
-pub fn fabric(loaded: &Loaded) -> Result<Fabric, String> {
+pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
     let topology = match &loaded.config.topology {
-        Some(path) => Some(Arc::new(Topology::load(path).map_err(|problems| problems.to_string())?)),
+        Some(path) => Some(Arc::new(Topology::load(path)?)),
         None => None,
     };
     Ok(Fabric::new(&loaded.config, topology, &interfaces::list()))
 }
 
 impl Agent {
-    async fn serve(start: Start) -> Result<(), String> {
-        let Start { loaded, file, mut requests, snapshots, shared: told, peers, boot } = start;
+    async fn serve(start: Start) -> Result<(), StartError> {
+        let Start { loaded, file, mut requests, snapshots, started, peers, boot } = start;
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
         for link in fabric.links.iter().filter(|link| link.capacity.is_none()) {
@@ -179,7 +189,7 @@ impl Agent {
         agent.turn(&mut news);
         agent.facts.ready = true;
         agent.publish(true);
-        let _ = told.try_send(Ok(shared));
+        let _ = started.try_send(Ok(shared));
         notify(&[sd_notify::NotifyState::Ready]);
         while !agent.stop {
             agent.wait(&mut requests, &mut inbox, &mut news).await;
@@ -263,7 +273,7 @@ impl Agent {
                     self.journal.apply();
                 }
             }
-            Err(why) => self.core.note_tier(now.wall.0, Tier::None, &[why]),
+            Err(why) => self.core.note_tier(now.wall.0, Tier::None, &[why.to_string()]),
         }
     }
 

@@ -16,7 +16,7 @@ use sluice_wire::snapshot::Snapshot;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use crate::agent::{self, Start};
+use crate::agent::{self, Start, StartError};
 use crate::config::{Config, Details, Loaded};
 use crate::control::{Handle, Request, Shared};
 use crate::exchange::backoff::random;
@@ -73,19 +73,18 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     };
     let (requests, from_others) = mpsc::channel(MAX_REQUESTS);
     let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
-    let (told, started) = std::sync::mpsc::sync_channel(1);
+    let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let boot = BootId(random());
-    let start = Start { loaded, file, requests: from_others, snapshots, shared: told, peers, boot };
+    let start = Start { loaded, file, requests: from_others, snapshots, started, peers, boot };
     let thread = std::thread::Builder::new()
         .name("loop".into())
         .spawn(move || agent::run(start))
         .context("the loop's thread")?;
-    let shared: Arc<Shared> = match started.recv_timeout(START) {
+    let shared: Arc<Shared> = match has_started.recv_timeout(START) {
         Ok(Ok(shared)) => shared,
         Ok(Err(why)) => {
             eprintln!("sluiced: {why}");
-            let refused = why.starts_with("enforce.require");
-            return if refused { Ok(ExitCode::from(EXIT_NO)) } else { Err(anyhow!(why)) };
+            return if let StartError::TooLittle(_) = why { Ok(ExitCode::from(EXIT_NO)) } else { Err(why.into()) };
         }
         Err(_) => return Err(anyhow!("the loop's thread did not start within 30 s")),
     };

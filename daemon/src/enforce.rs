@@ -30,6 +30,18 @@ pub struct Enforcement {
     pub adopted: usize,
 }
 
+/// Less works here than the operator insists on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("enforce.require = \"{}\", but only {} works here: {}", required.word(), works.name(), reasons.join("; "))]
+pub struct TooLittle {
+    /// What was insisted on.
+    pub required: Require,
+    /// The best that works.
+    pub works: Tier,
+    /// Why better ways were refused.
+    pub reasons: Vec<String>,
+}
+
 /// What the kernel side is asked for.
 pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
     let config = &loaded.config;
@@ -72,8 +84,8 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
 /// looked at.
 ///
 /// # Errors
-/// A sentence, if `enforce.require` asks for more than works here.
-pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement, String> {
+/// [`TooLittle`], if `enforce.require` asks for more than works here.
+pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement, TooLittle> {
     if mode != Mode::Active {
         return Ok(Enforcement { datapath: Box::new(Watch::open()), reasons: Vec::new(), adopted: 0 });
     }
@@ -92,8 +104,7 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
     if enough {
         return Ok(opened);
     }
-    let wanted = loaded.config.enforce.require.word();
-    Err(format!("enforce.require = \"{wanted}\", but only {} works here: {}", tier.name(), opened.reasons.join("; ")))
+    Err(TooLittle { required: loaded.config.enforce.require, works: tier, reasons: opened.reasons })
 }
 
 /// The directories behind the configured names; `auto` is the root of cgroup v2.

@@ -81,9 +81,7 @@ impl Tier {
 
 /// Names the capability where the kernel's answer was a refusal of permission.
 fn hint(tier: Tier, error: &Error) -> &'static str {
-    let text = error.to_string();
-    let refused = ["Operation not permitted", "Permission denied", "EPERM", "EACCES"].iter().any(|w| text.contains(w));
-    match (refused, tier) {
+    match (error.denied(), tier) {
         (false, _) => "",
         (true, Tier::SetSockOpt) => " (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)",
         (true, _) => {

@@ -181,6 +181,8 @@ pub enum Error {
         what: &'static str,
         /// Every cause, outermost first.
         error: String,
+        /// Was it for want of permission?
+        denied: bool,
     },
     /// The struct_ops step failed.
     #[error(transparent)]
@@ -200,8 +202,10 @@ impl Error {
     /// Wraps an error of aya with all its causes, since its own text names only the outermost.
     pub(crate) fn bpf(what: &'static str, error: &(dyn std::error::Error + 'static)) -> Error {
         let mut text = error.to_string();
-        let mut cause = error.source();
+        let mut denied = false;
+        let mut cause = Some(error);
         while let Some(inner) = cause {
+            denied |= inner.downcast_ref::<std::io::Error>().is_some_and(is_denied);
             let more = inner.to_string();
             if !text.contains(&more) {
                 text = format!("{text}: {more}");
@@ -210,7 +214,21 @@ impl Error {
         }
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
-        Error::Bpf { what, error: tail }
+        Error::Bpf { what, error: tail, denied }
+    }
+
+    /// Did the system refuse for want of permission (EPERM, EACCES)?
+    pub(crate) fn denied(&self) -> bool {
+        match self {
+            Error::File { error, .. } => is_denied(error),
+            Error::Bpf { denied, .. } => *denied,
+            Error::StructOps(sluice_struct_ops::Error::Kernel(refused)) | Error::Syscall(refused) => {
+                is_denied(&refused.error)
+            }
+            Error::Option { .. } | Error::Owner { .. } | Error::Btf(_) | Error::StructOps(_) | Error::NoTier { .. } => {
+                false
+            }
+        }
     }
 
     pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>, error: std::io::Error) -> Error {
@@ -218,9 +236,26 @@ impl Error {
     }
 }
 
+fn is_denied(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::PermissionDenied
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_of_permission_is_known_by_its_errno_however_deep_it_lies() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("a layer of a library")]
+        struct Layer(#[source] std::io::Error);
+        let bpf = |errno| Error::bpf("load", &Layer(std::io::Error::from_raw_os_error(errno)));
+        assert!(bpf(libc::EPERM).denied() && bpf(libc::EACCES).denied() && !bpf(libc::EINVAL).denied());
+        let text = bpf(libc::EPERM).to_string();
+        assert!(text.contains("a layer of a library: Operation not permitted"), "{text}");
+        let misled = std::io::Error::other("Permission denied, says a text");
+        assert!(!Error::file("read", "/x", misled).denied());
+    }
 
     #[test]
     fn defaults_pass_and_each_bad_field_is_named() {

@@ -111,7 +111,7 @@ impl Agent {
         let read = config::load(self.file.as_deref(), false).map_err(|problems| refused(&problems));
         let loaded = read.and_then(|loaded| match super::fabric(&loaded) {
             Ok(fabric) => Ok((loaded, fabric)),
-            Err(why) => Err(Refused::new("E_NET", why, "sluiced --check")),
+            Err(why) => Err(Refused::new("E_NET", why.to_string(), "sluiced --check")),
         });
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let (loaded, fabric) = match loaded {
