@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use sluice_schedule::BootId;
 use sluice_wire::snapshot::Snapshot;
+use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -62,14 +63,15 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let peers = bind(&config.peer.listen, "peer.listen", config.serves_peers())?;
     let tcp = bind(&config.http.listen, "http.listen", true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime")?;
-    // Signals are listened for before anybody is told that the daemon is ready.
-    let signals = {
+    // Signals are listened for, and the socket is there, before anybody is told that the daemon is ready.
+    let (signals, unix) = {
         let _context = runtime.enter();
-        Signals {
+        let signals = Signals {
             reload: signal(SignalKind::hangup()).context("SIGHUP")?,
             end: signal(SignalKind::terminate()).context("SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("SIGINT")?,
-        }
+        };
+        (signals, bind_socket(&config))
     };
     let (requests, from_others) = mpsc::channel(MAX_REQUESTS);
     let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
@@ -84,13 +86,14 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         Ok(Ok(shared)) => shared,
         Ok(Err(why)) => {
             eprintln!("sluiced: {why}");
+            let _ = std::fs::remove_file(config.socket()); // Nobody listens there.
             return if let StartError::TooLittle(_) = why { Ok(ExitCode::from(EXIT_NO)) } else { Err(why.into()) };
         }
         Err(_) => return Err(anyhow!("the loop's thread did not start within 30 s")),
     };
     let handle =
         Handle { shared, snapshots: seen, requests: requests.clone(), filter, runtime: runtime.handle().clone() };
-    runtime.block_on(serve(&config, tcp, Arc::new(handle), requests.clone(), signals))?;
+    runtime.block_on(serve(&config, tcp, unix, Arc::new(handle), requests.clone(), signals))?;
     // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.
     let waited = std::time::Instant::now();
     while !thread.is_finished() && waited.elapsed() < END {
@@ -103,22 +106,14 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
 async fn serve(
     config: &Config,
     tcp: Vec<TcpListener>,
+    unix: Option<UnixListener>,
     handle: Arc<Handle>,
     requests: mpsc::Sender<Request>,
     signals: Signals,
 ) -> anyhow::Result<()> {
-    let mut listeners = Listeners::default();
+    let mut listeners = Listeners { unix, ..Listeners::default() };
     for listener in tcp {
         listeners.tcp.push(tokio::net::TcpListener::from_std(listener).context("http.listen")?);
-    }
-    match http::bind_unix(&config.socket()) {
-        Ok(listener) => listeners.unix = Some(listener),
-        Err(error) => tracing::warn!(
-            event = "socket",
-            cost = "sluice cannot reach this daemon",
-            "{}: {error}",
-            config.socket().display()
-        ),
     }
     let mut hosts = vec![config.node.name.clone()];
     hosts.extend(config.http.listen.iter().map(|address| address.ip().to_string()));
@@ -143,6 +138,15 @@ async fn serve(
     };
     http::serve(listeners, handle, rules, shutdown).await;
     Ok(())
+}
+
+/// The status socket; without it the daemon runs all the same.
+fn bind_socket(config: &Config) -> Option<UnixListener> {
+    let warn = |error: &std::io::Error| {
+        let socket = config.socket();
+        tracing::warn!(event = "socket", cost = "sluice cannot reach this daemon", "{}: {error}", socket.display());
+    };
+    http::bind_unix(&config.socket()).inspect_err(warn).ok()
 }
 
 fn bind(addresses: &[SocketAddr], key: &str, wanted: bool) -> anyhow::Result<Vec<TcpListener>> {

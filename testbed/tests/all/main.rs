@@ -9,3 +9,4 @@ mod forest;
 mod jobs;
 mod pages;
 mod real;
+mod units;
