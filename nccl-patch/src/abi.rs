@@ -35,11 +35,11 @@ pub type InitV5 = unsafe extern "C" fn(
 ) -> c_int;
 /// `startEvent`: context, where the handle goes, descriptor.
 pub type StartEvent = unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *const c_void) -> c_int;
-/// `stopEvent`: handle.
+/// `stopEvent` takes the handle of an event.
 pub type StopEvent = unsafe extern "C" fn(*mut c_void) -> c_int;
 /// `recordEventState`: handle, state, arguments.
 pub type RecordState = unsafe extern "C" fn(*mut c_void, c_int, *const c_void) -> c_int;
-/// `finalize`: context.
+/// `finalize` takes the context of a communicator.
 pub type Finalize = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// `ncclProfiler_vN`: six pointers. `I` is the version's `init`.
@@ -48,11 +48,11 @@ pub type Finalize = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub struct Profiler<I> {
     /// The plug-in's name, NUL-terminated.
     pub name: *const c_char,
-    /// Once per communicator.
+    /// Called once for each communicator.
     pub init: I,
-    /// An event begins.
+    /// Called when an event begins.
     pub start_event: StartEvent,
-    /// An event ends.
+    /// Called when an event ends.
     pub stop_event: StopEvent,
     /// Something happened within an event.
     pub record_event_state: RecordState,
@@ -91,9 +91,9 @@ pub mod state {
 /// Levels and subsystems of the logger.
 pub mod log {
     use std::ffi::{c_int, c_ulong};
-    /// Level WARN.
+    /// NCCL's level for warnings.
     pub const WARN: c_int = 2;
-    /// Level INFO.
+    /// NCCL's level for information.
     pub const INFO: c_int = 3;
     /// Subsystems INIT and PROFILE.
     pub const SUBSYSTEMS: c_ulong = 0x1 | 0x4000;

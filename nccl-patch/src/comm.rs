@@ -35,7 +35,7 @@ pub struct Shape {
     pub nnodes: u32,
     /// Own rank, or [`NO_RANK`].
     pub rank: u32,
-    /// Own pid.
+    /// Process id of this process.
     pub pid: i32,
 }
 

@@ -24,7 +24,7 @@ pub mod at {
         pub const COLL_ALGO: usize = 88;
         /// From version 5 on.
         pub const COLL_PARENT_GROUP: usize = 104;
-        /// Version 7.
+        /// Offset from version 7 of the interface on, in bytes.
         pub const COLL_USER_TAG: usize = 128;
         pub const P2P_FUNC: usize = 24;
         pub const P2P_DATATYPE: usize = 40;
@@ -33,7 +33,7 @@ pub mod at {
         pub const P2P_CHANNELS: usize = 60;
         /// From version 5 on.
         pub const P2P_PARENT_GROUP: usize = 64;
-        /// Version 7.
+        /// Offset from version 7 of the interface on, in bytes.
         pub const P2P_USER_TAG: usize = 72;
     }
 
@@ -42,9 +42,9 @@ pub mod at {
         pub const COLL_FUNC: usize = 48;
         pub const COLL_COUNT: usize = 72;
         pub const COLL_DATATYPE: usize = 88;
-        /// Version 2.
+        /// Offset in version 2 of the interface, in bytes.
         pub const COLL_ALGO_V2: usize = 112;
-        /// Version 3.
+        /// Offset in version 3 of the interface, in bytes.
         pub const COLL_ALGO_V3: usize = 104;
         pub const P2P_FUNC: usize = 40;
         pub const P2P_DATATYPE: usize = 56;
@@ -52,7 +52,7 @@ pub mod at {
         pub const P2P_PEER: usize = 72;
     }
 
-    /// All versions.
+    /// Offsets that are the same in all versions, in bytes.
     pub mod op {
         pub const PID: usize = 24;
         pub const CHANNEL: usize = 28;
@@ -76,9 +76,9 @@ pub const fn size(version: Version) -> usize {
 /// A collective as it is enqueued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coll {
-    /// Which.
+    /// Which collective it is.
     pub func: Func,
-    /// By which algorithm.
+    /// The algorithm by which NCCL runs it.
     pub algo: Algo,
     /// Bytes per rank: count times the size of an element; `None`: an element that is not known.
     pub bytes: Option<u64>,
@@ -110,7 +110,7 @@ pub struct P2p {
 pub struct ProxyOp {
     /// Whose it is: with PXN that of another process, and then the parent means nothing here.
     pub pid: i32,
-    /// Channel.
+    /// Number of the channel.
     pub channel: u8,
     /// Rank of the other end.
     pub peer: i32,
@@ -118,10 +118,10 @@ pub struct ProxyOp {
     pub is_send: bool,
 }
 
-/// What begins.
+/// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A collective.
+    /// A collective operation.
     Coll(Coll),
     /// A send or receive.
     P2p(P2p),
@@ -129,13 +129,13 @@ pub enum Event {
     ProxyOp(ProxyOp),
     /// A chunk of that.
     ProxyStep,
-    /// A transport's own.
+    /// An event of the network plug-in's own.
     NetPlugin,
-    /// Anything else.
+    /// An event that is not counted.
     Other,
 }
 
-/// A descriptor's bytes.
+/// The bytes of an event's descriptor as NCCL gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct Descr {
     version: Version,
@@ -151,7 +151,7 @@ impl Descr {
         (!at.is_null() && size(version) > 0).then_some(Descr { version, at: at.cast() })
     }
 
-    /// The event bit.
+    /// The bit that says which kind of event it is.
     pub fn kind(&self) -> u64 {
         // One byte up to version 4, eight from 5 on.
         if self.version <= 4 { u64::from(self.get::<u8>(at::TYPE)) } else { self.get(at::TYPE) }
@@ -181,7 +181,7 @@ impl Descr {
         }
     }
 
-    /// What begins.
+    /// What begins with this event.
     #[inline(always)]
     pub fn event(&self) -> Event {
         match self.kind() {

@@ -13,7 +13,7 @@ use crate::descr::{Descr, Event};
 use crate::events::{self, Entry, Kind};
 use crate::next::Arguments;
 
-/// Success, for NCCL.
+/// What NCCL takes for success.
 const SUCCESS: c_int = 0;
 
 /// `init` of versions 2 and 3.

@@ -51,15 +51,15 @@ const fn table<const V: Version, I>(init: I) -> Profiler<I> {
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v2: Profiler<InitV2> = table::<2, InitV2>(entry::init_v2::<2>);
-/// NCCL 2.26.
+/// The table that NCCL 2.26 looks for.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v3: Profiler<InitV2> = table::<3, InitV2>(entry::init_v2::<3>);
-/// NCCL 2.27.
+/// The table that NCCL 2.27 looks for.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v4: Profiler<InitV4> = table::<4, InitV4>(entry::init_v4);
-/// NCCL 2.28.
+/// The table that NCCL 2.28 looks for.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
 pub static ncclProfiler_v5: Profiler<InitV5> = table::<5, InitV5>(entry::init_v5::<5>);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-/// A collective function.
+/// One of NCCL's collective functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of NCCL")]
 pub enum Func {

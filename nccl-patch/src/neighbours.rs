@@ -10,7 +10,7 @@ const CHANNELS: usize = 64;
 const PER_CHANNEL: usize = 4;
 /// More than one rank.
 const SEVERAL: u64 = u64::MAX;
-/// No rank yet.
+/// Stands where no rank is known yet.
 const NONE: u64 = u64::MAX - 1;
 
 /// The pairs of one direction.
@@ -52,7 +52,7 @@ impl Pairs {
         false
     }
 
-    /// Pairs known.
+    /// How many pairs are known.
     pub fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }

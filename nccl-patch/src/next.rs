@@ -11,10 +11,10 @@ use crate::abi::{Finalize, InitV2, InitV4, InitV5, Logger, Profiler, RecordState
 use crate::descr::{Descr, at};
 use crate::events;
 
-/// Names the library.
+/// The environment variable that names the next library.
 pub const VARIABLE: &str = "SLUICE_NCCL_NEXT";
 
-/// Its functions.
+/// The functions of the next library.
 #[derive(Clone, Copy, Debug)]
 pub struct Next {
     init: Init,
@@ -52,13 +52,13 @@ pub struct Arguments {
     pub id: u64,
     /// Its name, or null.
     pub name: *const c_char,
-    /// Hosts.
+    /// How many hosts the communicator has.
     pub nnodes: c_int,
-    /// Ranks.
+    /// How many ranks it has.
     pub nranks: c_int,
-    /// Own rank.
+    /// Rank of this process in it.
     pub rank: c_int,
-    /// NCCL's logger.
+    /// The logger that NCCL gave, if it did.
     pub logger: Option<Logger>,
 }
 

@@ -10,7 +10,7 @@ use crate::abi::{Logger, log};
 pub struct Once(AtomicBool);
 
 impl Once {
-    /// Not said yet.
+    /// A message that was not written yet.
     pub const fn new() -> Once {
         Once(AtomicBool::new(false))
     }

@@ -20,7 +20,7 @@ const MAX_HANDLES: usize = 64;
 /// Spins of a close that waits for other threads; after that the publisher stays allocated for ever.
 const CLOSE_SPINS: u32 = 1_000_000;
 
-/// `struct sluice_ident`.
+/// The C header's `struct sluice_ident`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SluiceIdent {
@@ -34,31 +34,31 @@ pub struct SluiceIdent {
     pub producer: *const c_char,
     /// Equal on all ranks; 0: not known.
     pub comm_id: u64,
-    /// 0xffffffff: not known.
+    /// Rank of the process; 0xffffffff where it is not known.
     pub rank: u32,
-    /// 0: not known.
+    /// How many ranks the job has; 0 where it is not known.
     pub nranks: u32,
-    /// 0: not known.
+    /// How many hosts the job has; 0 where it is not known.
     pub nnodes: u32,
-    /// 0xffffffff: not known.
+    /// Rank among the processes of this host; 0xffffffff where it is not known.
     pub local_rank: u32,
     /// 0 unknown, 1 ring, 2 tree, 3 ps, 4 p2p.
     pub pattern: u32,
     /// 0 peer, 1 scheduler, 2 server, 3 worker.
     pub role: u32,
-    /// 0: none.
+    /// Bytes of an iteration; 0 where there is no hint.
     pub hint_iter_bytes: u64,
-    /// 0: none.
+    /// Nanoseconds of computing in an iteration; 0 where there is no hint.
     pub hint_compute_ns: u64,
 }
 
-/// `struct sluice_peer`.
+/// The C header's `struct sluice_peer`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SluicePeer {
     /// `sizeof(struct sluice_peer)` of the caller.
     pub size: u32,
-    /// 0xffffffff: not known.
+    /// Rank of the peer; 0xffffffff where it is not known.
     pub rank: u32,
     /// 1 connected, 2 accepted, 0 not known.
     pub kind: u16,
@@ -66,7 +66,7 @@ pub struct SluicePeer {
     pub lport: u16,
     /// The other end's port, host byte order.
     pub rport: u16,
-    /// Zero.
+    /// Has to be zero.
     pub reserved: u16,
     /// Own address; IPv4 as mapped IPv6.
     pub laddr: [u8; 16],
@@ -163,7 +163,7 @@ pub extern "C" fn sluice_received(handle: c_int, bytes: u64) -> c_int {
     with(handle, |writer| writer.received(bytes))
 }
 
-/// An iteration begins.
+/// Says that an iteration begins.
 #[unsafe(no_mangle)]
 pub extern "C" fn sluice_iteration(handle: c_int) -> c_int {
     with(handle, Writer::iteration)

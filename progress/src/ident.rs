@@ -64,9 +64,9 @@ field_enum! {
     Role: u32, unknown Peer {
         /// PS-Lite scheduler: moves no tensors.
         Scheduler = 1,
-        /// Parameter server.
+        /// A parameter server, which adds up what workers send.
         Server = 2,
-        /// Worker.
+        /// A worker, which sends gradients and fetches parameters.
         Worker = 3,
     }
 }
@@ -76,7 +76,7 @@ field_enum! {
     State: u64, unknown Init {
         /// It computes; nothing is queued.
         Compute = 1,
-        /// Tensors are queued.
+        /// Tensors are queued and wait for the wire.
         Enqueued = 2,
         /// Tensors are on the wire.
         OnWire = 3,
@@ -88,7 +88,7 @@ field_enum! {
 /// What a page says once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ident {
-    /// Who writes.
+    /// The library or plug-in that writes the page.
     pub source: Source,
     /// Text of the job id, at most 64 bytes (longer text is cut); empty: not known.
     pub job_id: String,

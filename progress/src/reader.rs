@@ -25,61 +25,61 @@ pub enum PageError {
     /// The file could not be opened.
     #[error("{path}: cannot be opened: {source}; the daemon needs CAP_DAC_READ_SEARCH or the directory's group")]
     Open {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A link instead of a file.
     #[error("{path}: is a symbolic link; a page must be a regular file")]
     Symlink {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
     },
     /// Somebody holds a lease on it.
     #[error("{path}: its owner holds a file lease; it is tried again at the next scan")]
     Leased {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
     },
     /// A FIFO, directory, device or socket.
     #[error("{path}: is a {kind}; a page must be a regular file")]
     NotRegular {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// What it is.
+        /// Which kind of file it is instead.
         kind: &'static str,
     },
     /// Too short or too long.
     #[error("{path}: size is {size} bytes, must be exactly 4096")]
     WrongSize {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file, in bytes.
         size: u64,
     },
     /// It has other names.
     #[error("{path}: link count is {links}, must be 1: a hard link could lend it another owner's place")]
     Linked {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// Names it has.
+        /// How many names the file has.
         links: u64,
     },
     /// The lock's holder runs as somebody else.
     #[error("{path}: belongs to uid {owner}, but process {pid} that holds its lock runs as another user")]
     WrongOwner {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// Its owner.
+        /// User id of its owner.
         owner: u32,
         /// Who holds the lock.
         pid: u32,
     },
-    /// Not a page.
+    /// The file does not begin as a page does.
     #[error("{path}: magic is {found:02x?}, must be \"SLUICEP1\"")]
     BadMagic {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
         /// Its first eight bytes.
         found: [u8; 8],
@@ -87,49 +87,49 @@ pub enum PageError {
     /// A page of another version.
     #[error("{path}: abi_major is {found}, this version reads 1 only; update the older of library and daemon")]
     Major {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// The version seen.
+        /// The version that was found.
         found: u16,
     },
     /// A header field that has only one allowed value in this version.
     #[error("{path}: {field} is {found}, must be {allowed}")]
     Header {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// The value seen.
+        /// The value that was found.
         found: u64,
-        /// The value allowed.
+        /// The value that is allowed.
         allowed: u64,
     },
     /// Left over, or copied, from another boot.
     #[error("{path}: boot_id is {found:016x}, this boot's is {allowed:016x}: the page is of an earlier boot")]
     OtherBoot {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
         /// Boot of the page.
         found: u64,
-        /// This boot.
+        /// The value for the present boot of this host.
         allowed: u64,
     },
     /// It became shorter while it was read, or reading failed.
     #[error("{path}: could not be read whole: {source}")]
     Short {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// More pages than allowed.
     #[error("{path}: {scope} already has {allowed} pages, no more are read")]
     Quota {
-        /// The file.
+        /// Path of the page.
         path: PathBuf,
         /// `uid 1000` or `the directory`.
         scope: String,
-        /// The limit.
+        /// How many are allowed.
         allowed: usize,
     },
 }
@@ -139,19 +139,19 @@ pub enum PageError {
 pub enum Liveness {
     /// Yes; the pid is that of the daemon's own namespace, `None` if it is not visible there.
     Alive {
-        /// The process.
+        /// Process id, if the name says one.
         pid: Option<u32>,
     },
     /// No: the lock is free.
     Dead,
     /// A process of another user holds the lock: nothing of the page may be believed.
     Foreign {
-        /// The process.
+        /// Process id of the writer that is gone.
         pid: u32,
     },
 }
 
-/// One open page.
+/// A page that is open and was checked.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -228,7 +228,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The file.
+    /// Path of the page.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -21,11 +21,11 @@ use crate::sys;
 pub struct Budget {
     /// Directory entries per step.
     pub entries: usize,
-    /// Time per step.
+    /// The time that one step may take.
     pub time: Duration,
     /// Pages of one user.
     pub per_uid: usize,
-    /// Pages in all.
+    /// How many pages may be open in all.
     pub pages: usize,
 }
 
@@ -51,7 +51,7 @@ pub enum Found {
 /// The result of a step.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// What was found.
+    /// Pages that were found and opened.
     pub found: Vec<Found>,
     /// The pass is over; the next step begins a new one.
     pub complete: bool,
@@ -87,7 +87,7 @@ impl Scan {
         }
     }
 
-    /// The directory.
+    /// The directory that is looked through.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -128,7 +128,7 @@ impl Scan {
         self.pages.iter_mut().map(|(&key, reader)| (key, reader))
     }
 
-    /// One open page.
+    /// An open page by its key.
     pub fn page(&mut self, key: PageKey) -> Option<&mut Reader> {
         self.pages.get_mut(&key)
     }

@@ -9,12 +9,12 @@ use crate::layout::{self, NO_RANK, PAGE_BYTES, PEER_CAP, at};
 /// Which end opened a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PeerKind {
-    /// Not known.
+    /// The page does not say it.
     #[default]
     Unknown,
-    /// This process connected.
+    /// The writing process opened the connection.
     Connected,
-    /// This process accepted.
+    /// The writing process accepted the connection.
     Accepted,
 }
 
@@ -27,7 +27,7 @@ impl PeerKind {
             PeerKind::Accepted => 2,
         }
     }
-    /// Reads the field.
+    /// The kind that this value of the field stands for.
     pub const fn from_raw(raw: u16) -> PeerKind {
         match raw {
             1 => PeerKind::Connected,
@@ -42,9 +42,9 @@ impl PeerKind {
 pub struct Peer {
     /// Rank at the other end, if known.
     pub rank: Option<u32>,
-    /// Who opened it.
+    /// Which side opened the connection.
     pub kind: PeerKind,
-    /// Own address.
+    /// Address of the writing process's end.
     pub local: SocketAddr,
     /// The other end's address.
     pub remote: SocketAddr,
@@ -65,7 +65,7 @@ pub struct Iteration {
     pub start_ns: u64,
 }
 
-/// A page, decoded.
+/// A page as it was read at one moment, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageView {
     /// Minor version of the writer.
@@ -78,7 +78,7 @@ pub struct PageView {
     pub pid_ns: u32,
     /// Start of that process in clock ticks.
     pub pid_start: u64,
-    /// Who writes.
+    /// The library or plug-in that writes the page.
     pub source: Source,
     /// Job id text without control characters; empty: not known.
     pub job_id: String,
@@ -86,7 +86,7 @@ pub struct PageView {
     pub producer: String,
     /// Equal on all ranks of one communicator; 0: not known.
     pub comm_id: u64,
-    /// Rank, if known.
+    /// Rank of the process; `None` where it is not known.
     pub rank: Option<u32>,
     /// Ranks; 0: not known.
     pub nranks: u32,
@@ -106,7 +106,7 @@ pub struct PageView {
     pub state: State,
     /// Bytes of tensors queued since the page began.
     pub enq_bytes: u64,
-    /// Operations queued.
+    /// Operations that were queued.
     pub enq_ops: u64,
     /// Bytes expected to leave this rank for them.
     pub enq_wire_bytes: u64,
@@ -120,7 +120,7 @@ pub struct PageView {
     pub rx_bytes: u64,
     /// Network operations under way.
     pub inflight: u64,
-    /// Network phases begun.
+    /// Network phases that began.
     pub phase_seq: u64,
     /// Start of the last phase, CLOCK_MONOTONIC ns.
     pub phase_begin_ns: u64,

@@ -42,9 +42,9 @@ unsafe impl Sync for Slot {}
 /// Which way bytes went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From this process.
+    /// The process sent it.
     Sent,
-    /// To this process.
+    /// The process received it.
     Received,
 }
 

@@ -8,7 +8,7 @@ pub struct Meta {
     pub data: bool,
     /// A request; otherwise its reply.
     pub request: bool,
-    /// A push.
+    /// Whether the message is a push.
     pub push: bool,
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_int, c_long, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
-/// One function's place.
+/// Where the next library's function lies, once it was looked up.
 struct Next(AtomicPtr<c_void>);
 
 impl Next {

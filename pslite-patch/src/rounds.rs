@@ -28,7 +28,7 @@ pub struct Rounds {
 }
 
 struct Cell {
-    /// 0: free.
+    /// Key of the tensor; 0 where the row is free.
     id: AtomicU64,
     count: AtomicU32,
     bytes: AtomicU64,
@@ -44,7 +44,7 @@ pub fn id(peer: u64, key: u64) -> u64 {
 }
 
 impl Rounds {
-    /// No key yet.
+    /// A table without keys.
     pub const fn new() -> Rounds {
         let cells = [const {
             Cell {

@@ -16,7 +16,7 @@ const KEY: usize = 8;
 pub struct Node(pub u32);
 
 impl Node {
-    /// Reads `ps<ID>`.
+    /// The node that a name of the form `ps<ID>` stands for.
     pub fn named(name: &[u8]) -> Option<Node> {
         let digits = name.strip_prefix(b"ps").filter(|digits| !digits.is_empty() && digits.len() <= 9)?;
         let add = |number: u32, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'));

@@ -15,7 +15,7 @@ const COMMAND: u8 = 4;
 /// What comes next in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// A frame begins.
+    /// A frame begins, and this is its head.
     Begins(Frame),
     /// Bytes of its body, in order; none for an empty one.
     Body(&'a [u8]),
@@ -34,7 +34,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Is none.
+    /// Stands where no frame is under way.
     pub const NONE: Frame = Frame { flags: 0, size: 0 };
 
     /// A command of the connection, no part of a message.

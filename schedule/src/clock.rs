@@ -48,7 +48,7 @@ pub enum ClockStep {
 }
 
 impl ClockStep {
-    /// Its size.
+    /// How far the clock was set.
     pub const fn size(self) -> Nanos {
         match self {
             ClockStep::Forward(by) | ClockStep::Back(by) => by,
@@ -65,7 +65,7 @@ impl SlotClock {
         SlotClock { length: Nanos(length.0.max(1)), last: None }
     }
 
-    /// The slot length.
+    /// The slot length that this grid was made with, at least one nanosecond.
     pub const fn length(&self) -> Nanos {
         self.length
     }
@@ -138,9 +138,9 @@ pub enum Distrust {
     /// Its error may exceed half a slot.
     #[error("clock-unsynchronised: the kernel's clock may be wrong by {error}, allowed is half a slot ({allowed})")]
     MaxError {
-        /// The bound.
+        /// The kernel's bound on its error.
         error: Nanos,
-        /// What is allowed.
+        /// Half a slot.
         allowed: Nanos,
     },
     /// Most peers are in another slot.
@@ -199,11 +199,11 @@ impl Unroll {
         self.latest = self.latest.max(self.count(slot));
         self.latest
     }
-    /// The latest count.
+    /// The count of the latest slot reached.
     pub const fn latest(&self) -> u64 {
         self.latest
     }
-    /// The latest slot.
+    /// The latest slot reached.
     pub const fn slot(&self) -> Slot {
         Slot(self.latest as u32)
     }

@@ -21,7 +21,7 @@ pub struct Now {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Pattern {
-    /// Not known (yet).
+    /// Nobody has said it yet.
     #[default]
     Unknown,
     /// Every rank sends to the next.
@@ -47,9 +47,9 @@ pub enum Role {
     Aggregate,
     /// Parameter server to worker.
     Broadcast,
-    /// Child to parent.
+    /// From a child to its parent.
     Reduce,
-    /// Parent to child.
+    /// From a parent to its child.
     Spread,
 }
 
@@ -70,7 +70,7 @@ pub enum PredKind {
 pub struct Predecessor {
     /// The flow that must deliver first; usually one that another host sends to this one.
     pub flow: FlowId,
-    /// How it bounds.
+    /// Whether it bounds at every moment or only until it ends.
     pub kind: PredKind,
     /// Bytes the successor may be ahead (a ring's own first chunk; else 0).
     pub lead: Bytes,
@@ -80,7 +80,7 @@ pub struct Predecessor {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobSpec {
-    /// Its id.
+    /// Hash of the job id's text.
     pub job: JobId,
     /// How its ranks talk.
     pub pattern: Pattern,
@@ -90,7 +90,7 @@ pub struct JobSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Hop {
-    /// The link.
+    /// The directed link that the flow crosses.
     pub link: LinkId,
     /// Its payload rate as configured; a fresher value comes with feedback.
     pub capacity: Rate,
@@ -102,11 +102,11 @@ pub struct Hop {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowSpec {
-    /// Its id.
+    /// Id of the flow, whose sender is this host.
     pub flow: FlowId,
-    /// Its job.
+    /// The job it belongs to.
     pub job: JobId,
-    /// The receiving host.
+    /// The host that receives it.
     pub to: HostId,
     /// Its part in the job.
     pub role: Role,
@@ -122,11 +122,11 @@ pub struct FlowSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowProgress {
-    /// The flow.
+    /// The measured flow.
     pub flow: FlowId,
     /// Payload bytes acknowledged since the round began.
     pub delivered: Bytes,
-    /// Present delivery rate.
+    /// Present delivery rate of payload.
     pub rate: Rate,
     /// Bytes written by the application that are not yet acknowledged: what the kernel knows of demand.
     pub queued: Bytes,
@@ -136,7 +136,7 @@ pub struct FlowProgress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClockTrust {
-    /// Yes.
+    /// Slot numbers may be used with other hosts.
     #[default]
     Trusted,
     /// No: schedule by the own links only, announce nothing.
@@ -159,14 +159,14 @@ pub enum Event {
     FlowClosed(FlowId),
     /// The job's next round began: bytes each flow has to send.
     RoundBegan {
-        /// The job.
+        /// The job whose round began.
         job: JobId,
-        /// Demand per flow.
+        /// Bytes of the round by flow; a flow that is not named has none.
         flows: Vec<(FlowId, Bytes)>,
     },
     /// The round's demand of one flow is now this (it grew while the job enqueued, or a claim was corrected).
     DemandChanged {
-        /// The flow.
+        /// The flow whose demand changed.
         flow: FlowId,
         /// Bytes of the round.
         demand: Bytes,
@@ -175,9 +175,9 @@ pub enum Event {
     Progress(Vec<FlowProgress>),
     /// A holder answered or pushed.
     Feedback {
-        /// Who.
+        /// The holder that answered.
         holder: HolderId,
-        /// What.
+        /// Its answer, as it came in.
         feedback: Feedback,
     },
     /// The connection to a holder broke; its view ages from here.
@@ -186,18 +186,18 @@ pub enum Event {
     HolderBack(HolderId),
     /// What all and what managed traffic took of an own link (egress or ingress) in the slot that ended; once per slot.
     Measured {
-        /// The link.
+        /// The own link that was measured.
         link: LinkId,
         /// All traffic, as payload.
         total: Rate,
-        /// Managed flows.
+        /// The part of it that managed flows sent.
         managed: Rate,
     },
     /// The rate of an own link changed.
     LinkChanged {
-        /// The link.
+        /// The own link whose rate changed.
         link: LinkId,
-        /// Its payload rate.
+        /// Its payload rate from now on.
         capacity: Rate,
     },
     /// The clock became trusted or lost trust.
@@ -210,23 +210,23 @@ pub enum Event {
 pub enum Action {
     /// Hold this flow to this rate until its order expires. Repeated in every slot: only that renews an order.
     Order {
-        /// The flow.
+        /// The flow to pace.
         flow: FlowId,
         /// The rate, at least the floor.
         rate: Rate,
     },
     /// Give this flow back to ordinary congestion control.
     Release {
-        /// The flow.
+        /// The flow to hand back.
         flow: FlowId,
         /// Why, for logs and metrics.
         why: ReleaseReason,
     },
-    /// Tell a holder.
+    /// Send this announcement to this holder.
     Announce {
-        /// Whom.
+        /// The holder that is to hear it.
         holder: HolderId,
-        /// What.
+        /// Everything this host promises on the holder's links.
         announcement: Announcement,
     },
 }

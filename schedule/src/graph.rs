@@ -44,7 +44,7 @@ impl Progress {
         Progress { bytes: delivered.plus(rate.over(rest)).min(demand.max(delivered)), demand, ended }
     }
 
-    /// Still to come.
+    /// Bytes of the round still to come.
     pub fn remaining(self) -> Bytes {
         self.demand.minus(self.bytes)
     }
@@ -65,7 +65,7 @@ impl Progress {
 /// A predecessor and how far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fed {
-    /// How it bounds.
+    /// The predecessor, and how it bounds.
     pub by: Predecessor,
     /// How far it is.
     pub progress: Progress,

@@ -13,7 +13,7 @@ use crate::units::{Bytes, Nanos, Rate};
 #[cfg(test)]
 mod tests;
 
-/// The longest horizon.
+/// The longest horizon, in slots.
 pub const MAX_SLOTS: usize = 64;
 
 /// What is known when a flow is scheduled. Slot 0 is the current one.
@@ -25,11 +25,11 @@ pub struct Request<'a> {
     pub price: &'a [Price],
     /// The most the flow may take per slot. The shorter of the two slices, and [`MAX_SLOTS`], bound the horizon.
     pub headroom: &'a [Rate],
-    /// Slot length (t̂).
+    /// The slot length (t̂).
     pub slot: Nanos,
     /// What is left of slot 0.
     pub first: Nanos,
-    /// w.
+    /// How much a slot of delay is worth against price (w).
     pub weight: Weight,
 }
 

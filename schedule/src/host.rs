@@ -74,20 +74,20 @@ pub struct FlowStatus<'a> {
     pub demand: Bytes,
     /// Bytes of it delivered.
     pub delivered: Bytes,
-    /// The present order.
+    /// The rate that is ordered now.
     pub order: Rate,
     /// What its links would give it.
     pub offer: Rate,
     /// K rates from the current slot on.
     pub rates: &'a [Rate],
-    /// Why not more.
+    /// Why the order is not higher.
     pub why: Why,
 }
 
 /// What the brain holds of one job, for status and metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobReport {
-    /// The job.
+    /// Hash of the job id's text.
     pub job: JobId,
     /// Rounds begun on this host.
     pub rounds: u64,
@@ -119,7 +119,7 @@ pub struct Stall {
 pub struct LinkStatus<'a> {
     /// The link this is about.
     pub link: LinkId,
-    /// Payload rate.
+    /// Payload rate: the lower of what is configured and what the holder says.
     pub capacity: Rate,
     /// K sums of the rates other hosts promised there, from the slot of the holder's last feedback on; empty if there
     /// was none.

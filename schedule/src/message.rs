@@ -11,7 +11,7 @@ use crate::units::{BootId, Bytes, FlowId, HostId, JobId, LinkId, Nanos, Rate, Sl
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Announcement {
-    /// Who promises.
+    /// The host that promises.
     pub host: HostId,
     /// Of the sending process.
     pub boot: BootId,
@@ -38,7 +38,7 @@ pub struct Rank {
     pub ordinary: bool,
     /// Of a promoted round: when it began, on the cluster's clock. Of any other: its remaining bottleneck time.
     pub key: Nanos,
-    /// The round's job.
+    /// The job of the round, which breaks ties.
     pub job: JobId,
 }
 
@@ -46,9 +46,9 @@ pub struct Rank {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FlowPromise {
-    /// The flow.
+    /// Id of the promised flow.
     pub flow: FlowId,
-    /// Its job.
+    /// The job it belongs to.
     pub job: JobId,
     /// True: class 0, the round is older than κ(1+D)m and goes first, by `t0`.
     pub promoted: bool,
@@ -76,9 +76,9 @@ pub struct FlowPromise {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobStatus {
-    /// The job.
+    /// The job that the status is about.
     pub job: JobId,
-    /// Who says so.
+    /// The host that this is the status of.
     pub origin: HostId,
     /// Of the origin's process.
     pub boot: BootId,
@@ -100,7 +100,7 @@ pub struct JobStatus {
     pub promoted: bool,
 }
 
-/// A holder's answer.
+/// A holder's answer to an announcement, or what it pushes.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Feedback {
@@ -124,9 +124,9 @@ pub struct Feedback {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LinkView {
-    /// The link.
+    /// The link that this is the view of.
     pub link: LinkId,
-    /// Its payload rate.
+    /// Payload rate of the link as its holder has it.
     pub capacity: Rate,
     /// What is left of it to unmanaged traffic.
     pub cross: Rate,

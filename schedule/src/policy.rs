@@ -21,7 +21,7 @@ pub use srpt_p::SrptP;
 /// Why a flow has the rate it has; the words of `sluice flows` and `sluice explain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Why {
-    /// Nothing to send.
+    /// It has nothing to send.
     #[default]
     NoDemand,
     /// Rounds of better rank go first.
@@ -79,7 +79,7 @@ impl Why {
 pub struct Other {
     /// The round's place in the order.
     pub rank: Rank,
-    /// Promised for now.
+    /// The rate promised for the current slot.
     pub rate: Rate,
     /// What the fill gave it beyond that.
     pub filled: Rate,
@@ -120,7 +120,7 @@ pub struct LinkScene {
 /// One job with demand on this host.
 #[derive(Clone, Debug, Default)]
 pub struct JobScene {
-    /// The job.
+    /// Hash of the job id's text.
     pub job: JobId,
     /// Its place in the order of rounds.
     pub rank: Rank,
@@ -133,15 +133,15 @@ pub struct JobScene {
 /// One flow with demand.
 #[derive(Clone, Debug, Default)]
 pub struct FlowScene {
-    /// The flow.
+    /// Id of the flow.
     pub flow: FlowId,
-    /// Index into [`Scene::jobs`].
+    /// The flow's job, as an index into [`Scene::jobs`].
     pub job: usize,
     /// Indices into [`Scene::links`], the own egress first.
     pub links: Vec<usize>,
     /// Bytes of the round.
     pub demand: Bytes,
-    /// Bytes delivered.
+    /// Bytes of the round that were delivered.
     pub delivered: Bytes,
     /// Bytes it may be ahead of nothing: what its predecessors allow it to have sent by now.
     pub allowed: Bytes,
@@ -175,13 +175,13 @@ impl FlowScene {
 pub struct Scene {
     /// The time of the decision.
     pub now: Now,
-    /// Slot length.
+    /// The slot length.
     pub slot: Nanos,
-    /// K.
+    /// How many slots ahead are planned (K).
     pub horizon: usize,
     /// Fill what nobody uses.
     pub work_conserving: bool,
-    /// Links.
+    /// The links that the flows cross, in any order.
     pub links: Vec<LinkScene>,
     /// Jobs, best rank first.
     pub jobs: Vec<JobScene>,
@@ -192,13 +192,13 @@ pub struct Scene {
 /// What a policy says about one flow; same index as in [`Scene::flows`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Planned {
-    /// Rate for now.
+    /// The rate for the current slot, with what the fill adds.
     pub rate: Rate,
     /// What the flow's own links would give it, whatever its job's other flows do.
     pub offer: Rate,
     /// K rates from the current slot on, as others may plan by them; the first is `rate` without what the fill added.
     pub rates: Vec<Rate>,
-    /// Why not more.
+    /// Why the rate is not higher.
     pub why: Why,
 }
 

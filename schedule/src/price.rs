@@ -11,11 +11,11 @@ use crate::units::Rate;
 pub struct Price(u64);
 
 impl Price {
-    /// Fractional bits.
+    /// How many bits of a price lie behind the binary point.
     pub const BITS: u32 = 20;
-    /// Nothing.
+    /// The price of an idle path.
     pub const ZERO: Price = Price(0);
-    /// One.
+    /// The price of a link that is exactly full.
     pub const ONE: Price = Price(1 << Price::BITS);
     /// The dearest there is: 2²⁰. With it bytes × price × weight stay below 2¹²⁸.
     pub const MAX: Price = Price(1 << (2 * Price::BITS));
@@ -45,7 +45,7 @@ impl Price {
 pub struct Weight(u32);
 
 impl Weight {
-    /// Fractional bits.
+    /// How many bits of a weight lie behind the binary point.
     pub const BITS: u32 = 10;
     /// One slot per unit of price.
     pub const ONE: Weight = Weight(1 << Weight::BITS);

@@ -25,7 +25,7 @@ use links::{Flattened, Links};
 /// How much one holder keeps, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Hosts at most.
+    /// How many hosts may hold a lease.
     pub hosts: usize,
     /// Promises (flow, link) of one host at most; also bounds its flows and watched links, each.
     pub promises_per_host: usize,
@@ -55,7 +55,7 @@ impl Default for Limits {
 /// A link as its holder is told at start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// The link.
+    /// The link whose table is kept.
     pub link: LinkId,
     /// Its payload rate.
     pub capacity: Rate,
@@ -66,7 +66,7 @@ pub struct LinkConfig {
 /// What a holder has done, for metrics; counts since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Announcements applied.
+    /// Announcements that were applied.
     pub updates: u64,
     /// Announcements that were applied before.
     pub duplicates: u64,
@@ -95,7 +95,7 @@ pub struct Counters {
 /// A host's lease, for status pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostLease {
-    /// The host.
+    /// The host that holds the lease.
     pub host: HostId,
     /// Of the process that announced last.
     pub boot: BootId,

@@ -39,7 +39,7 @@ pub struct Promises {
 pub struct Entry {
     /// The holder's index of the link.
     pub link: u32,
-    /// The flow.
+    /// Id of the promised flow.
     pub flow: FlowId,
     /// Where the flow stands in the announcement.
     pub which: u32,
@@ -65,7 +65,7 @@ impl Promises {
 
 /// The sums of a holder's links.
 pub trait LoadTable {
-    /// The form.
+    /// Which form this table has.
     fn kind(&self) -> TableKind;
     /// A rate as this table can hold it, never less than asked for unless the table cannot hold as much.
     fn quantise(&self, rate: Rate) -> Rate;

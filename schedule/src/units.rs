@@ -93,9 +93,9 @@ impl Default for Share {
 }
 
 impl Rate {
-    /// Nothing.
+    /// A rate of zero.
     pub const ZERO: Rate = Rate(0);
-    /// No limit.
+    /// The largest rate, which means that there is no limit.
     pub const MAX: Rate = Rate(u64::MAX);
 
     /// A rate given in 10⁶ bit/s.
@@ -167,10 +167,10 @@ impl Rate {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// No bytes at all.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// The sum, saturating.
+    /// The sum, at most 2⁶⁴ − 1 bytes.
     pub const fn plus(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
@@ -195,20 +195,20 @@ impl Bytes {
 }
 
 impl Nanos {
-    /// No time.
+    /// No time at all.
     pub const ZERO: Nanos = Nanos(0);
-    /// For ever.
+    /// The longest time, which means for ever.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// A time given in milliseconds.
     pub const fn from_millis(ms: u64) -> Nanos {
         Nanos(ms.saturating_mul(1_000_000))
     }
-    /// In seconds.
+    /// This time in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// The sum, saturating.
+    /// The sum, at most [`Nanos::MAX`].
     pub const fn plus(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(other.0))
     }
@@ -248,7 +248,7 @@ pub const fn fnv1a32(bytes: &[u8]) -> u32 {
     hash
 }
 
-/// 64-bit FNV-1a.
+/// 64-bit FNV-1a, the hash behind ids of jobs.
 pub const fn fnv1a64(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut i = 0;

@@ -17,10 +17,10 @@ pub const SLOT_GUARD: u32 = 1;
 /// The clock that slots are counted on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClockSource {
-    /// CLOCK_REALTIME.
+    /// Slots are counted by CLOCK_REALTIME.
     #[default]
     Realtime,
-    /// CLOCK_TAI.
+    /// Slots are counted by CLOCK_TAI.
     Tai,
 }
 
@@ -35,20 +35,20 @@ pub struct Grid {
     pub horizon: u32,
     /// Where slot 0 began on the clock.
     pub epoch: Nanos,
-    /// The clock.
+    /// The clock by which slots are counted.
     pub clock: ClockSource,
 }
 
-/// One end's introduction.
+/// What one end of a connection says of itself before anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The grid it lives on.
     pub grid: Grid,
     /// Node or process name.
     pub name: String,
-    /// Its hash.
+    /// The hash of the node name.
     pub host: HostId,
-    /// Of this process.
+    /// Drawn at the start of this process.
     pub boot: BootId,
     /// The slot when this was written.
     pub slot: Slot,
@@ -59,11 +59,11 @@ pub struct Hello {
 /// One set of load tables behind a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderInfo {
-    /// The holder.
+    /// Id of the holder, made from its name.
     pub id: HolderId,
     /// Name of the switch or host.
     pub name: String,
-    /// Of its process.
+    /// Drawn at the start of its process.
     pub boot: BootId,
     /// False while the tables fill after a start.
     pub warm: bool,
@@ -72,9 +72,9 @@ pub struct HolderInfo {
 /// The answer to a hello that fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The other end.
+    /// What the other end said of itself.
     pub hello: Hello,
-    /// What it holds.
+    /// The holders that answer there.
     pub holders: Vec<HolderInfo>,
 }
 

@@ -53,7 +53,7 @@ impl Recorder {
     pub fn new(out: Box<dyn Write + Send>) -> Recorder {
         Recorder { out, failed: None }
     }
-    /// A brain begins.
+    /// Writes down that a brain with this configuration begins.
     pub fn start(&mut self, config: &HostConfig) {
         self.line(&Entry::Config(config));
     }
@@ -88,9 +88,9 @@ impl Drop for Recorder {
 /// What a replay went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Brains that began.
+    /// How many brains began in the record.
     pub brains: u64,
-    /// Events handled.
+    /// How many events they handled.
     pub events: u64,
     /// Decisions that came out the same.
     pub decisions: u64,
@@ -104,37 +104,37 @@ pub enum ReplayError {
     /// It cannot be read.
     #[error("line {line}: cannot be read: {error}")]
     Read {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// Why.
+        /// What the system said.
         error: std::io::Error,
     },
     /// It is no record.
     #[error("line {line}: {error}; expected a config, event or decision as this version writes them")]
     Form {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// What is wrong.
+        /// Where the line is no JSON of a record.
         error: serde_json::Error,
     },
     /// A line is too long.
     #[error("line {line}: longer than {MAX_LINE} bytes")]
     Long {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
     },
     /// Something comes before the first configuration.
     #[error("line {line}: no config before it; a record begins with one")]
     NoConfig {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
     },
     /// The brain says something else.
     #[error("line {line}: the brain decides otherwise: recorded {recorded}, now {now}")]
     Differs {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// The recorded line.
+        /// The line as it was recorded.
         recorded: String,
         /// The line as it would be written now.
         now: String,

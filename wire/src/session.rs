@@ -22,7 +22,7 @@ pub enum SessionError {
     /// No connection, or it broke.
     #[error("{uri}: {source}")]
     Transport {
-        /// Where to.
+        /// Address that was called.
         uri: String,
         /// What the transport says.
         source: tonic::transport::Error,
@@ -30,7 +30,7 @@ pub enum SessionError {
     /// The other end refused or failed; the message begins with a catalogue id where it refused.
     #[error("{uri}: {}", status.message())]
     Status {
-        /// Where to.
+        /// Address that was called.
         uri: String,
         /// What the other end says.
         status: Box<Status>,
@@ -38,7 +38,7 @@ pub enum SessionError {
     /// The other end said nothing in time.
     #[error("{uri}: no answer to the hello within {} s; is it a Sluice process of this version?", limit.as_secs_f64())]
     Silent {
-        /// Where to.
+        /// Address that was called.
         uri: String,
         /// How long was waited.
         limit: Duration,
@@ -46,9 +46,9 @@ pub enum SessionError {
     /// The other end sent what no correct one sends.
     #[error("{uri}: {source}")]
     Malformed {
-        /// Where to.
+        /// Address that was called.
         uri: String,
-        /// What is wrong.
+        /// Which field has which value, and what is allowed.
         source: Malformed,
     },
 }
@@ -75,9 +75,9 @@ pub fn refusal_id(status: &Status) -> Option<&str> {
 pub struct SessionClient {
     /// What the other end said to the hello.
     pub welcome: Welcome,
-    /// Announces.
+    /// The half that sends announcements.
     pub sender: SessionSender,
-    /// Hears.
+    /// The half that receives feedback.
     pub receiver: SessionReceiver,
 }
 
@@ -85,7 +85,7 @@ pub struct SessionClient {
 #[derive(Clone, Debug)]
 pub struct SessionSender(Outbox<HolderId, Announcement>);
 
-/// Hears from holders.
+/// The receiving half of a session with a holder.
 #[derive(Debug)]
 pub struct SessionReceiver {
     uri: String,
@@ -149,24 +149,24 @@ impl SessionReceiver {
 /// How far one flow between two hosts is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowStatus {
-    /// The flow.
+    /// Id of the flow.
     pub flow: FlowId,
     /// Bytes of its round.
     pub demand: Bytes,
     /// Bytes of them delivered.
     pub delivered: Bytes,
-    /// Present delivery rate.
+    /// Present delivery rate of payload.
     pub rate: Rate,
 }
 
 /// The receiver of a flow asks for at most this rate, for one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The flow.
+    /// The flow to be held back.
     pub flow: FlowId,
-    /// At most this.
+    /// The rate it is not to exceed.
     pub rate: Rate,
-    /// In this slot.
+    /// The slot for which this holds.
     pub slot: Slot,
 }
 
@@ -199,13 +199,13 @@ pub enum PeerKey {
 /// The value for a [`PeerKey`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerValue {
-    /// See [`PeerKey::Announcement`].
+    /// An announcement; what it replaces is said at [`PeerKey::Announcement`].
     Announcement(Announcement),
-    /// See [`PeerKey::Feedback`].
+    /// Feedback; what it replaces is said at [`PeerKey::Feedback`].
     Feedback(Feedback),
-    /// See [`PeerKey::Flows`].
+    /// The progress of flows; what it replaces is said at [`PeerKey::Flows`].
     Flows(Vec<FlowStatus>),
-    /// See [`PeerKey::Cuts`].
+    /// Cuts of flows; what they replace is said at [`PeerKey::Cuts`].
     Cuts(Vec<Cut>),
 }
 
@@ -226,11 +226,11 @@ pub struct PeerReceiver {
 /// A host's connection to another host.
 #[derive(Debug)]
 pub struct PeerClient {
-    /// The other host.
+    /// What the other host said of itself.
     pub hello: Hello,
-    /// Tells it.
+    /// The half that sends to the other host.
     pub sender: PeerSender,
-    /// Hears from it.
+    /// The half that receives from it.
     pub receiver: PeerReceiver,
 }
 

@@ -32,7 +32,7 @@ pub enum Mode {
     /// Discover, measure, plan; tell nobody, enforce nothing.
     #[default]
     Observe,
-    /// Everything.
+    /// Flows are scheduled and paced.
     Active,
     /// Discover and measure; every managed socket gets its earlier congestion control back.
     Bypass,
@@ -50,7 +50,7 @@ pub enum Backend {
     /// A pacing ceiling on the system's own congestion control.
     #[serde(rename = "setsockopt")]
     SetSockOpt,
-    /// Nothing is enforced.
+    /// Nothing is enforced: the daemon only looks.
     #[default]
     None,
 }
@@ -59,17 +59,17 @@ pub enum Backend {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
-    /// [`SCHEMA`].
+    /// Version of this form, [`SCHEMA`].
     pub schema: u32,
     /// When it was taken, ns since 1970.
     pub taken_unix_ns: u64,
-    /// The process.
+    /// Name, version and mode of the process.
     pub daemon: Daemon,
     /// What is wrong, worst first.
     pub conditions: Vec<Condition>,
     /// How rates are enforced.
     pub enforcement: Enforcement,
-    /// The slot clock.
+    /// State of the slot clock.
     pub clock: Clock,
     /// Every holder of load tables this host talks to.
     pub switches: Vec<SwitchStatus>,
@@ -85,19 +85,19 @@ pub struct Snapshot {
     pub counters: Counters,
 }
 
-/// The daemon process.
+/// What the daemon's process says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Daemon {
     /// Node name of the host.
     pub host: String,
-    /// Cluster name.
+    /// Name of the cluster from the configuration.
     pub cluster: String,
-    /// Version of `sluiced`.
+    /// Version of `sluiced` as `--version` prints it.
     pub version: String,
     /// Source revision; empty if not known.
     pub revision: String,
-    /// Kernel release.
+    /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
     /// Pid in its own namespace.
     pub pid: u32,
@@ -107,7 +107,7 @@ pub struct Daemon {
     pub mode_until_unix_ns: Option<u64>,
     /// Worst of the conditions.
     pub state: State,
-    /// Since the start.
+    /// Nanoseconds since the process began.
     pub uptime_ns: u64,
     /// Name of the scheduling rule.
     pub policy: String,
@@ -139,7 +139,7 @@ pub struct Enforcement {
     pub cc: String,
     /// Rows of the kernel tables in use.
     pub rows_used: u64,
-    /// Rows there are.
+    /// How many rows the flow table has.
     pub rows: u64,
     /// Life of an order.
     pub deadline_ns: u64,
@@ -151,7 +151,7 @@ pub struct Enforcement {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clock {
-    /// `realtime` or `tai`.
+    /// The clock behind the slots: `realtime` or `tai`.
     pub source: String,
     /// The kernel says that a time service disciplines the clock.
     pub synchronised: bool,
@@ -161,21 +161,21 @@ pub struct Clock {
     pub max_error_ns: Option<u64>,
     /// Estimate of the error.
     pub estimated_error_ns: Option<u64>,
-    /// What is allowed.
+    /// The largest error with which slots are trusted, in nanoseconds.
     pub allowed_error_ns: u64,
     /// The kernel's TAI offset in seconds.
     pub tai_offset_s: i64,
-    /// The present slot.
+    /// Number of the present slot.
     pub slot: u32,
-    /// Its length.
+    /// Length of a slot, in nanoseconds.
     pub slot_length_ns: u64,
-    /// Slots ahead (K).
+    /// How many slots ahead rates are planned (K).
     pub horizon: u32,
     /// How much of the slot is over.
     pub into_slot_ns: u64,
     /// Median lateness of the wake-up after a slot's edge.
     pub lateness_p50_ns: Option<u64>,
-    /// Its 99th percentile.
+    /// The 99th percentile of that lateness.
     pub lateness_p99_ns: Option<u64>,
     /// Largest difference to a switch's clock, signed.
     pub offset_ns: Option<i64>,
@@ -191,12 +191,12 @@ pub struct Clock {
 pub struct Cost {
     /// Of one core, over the last seconds.
     pub cpu_ratio: Option<f64>,
-    /// Resident memory.
+    /// Resident memory of the process, in bytes.
     pub rss_bytes: Option<u64>,
 }
 
 impl Mode {
-    /// All modes.
+    /// Every mode there is.
     pub const ALL: [Mode; 3] = [Mode::Observe, Mode::Active, Mode::Bypass];
 
     /// The word for people, flags and labels.

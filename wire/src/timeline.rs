@@ -41,9 +41,9 @@ pub enum Trigger {
 /// One flow in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// The flow.
+    /// Id of the flow.
     pub flow: FlowId,
-    /// Its job.
+    /// The job it belongs to.
     pub job: JobId,
     /// The order that held.
     pub ordered: Rate,
@@ -51,9 +51,9 @@ pub struct FlowRecord {
     pub delivered: Bytes,
     /// Bytes of the round still to send at the slot's end.
     pub remaining: Bytes,
-    /// The slot.
+    /// The slot of the decision.
     pub slot: Slot,
-    /// Why not more.
+    /// Why the rate is not higher.
     pub why: Why,
     /// What made the decision.
     pub trigger: Trigger,
@@ -62,50 +62,50 @@ pub struct FlowRecord {
 /// One link in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkRecord {
-    /// The link.
+    /// Id of the link.
     pub link: LinkId,
     /// Promised there by all hosts.
     pub scheduled: Rate,
     /// Sent by managed flows of this host.
     pub managed: Rate,
-    /// Other traffic.
+    /// Rate of unmanaged traffic.
     pub other: Rate,
-    /// Payload rate.
+    /// Payload rate of the link.
     pub capacity: Rate,
-    /// The slot.
+    /// The slot that was measured.
     pub slot: Slot,
 }
 
 /// Something that happened at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventRecord {
-    /// The slot.
+    /// The slot in which it happened.
     pub slot: Slot,
     /// How much of it was over.
     pub into_slot: Nanos,
-    /// What.
+    /// What happened to whom.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event, with whom it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A job's round began.
     RoundBegan(JobId, u64),
-    /// It ended.
+    /// A job's round of this number ended.
     RoundEnded(JobId, u64),
-    /// The mode changed.
+    /// The daemon changed to this mode.
     Mode(Mode),
     /// A condition began.
     ConditionBegan(ConditionCode),
-    /// It ended.
+    /// The condition does not hold any more.
     ConditionEnded(ConditionCode),
 }
 
 /// How much a timeline keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How far back.
+    /// How far back records are kept.
     pub time: Nanos,
     /// Memory of all records.
     pub bytes: usize,
@@ -126,7 +126,7 @@ pub struct Filter {
     pub job: Option<JobId>,
 }
 
-/// The ring.
+/// The records of the last minutes, oldest first, within limits.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     host: Label,
@@ -198,7 +198,7 @@ impl Timeline {
         push(&mut self.links, record, self.limits.bytes / 3);
     }
 
-    /// Adds an event.
+    /// Adds an event; the oldest one goes if there is no room.
     pub fn event(&mut self, record: EventRecord) {
         self.advance(record.slot);
         push(&mut self.events, record, self.limits.bytes / 6);
@@ -214,7 +214,7 @@ impl Timeline {
         self.links.iter()
     }
 
-    /// Events, oldest first.
+    /// The events that are kept, oldest first.
     pub fn events(&self) -> impl Iterator<Item = &EventRecord> {
         self.events.iter()
     }
@@ -232,7 +232,7 @@ impl Timeline {
         slots.filter(|&slot| self.keeps(filter, slot, None)).min_by_key(|slot| slot.since(newest))
     }
 
-    /// The newest slot.
+    /// The newest slot of any record.
     pub fn last_slot(&self) -> Option<Slot> {
         self.newest
     }

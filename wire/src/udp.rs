@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 use sluice_schedule::{FlowId, Rate, Slot};
 
-/// First two bytes.
+/// The first two bytes of every packet.
 pub const MAGIC: u16 = 0x534C;
 /// Version of the format.
 pub const VERSION: u8 = 1;
@@ -28,10 +28,10 @@ pub const NO_HOP_YET: u16 = u16::MAX;
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Reads.
+    /// The packet reads the table.
     #[default]
     Probe,
-    /// Counts and reads.
+    /// The packet is counted in the table and reads it.
     Announce,
     /// On the way back; switches do not touch it.
     Echo,
@@ -40,21 +40,21 @@ pub enum Kind {
 /// The connection a flow is; switches route by it as they route the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
-    /// Sender.
+    /// Address of the sender.
     pub source: Ipv4Addr,
-    /// Receiver.
+    /// Address of the receiver.
     pub destination: Ipv4Addr,
-    /// Sender's port.
+    /// Port of the sender.
     pub source_port: u16,
-    /// Receiver's port.
+    /// Port of the receiver.
     pub destination_port: u16,
-    /// IP protocol number.
+    /// The IP protocol number, 6 for TCP.
     pub protocol: u8,
     /// 24 bits without a meaning on the way.
     pub cookie: u32,
 }
 
-/// One lane.
+/// What a packet carries for one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lane {
     /// Announced now, in units.
@@ -67,22 +67,22 @@ pub struct Lane {
     pub headroom: u16,
 }
 
-/// One packet.
+/// A packet of the wire format, version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     /// What it is for.
     pub kind: Kind,
-    /// [`DUPLICATE`], [`GUARD`], [`SATURATED`].
+    /// Which of [`DUPLICATE`], [`GUARD`] and [`SATURATED`] are set.
     pub flags: u8,
     /// Rates are in 2^unit Mbit/s.
     pub unit: u8,
-    /// Switches passed.
+    /// How many switches the packet passed.
     pub hops: u8,
     /// Of them, those that counted it.
     pub counted: u8,
-    /// The flow.
+    /// Id of the announced flow.
     pub flow: FlowId,
-    /// The announcing slot.
+    /// The slot in which the announcement is made.
     pub slot: Slot,
     /// Matches an echo to its request.
     pub seq: u16,
@@ -92,16 +92,16 @@ pub struct Packet {
     pub wrap: u8,
     /// Changes when the path does, or a switch restarts.
     pub path_sig: u32,
-    /// The connection.
+    /// The connection that the flow is.
     pub tuple: Tuple,
-    /// The lanes.
+    /// What is announced and read, one lane for each slot of the horizon.
     pub lanes: [Lane; LANES],
 }
 
 /// Why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Wrong length.
+    /// The packet has another length than [`LENGTH`].
     #[error("message-malformed: a UDP packet has {0} bytes; allowed {LENGTH}.")]
     Length(usize),
     /// Something else than a packet of this format.
@@ -109,12 +109,12 @@ pub enum Malformed {
         "message-malformed: a UDP packet begins with {magic:#06x}, version {version}; allowed {MAGIC:#06x}, version {VERSION}."
     )]
     Format {
-        /// First two bytes.
+        /// The first two bytes as a number.
         magic: u16,
-        /// Version.
+        /// The version of the format.
         version: u8,
     },
-    /// Unknown type.
+    /// The packet has a type that is not known.
     #[error("message-malformed: a UDP packet has type {0}; allowed 1 (probe), 2 (announce), 3 (echo).")]
     Kind(u8),
     /// Another number of lanes.
@@ -132,7 +132,7 @@ pub enum Malformed {
 const MAX_UNIT: u8 = 16;
 
 impl Packet {
-    /// As bytes.
+    /// The packet as it travels.
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         let kind = match self.kind {

@@ -83,7 +83,7 @@ fn naive(stream: &[u8]) -> Read {
     }
 }
 
-/// A greeting.
+/// A greeting as ZMTP 3 sends it.
 pub fn hello() -> Vec<u8> {
     let mut bytes = vec![0; 64];
     (bytes[0], bytes[8], bytes[9], bytes[10]) = (0xff, 1, 0x7f, 3);

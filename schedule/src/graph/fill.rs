@@ -10,7 +10,7 @@ use crate::units::{Bytes, FlowId};
 /// One flow of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leg {
-    /// The flow.
+    /// Id of the flow.
     pub flow: FlowId,
     /// Its part in the job.
     pub role: Role,
@@ -21,11 +21,11 @@ pub struct Leg {
 /// A dependency of a plan: `after` waits for `before`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edge {
-    /// The predecessor.
+    /// The flow that must deliver first.
     pub before: FlowId,
-    /// The successor.
+    /// The flow that waits for it.
     pub after: FlowId,
-    /// How it bounds.
+    /// Whether it bounds at every moment or only until it ends.
     pub kind: PredKind,
     /// Bytes the successor may be ahead.
     pub lead: Bytes,

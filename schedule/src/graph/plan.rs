@@ -41,7 +41,7 @@ pub struct PlanFlows {
 }
 
 impl PlanFlows {
-    /// Of these trees.
+    /// The flows that these trees make, all edges from one rank to another in one.
     pub fn new(trees: &[PlanTree<'_>]) -> PlanFlows {
         let mut flows: BTreeMap<(u32, u32), PlanFlow> = BTreeMap::new();
         for tree in trees {

@@ -52,7 +52,7 @@ enum Part {
     Links,
     /// Jobs of this host meet there.
     Jobs,
-    /// Neither, any more.
+    /// Neither of them any more.
     None,
 }
 

@@ -23,13 +23,13 @@ pub const FAIR_FLOOR_ALONE: f64 = 0.0;
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostConfig {
-    /// This host.
+    /// Id of this host.
     pub host: HostId,
-    /// Of this process.
+    /// Drawn at the start of this process.
     pub boot: BootId,
-    /// Slot length.
+    /// The slot length.
     pub slot: Nanos,
-    /// Slots ahead (K).
+    /// How many slots ahead rates are planned (K).
     pub horizon: usize,
     /// How far into the slot this host repeats its announcements: hosts are spread so that holders are not stormed.
     pub phase: Nanos,
@@ -43,7 +43,7 @@ pub struct HostConfig {
     pub switches: Vec<HolderId>,
     /// The link by which this host receives; watched for the progress of predecessors. `None`: not watched.
     pub ingress: Option<Hop>,
-    /// The rule.
+    /// The rule by which demand becomes rates.
     pub policy: PolicyName,
     /// κ: a round older than κ(1+D)m is promoted.
     pub promote_kappa: f64,

@@ -43,7 +43,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// The longest history.
+    /// The longest history, in slots.
     pub const MAX_SLOTS: usize = 32;
     /// The least gain in use: with less, a flow could never find out that its path has become free.
     const MIN_GAIN: f64 = 1.05;

@@ -29,7 +29,7 @@ use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 pub struct Config {
     /// How load becomes a price.
     pub curve: Curve,
-    /// w.
+    /// How much a slot of delay is worth against price (w).
     pub weight: Weight,
     /// With the repairs of the table above; without: the paper to the letter.
     pub repaired: bool,
@@ -77,9 +77,9 @@ impl Hop<'_> {
 /// One flow of this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowView<'a> {
-    /// The flow.
+    /// Id of the flow; breaks ties.
     pub flow: FlowId,
-    /// Its job.
+    /// The job it belongs to.
     pub job: JobId,
     /// When its reservation came; smaller plans first, ties by job and flow.
     pub arrival: u64,
@@ -106,13 +106,13 @@ pub struct FlowView<'a> {
 /// All that is known for one decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// Slot length.
+    /// The slot length.
     pub slot: Nanos,
     /// What is left of the current slot.
     pub rest: Nanos,
-    /// K.
+    /// How many slots ahead are planned (K).
     pub horizon: usize,
-    /// The links.
+    /// Every link that a flow may cross; hops name them by index.
     pub links: &'a [Link],
     /// The flows, in any order.
     pub flows: &'a [FlowView<'a>],
@@ -127,7 +127,7 @@ pub struct Schedule {
     pub filled: Rate,
     /// What the path had left for it in the current slot.
     pub headroom: Rate,
-    /// Why not more.
+    /// Why the first rate is not higher.
     pub why: Why,
     /// Delay and price as Algorithm 1 weighed them, after the current slot was adjusted.
     pub chosen: Chosen,

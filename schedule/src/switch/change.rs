@@ -16,7 +16,7 @@ impl Ticket {
     }
 }
 
-/// Nobody in particular.
+/// A change by no host, such as one of the configuration.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// The latest changes of one thing.

@@ -52,7 +52,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Statuses known.
+    /// How many statuses are known, of all jobs and origins.
     pub(super) fn len(&self) -> usize {
         self.jobs.values().map(|job| job.origins.values().filter(|told| told.status.is_some()).count()).sum()
     }

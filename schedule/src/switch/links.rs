@@ -12,7 +12,7 @@ use crate::units::{FlowId, LinkId, Rate};
 /// Load of one link, for status and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkLoad {
-    /// The link.
+    /// The link that these sums are of.
     pub link: LinkId,
     /// Its payload rate.
     pub capacity: Rate,

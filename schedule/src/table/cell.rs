@@ -10,7 +10,7 @@ use crate::units::Slot;
 /// guard of one; everything else is an old register that is taken over.
 pub const LATE_WINDOW: u32 = 3;
 
-/// A tagged sum.
+/// A sum and the period that it belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// The period the sum belongs to.

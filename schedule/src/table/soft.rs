@@ -24,7 +24,7 @@ pub struct DoubleBuffer {
 /// One announcement of one flow, in lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes<'a> {
-    /// The announcing slot.
+    /// The slot in which the announcement is made.
     pub period: Slot,
     /// The lane of the farthest slot, (p + K - 1) mod K.
     pub wrap: usize,

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Mode, State};
 
-/// `POST /api/v1/mode`.
+/// The body of `POST /api/v1/mode`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeRequest {
-    /// The mode wanted.
+    /// The mode that is wanted.
     pub mode: Mode,
     /// It returns by itself after this time.
     #[serde(default)]
@@ -16,24 +16,24 @@ pub struct ModeRequest {
     /// Only this job; only `bypass` may be asked of one job.
     #[serde(default)]
     pub job: Option<String>,
-    /// Survives a restart.
+    /// Whether the mode stays after a restart.
     #[serde(default)]
     pub persist: bool,
-    /// For the log.
+    /// Why, in the operator's words; goes to the log.
     #[serde(default)]
     pub reason: String,
 }
 
-/// `POST /api/v1/drain`.
+/// The body of `POST /api/v1/drain`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DrainRequest {
-    /// Only this job.
+    /// The job to release; without it all jobs are.
     #[serde(default)]
     pub job: Option<String>,
 }
 
-/// `POST /api/v1/log`.
+/// The body of `POST /api/v1/log`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRequest {
@@ -48,7 +48,7 @@ pub struct LogRequest {
 /// A command, whichever way it came.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Set the mode.
+    /// Change the mode of the daemon.
     Mode(ModeRequest),
     /// Read the configuration again.
     Reload,
@@ -62,7 +62,7 @@ pub enum Command {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// [`super::SCHEMA`].
+    /// Version of this form, [`super::SCHEMA`].
     pub schema: u32,
     /// The mode that holds now.
     pub mode: Mode,
@@ -81,13 +81,13 @@ pub struct Outcome {
 #[serde(default)]
 #[error("{message}")]
 pub struct Refused {
-    /// [`super::SCHEMA`].
+    /// Version of this form, [`super::SCHEMA`].
     pub schema: u32,
     /// `E_…`, or `not-found`, `not-permitted`, `invalid`, `unavailable`.
     pub code: String,
-    /// What is wrong.
+    /// What is wrong, in one sentence.
     pub message: String,
-    /// What to do.
+    /// What to do about it, in one sentence.
     pub help: String,
     /// Every problem of a configuration that was refused.
     pub problems: Vec<FileProblem>,
@@ -97,23 +97,23 @@ pub struct Refused {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileProblem {
-    /// `E_RANGE`, …
+    /// Code of the problem, such as `E_RANGE`.
     pub code: String,
-    /// The file.
+    /// Path of the file, if the problem lies in one.
     pub file: Option<String>,
     /// From 1; 0: none to blame.
     pub line: usize,
     /// From 1; 0: none to blame.
     pub column: usize,
-    /// The key.
+    /// The key that is wrong, with its table.
     pub key: String,
-    /// Seen.
+    /// The value that was found.
     pub found: String,
-    /// Allowed.
+    /// The values that are allowed.
     pub allowed: String,
-    /// What is wrong.
+    /// What is wrong, in one sentence.
     pub message: String,
-    /// What to do.
+    /// What to do about it, in one sentence.
     pub help: String,
 }
 

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Works as configured.
+    /// Everything works as configured.
     #[default]
     Info,
-    /// Works less well.
+    /// Something works less well than configured.
     Degraded,
-    /// Nothing is scheduled.
+    /// Nothing is scheduled at all.
     Inactive,
 }
 
@@ -19,12 +19,12 @@ pub enum Severity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Nothing is wrong.
+    /// Nothing is wrong, this is only worth knowing.
     #[default]
     Ok,
     /// Something works less well.
     Degraded,
-    /// Nothing is scheduled.
+    /// Nothing is scheduled while it holds.
     Inactive,
 }
 
@@ -57,14 +57,14 @@ macro_rules! codes {
                     ConditionCode::Unknown => Severity::Degraded,
                 }
             }
-            /// What it costs.
+            /// What the condition costs, in one sentence.
             pub const fn cost(self) -> &'static str {
                 match self {
                     $(ConditionCode::$variant => $cost,)*
                     ConditionCode::Unknown => "",
                 }
             }
-            /// What to do.
+            /// What to do about it, in one sentence.
             pub const fn next(self) -> &'static str {
                 match self {
                     $(ConditionCode::$variant => $next,)*
@@ -101,13 +101,13 @@ codes! {
     /// Network namespaces this daemon may not enter.
     NetnsUncovered, "netns-uncovered", Degraded,
         "sockets there are paced, but sysctls stay as they are", "install sluiced-containers.conf";
-    /// No free rows.
+    /// The flow table has no free row.
     FlowTableFull, "flow-table-full", Degraded,
         "further flows run under ordinary congestion control", "raise enforce.max_flows and restart";
     /// Flows are capped because of loss.
     LossGuard, "loss-guard", Degraded,
         "the flows concerned are held at what is delivered", "look for a bad link: sluice flows";
-    /// Decisions come late.
+    /// Decisions come later than they should.
     SlotsLate, "slots-late", Degraded,
         "orders change later than planned; none expires", "give sluiced more CPU, or lengthen the slot";
     /// Kernel events were lost.
@@ -138,17 +138,17 @@ codes! {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// What.
+    /// Which condition it is.
     pub code: ConditionCode,
-    /// How bad.
+    /// How bad it is.
     pub severity: Severity,
     /// The switch, link, file or flow concerned; empty: the host.
     pub subject: String,
     /// What happened, in one sentence.
     pub sentence: String,
-    /// What it costs.
+    /// What it costs, in one sentence.
     pub cost: String,
-    /// What to do.
+    /// What to do about it, in one sentence.
     pub next: String,
     /// Since when, ns since 1970; 0: not known.
     pub since_unix_ns: u64,

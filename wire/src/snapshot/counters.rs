@@ -39,7 +39,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty distribution.
+    /// A distribution with these upper bounds of its buckets and no observation yet.
     pub fn new(bounds: &[f64]) -> Histogram {
         Histogram { bounds: bounds.to_vec(), counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
@@ -57,7 +57,7 @@ impl Histogram {
         }
     }
 
-    /// Number of observations.
+    /// How many observations there were.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, &count| sum.saturating_add(count))
     }
@@ -83,7 +83,7 @@ impl Histogram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
-    /// Slots begun.
+    /// Slots that began.
     pub slots: u64,
     /// Slots whose decision came after their end.
     pub slots_late: u64,
@@ -93,7 +93,7 @@ pub struct Counters {
     pub slots_clock: u64,
     /// Wake-ups after the edge.
     pub lateness_s: Histogram,
-    /// Decisions.
+    /// Time each decision took, in seconds.
     pub decision_s: Histogram,
     /// Decisions at a slot's edge.
     pub decisions_slot: u64,
@@ -105,13 +105,13 @@ pub struct Counters {
     pub decisions_demand: u64,
     /// Decisions because feedback came.
     pub decisions_feedback: u64,
-    /// Clock steps forward.
+    /// Times the clock was set forward.
     pub clock_steps_forward: u64,
-    /// Clock steps backward.
+    /// Times the clock was set back.
     pub clock_steps_backward: u64,
-    /// Flows opened.
+    /// Flows that were opened.
     pub flows_opened: u64,
-    /// Flows closed.
+    /// Flows that were closed.
     pub flows_closed: u64,
     /// Sockets that found no free row.
     pub flow_table_full: u64,
@@ -123,7 +123,7 @@ pub struct Counters {
     pub ordered_bytes: u64,
     /// Orders per managed flow with demand and slot, in bytes per second.
     pub ordered_rate: Histogram,
-    /// Delivered rates, likewise.
+    /// Delivered rates per managed flow with demand and slot, in bytes per second.
     pub delivered_rate: Histogram,
     /// Order errors per flow and slot, demand-limited slots left out.
     pub order_error: Histogram,
@@ -169,7 +169,7 @@ pub struct Counters {
     pub rejects_capacity: u64,
     /// CPU of reading statistics.
     pub cpu_stats_ns: u64,
-    /// CPU of deciding.
+    /// Processor time of deciding, in nanoseconds.
     pub cpu_schedule_ns: u64,
     /// CPU of talking to switches.
     pub cpu_switch_ns: u64,

@@ -12,11 +12,11 @@ use super::Label;
 pub struct Explanation {
     /// The flow, 16 hex digits.
     pub flow: String,
-    /// Its job.
+    /// Name of the flow's job.
     pub job: Label,
-    /// The slot.
+    /// The slot of the decision.
     pub slot: u32,
-    /// Since the decision.
+    /// Nanoseconds since the decision.
     pub decided_ago_ns: Option<u64>,
     /// Bytes of the round.
     pub demand_bytes: u64,
@@ -32,7 +32,7 @@ pub struct Explanation {
     pub link: String,
     /// Per slot, from the present one on.
     pub slots: Vec<SlotReason>,
-    /// Why not more.
+    /// Why the rate is not higher.
     pub why: Cow<'static, str>,
 }
 
@@ -44,6 +44,6 @@ pub struct SlotReason {
     pub load_ratio: f64,
     /// What is left there.
     pub headroom_bps: u64,
-    /// What is ordered.
+    /// The ordered rate, in bit/s.
     pub ordered_bps: u64,
 }

@@ -20,7 +20,7 @@ impl Label {
         if text.is_empty() { Label::default() } else { Label(text) }
     }
 
-    /// The text.
+    /// The text of the label.
     pub fn as_str(&self) -> &str {
         &self.0
     }

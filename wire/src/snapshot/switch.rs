@@ -23,18 +23,18 @@ pub enum View {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SwitchState {
-    /// Answers.
+    /// It is connected and answers.
     Up,
     /// Answers, but its table is not complete yet.
     Warming,
-    /// Does not answer.
+    /// It is connected and does not answer.
     Silent,
     /// Not asked (mode, or no flow crosses it).
     #[default]
     Idle,
 }
 
-/// One holder.
+/// The state of one holder of load tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SwitchStatus {
@@ -44,7 +44,7 @@ pub struct SwitchStatus {
     pub address: String,
     /// True: another host, not a switch.
     pub peer: bool,
-    /// The connection.
+    /// The state of the connection.
     pub state: SwitchState,
     /// How much its view counts.
     pub view: View,
@@ -54,7 +54,7 @@ pub struct SwitchStatus {
     pub links: u64,
     /// Median time from announcement to answer.
     pub exchange_p50_ns: Option<u64>,
-    /// Its 99th percentile.
+    /// The 99th percentile of that time.
     pub exchange_p99_ns: Option<u64>,
     /// Since the last answer.
     pub age_ns: Option<u64>,
@@ -64,7 +64,7 @@ pub struct SwitchStatus {
     pub slot_diff: Option<i32>,
     /// Its clock minus this host's, half a round trip exact.
     pub offset_ns: Option<i64>,
-    /// Announcements it refused.
+    /// Announcements that the holder refused.
     pub rejects: u64,
     /// What was wrong last; empty: nothing.
     pub last_error: String,
@@ -79,7 +79,7 @@ pub struct SwitchStatus {
 }
 
 impl View {
-    /// All views.
+    /// Every way in which a view may count.
     pub const ALL: [View; 5] = [View::Fresh, View::Holding, View::Decaying, View::Local, View::Plain];
 
     /// The word for people and labels.

@@ -10,7 +10,7 @@ use super::Label;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowState {
-    /// Sluice.
+    /// Sluice paces the flow.
     Managed,
     /// Ordinary congestion control; Sluice only looks.
     #[default]
@@ -33,16 +33,16 @@ pub enum JobPattern {
     Tree,
     /// The edges of a plan.
     Plan,
-    /// Not known.
+    /// Nobody has said it yet.
     #[default]
     Unknown,
 }
 
-/// One job.
+/// The state of one job on this host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Job {
-    /// Its id.
+    /// Id of the job.
     pub id: Label,
     /// How its ranks exchange tensors.
     pub pattern: JobPattern,
@@ -56,7 +56,7 @@ pub struct Job {
     pub nranks: Option<u32>,
     /// Flows it sends from this host.
     pub flows: u64,
-    /// Rounds begun.
+    /// Rounds that began.
     pub round: u64,
     /// Part of the round that is delivered.
     pub progress_ratio: Option<f64>,
@@ -82,9 +82,9 @@ pub struct Job {
     pub ended_unix_ns: Option<u64>,
     /// Payload bytes acknowledged since it was seen first.
     pub acked_bytes: u64,
-    /// Rounds finished.
+    /// Rounds that were finished.
     pub rounds_finished: u64,
-    /// Their durations together.
+    /// The durations of finished rounds added up, in nanoseconds.
     pub rounds_ns: u64,
     /// Flow-time below demand, by cause.
     pub stalls: Stalls,
@@ -110,7 +110,7 @@ pub struct Stalls {
 pub struct Flow {
     /// Its id, 16 hex digits.
     pub id: String,
-    /// Its job.
+    /// Name of the flow's job.
     pub job: Label,
     /// Own address and port.
     pub local: String,
@@ -118,11 +118,11 @@ pub struct Flow {
     pub to: String,
     /// Who moves its rate.
     pub state: FlowState,
-    /// Congestion control.
+    /// Congestion control that is in force, as the kernel names it.
     pub cc: String,
     /// The present order; `null`: none.
     pub ordered_bps: Option<u64>,
-    /// What it delivers.
+    /// Present delivery rate, in bit/s.
     pub delivered_bps: Option<u64>,
     /// |delivered − ordered| / ordered; `null` where demand, not the order, limits it.
     pub error_ratio: Option<f64>,
@@ -130,11 +130,11 @@ pub struct Flow {
     pub demand_bytes: Option<u64>,
     /// Bytes of the round delivered.
     pub delivered_bytes: u64,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time, in nanoseconds.
     pub srtt_ns: Option<u64>,
-    /// Least round-trip time.
+    /// Least round-trip time, in nanoseconds.
     pub rtt_min_ns: Option<u64>,
-    /// Segments retransmitted.
+    /// Segments that were sent again.
     pub retransmitted: u64,
     /// The kernel's loss guard caps it.
     pub loss_guard: bool,
@@ -149,7 +149,7 @@ pub struct Flow {
     pub uid: u32,
 }
 
-/// One link.
+/// The state of one link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Link {
@@ -161,11 +161,11 @@ pub struct Link {
     pub holder: String,
     /// True: a link this host sends on.
     pub own: bool,
-    /// Payload rate.
+    /// Payload rate, in bit/s.
     pub capacity_bps: u64,
     /// What managed flows take; for links of others: what this host's flows take.
     pub managed_bps: Option<u64>,
-    /// Other traffic.
+    /// Unmanaged traffic, in bit/s.
     pub other_bps: Option<u64>,
     /// Promised by other hosts and by this one, from the present slot on.
     pub next_bps: Vec<u64>,
@@ -180,7 +180,7 @@ pub struct Link {
 }
 
 impl FlowState {
-    /// All states.
+    /// Every state there is.
     pub const ALL: [FlowState; 4] = [FlowState::Managed, FlowState::Observed, FlowState::Released, FlowState::Other];
 
     /// The word for people and labels.
@@ -195,7 +195,7 @@ impl FlowState {
 }
 
 impl JobPattern {
-    /// All patterns.
+    /// Every pattern there is.
     pub const ALL: [JobPattern; 5] =
         [JobPattern::Ring, JobPattern::Ps, JobPattern::Tree, JobPattern::Plan, JobPattern::Unknown];
 

@@ -22,13 +22,13 @@ const FIRST_JOB_PID: u64 = 2;
 /// One event of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ChromeEvent {
-    /// What is shown.
+    /// What is shown on the bar.
     pub name: String,
     /// Kind: `M` name, `X` slice, `C` counter, `b`/`e` span, `i` instant.
     pub ph: &'static str,
     /// Microseconds from the first slot's edge.
     pub ts: f64,
-    /// Microseconds it lasts.
+    /// How long it lasts, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dur: Option<f64>,
     /// Job, or 1 for links and host.
@@ -38,13 +38,13 @@ pub struct ChromeEvent {
     /// Category; needed for spans.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub cat: &'static str,
-    /// Span.
+    /// Id that joins begin and end of a span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Reach of an instant.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub s: &'static str,
-    /// Details.
+    /// Further values, shown when the bar is chosen.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Value>,
 }

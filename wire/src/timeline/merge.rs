@@ -10,27 +10,27 @@ const PID_STRIDE: u64 = 10_000;
 /// Why traces cannot be joined.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// Nothing to join.
+    /// No trace was given, so there is nothing to join.
     #[error("no trace given; name at least one file")]
     Empty,
     /// Not written by Sluice.
     #[error("trace {index} ({name}): {field} is missing; only traces written by `sluice timeline` can be merged")]
     Foreign {
-        /// Counted from 1.
+        /// Place of the trace in what was given, counted from 1.
         index: usize,
-        /// As given.
+        /// Name of the trace as it was given.
         name: String,
-        /// The field.
+        /// The field that is missing or wrong.
         field: &'static str,
     },
-    /// Another time grid.
+    /// The traces have slots of different lengths.
     #[error("trace {index} ({name}): slot_length_ns is {found}, the first trace has {allowed}")]
     SlotLength {
-        /// Counted from 1.
+        /// Place of the trace in what was given, counted from 1.
         index: usize,
-        /// As given.
+        /// Name of the trace as it was given.
         name: String,
-        /// Seen.
+        /// The slot length that was found, in nanoseconds.
         found: u64,
         /// Of the first trace.
         allowed: u64,
