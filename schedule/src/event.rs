@@ -235,8 +235,6 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ReleaseReason {
-    /// Five rounds in a row were slower than the job's unmanaged baseline.
-    NotHelping,
     /// The job or the flow is gone.
     Gone,
 }

@@ -2,9 +2,10 @@
 //!
 //! Every flow has up to 64 predecessors. A *pipelined* one bounds it at every moment, F ≤ lead + ρ·F_pred with
 //! ρ = G/G_pred; a *finish-to-start* one holds it back until it has ended. Rings, parameter servers, trees and flow
-//! groups are fillings of this graph ([`fill`], per process; [`PlanFlows`] where a plan names every tree). On top of the bound stand the paper's two adjustments:
-//! the catch-up Δ of a flow that lags behind what it depends on, and the excess of a successor that runs ahead of what
-//! it is fed. [`adjust`] turns Δ into the current slot's rate (Algorithm 2).
+//! groups are fillings of this graph ([`fill`], per process; [`PlanFlows`] where a plan names every tree). On top of the
+//! bound stand the paper's two adjustments: the catch-up Δ of a flow that lags behind what it depends on, and the excess
+//! of a successor that runs ahead of what its predecessors delivered. [`adjust`] turns Δ into the current slot's rate
+//! (Algorithm 2).
 //!
 //! The lead matters on a ring. Without it every flow of the ring waits for the one before, and nobody starts. With a
 //! lead of one chunk, at most n−1 of the n bounds can be tight at once: summed around the ring, n tight ones would say
@@ -17,7 +18,7 @@ mod fill;
 mod plan;
 
 pub use adjust::{Adjusted, Step, adjust};
-pub use fill::{Edge, Leg, fill, fill_edges, ring_lead};
+pub use fill::{Leg, fill, ring_lead};
 pub use plan::{PlanFlow, PlanFlows, PlanTree};
 
 use crate::event::{PredKind, Predecessor, Role};
@@ -64,7 +65,7 @@ impl Progress {
 
 /// A predecessor and how far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fed {
+pub struct PredecessorProgress {
     /// The predecessor, and how it bounds.
     pub by: Predecessor,
     /// How far it is.
@@ -74,19 +75,14 @@ pub struct Fed {
 /// Bytes of a round of `demand` that a flow with these predecessors may usefully have sent; all of them without any.
 ///
 /// With `demand` zero (unknown) the bound is in the predecessors' own bytes, and [`Bytes`]`(u64::MAX)` without any.
-pub fn bound(demand: Bytes, preds: impl IntoIterator<Item = Fed>) -> Bytes {
+pub fn bound(demand: Bytes, preds: impl IntoIterator<Item = PredecessorProgress>) -> Bytes {
     let all = if demand == Bytes::ZERO { Bytes(u64::MAX) } else { demand };
-    let allowed = |fed: Fed| match fed.by.kind {
-        _ if fed.progress.ended => all,
-        PredKind::Pipelined => fed.by.lead.plus(fed.progress.scaled_to(demand)).min(all),
+    let allowed = |pred: PredecessorProgress| match pred.by.kind {
+        _ if pred.progress.ended => all,
+        PredKind::Pipelined => pred.by.lead.plus(pred.progress.scaled_to(demand)).min(all),
         PredKind::FinishToStart => Bytes::ZERO,
     };
     preds.into_iter().map(allowed).min().unwrap_or(all)
-}
-
-/// What of `remaining` a flow that delivered `delivered` may send under this bound.
-pub fn usable(remaining: Bytes, delivered: Bytes, bound: Bytes) -> Bytes {
-    remaining.min(bound.minus(delivered))
 }
 
 /// Δ: the bytes by which a flow lags behind what it depends on, at most what it still has to send.
@@ -104,9 +100,9 @@ pub fn catch_up(role: Role, flow: Progress, looks_at: impl IntoIterator<Item = P
     level.unwrap_or(Bytes::ZERO).minus(flow.bytes).min(flow.remaining())
 }
 
-/// The bytes by which a successor runs ahead of what its predecessors can feed it: (F_succ − F_f)₊ on a ring without a
+/// The bytes by which a successor runs ahead of what its predecessors delivered: (F_succ − F_f)₊ on a ring without a
 /// lead, (F_b − F_a^min)₊ at a server. Its current slot is cut by so much, and others get the bandwidth.
-pub fn excess(successor: Progress, preds: impl IntoIterator<Item = Fed>) -> Bytes {
+pub fn excess(successor: Progress, preds: impl IntoIterator<Item = PredecessorProgress>) -> Bytes {
     successor.bytes.minus(bound(successor.demand, preds))
 }
 

@@ -209,7 +209,7 @@ impl Host {
             self.policy.plan(&self.scene, &mut planned);
             self.adopt_plan(now, &mut planned);
             self.planned = planned;
-            self.stand_by();
+            self.order_idle_flows();
         }
         if self.news {
             self.order(now, renew, actions);
@@ -374,7 +374,7 @@ impl Host {
             flow.offer = plan.offer;
             flow.why = plan.why;
             flow.order = plan.rate;
-            flow.foresee(now);
+            flow.predict_end(now);
             flow.rates.clone_from(&plan.rates);
         }
         for job in self.jobs.values_mut() {
@@ -383,7 +383,7 @@ impl Host {
     }
 
     /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.
-    fn stand_by(&mut self) {
+    fn order_idle_flows(&mut self) {
         let mut left: Vec<(usize, Rate, u64)> = Vec::new();
         for (index, usable) in self.links.own_usable(self.config.reserve) {
             let active = self.flows.values().filter(|f| f.path.contains(&index));

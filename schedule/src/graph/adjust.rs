@@ -22,13 +22,6 @@ pub struct Adjusted {
     pub step: Step,
 }
 
-impl Adjusted {
-    /// True if the later slots have to be filled anew, for what the current slot will not have sent.
-    pub fn refill(self, initial: Rate) -> bool {
-        self.rate != initial
-    }
-}
-
 /// One step of Algorithm 2 for a flow with the initial rate `initial` in the current slot, of which `rest` is left,
 /// that lags by `behind` (Δ) and may try at most `ceiling` (B_f).
 ///
@@ -57,17 +50,14 @@ mod tests {
     fn the_three_cases_of_the_paper() {
         let initial = Rate::mbps(100);
         let kept = adjust(initial, Bytes::ZERO, SLOT, Rate::mbps(50));
-        assert_eq!((kept.rate, kept.step, kept.refill(initial)), (initial, Step::Kept, false));
+        assert_eq!((kept.rate, kept.step), (initial, Step::Kept));
         // 750 kB in 60 ms are 100 Mbit/s.
         let caught_up = adjust(initial, Bytes(750_000), SLOT, Rate::mbps(201));
-        assert_eq!(
-            (caught_up.rate, caught_up.step, caught_up.refill(initial)),
-            (Rate::mbps(200), Step::CaughtUp, true)
-        );
+        assert_eq!((caught_up.rate, caught_up.step), (Rate::mbps(200), Step::CaughtUp));
         let at_ceiling = adjust(initial, Bytes(750_000), SLOT, Rate::mbps(200));
         assert_eq!((at_ceiling.rate, at_ceiling.step), (Rate::mbps(200), Step::AtCeiling));
         let below = adjust(initial, Bytes(750_000), SLOT, Rate::mbps(80));
-        assert_eq!((below.rate, below.refill(initial)), (Rate::mbps(80), true));
+        assert_eq!(below.rate, Rate::mbps(80));
     }
 
     #[test]

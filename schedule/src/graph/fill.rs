@@ -18,19 +18,6 @@ pub struct Leg {
     pub lane: u32,
 }
 
-/// A dependency of a plan: `after` waits for `before`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Edge {
-    /// The flow that must deliver first.
-    pub before: FlowId,
-    /// The flow that waits for it.
-    pub after: FlowId,
-    /// Whether it bounds at every moment or only until it ends.
-    pub kind: PredKind,
-    /// Bytes the successor may be ahead.
-    pub lead: Bytes,
-}
-
 /// The lead of a ring flow: its rank's own first chunk, and one more for every local hop that was taken out between
 /// it and its predecessor.
 pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
@@ -44,15 +31,6 @@ pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
 /// [`MAX_PREDECESSORS`] keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
 pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predecessor>> {
     outgoing.iter().map(|leg| predecessors(leg, incoming, lead)).collect()
-}
-
-/// The predecessors of each outgoing flow as a plan lists them.
-pub fn fill_edges(outgoing: &[FlowId], edges: &[Edge]) -> Vec<Vec<Predecessor>> {
-    let of = |flow: &FlowId| {
-        let before = edges.iter().filter(|edge| edge.after == *flow && edge.before != *flow);
-        bounded(before.map(|edge| Predecessor { flow: edge.before, kind: edge.kind, lead: edge.lead }).collect())
-    };
-    outgoing.iter().map(of).collect()
 }
 
 fn predecessors(leg: &Leg, incoming: &[Leg], lead: Bytes) -> Vec<Predecessor> {
@@ -126,20 +104,6 @@ mod tests {
         // Root: only reduce flows enter it. Leaf: only a spread flow enters it.
         assert_eq!(ids(&fill(&[leg(4, down)], &[leg(1, up), leg(2, up)], Bytes(0))[0]), [1, 2]);
         assert_eq!(fill(&[leg(6, up)], &[leg(4, down)], Bytes(0)), [vec![]]);
-    }
-
-    #[test]
-    fn a_plan_says_it_edge_by_edge() {
-        let edge = |before, after, kind| Edge { before: FlowId(before), after: FlowId(after), kind, lead: Bytes(5) };
-        let edges = [
-            edge(1, 3, PredKind::FinishToStart),
-            edge(2, 3, PredKind::Pipelined),
-            edge(3, 3, PredKind::Pipelined),
-            edge(3, 4, PredKind::Pipelined),
-        ];
-        let preds = fill_edges(&[FlowId(3), FlowId(5)], &edges);
-        assert_eq!((ids(&preds[0]), ids(&preds[1])), (vec![1, 2], vec![]));
-        assert_eq!((preds[0][0].kind, preds[0][1].lead), (PredKind::FinishToStart, Bytes(5)));
     }
 
     #[test]

@@ -8,8 +8,8 @@ fn at(bytes: u64, demand: u64) -> Progress {
     Progress { bytes: Bytes(bytes), demand: Bytes(demand), ended: demand > 0 && bytes >= demand }
 }
 
-fn fed(lead: u64, progress: Progress) -> Fed {
-    Fed { by: Predecessor { flow: FlowId(0), kind: PredKind::Pipelined, lead: Bytes(lead) }, progress }
+fn fed(lead: u64, progress: Progress) -> PredecessorProgress {
+    PredecessorProgress { by: Predecessor { flow: FlowId(0), kind: PredKind::Pipelined, lead: Bytes(lead) }, progress }
 }
 
 #[test]
@@ -42,19 +42,12 @@ fn the_slowest_predecessor_bounds() {
 
 #[test]
 fn a_flow_group_waits_for_the_end_of_all() {
-    let after = |progress| Fed {
+    let after = |progress| PredecessorProgress {
         by: Predecessor { flow: FlowId(0), kind: PredKind::FinishToStart, lead: Bytes::ZERO },
         progress,
     };
     assert_eq!(bound(Bytes(100), [after(at(100, 100)), after(at(99, 100))]), Bytes::ZERO);
     assert_eq!(bound(Bytes(100), [after(at(100, 100)), after(at(5, 5))]), Bytes(100));
-}
-
-#[test]
-fn usable_is_what_may_be_sent_now() {
-    assert_eq!(usable(Bytes(70), Bytes(30), Bytes(50)), Bytes(20));
-    assert_eq!(usable(Bytes(70), Bytes(30), Bytes(100)), Bytes(70));
-    assert_eq!(usable(Bytes(70), Bytes(30), Bytes(10)), Bytes::ZERO);
 }
 
 #[test]
@@ -113,7 +106,7 @@ impl Fluid {
     fn step(&mut self, speed: &[u64]) {
         let send = |f: usize| {
             let delivered = Bytes(self.done[f]);
-            usable(Bytes(self.demand[f]).minus(delivered), delivered, self.bound(f)).0.min(speed[f])
+            Bytes(self.demand[f]).min(self.bound(f)).minus(delivered).0.min(speed[f])
         };
         let sent: Vec<u64> = (0..self.done.len()).map(send).collect();
         self.done.iter_mut().zip(sent).for_each(|(done, more)| *done += more);

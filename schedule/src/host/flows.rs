@@ -9,8 +9,8 @@ use crate::units::{Bytes, Nanos, Rate};
 /// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
 pub(super) const STRAY: Bytes = Bytes(64 << 10);
 
-/// The end of a round that moved by less is not told anew.
-const SLIP: Nanos = Nanos::from_millis(2);
+/// A predicted end of a round that moved by less is not announced anew.
+const END_HYSTERESIS: Nanos = Nanos::from_millis(2);
 
 /// When the current slot began, on the monotonic clock, and what had been delivered then.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,10 +112,10 @@ impl Flow {
         self.offer.per_share(self.spec.share)
     }
 
-    /// Works out when the round will have been sent if it goes on as it does, and remembers that as told unless what was
-    /// told is still right within [`SLIP`] or an eighth of the time left: how far away a far end is matters to nobody. Called
-    /// with each plan, so at every slot's edge at least.
-    pub fn foresee(&mut self, now: Now) {
+    /// Predicts when the round will have been sent if it goes on as it does. The prediction in force stays while it is
+    /// right within [`END_HYSTERESIS`] or an eighth of the time left, since nobody needs to know exactly how far away a
+    /// distant end is. Called with each plan, so at every slot's edge at least.
+    pub fn predict_end(&mut self, now: Now) {
         let left = self.demand.minus(self.delivered);
         if left == Bytes::ZERO || self.queued > left.plus(STRAY) {
             self.until = Nanos::ZERO; // The round is longer than was said, by nobody knows how much.
@@ -124,7 +124,7 @@ impl Flow {
         let steady = self.order == self.ordered && self.measured > Rate::ZERO;
         let time = left.at(if steady { self.order.min(self.measured) } else { self.order });
         let until = now.wall.plus(time);
-        if until.0.abs_diff(self.until.0) > SLIP.0.max(time.0 / 8) {
+        if until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
             self.until = until;
         }
     }

@@ -44,8 +44,8 @@ pub(super) struct Trust {
 
 /// How long a link counts as one with unmanaged traffic after that was last seen.
 const UNMANAGED_MEMORY: Nanos = Nanos::from_millis(10_000);
-/// Jobs remembered per link for the demand density D.
-const MAX_SEEN: usize = 256;
+/// How many jobs are remembered per link for the demand density D.
+const MAX_JOBS_PER_LINK: usize = 256;
 
 #[derive(Debug, Default)]
 struct HolderView {
@@ -57,9 +57,10 @@ struct HolderView {
     trust: f64,
 }
 
+/// The last round of a job that used a link, for the demand density.
 #[derive(Debug)]
-struct Seen {
-    /// Has flows on this host.
+struct RoundOnLink {
+    /// The job has flows on this host.
     own: bool,
     /// Start of the round that was seen last, and when it was first seen to be over.
     t0: Nanos,
@@ -71,7 +72,7 @@ struct Seen {
     at: Nanos,
 }
 
-impl Seen {
+impl RoundOnLink {
     /// The part of the link that the job would fill if nothing ever waited. It is all of it as long as nobody knows
     /// how long the job pauses.
     fn density(&self) -> f64 {
@@ -109,7 +110,7 @@ pub(super) struct Link {
     cross: CrossTraffic,
     /// When unmanaged traffic was last seen there, here or by the holder's word.
     unmanaged: Option<Nanos>,
-    seen: BTreeMap<JobId, Seen>,
+    rounds: BTreeMap<JobId, RoundOnLink>,
 }
 
 /// All links, by index in order of first use.
@@ -235,7 +236,7 @@ impl Links {
             foreign: Vec::new(),
             cross: CrossTraffic::default(),
             unmanaged: None,
-            seen: BTreeMap::new(),
+            rounds: BTreeMap::new(),
         });
         self.index.insert(hop.link, self.all.len() - 1);
         self.all.len() - 1
@@ -310,7 +311,7 @@ impl Links {
             link.view = view;
             link.view_slot = slot;
             link.remember_unmanaged(now);
-            new |= link.digest() || before != (link.capacity(), link.cross());
+            new |= link.take_promises() || before != (link.capacity(), link.cross());
             link.remember_jobs(now);
         }
         new
@@ -366,38 +367,38 @@ impl Links {
     }
 
     /// Notes a job's round on a link of this host, for the density.
-    pub fn saw_own_round(&mut self, now: Now, index: usize, job: JobId, time: Nanos, period: Nanos) {
-        let seen = &mut self.all[index].seen;
-        if seen.len() < MAX_SEEN || seen.contains_key(&job) {
-            seen.insert(job, Seen { own: true, t0: Nanos::ZERO, over: None, period, time, at: now.mono });
+    pub fn note_own_round(&mut self, now: Now, index: usize, job: JobId, time: Nanos, period: Nanos) {
+        let rounds = &mut self.all[index].rounds;
+        if rounds.len() < MAX_JOBS_PER_LINK || rounds.contains_key(&job) {
+            rounds.insert(job, RoundOnLink { own: true, t0: Nanos::ZERO, over: None, period, time, at: now.mono });
         }
     }
 
     /// D of a link: how much of it the rounds of all jobs seen there would fill, Σ (round's time on the link / period
     /// on empty links). More than 1 where they ask for more than it has.
     pub fn density(&self, index: usize) -> f64 {
-        self.all[index].seen.values().map(Seen::density).sum()
+        self.all[index].rounds.values().map(RoundOnLink::density).sum()
     }
 
     /// A job with flows here is over.
     pub fn forget_job(&mut self, job: JobId) {
         self.all.iter_mut().for_each(|link| {
-            link.seen.remove(&job);
+            link.rounds.remove(&job);
         });
     }
 
     /// Forgets jobs that were not seen for ten of their periods.
     pub fn forget_jobs(&mut self, now: Now) {
-        let patience = |seen: &Seen| seen.period.times(10).max(Nanos::from_millis(10_000));
+        let patience = |round: &RoundOnLink| round.period.times(10).max(Nanos::from_millis(10_000));
         for link in &mut self.all {
-            link.seen.retain(|_, seen| now.mono.minus(seen.at) <= patience(seen));
+            link.rounds.retain(|_, round| now.mono.minus(round.at) <= patience(round));
         }
     }
 }
 
 impl Link {
     /// Reduces a new view to what every decision needs; true if it says other promises than the one before.
-    fn digest(&mut self) -> bool {
+    fn take_promises(&mut self) -> bool {
         let mut same = 0;
         let mut count = 0;
         self.foreign.clear();
@@ -430,15 +431,15 @@ impl Link {
     /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how long it pauses.
     fn remember_jobs(&mut self, now: Now) {
         let capacity = self.capacity();
-        for (job, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.own && seen.over.is_none()) {
+        for (job, round) in self.rounds.iter_mut().filter(|(_, round)| !round.own && round.over.is_none()) {
             if !self.foreign.iter().any(|foreign| foreign.job == *job) {
-                seen.over = Some(now.wall);
+                round.over = Some(now.wall);
             }
         }
         for &Foreign { job, whole, t0, .. } in &self.foreign {
-            let room = self.seen.len() < MAX_SEEN;
+            let room = self.rounds.len() < MAX_JOBS_PER_LINK;
             let time = whole.at(capacity);
-            match self.seen.get_mut(&job) {
+            match self.rounds.get_mut(&job) {
                 Some(known) if known.own => {}
                 Some(known) => {
                     let over = known.over.take();
@@ -449,8 +450,8 @@ impl Link {
                     (known.time, known.at) = (time, now.mono);
                 }
                 None if room => {
-                    let seen = Seen { own: false, t0, over: None, period: Nanos::ZERO, time, at: now.mono };
-                    self.seen.insert(job, seen);
+                    let round = RoundOnLink { own: false, t0, over: None, period: Nanos::ZERO, time, at: now.mono };
+                    self.rounds.insert(job, round);
                 }
                 None => {}
             }

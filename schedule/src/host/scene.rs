@@ -4,13 +4,14 @@ use super::jobs::{Job, Work};
 use super::links::Trust;
 use super::{Flow, Host, PolicyName};
 use crate::event::{Now, Pattern};
-use crate::graph::{self, Fed, Progress};
+use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
 use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
-/// Other hosts' flows that end so soon are over: those of one round end together, and one decision is enough for them.
-const TOGETHER: Nanos = Nanos(500_000);
+/// Another host's flow that ends within this time counts as over: the flows of one round end together, and one decision
+/// is enough for all of them.
+const ENDS_TOGETHER: Nanos = Nanos(500_000);
 
 /// A flow with demand and its place in the order of rounds.
 struct Ranked<'a> {
@@ -65,7 +66,7 @@ impl Host {
         for job in self.jobs.values() {
             for work in job.work.iter().filter(|work| work.whole > Bytes::ZERO) {
                 let time = work.whole.at(self.links.get(work.link).capacity());
-                self.links.saw_own_round(now, work.link, job.id, time, job.period_alone());
+                self.links.note_own_round(now, work.link, job.id, time, job.period_alone());
             }
         }
         for job in self.jobs.values_mut() {
@@ -142,7 +143,7 @@ impl Host {
     /// promises that count ends.
     fn draw_links(&self, scene: &mut Scene, used: &[usize]) -> Option<Nanos> {
         let horizon = scene.horizon;
-        let (mut due, soon) = (None, scene.now.wall.plus(TOGETHER));
+        let (mut due, soon) = (None, scene.now.wall.plus(ENDS_TOGETHER));
         for (drawn, &index) in scene.links.iter_mut().zip(used) {
             let link = self.links.get(index);
             let Trust { weight: trust, fresh } = self.links.trust(index);
@@ -187,11 +188,11 @@ impl Host {
                 Progress::with_plan(p.delivered, p.demand, Rate::ZERO, Nanos::ZERO)
             })
         };
-        let fed = flow.spec.preds.iter().map(|by| Fed { by: *by, progress: progress(by.flow) });
+        let preds = flow.spec.preds.iter().map(|by| PredecessorProgress { by: *by, progress: progress(by.flow) });
         let own = Progress::with_plan(flow.delivered, flow.demand, Rate::ZERO, Nanos::ZERO);
         // A predecessor that is not heard of bounds nothing, and there is nothing to catch up with.
         let levels = flow.spec.preds.iter().map(|by| progress(by.flow)).filter(|level| level.demand > Bytes::ZERO);
-        drawn.allowed = graph::bound(flow.demand, fed);
+        drawn.allowed = graph::bound(flow.demand, preds);
         drawn.behind = graph::catch_up(flow.spec.role, own, levels);
     }
 }

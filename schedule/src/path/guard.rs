@@ -1,6 +1,6 @@
 //! Two guards around a decision: nobody waits for ever, and what is told to others does not flap.
 
-use crate::units::{Nanos, Rate};
+use crate::units::Nanos;
 
 /// How long a flow or a round has been deferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,45 +13,9 @@ impl Waiting {
     pub fn decided(&mut self, now: Nanos, deferred: bool) {
         self.since = if deferred { self.since.or(Some(now)) } else { None };
     }
-    /// How long it has been waiting.
-    pub fn waited(&self, now: Nanos) -> Nanos {
-        self.since.map_or(Nanos::ZERO, |since| now.minus(since))
-    }
     /// True if it has waited `most` (`schedule.max_wait_ms`) or longer: it goes now, whatever it costs.
     pub fn due(&self, now: Nanos, most: Nanos) -> bool {
-        self.since.is_some() && self.waited(now) >= most
-    }
-    /// When it will be due, for a timer.
-    pub fn due_at(&self, most: Nanos) -> Option<Nanos> {
-        self.since.map(|since| since.plus(most))
-    }
-}
-
-/// Decides whether a rate or an offer has moved far enough to be told to others: 1 % of the path's bottleneck.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RateHysteresis {
-    told: Option<Rate>,
-}
-
-impl RateHysteresis {
-    /// A bottleneck moves by this part before it is worth a message.
-    const SHARE: u64 = 100;
-
-    /// True, and remembered as told, if `rate` is new or has moved by more than 1 % of `bottleneck`. To and from
-    /// zero always counts: it is the difference between a promise and none.
-    pub fn moved(&mut self, rate: Rate, bottleneck: Rate) -> bool {
-        let moved = self.told.is_none_or(|told| {
-            told.0.abs_diff(rate.0) > bottleneck.share(RateHysteresis::SHARE).0
-                || (told != rate && (told == Rate::ZERO || rate == Rate::ZERO))
-        });
-        if moved {
-            self.told = Some(rate);
-        }
-        moved
-    }
-    /// What was told last.
-    pub fn told(&self) -> Option<Rate> {
-        self.told
+        self.since.is_some_and(|since| now.minus(since) >= most)
     }
 }
 
@@ -91,9 +55,8 @@ mod tests {
         waiting.decided(Nanos(1_060), true);
         assert!(!waiting.due(Nanos(1_099), most));
         assert!(waiting.due(Nanos(1_100), most));
-        assert_eq!(waiting.due_at(most), Some(Nanos(1_100)));
         waiting.decided(Nanos(1_110), false);
-        assert_eq!((waiting.due(Nanos(2_000), most), waiting.waited(Nanos(2_000))), (false, Nanos::ZERO));
+        assert!(!waiting.due(Nanos(2_000), most));
     }
 
     #[test]
@@ -101,26 +64,6 @@ mod tests {
         let mut waiting = Waiting::default();
         waiting.decided(Nanos(5), true);
         assert!(waiting.due(Nanos(5), Nanos::ZERO));
-    }
-
-    #[test]
-    fn small_moves_of_a_rate_are_kept_to_oneself() {
-        let link = Rate(10_000);
-        let mut told = RateHysteresis::default();
-        assert!(told.moved(Rate(5_000), link));
-        assert!(!told.moved(Rate(5_100), link));
-        assert!(!told.moved(Rate(4_900), link));
-        assert!(told.moved(Rate(5_101), link));
-        assert!(told.moved(Rate::ZERO, link));
-        assert!(!told.moved(Rate::ZERO, link));
-        assert!(told.moved(Rate(1), link));
-    }
-
-    #[test]
-    fn many_small_steps_are_told_when_they_add_up() {
-        let mut told = RateHysteresis::default();
-        let times = (0..=1_000).filter(|&step| told.moved(Rate(5_000 + step), Rate(10_000))).count();
-        assert_eq!(times, 10);
     }
 
     #[test]

@@ -315,7 +315,7 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, ou
     if config.repaired {
         out.why = lower(&mut now, out.why, flow.ceiling, Why::LinkCap);
         out.why = lower(&mut now, out.why, path.headroom[0], Why::Headroom);
-        out.why = lower(&mut now, out.why, fed(flow, problem.rest), Why::Predecessor);
+        out.why = lower(&mut now, out.why, predecessor_limit(flow, problem.rest), Why::Predecessor);
     }
     out.why = lower(&mut now, out.why, path.hard, if path.alone { Why::LinkCap } else { Why::Headroom });
     let floor = scratch.floors[f];
@@ -340,7 +340,7 @@ fn lower(now: &mut Rate, why: Why, most: Rate, reason: Why) -> Why {
 }
 
 /// The rate that sends what a flow's predecessors allow in what is left of the slot.
-fn fed(flow: &FlowView, rest: Nanos) -> Rate {
+fn predecessor_limit(flow: &FlowView, rest: Nanos) -> Rate {
     if flow.usable >= flow.remaining { Rate::MAX } else { Rate::needed(flow.usable, rest) }
 }
 

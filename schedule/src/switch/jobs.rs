@@ -14,10 +14,11 @@ use crate::message::{Announcement, JobStatus};
 use crate::units::{BootId, HostId, JobId};
 
 /// Slots for which the sequence number of a status that is gone is remembered, so that no relay brings it back.
-const REMEMBER: u64 = 64;
+const REMEMBERED_SLOTS: u64 = 64;
 
+/// What is kept of one origin's status of a job.
 #[derive(Debug)]
-struct Told {
+struct StatusRecord {
     boot: BootId,
     seq: u64,
     /// `None`: withdrawn or over, only its sequence number is remembered.
@@ -33,13 +34,13 @@ struct Source {
     direct: bool,
     ends: u64,
     by: u32,
-    /// Origins kept per job.
-    most: usize,
+    /// How many origins are kept per job.
+    max_origins: usize,
 }
 
 #[derive(Debug, Default)]
 struct Job {
-    origins: BTreeMap<HostId, Told>,
+    origins: BTreeMap<HostId, StatusRecord>,
     members: Vec<u32>,
     change: Change,
     changed: bool,
@@ -54,7 +55,7 @@ pub(super) struct Jobs {
 impl Jobs {
     /// How many statuses are known, of all jobs and origins.
     pub(super) fn len(&self) -> usize {
-        self.jobs.values().map(|job| job.origins.values().filter(|told| told.status.is_some()).count()).sum()
+        self.jobs.values().map(|job| job.origins.values().filter(|record| record.status.is_some()).count()).sum()
     }
 
     /// Takes in the statuses of an applied announcement, whose host stands at `at` already. Returns how many were left
@@ -81,13 +82,18 @@ impl Jobs {
             let lease = if direct { ends } else { now + u64::from(limits.lease_slots) };
             let boot = if direct { announcement.boot } else { status.boot };
             let applied = mine.binary_search(&status.job).is_ok()
-                && self.tell(status, Source { boot, direct, ends: lease, by: at, most: limits.hosts }, ticket, hosts);
+                && self.accept(
+                    status,
+                    Source { boot, direct, ends: lease, by: at, max_origins: limits.hosts },
+                    ticket,
+                    hosts,
+                );
             left_out += u64::from(!applied);
         }
         for &job in &old.jobs {
             let own = |status: &JobStatus| status.origin == me && status.job == job;
             if !announcement.jobs.iter().take(Limits::STATUSES).any(own) {
-                self.silence(job, me, now, at, ticket, hosts);
+                self.withdraw(job, me, now, at, ticket, hosts);
             }
         }
         left_out
@@ -97,18 +103,18 @@ impl Jobs {
     pub(super) fn leave(&mut self, at: u32, host: &Host, now: u64, ticket: &mut Ticket, hosts: &mut Hosts) {
         self.rejoin(at, &host.jobs, &[]);
         for &job in &host.jobs {
-            self.silence(job, host.id, now, at, ticket, hosts);
+            self.withdraw(job, host.id, now, at, ticket, hosts);
         }
     }
 
     /// A reminder for a relayed or remembered status came up.
     pub(super) fn expire(&mut self, id: JobId, origin: HostId, now: u64, ticket: &mut Ticket, hosts: &mut Hosts) {
-        let Some(told) = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin)) else { return };
-        if told.ends > now || (told.direct && told.status.is_some()) {
+        let Some(record) = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin)) else { return };
+        if record.ends > now || (record.direct && record.status.is_some()) {
             return;
         }
-        if told.status.is_some() {
-            self.silence(id, origin, now, super::change::NOBODY, ticket, hosts);
+        if record.status.is_some() {
+            self.withdraw(id, origin, now, super::change::NOBODY, ticket, hosts);
         } else {
             if let Some(job) = self.jobs.get_mut(&id) {
                 job.origins.remove(&origin);
@@ -120,8 +126,8 @@ impl Jobs {
     /// Other origins' statuses of these jobs.
     pub(super) fn seen_by(&self, me: HostId, jobs: &[JobId]) -> Vec<JobStatus> {
         let known = jobs.iter().filter_map(|job| self.jobs.get(job));
-        let told = known.flat_map(|job| job.origins.iter().filter(|(origin, _)| **origin != me));
-        told.filter_map(|(_, told)| told.status.clone()).collect()
+        let record = known.flat_map(|job| job.origins.iter().filter(|(origin, _)| **origin != me));
+        record.filter_map(|(_, record)| record.status.clone()).collect()
     }
 
     /// Adds the members of changed jobs that have not seen the change to `stale`.
@@ -135,26 +141,26 @@ impl Jobs {
     }
 
     /// True if the status is newer than what is known.
-    fn tell(&mut self, status: &JobStatus, from: Source, ticket: &mut Ticket, hosts: &mut Hosts) -> bool {
+    fn accept(&mut self, status: &JobStatus, from: Source, ticket: &mut Ticket, hosts: &mut Hosts) -> bool {
         let job = self.jobs.entry(status.job).or_default();
         let before = job.origins.get(&status.origin);
         let newer = from.direct
             || match before {
-                None => job.origins.len() < from.most,
-                Some(Told { direct: true, status: Some(_), .. }) => false,
-                Some(told) if told.boot == from.boot => status.seq > told.seq,
-                Some(told) => told.status.is_none(),
+                None => job.origins.len() < from.max_origins,
+                Some(StatusRecord { direct: true, status: Some(_), .. }) => false,
+                Some(record) if record.boot == from.boot => status.seq > record.seq,
+                Some(record) => record.status.is_none(),
             };
         if !newer {
             return false;
         }
-        let differs = before.and_then(|told| told.status.as_ref()).is_none_or(|old| differs(old, status));
-        if !from.direct && before.is_none_or(|told| told.direct || told.ends != from.ends) {
+        let differs = before.and_then(|record| record.status.as_ref()).is_none_or(|old| differs(old, status));
+        if !from.direct && before.is_none_or(|record| record.direct || record.ends != from.ends) {
             hosts.remind(from.ends, Lease::Status(status.job, status.origin));
         }
         let Source { boot, direct, ends, .. } = from;
-        let told = Told { boot, seq: status.seq, status: Some(status.clone()), direct, ends };
-        job.origins.insert(status.origin, told);
+        let record = StatusRecord { boot, seq: status.seq, status: Some(status.clone()), direct, ends };
+        job.origins.insert(status.origin, record);
         if differs {
             self.note(status.job, from.by, ticket);
         }
@@ -162,12 +168,12 @@ impl Jobs {
     }
 
     /// Forgets a status, but not that it was there.
-    fn silence(&mut self, id: JobId, origin: HostId, now: u64, by: u32, ticket: &mut Ticket, hosts: &mut Hosts) {
-        let told = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin));
-        if let Some(told) = told.filter(|told| told.status.is_some()) {
-            told.status = None;
-            told.ends = now + REMEMBER;
-            hosts.remind(told.ends, Lease::Status(id, origin));
+    fn withdraw(&mut self, id: JobId, origin: HostId, now: u64, by: u32, ticket: &mut Ticket, hosts: &mut Hosts) {
+        let record = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin));
+        if let Some(record) = record.filter(|record| record.status.is_some()) {
+            record.status = None;
+            record.ends = now + REMEMBERED_SLOTS;
+            hosts.remind(record.ends, Lease::Status(id, origin));
             self.note(id, by, ticket);
         }
         self.drop_if_unused(id);

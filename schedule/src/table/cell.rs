@@ -51,14 +51,14 @@ pub enum Sighting {
 
 /// One dedupe register: who was counted here last, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct DedupeRegister {
     /// Signature of the flow; 0: nobody yet.
     pub signature: u32,
     /// The period it was last counted in.
     pub period: u32,
 }
 
-impl Seen {
+impl DedupeRegister {
     /// Notes that the flow with this signature (0 counts as 1) announces for `period`, unless it is a duplicate.
     ///
     /// A packet of an earlier period than the one last counted is a duplicate too: the later one, finding no
@@ -76,7 +76,7 @@ impl Seen {
             Sighting::New
         };
         if sighting != Sighting::Duplicate {
-            *self = Seen { signature, period: period.0 };
+            *self = DedupeRegister { signature, period: period.0 };
         }
         sighting
     }
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn a_register_tells_repeats_from_news() {
-        let mut seen = Seen::default();
-        assert_eq!(seen.note(4, Slot(u32::MAX)), Sighting::New);
-        assert_eq!(seen.note(4, Slot(u32::MAX)), Sighting::Duplicate);
-        assert_eq!(seen.note(4, Slot(0)), Sighting::HadPrevious);
-        assert_eq!(seen.note(4, Slot(u32::MAX)), Sighting::Duplicate, "late");
-        assert_eq!(seen.note(4, Slot(2)), Sighting::New, "a gap");
-        assert_eq!(seen.note(5, Slot(2)), Sighting::New, "a collision evicts");
-        assert_eq!(seen.note(4, Slot(2)), Sighting::New, "and is evicted");
+        let mut register = DedupeRegister::default();
+        assert_eq!(register.note(4, Slot(u32::MAX)), Sighting::New);
+        assert_eq!(register.note(4, Slot(u32::MAX)), Sighting::Duplicate);
+        assert_eq!(register.note(4, Slot(0)), Sighting::HadPrevious);
+        assert_eq!(register.note(4, Slot(u32::MAX)), Sighting::Duplicate, "late");
+        assert_eq!(register.note(4, Slot(2)), Sighting::New, "a gap");
+        assert_eq!(register.note(5, Slot(2)), Sighting::New, "a collision evicts");
+        assert_eq!(register.note(4, Slot(2)), Sighting::New, "and is evicted");
     }
 }

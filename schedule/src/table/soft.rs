@@ -9,7 +9,7 @@
 //! [`DoubleBuffer`] has the P4 program's registers and nothing else; hashing is the caller's. [`SoftTable`] puts it
 //! behind [`LoadTable`] by remembering, like a sending host, what was announced last.
 
-use super::cell::{Cell, LATE_WINDOW, Seen, Sighting};
+use super::cell::{Cell, DedupeRegister, LATE_WINDOW, Sighting};
 use super::{Entry, LoadTable, Promises, TableKind};
 use crate::units::{FlowId, Rate, Slot};
 
@@ -18,7 +18,7 @@ use crate::units::{FlowId, Rate, Slot};
 pub struct DoubleBuffer {
     horizon: usize,
     cells: [Vec<Cell>; 2],
-    seen: Vec<Seen>,
+    dedupe: Vec<DedupeRegister>,
 }
 
 /// One announcement of one flow, in lanes.
@@ -35,10 +35,10 @@ pub struct Lanes<'a> {
 }
 
 impl DoubleBuffer {
-    /// Registers for `ports` ports, K = `horizon` lanes and `seen` dedupe entries, all zero.
-    pub fn new(ports: usize, horizon: usize, seen: usize) -> DoubleBuffer {
+    /// Registers for `ports` ports, K = `horizon` lanes and `dedupe` dedupe registers, all zero.
+    pub fn new(ports: usize, horizon: usize, dedupe: usize) -> DoubleBuffer {
         let cells = vec![Cell::default(); ports * horizon];
-        DoubleBuffer { horizon, cells: [cells.clone(), cells], seen: vec![Seen::default(); seen.max(1)] }
+        DoubleBuffer { horizon, cells: [cells.clone(), cells], dedupe: vec![DedupeRegister::default(); dedupe.max(1)] }
     }
 
     /// Makes every untouched cell old news at `period`. A zero cell is right for all slot numbers but 0 and the three
@@ -51,8 +51,8 @@ impl DoubleBuffer {
     /// Counts a flow's announcement at a port, once per period; `index` (taken modulo the array) and `signature` are
     /// hashes of (flow, port).
     pub fn announce(&mut self, port: usize, index: u32, signature: u32, lanes: Lanes<'_>) -> Sighting {
-        let at = index as usize % self.seen.len();
-        let sighting = self.seen[at].note(signature, lanes.period);
+        let at = index as usize % self.dedupe.len();
+        let sighting = self.dedupe[at].note(signature, lanes.period);
         if sighting != Sighting::Duplicate {
             for lane in 0..self.horizon {
                 let value = |from: &[u16]| i32::from(from.get(lane).copied().unwrap_or(0));
@@ -94,8 +94,8 @@ pub struct SoftTable {
 }
 
 impl SoftTable {
-    /// Dedupe entries: 2,000 live flows collide in about 3 of 100 cases.
-    pub const SEEN: usize = 1 << 16;
+    /// How many dedupe registers there are: with 2,000 live flows about 3 of 100 collide.
+    pub const DEDUPE_REGISTERS: usize = 1 << 16;
 
     /// An empty table; `most` is the largest link rate, from which the unit (2ⁿ Mbit/s in 16 bits) follows.
     pub fn new(links: usize, horizon: usize, most: Rate) -> SoftTable {
@@ -103,7 +103,7 @@ impl SoftTable {
         while most.0 / unit > u64::from(u16::MAX) {
             unit *= 2;
         }
-        SoftTable { horizon, unit, buffer: DoubleBuffer::new(links, horizon, Self::SEEN), primed: false }
+        SoftTable { horizon, unit, buffer: DoubleBuffer::new(links, horizon, Self::DEDUPE_REGISTERS), primed: false }
     }
 
     /// The two hashes of (flow, link) for the dedupe register: its index and its signature.

@@ -1,6 +1,6 @@
 //! Every worked example of `docs/scheduling.md`, in its order, with its numbers.
 
-use sluice_schedule::graph::{Fed, Progress, Step, adjust, bound, excess, ring_lead};
+use sluice_schedule::graph::{PredecessorProgress, Progress, Step, adjust, bound, excess, ring_lead};
 use sluice_schedule::greedy::{Request, schedule};
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::path::{Ceiling, CrossTraffic, Sample, floor};
@@ -189,13 +189,13 @@ fn a_ring_of_four() {
     let by = Predecessor { flow: FlowId(1), kind: PredKind::Pipelined, lead: ring_lead(chunk, 0) };
     let with = |delivered| {
         let progress = Progress::with_plan(Bytes(delivered), demand, Rate::ZERO, Nanos::ZERO);
-        (bound(demand, [Fed { by, progress }]), progress)
+        (bound(demand, [PredecessorProgress { by, progress }]), progress)
     };
     assert_eq!(with(0).0, chunk);
     assert_eq!(with(250_000_000).0, Bytes(350_000_000));
     assert_eq!(with(550_000_000).0, demand);
     let ahead = Progress { bytes: Bytes(380_000_000), demand, ended: false };
-    assert_eq!(excess(ahead, [Fed { by, progress: with(250_000_000).1 }]), Bytes(30_000_000));
+    assert_eq!(excess(ahead, [PredecessorProgress { by, progress: with(250_000_000).1 }]), Bytes(30_000_000));
     assert_eq!(ring_lead(chunk, 1), Bytes(200_000_000));
 }
 

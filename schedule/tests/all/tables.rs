@@ -206,7 +206,9 @@ fn planted_faults_of_the_registers_are_noticed() {
 fn the_flows_of_this_test_do_not_collide() {
     let mut places: Vec<u32> = (0..HOSTS)
         .flat_map(|host| (0..FLOWS).map(move |local| FlowId((u64::from(host) << 32) | u64::from(local))))
-        .flat_map(|flow| (0..LINKS).map(move |link| SoftTable::hashes(flow, link).0 % SoftTable::SEEN as u32))
+        .flat_map(|flow| {
+            (0..LINKS).map(move |link| SoftTable::hashes(flow, link).0 % SoftTable::DEDUPE_REGISTERS as u32)
+        })
         .collect();
     places.sort_unstable();
     assert!(places.windows(2).all(|pair| pair[0] != pair[1]));

@@ -5,7 +5,7 @@
 //! goes in the order of reservations. No link is promised more than it has, and no flow is raised above its ceiling,
 //! or above what its predecessors feed it. What is sent earlier is taken off the end of the schedule.
 
-use super::{Hop, Problem, Schedule, Why, fed};
+use super::{Hop, Problem, Schedule, Why, predecessor_limit};
 use crate::units::{Bytes, Nanos, Rate};
 
 /// Rounds of sharing before the rest is given out in order.
@@ -39,7 +39,7 @@ pub(super) fn fill(
     scratch.most.clear();
     scratch.most.extend(order.iter().map(|&f| {
         let flow = &problem.flows[f];
-        flow.ceiling.min(fed(flow, problem.rest))
+        flow.ceiling.min(predecessor_limit(flow, problem.rest))
     }));
     scratch.raised.clear();
     scratch.raised.extend(order.iter().map(|&f| out[f].rates[0]));

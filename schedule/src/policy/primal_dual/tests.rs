@@ -306,7 +306,7 @@ proptest! {
             let floor = flow.floor;
             if case.repaired {
                 prop_assert!(after.rates[0] <= flow.ceiling.max(floor));
-                prop_assert!(after.rates[0] <= fed(flow, rest).max(floor));
+                prop_assert!(after.rates[0] <= predecessor_limit(flow, rest).max(floor));
                 prop_assert!(before.rates[0] <= before.headroom.max(floor));
             }
             if case.fill {
@@ -316,7 +316,7 @@ proptest! {
                     let sum = own.fold(hop.load(0), |sum, g| sum.plus(filled[g].rates[0]));
                     links[hop.link].usable.minus(sum)
                 }).min().unwrap_or(Rate::ZERO);
-                let most = flow.ceiling.min(fed(flow, rest));
+                let most = flow.ceiling.min(predecessor_limit(flow, rest));
                 prop_assert!(left == Rate::ZERO || after.rates[0] >= most, "{} left for {:?}", left, flow);
             }
         }
