@@ -1,7 +1,7 @@
 //! One communicator: what its events mean for its progress page.
 //!
 //! Collectives say what is enqueued, operations on the network when it moves and to whom. How much of a collective leaves
-//! this rank is said ahead where it is certain (one rank per host) or was seen in an earlier phase, otherwise with the
+//! this rank is announced ahead where it is certain (one rank per host) or was seen in an earlier phase, otherwise with the
 //! operations themselves, still before their first byte.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -19,19 +19,20 @@ use crate::sockets;
 use crate::wire;
 use crate::work::{Ended, Work};
 
-/// Between two looks for sockets of one communicator.
-const LOOK_NS: u64 = 50_000_000;
-/// Looks that find nothing, after which only a new neighbour causes another.
-const MAX_VAIN_LOOKS: u32 = 100;
-/// Collectives said ahead of which no operation was ever seen: then they go another way than the network.
+/// Least time between two searches for the sockets of one communicator, in nanoseconds.
+const SEARCH_GAP_NS: u64 = 50_000_000;
+/// After so many searches in vain only a new neighbour causes another.
+const MAX_VAIN_SEARCHES: u32 = 100;
+/// After so many collectives announced ahead without any operation seen, collectives are taken to go another way than
+/// the network.
 const MAX_UNSEEN: u32 = 256;
 
 /// What is known of a communicator when it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Ranks; 0: not known.
+    /// How many ranks the communicator has; 0 where it is not known.
     pub nranks: u32,
-    /// Hosts; 0: not known.
+    /// How many hosts it spans; 0 where it is not known.
     pub nnodes: u32,
     /// Own rank, or [`NO_RANK`].
     pub rank: u32,
@@ -55,53 +56,53 @@ pub struct Comm {
     pattern: AtomicU32,
     largest: AtomicU64,
     unseen: AtomicU32,
-    looking: Looking,
+    search: SocketSearch,
 }
 
 /// The search for the sockets.
 #[derive(Debug)]
-struct Looking {
+struct SocketSearch {
     wanted: AtomicBool,
     next_ns: AtomicU64,
     vain: AtomicU32,
     found: AtomicUsize,
-    peers: Mutex<Vec<Known>>,
+    peers: Mutex<Vec<PeerInPage>>,
 }
 
 /// A connection in the page.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct PeerInPage {
     slot: PeerSlot,
     kind: PeerKind,
     rank: u32,
 }
 
-/// When the bytes of a piece of work that leave this rank are said.
+/// When the bytes of a piece of work that leave this rank are announced in the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
+enum Announce {
     /// All of them, ahead.
     Ahead = 0,
     /// As many as earlier phases showed; a neighbour that was not known adds its part.
-    AsSeen = 1,
+    AsBefore = 1,
     /// With each operation, its part.
     WithOperations = 2,
     /// With the first operation: the version does not tell how many there will be.
     WithFirst = 3,
 }
 
-/// The facts of work, packed: number, when its bytes are said, algorithm.
-fn pack(number: u64, said: Said, algo: Algo) -> u64 {
-    number << 8 | (said as u64) << 4 | class(algo) as u64
+/// The facts of work, packed: number, when its bytes are announced, algorithm.
+fn pack(number: u64, announce: Announce, algo: Algo) -> u64 {
+    number << 8 | (announce as u64) << 4 | class(algo) as u64
 }
 
-fn unpack(facts: u64) -> (u64, Said, usize) {
-    let said = match facts >> 4 & 0xf {
-        0 => Said::Ahead,
-        1 => Said::AsSeen,
-        2 => Said::WithOperations,
-        _ => Said::WithFirst,
+fn unpack(facts: u64) -> (u64, Announce, usize) {
+    let announce = match facts >> 4 & 0xf {
+        0 => Announce::Ahead,
+        1 => Announce::AsBefore,
+        2 => Announce::WithOperations,
+        _ => Announce::WithFirst,
     };
-    (facts >> 8, said, (facts & 0xf) as usize)
+    (facts >> 8, announce, (facts & 0xf) as usize)
 }
 
 fn class(algo: Algo) -> usize {
@@ -126,7 +127,7 @@ impl Comm {
             pattern: AtomicU32::new(Pattern::Unknown.raw()),
             largest: AtomicU64::new(0),
             unseen: AtomicU32::new(0),
-            looking: Looking {
+            search: SocketSearch {
                 wanted: AtomicBool::new(true),
                 next_ns: AtomicU64::new(0),
                 vain: AtomicU32::new(0),
@@ -161,7 +162,7 @@ impl Comm {
         let each = wire::per_neighbour(coll.func, coll.algo, bytes, whole);
         let near = self.near(class(coll.algo));
         near.runs_on(coll.channels);
-        let (said, ahead) = self.ahead(near, coll.algo, whole, each, coll.channels);
+        let (announce, ahead) = self.ahead(near, coll.algo, whole, each, coll.channels);
         self.talks(
             writer,
             bytes,
@@ -172,7 +173,7 @@ impl Comm {
             },
         );
         let number = self.enqueue(writer, bytes, ahead, coll.user_tag);
-        (each / u64::from(coll.channels.max(1)), pack(number, said, coll.algo))
+        (each / u64::from(coll.channels.max(1)), pack(number, announce, coll.algo))
     }
 
     /// A send or receive is enqueued. Bytes and facts of its entry.
@@ -180,22 +181,22 @@ impl Comm {
         if !p2p.is_send || u32::try_from(p2p.peer) == Ok(self.shape.rank) {
             // What comes in is somebody else's send; what a rank sends itself stays where it is.
             self.look_for_sockets(writer);
-            return (0, pack(self.work.last(), Said::Ahead, Algo::Other));
+            return (0, pack(self.work.last(), Announce::Ahead, Algo::Other));
         }
         let bytes = p2p.bytes.unwrap_or_else(|| {
             writer.error();
             0
         });
-        let (said, ahead) = if self.one_rank_per_host() {
-            (Said::Ahead, bytes)
+        let (announce, ahead) = if self.one_rank_per_host() {
+            (Announce::Ahead, bytes)
         } else if p2p.channels == 0 {
-            (Said::WithFirst, 0)
+            (Announce::WithFirst, 0)
         } else {
-            (Said::WithOperations, 0)
+            (Announce::WithOperations, 0)
         };
         self.talks(writer, bytes, Pattern::PeerToPeer);
         let number = self.enqueue(writer, bytes, ahead, p2p.user_tag);
-        (bytes / u64::from(p2p.channels.max(1)), pack(number, said, Algo::Other))
+        (bytes / u64::from(p2p.channels.max(1)), pack(number, announce, Algo::Other))
     }
 
     /// An operation on the network begins. Facts of its entry.
@@ -205,7 +206,8 @@ impl Comm {
         }
         let mine = (op.pid == self.shape.pid).then(|| events::look(parent)).flatten();
         let work = mine.map(|(entry, _)| entry).filter(|entry| entry.kind == Kind::Work && entry.comm == comm);
-        let (mut number, said, class) = work.map_or((0, Said::Ahead, class(Algo::Other)), |work| unpack(work.facts));
+        let (mut number, announce, class) =
+            work.map_or((0, Announce::Ahead, class(Algo::Other)), |work| unpack(work.facts));
         let near = self.near(class);
         let peer = u32::try_from(op.peer).unwrap_or(NO_RANK);
         let new = if op.is_send { near.to.note(op.channel, peer) } else { near.from.note(op.channel, peer) };
@@ -214,11 +216,11 @@ impl Comm {
         }
         self.look_for_sockets(writer);
         if let Some(work) = work.filter(|_| op.is_send) {
-            let more = match said {
-                Said::Ahead => 0,
-                Said::AsSeen if !new => 0,
-                Said::AsSeen | Said::WithOperations => work.bytes,
-                Said::WithFirst => events::swap_bytes(parent, 0),
+            let more = match announce {
+                Announce::Ahead => 0,
+                Announce::AsBefore if !new => 0,
+                Announce::AsBefore | Announce::WithOperations => work.bytes,
+                Announce::WithFirst => events::swap_bytes(parent, 0),
             };
             if more > 0 {
                 self.begin_round(writer);
@@ -279,8 +281,8 @@ impl Comm {
 
     /// A transport reported a socket: there may be new ones.
     pub fn socket_reported(&self, writer: &Writer) {
-        if self.looking.found.load(Ordering::Relaxed) == 0 {
-            self.looking.wanted.store(true, Ordering::Relaxed);
+        if self.search.found.load(Ordering::Relaxed) == 0 {
+            self.search.wanted.store(true, Ordering::Relaxed);
         }
         self.look_for_sockets(writer);
     }
@@ -296,19 +298,19 @@ impl Comm {
         known && self.unseen.load(Ordering::Relaxed) < MAX_UNSEEN
     }
 
-    /// When the wire bytes of a collective are said, and those that are at once.
-    fn ahead(&self, near: &Neighbours, algo: Algo, whole: u64, each: u64, channels: u8) -> (Said, u64) {
+    /// When the wire bytes of a collective are announced, and how many are at once.
+    fn ahead(&self, near: &Neighbours, algo: Algo, whole: u64, each: u64, channels: u8) -> (Announce, u64) {
         let alone = self.one_rank_per_host();
         if alone && algo != Algo::Tree {
-            return (Said::Ahead, whole);
+            return (Announce::Ahead, whole);
         }
         match near.expected(each) {
-            Some(_) if channels == 0 => (Said::Ahead, whole),
-            Some(bytes) => (Said::AsSeen, bytes),
+            Some(_) if channels == 0 => (Announce::Ahead, whole),
+            Some(bytes) => (Announce::AsBefore, bytes),
             // Of a tree the mean, the first time.
-            None if alone => (Said::Ahead, whole),
-            None if channels == 0 => (Said::WithFirst, 0),
-            None => (Said::WithOperations, 0),
+            None if alone => (Announce::Ahead, whole),
+            None if channels == 0 => (Announce::WithFirst, 0),
+            None => (Announce::WithOperations, 0),
         }
     }
 
@@ -352,49 +354,49 @@ impl Comm {
     }
 
     fn new_neighbour(&self, writer: &Writer) {
-        if self.looking.found.load(Ordering::Relaxed) == 0 {
-            self.looking.next_ns.store(0, Ordering::Relaxed);
+        if self.search.found.load(Ordering::Relaxed) == 0 {
+            self.search.next_ns.store(0, Ordering::Relaxed);
         }
-        self.looking.wanted.store(true, Ordering::Relaxed);
+        self.search.wanted.store(true, Ordering::Relaxed);
         let ring = self.near(class(Algo::Ring));
         if ring.to.count() + ring.from.count() > 0 {
             writer.ring(ring.from.only().unwrap_or(NO_RANK), ring.to.only().unwrap_or(NO_RANK));
         }
-        if let Ok(mut peers) = self.looking.peers.try_lock() {
+        if let Ok(mut peers) = self.search.peers.try_lock() {
             self.name(writer, &mut peers);
         }
     }
 
     /// Puts connections into the page that have appeared since the last look.
     fn look_for_sockets(&self, writer: &Writer) {
-        let looking = &self.looking;
-        if !looking.wanted.load(Ordering::Relaxed) {
+        let search = &self.search;
+        if !search.wanted.load(Ordering::Relaxed) {
             return;
         }
         let now = now_ns();
-        if now < looking.next_ns.load(Ordering::Relaxed) {
+        if now < search.next_ns.load(Ordering::Relaxed) {
             return;
         }
-        let mut peers = match looking.peers.try_lock() {
+        let mut peers = match search.peers.try_lock() {
             Ok(peers) => peers,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        looking.next_ns.store(now.saturating_add(LOOK_NS), Ordering::Relaxed);
+        search.next_ns.store(now.saturating_add(SEARCH_GAP_NS), Ordering::Relaxed);
         let new = sockets::take_new(|peer| {
             if let Some(slot) = writer.peer(peer).filter(|_| peers.len() < PEER_CAP) {
-                peers.push(Known { slot, kind: peer.kind, rank: NO_RANK });
+                peers.push(PeerInPage { slot, kind: peer.kind, rank: NO_RANK });
             }
         });
         // Another thread looks: its turn is not ours. Nothing found: connections may still be on their way.
-        let vain = peers.is_empty() && looking.vain.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_LOOKS;
-        looking.wanted.store(new.is_none() || vain, Ordering::Relaxed);
-        looking.found.store(peers.len(), Ordering::Relaxed);
+        let vain = peers.is_empty() && search.vain.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_SEARCHES;
+        search.wanted.store(new.is_none() || vain, Ordering::Relaxed);
+        search.found.store(peers.len(), Ordering::Relaxed);
         self.name(writer, &mut peers);
     }
 
     /// Says which rank is at the other end, where there is only one that it can be.
-    fn name(&self, writer: &Writer, peers: &mut [Known]) {
+    fn name(&self, writer: &Writer, peers: &mut [PeerInPage]) {
         let one = |of: fn(&Neighbours) -> &crate::neighbours::Pairs| {
             let mut ranks = self.near.iter().map(of).filter(|pairs| pairs.count() > 0).map(|pairs| pairs.only());
             let first = ranks.next().flatten()?;

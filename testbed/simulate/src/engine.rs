@@ -75,24 +75,33 @@ pub(super) fn run_with(
     Ok(engine.log)
 }
 
-/// What the engine knows about a flow's place beyond the world and the fluid.
+/// What the engine knows of a flow beyond the world and the fluid.
 #[derive(Clone, Debug)]
-struct Seat {
-    /// Flows are numbered in the order of creation.
-    born: u64,
+struct FlowState {
+    /// Number of the flow in the order of creation.
+    serial: u64,
     /// Flows that begin after this one.
     afters: Box<[u32]>,
-    /// How many flows this one begins after, and how many of those have not ended in this round.
-    waits: (u32, u32),
+    /// How many flows this one begins after.
+    predecessors: u32,
+    /// How many of those have not ended in this round.
+    awaited: u32,
     /// Bytes it had delivered when it went over to its present path.
     counted: f64,
     /// What it can send at most whatever the scheduler says (cross traffic with a rate).
     own_cap: f64,
 }
 
-impl Default for Seat {
-    fn default() -> Seat {
-        Seat { born: 0, afters: Box::default(), waits: (0, 0), counted: 0.0, own_cap: f64::INFINITY }
+impl Default for FlowState {
+    fn default() -> FlowState {
+        FlowState {
+            serial: 0,
+            afters: Box::default(),
+            predecessors: 0,
+            awaited: 0,
+            counted: 0.0,
+            own_cap: f64::INFINITY,
+        }
     }
 }
 
@@ -105,9 +114,9 @@ struct Engine<'a> {
     alone: Alone,
     how: Rounds,
     efficiency: f64,
-    seats: Vec<Seat>,
+    flow_states: Vec<FlowState>,
     slots: Slots,
-    born: u64,
+    serial: u64,
     jobs: Vec<Running>,
     /// Ends of compute phases.
     timers: Agenda,
@@ -124,7 +133,7 @@ struct Engine<'a> {
     faults: VecDeque<(u64, bool, usize)>,
     changes: Changes,
     /// Places of jobs and cross flows that have gone, free once the scheduler was told.
-    graves: Vec<(Option<JobIx>, Range<usize>)>,
+    freed: Vec<(Option<JobIx>, Range<usize>)>,
     /// Rounds whose last flow has ended; flows whose predecessors have.
     over: VecDeque<JobIx>,
     ready: Vec<u32>,
@@ -189,9 +198,9 @@ impl<'a> Engine<'a> {
             alone: Alone::default(),
             how: scheduler.rounds(),
             efficiency: scheduler.efficiency().clamp(f64::MIN_POSITIVE, 1.0),
-            seats: Vec::new(),
+            flow_states: Vec::new(),
             slots: Slots::default(),
-            born: 0,
+            serial: 0,
             jobs: vec![Running::default(); jobs],
             timers: Agenda::default(),
             marks: Agenda::default(),
@@ -203,7 +212,7 @@ impl<'a> Engine<'a> {
             crossed: 0,
             faults: faults.into(),
             changes: Changes::default(),
-            graves: Vec::new(),
+            freed: Vec::new(),
             over: VecDeque::new(),
             ready: Vec::new(),
             left: Vec::new(),

@@ -12,7 +12,7 @@ pub enum SimError {
          (look at its caps and holds)", at.as_secs_f64(), few(jobs)
     )]
     Stall {
-        /// Virtual time.
+        /// Virtual time of the failure.
         at: Nanos,
         /// Ids of the jobs in rounds.
         jobs: Vec<String>,
@@ -22,9 +22,9 @@ pub enum SimError {
         "E_LIMIT: {events} events by {:.6} s: time.max_events is reached; raise it, or set time.end_s", at.as_secs_f64()
     )]
     Events {
-        /// Virtual time.
+        /// Virtual time reached.
         at: Nanos,
-        /// Events handled.
+        /// How many events were handled.
         events: u64,
     },
     /// A round would have too many flows.
@@ -33,7 +33,7 @@ pub enum SimError {
          n · 2(n−1); use fewer workers, or dependency = \"pipelined\" (mcs: ring = \"chain\")"
     )]
     Flows {
-        /// The job.
+        /// Id of the job.
         job: String,
         /// Flows it would have.
         flows: u64,
@@ -43,17 +43,17 @@ pub enum SimError {
     /// Two hosts that cannot reach each other.
     #[error("E_NET: job {job:?}: flow {flow} has no path from its sender to its receiver; mend network or routing")]
     NoPath {
-        /// The job.
+        /// Id of the job.
         job: String,
-        /// The flow.
+        /// Name of the flow.
         flow: String,
     },
     /// [`super::Watch::cancel`] was called.
     #[error("stopped at {:.6} s of virtual time, after {events} events", at.as_secs_f64())]
     Cancelled {
-        /// Virtual time.
+        /// Virtual time reached.
         at: Nanos,
-        /// Events handled.
+        /// How many events were handled.
         events: u64,
     },
 }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use sluice_share::Share;
 
-use self::component::Seen;
+use self::component::LinkRecord;
 
 /// Closer than this to its bound, in bytes, a flow is tight (`simulation.md` section 3.2).
 pub(super) const TIGHT: f64 = 1.0;
@@ -57,7 +57,7 @@ pub(super) struct Moving {
     pub(super) stops: u64,
     /// The rate that the slot's edge gave it (slot modes).
     pub(super) decided: f64,
-    /// It may send.
+    /// Whether the flow may send.
     pub(super) on: bool,
     /// Its last byte of this round has arrived.
     pub(super) done: bool,
@@ -131,7 +131,7 @@ pub(super) struct Fluid {
     /// How many of those were asked whom they reach.
     looked: usize,
     stack: Vec<u32>,
-    seen: Vec<Seen>,
+    link_records: Vec<LinkRecord>,
     /// Links of the problem that flows outside it use too.
     open: Vec<u32>,
     on: u32,
@@ -145,7 +145,7 @@ impl Fluid {
             capacity,
             on_link: vec![Vec::new(); links],
             load: vec![0.0; links],
-            seen: vec![Seen::default(); links],
+            link_records: vec![LinkRecord::default(); links],
             grid,
             ..Fluid::default()
         }

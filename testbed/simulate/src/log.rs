@@ -17,7 +17,7 @@ pub struct Round {
     pub ended: Nanos,
 }
 
-/// One job.
+/// What happened to one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobLog {
     /// When it entered the queue.
@@ -26,7 +26,7 @@ pub struct JobLog {
     pub started: Option<Nanos>,
     /// When its last round ended.
     pub ended: Option<Nanos>,
-    /// Its hosts.
+    /// The hosts on which the job runs.
     pub seats: Seats,
     /// Every round that ended.
     pub rounds: Vec<Round>,
@@ -40,7 +40,7 @@ pub struct JobLog {
     pub stalled: u64,
 }
 
-/// One directed link.
+/// What went over one directed link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkLog {
     /// Bytes delivered over it, of jobs and of cross traffic.
@@ -73,7 +73,7 @@ impl LinkLog {
 pub struct Level {
     /// Σ value · nanoseconds.
     pub integral: f64,
-    /// Largest value.
+    /// The largest value that was noted.
     pub most: u64,
     now: u64,
     since: u64,
@@ -100,7 +100,7 @@ pub struct Outcome {
     pub end: Nanos,
     /// Events handled: arrivals, ends of compute phases, begins and ends of flows, bounds and marks reached.
     pub events: u64,
-    /// Flows that ended.
+    /// How many flows ended.
     pub flow_ends: u64,
     /// How often rates were computed.
     pub shares: u64,
@@ -110,7 +110,7 @@ pub struct Outcome {
     pub active: Level,
     /// Every change of a rate, where the scenario wants it (`output.timeline`).
     pub timeline: Option<Timeline>,
-    /// The scheduler's counters.
+    /// The scheduler's own counters, by name.
     pub counters: Vec<(&'static str, f64)>,
     /// Seconds of the machine's clock that decisions took.
     pub decisions: Vec<f64>,

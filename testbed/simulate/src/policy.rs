@@ -63,11 +63,11 @@ pub enum PolicyError {
     /// An option that the simulator does not have.
     #[error("{option} = {value} is not available; use {instead}")]
     Option {
-        /// The key.
+        /// The key of the option.
         option: &'static str,
         /// What was asked for.
         value: String,
-        /// What there is.
+        /// What to use instead.
         instead: &'static str,
     },
 }

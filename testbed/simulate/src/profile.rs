@@ -45,7 +45,7 @@ impl Stopwatch {
         self.on.then_some(self.so_far)
     }
 
-    /// A part begins.
+    /// A part of a step begins; `None` where nobody wants a profile.
     pub(super) fn begin(&self) -> Option<Instant> {
         self.on.then(Instant::now)
     }

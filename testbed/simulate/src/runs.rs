@@ -26,9 +26,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One scenario under one scheduler.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
-    /// The scenario.
+    /// The scenario to run.
     pub scenario: &'a Scenario,
-    /// The scheduler.
+    /// The scheduler under which it runs.
     pub policy: Policy,
     /// Measure where its time goes.
     pub profile: bool,
@@ -37,7 +37,7 @@ pub struct Task<'a> {
 /// What a task gave.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Figures.
+    /// The figures of the run.
     pub result: SimResult,
     /// Observations behind them; those of `fair` for `bound`.
     pub outcome: Outcome,
@@ -49,17 +49,17 @@ pub enum RunsError {
     /// The simulation ended without a result.
     #[error("{policy}: {error}")]
     Sim {
-        /// Under which scheduler.
+        /// The scheduler that ran.
         policy: String,
-        /// Why.
+        /// Why the run failed.
         error: SimError,
     },
     /// There is no such scheduler to run.
     #[error("{policy}: {error}")]
     Policy {
-        /// Which.
+        /// The scheduler that was asked for.
         policy: String,
-        /// Why.
+        /// Why it cannot be made.
         error: PolicyError,
     },
     /// All orders of so many jobs cannot be tried.
@@ -86,7 +86,7 @@ impl RunsError {
 pub struct Running {
     /// Its place among the tasks.
     pub task: usize,
-    /// Events so far.
+    /// How many events were handled so far.
     pub events: u64,
     /// Virtual time so far.
     pub now: Nanos,

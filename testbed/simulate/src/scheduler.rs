@@ -52,7 +52,7 @@ pub enum Change {
     Woken,
     /// A fault of the scenario begins (at its `at`) or is over (`over`).
     Fault {
-        /// What.
+        /// Which fault it is.
         fault: Fault,
         /// True when it ends.
         over: bool,

@@ -71,7 +71,7 @@ const SPREAD: f64 = 0.5;
 
 /// What is known of a flow by its place in the world.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct FlowRecord {
     /// Its job runs; the flow is managed.
     open: bool,
     sender: usize,
@@ -94,7 +94,7 @@ pub struct SluiceScheduler {
     measures: bool,
     daemons: Vec<Daemon>,
     holders: BTreeMap<usize, Holder>,
-    flows: Vec<Known>,
+    flows: Vec<FlowRecord>,
     /// Hosts of each running job.
     members: BTreeMap<usize, Vec<usize>>,
     /// Hosts with jobs and a daemon.
@@ -257,7 +257,7 @@ impl SluiceScheduler {
         }
     }
 
-    /// A daemon turns.
+    /// Lets one daemon take in what came, decide and send.
     fn turn(&mut self, at: Nanos, host: usize, world: &World<'_>, orders: &mut Orders) {
         let Some(daemon) = self.daemons.get_mut(host) else { return };
         let mut actions = std::mem::take(&mut self.actions);

@@ -40,13 +40,13 @@ pub fn grid(axes: &[Axis]) -> Vec<Vec<Set>> {
 /// The figures of a finished run that the table shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Mean JCT, seconds.
+    /// Mean completion time, in seconds.
     pub jct_mean_s: f64,
-    /// Median.
+    /// Median completion time, in seconds.
     pub jct_p50_s: f64,
-    /// 99th percentile.
+    /// The 99th percentile, in seconds.
     pub jct_p99_s: f64,
-    /// Largest.
+    /// The longest, in seconds.
     pub jct_max_s: f64,
     /// Jobs without an end; they are in no mean.
     pub unfinished: Vec<String>,

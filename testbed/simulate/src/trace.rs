@@ -15,9 +15,9 @@ const MAX_CHANGES: usize = 20_000_000;
 /// From this time on a flow has this rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateChange {
-    /// When.
+    /// Virtual time of the change.
     pub at: Nanos,
-    /// Whose flow.
+    /// The job whose flow it is.
     pub job: JobIx,
     /// Which of the job's network flows.
     pub flow: u32,
@@ -28,9 +28,9 @@ pub struct RateChange {
 /// Changes of rates in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// The changes.
+    /// The changes in the order of time.
     pub changes: Vec<RateChange>,
-    /// There were more.
+    /// Whether there were more than are kept.
     pub cut: bool,
 }
 

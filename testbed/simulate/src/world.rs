@@ -28,7 +28,7 @@ pub enum FlowPhase {
     Idle,
     /// The round has begun; flows that come `after` others wait for those to end.
     Waiting,
-    /// It may send.
+    /// Its predecessors have ended, so that it may send.
     Active,
     /// Its last byte of this round was delivered.
     Done,
@@ -62,9 +62,9 @@ pub struct Flow {
     pub name: String,
     /// Its ends as members of the job; `None` for cross traffic.
     pub ends: Option<(Member, Member)>,
-    /// Sending host.
+    /// The host that sends.
     pub src: NodeIx,
-    /// Receiving host.
+    /// The host that receives.
     pub dst: NodeIx,
     /// The links it takes, in order.
     pub path: Vec<LinkIx>,
@@ -113,18 +113,18 @@ pub enum JobPhase {
     Ended,
 }
 
-/// A job's state.
+/// The state of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobState {
-    /// Where it is.
+    /// The part of its life that it is in.
     pub phase: JobPhase,
     /// Its hosts; empty before it starts.
     pub seats: Seats,
     /// When it got its GPUs.
     pub started: Option<Nanos>,
-    /// When it ended.
+    /// When it ended; `None` before.
     pub ended: Option<Nanos>,
-    /// Rounds ended.
+    /// How many rounds have ended.
     pub rounds: u64,
     /// When the round that is under way began.
     pub round_began: Option<Nanos>,
@@ -152,7 +152,7 @@ impl JobState {
 pub struct World<'a> {
     /// The scenario: network, job descriptions, options.
     pub scenario: &'a Scenario,
-    /// Virtual time.
+    /// The present virtual time.
     pub now: Nanos,
     /// Bytes per second of each link, by [`LinkIx`].
     pub capacity: Vec<f64>,

@@ -99,25 +99,25 @@ fn arriving(which: Which, gbps: u64, seed: u64, jobs: Option<usize>) -> (String,
          [scheduler]\nname = \"sluice\"\n",
         draws.one_per_host
     );
-    let mut lot = Stream::new(seed, "study");
+    let mut rng = Stream::new(seed, "study");
     let mut at = 0.0;
     for i in 0..jobs.unwrap_or(if which == Which::S3 { 100 } else { 60 }) {
-        at += gap(&mut lot, draws.gap);
-        job(&mut text, i, at, &draws, &mut lot);
+        at += gap(&mut rng, draws.gap);
+        job(&mut text, i, at, &draws, &mut rng);
     }
     (name, text)
 }
 
 /// Bursts: mostly short gaps, some long.
-fn gap(lot: &mut Stream, mean: f64) -> f64 {
-    let mean = if lot.uniform() < 0.7 { mean / 4.0 } else { 2.75 * mean };
-    -(1.0 - lot.uniform()).ln() * mean
+fn gap(rng: &mut Stream, mean: f64) -> f64 {
+    let mean = if rng.uniform() < 0.7 { mean / 4.0 } else { 2.75 * mean };
+    -(1.0 - rng.uniform()).ln() * mean
 }
 
-fn job(text: &mut String, i: usize, at: f64, draws: &Draws, lot: &mut Stream) {
-    let Some(Model(bytes, compute, arch, factor)) = draws.models.get(lot.index(draws.models.len())) else { return };
+fn job(text: &mut String, i: usize, at: f64, draws: &Draws, rng: &mut Stream) {
+    let Some(Model(bytes, compute, arch, factor)) = draws.models.get(rng.index(draws.models.len())) else { return };
     let ring = *arch == "ring";
-    let drawn = draws.workers.get(lot.index(draws.workers.len())).copied();
+    let drawn = draws.workers.get(rng.index(draws.workers.len())).copied();
     let (workers, servers) = match drawn {
         None if ring => (3, 0),
         None => (2, 2),
@@ -126,7 +126,7 @@ fn job(text: &mut String, i: usize, at: f64, draws: &Draws, lot: &mut Stream) {
         Some(workers) => (workers.min(8), workers.min(8) / 2),
     };
     let (median, least, most) = draws.iterations;
-    let iterations = ((median.ln() + 0.9 * lot.normal()).exp().clamp(least, most) * factor).round();
+    let iterations = ((median.ln() + 0.9 * rng.normal()).exp().clamp(least, most) * factor).round();
     _ = write!(
         text,
         "[[jobs]]\nid = \"j{i}\"\nbytes = {bytes}000000\ncompute_s = {compute}\narch = \"{arch}\"\nworkers = {workers}\n\
@@ -187,10 +187,10 @@ fn two_rings(mix: usize) -> (String, String) {
 
 fn three_rings(seed: u64, mix: u64) -> (String, String) {
     let factors = [1.0, 1.5, 2.0];
-    let mut lot = Stream::new(seed.wrapping_add(mix << 32), "study-s4");
-    let mut share = || SHARES[lot.index(4)];
+    let mut rng = Stream::new(seed.wrapping_add(mix << 32), "study-s4");
+    let mut share = || SHARES[rng.index(4)];
     let shares = [share(), share(), share()];
-    let mut factor = || factors[lot.index(3)];
+    let mut factor = || factors[rng.index(3)];
     let jobs = [(1.0, shares[0]), (factor(), shares[1]), (factor(), shares[2])];
     rings(format!("s4-3-{seed}-{mix}"), &jobs)
 }

@@ -53,7 +53,7 @@ impl Engine<'_> {
         scheduler.decide(&self.world, changes, &mut self.orders);
         self.clock.decided(began);
         self.obey();
-        for (job, range) in self.graves.drain(..) {
+        for (job, range) in self.freed.drain(..) {
             if let Some(job) = job {
                 self.world.jobs[job.0].flows = 0..0;
             }
@@ -115,7 +115,7 @@ impl Engine<'_> {
                 self.order(FlowIx(self.crossing[i] as usize));
             }
         }
-        let own_cap = self.seats[flow.0].own_cap;
+        let own_cap = self.flow_states[flow.0].own_cap;
         // Elastic unmanaged flows stand beside the most urgent managed ones where there are classes.
         let class = if !managed && self.classes && own_cap.is_infinite() { order.class.max(1) } else { order.class };
         debug_assert!(order.weight > 0.0 && order.weight.is_finite() && !order.cap.is_nan(), "{order:?}");

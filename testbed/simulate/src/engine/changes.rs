@@ -19,13 +19,13 @@ impl Changes {
         self.jobs.push((rank, nth, change));
     }
 
-    /// Something about the flow that was created as the `born`th.
-    pub(super) fn flow(&mut self, born: u64, change: Change) {
+    /// Something about the flow with this number in the order of creation.
+    pub(super) fn flow(&mut self, serial: u64, change: Change) {
         let nth = self.flows.len() as u32;
-        self.flows.push((born, nth, change));
+        self.flows.push((serial, nth, change));
     }
 
-    /// Anything else.
+    /// A change that is not about one flow.
     pub(super) fn other(&mut self, change: Change) {
         self.rest.push(change);
     }

@@ -10,8 +10,8 @@ pub(super) fn length(seed: u64, job: &Job, iteration: u64) -> u64 {
     if job.jitter <= 0.0 {
         return base;
     }
-    let mut lot = Stream::new(seed, &format!("jitter|{}|{iteration}", job.id));
-    let factor = (1.0 + job.jitter * lot.normal()).clamp(0.5, 2.0);
+    let mut rng = Stream::new(seed, &format!("jitter|{}|{iteration}", job.id));
+    let factor = (1.0 + job.jitter * rng.normal()).clamp(0.5, 2.0);
     (base as f64 * factor).round_ties_even() as u64
 }
 

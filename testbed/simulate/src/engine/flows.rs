@@ -3,7 +3,7 @@
 use sluice_scenario::CrossFlow;
 use sluice_scenario::settings::TimeMode;
 
-use super::{Engine, Seat};
+use super::{Engine, FlowState};
 use crate::fluid::Moving;
 use crate::scheduler::Change;
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx};
@@ -14,7 +14,7 @@ impl Engine<'_> {
         let mut due = std::mem::take(&mut self.due);
         due.clear();
         self.world.fluid.due(self.now, &mut due);
-        due.sort_unstable_by_key(|&slot| self.seats[slot as usize].born);
+        due.sort_unstable_by_key(|&slot| self.flow_states[slot as usize].serial);
         // Twice, so that a flow behind a flow that was put back is put back with it.
         for _ in 0..2 {
             for &slot in &due {
@@ -34,7 +34,7 @@ impl Engine<'_> {
                     let flow = FlowIx(slot as usize);
                     self.orders.unmark(flow);
                     self.world.fluid.flows[slot as usize].mark = f64::INFINITY;
-                    self.changes.flow(self.seats[slot as usize].born, Change::Passed(flow));
+                    self.changes.flow(self.flow_states[slot as usize].serial, Change::Passed(flow));
                 }
                 self.world.fluid.touch_flow(slot);
             }
@@ -70,12 +70,12 @@ impl Engine<'_> {
         let at = slot as usize;
         self.log.flow_ends += 1;
         self.halt_flow(slot, true);
-        self.changes.flow(self.seats[at].born, Change::FlowEnded(FlowIx(at)));
-        for i in 0..self.seats[at].afters.len() {
-            let next = self.seats[at].afters[i];
-            let waits = &mut self.seats[next as usize].waits;
-            waits.1 -= 1;
-            if waits.1 == 0 && self.world.flows[next as usize].phase == FlowPhase::Waiting {
+        self.changes.flow(self.flow_states[at].serial, Change::FlowEnded(FlowIx(at)));
+        for i in 0..self.flow_states[at].afters.len() {
+            let next = self.flow_states[at].afters[i];
+            let awaited = &mut self.flow_states[next as usize].awaited;
+            *awaited -= 1;
+            if *awaited == 0 && self.world.flows[next as usize].phase == FlowPhase::Waiting {
                 self.ready.push(next);
             }
         }
@@ -112,11 +112,11 @@ impl Engine<'_> {
         self.log.events += 1;
         self.world.flows[at].phase = FlowPhase::Active;
         self.world.fluid.start(slot, self.now);
-        self.seats[at].counted = 0.0;
+        self.flow_states[at].counted = 0.0;
         self.enter_links(slot);
         if self.world.flows[at].job.is_some() {
             self.log.active.step(self.now, 1);
-            self.changes.flow(self.seats[at].born, Change::FlowActive(FlowIx(at)));
+            self.changes.flow(self.flow_states[at].serial, Change::FlowActive(FlowIx(at)));
         }
     }
 
@@ -130,19 +130,19 @@ impl Engine<'_> {
     pub(super) fn leave_links(&mut self, slot: u32) {
         let sent = self.world.fluid.flows[slot as usize].sent_at(self.now);
         let own = self.world.flows[slot as usize].job.map(|j| &mut self.jobs[j.0].links);
-        self.log.flow_off(self.world.fluid.path(slot), own, sent - self.seats[slot as usize].counted, self.now);
-        self.seats[slot as usize].counted = sent;
+        self.log.flow_off(self.world.fluid.path(slot), own, sent - self.flow_states[slot as usize].counted, self.now);
+        self.flow_states[slot as usize].counted = sent;
     }
 
     /// Puts a flow into a place, with the default order.
-    pub(super) fn put(&mut self, slot: usize, seen: Flow, moving: Moving, seat: Seat) {
+    pub(super) fn put(&mut self, slot: usize, flow: Flow, moving: Moving, state: FlowState) {
         if self.world.flows.len() <= slot {
             self.world.flows.resize_with(slot + 1, Flow::default);
-            self.seats.resize_with(slot + 1, Seat::default);
+            self.flow_states.resize_with(slot + 1, FlowState::default);
         }
-        self.world.flows[slot] = seen;
-        self.seats[slot] = Seat { born: self.born, ..seat };
-        self.born += 1;
+        self.world.flows[slot] = flow;
+        self.flow_states[slot] = FlowState { serial: self.serial, ..state };
+        self.serial += 1;
         self.world.fluid.put(slot as u32, moving);
         self.orders.reset(FlowIx(slot));
         self.order(FlowIx(slot));
@@ -171,16 +171,16 @@ impl Engine<'_> {
         let loss = super::round::loss_on(self.scenario, &path);
         let moving = Moving { bytes: f64::INFINITY, keep: 1.0, path: links, stops: cross.end.0, ..Moving::default() };
         let seen = Flow { name, src: cross.src, dst: cross.dst, path, bytes: f64::INFINITY, loss, ..Flow::default() };
-        self.put(slot, seen, moving, Seat { own_cap, ..Seat::default() });
+        self.put(slot, seen, moving, FlowState { own_cap, ..FlowState::default() });
         self.crossing.push(slot as u32);
         self.begin_flow(slot as u32);
-        self.changes.flow(self.seats[slot].born, Change::CrossBegan(FlowIx(slot)));
+        self.changes.flow(self.flow_states[slot].serial, Change::CrossBegan(FlowIx(slot)));
     }
 
     fn cross_ended(&mut self, slot: u32) {
         self.halt_flow(slot, false);
         self.crossing.retain(|&c| c != slot);
-        self.changes.flow(self.seats[slot as usize].born, Change::CrossEnded(FlowIx(slot as usize)));
-        self.graves.push((None, slot as usize..slot as usize + 1));
+        self.changes.flow(self.flow_states[slot as usize].serial, Change::CrossEnded(FlowIx(slot as usize)));
+        self.freed.push((None, slot as usize..slot as usize + 1));
     }
 }

@@ -4,7 +4,7 @@ use sluice_scenario::settings::TimeMode;
 use sluice_scenario::workload::Seats;
 use sluice_schedule::Nanos;
 
-use super::{Engine, Seat, compute, round};
+use super::{Engine, FlowState, compute, round};
 use crate::error::SimError;
 use crate::fluid::{Dep, Moving};
 use crate::log::{OwnLinks, Round};
@@ -61,11 +61,11 @@ impl Engine<'_> {
             let preds: Box<[Dep]> = piece.deps.iter().map(|d| Dep { pred: first + d.pred, ..*d }).collect();
             seen.job = Some(job);
             seen.preds = preds.iter().map(Predecessor::of).collect();
-            let waits = piece.deps.iter().filter(|d| d.after).count() as u32;
+            let predecessors = piece.deps.iter().filter(|d| d.after).count() as u32;
             let (bytes, keep, succs) = (piece.bytes, piece.keep, succs.into_boxed_slice());
             let moving = Moving { bytes, keep, path, preds, succs, ..Moving::default() };
-            let seat = Seat { afters: afters.into_boxed_slice(), waits: (waits, 0), ..Seat::default() };
-            self.put(range.start + i, seen, moving, seat);
+            let flow_state = FlowState { afters: afters.into_boxed_slice(), predecessors, ..FlowState::default() };
+            self.put(range.start + i, seen, moving, flow_state);
         }
         let state = &mut self.world.jobs[job.0];
         state.seats = seats;
@@ -117,11 +117,11 @@ impl Engine<'_> {
             self.world.fluid.rewind(slot as u32, self.now);
             let seen = &mut self.world.flows[slot];
             (seen.phase, seen.sent, seen.rate) = (FlowPhase::Waiting, 0.0, 0.0);
-            let waits = &mut self.seats[slot].waits;
-            waits.1 = waits.0;
+            let state = &mut self.flow_states[slot];
+            state.awaited = state.predecessors;
         }
         for slot in range {
-            if self.seats[slot].waits.1 == 0 {
+            if self.flow_states[slot].awaited == 0 {
                 self.ready.push(slot as u32);
             }
         }
@@ -164,7 +164,7 @@ impl Engine<'_> {
         let rank = self.rank[job.0];
         let at = self.world.running.partition_point(|j| self.rank[j.0] < rank);
         self.world.running.remove(at);
-        self.graves.push((Some(job), state.flows.clone()));
+        self.freed.push((Some(job), state.flows.clone()));
         self.changes.job(rank, Change::JobEnded(job));
         self.left.push(job);
     }

@@ -1,6 +1,6 @@
 //! A heap of times by small index: each index has one time at most, and it can be changed.
 
-/// No time.
+/// Stands where no time is set.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Not in the heap.

@@ -20,7 +20,7 @@ const TRIES: u32 = 6;
 
 /// What a sharing knows of a link.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct LinkRecord {
     /// In which search all of its flows were taken in.
     closed: u64,
     /// In which problem it has its place, and which.
@@ -84,7 +84,7 @@ impl Fluid {
         }
         if self.whole {
             (0..self.flows.len() as u32).for_each(|slot| self.reach(slot));
-            (0..self.seen.len() as u32).for_each(|link| self.close(link));
+            (0..self.link_records.len() as u32).for_each(|link| self.close(link));
         }
     }
 
@@ -157,7 +157,7 @@ impl Fluid {
 
     /// All flows of a link are shared out anew.
     fn close(&mut self, link: u32) {
-        let closed = &mut self.seen[link as usize].closed;
+        let closed = &mut self.link_records[link as usize].closed;
         if *closed == self.search {
             return;
         }
@@ -184,20 +184,20 @@ impl Fluid {
             let flow = &self.flows[slot as usize];
             let (from, to) = flow.path;
             for &link in &self.hops[from as usize..to as usize] {
-                let seen = &mut self.seen[link as usize];
-                let closed = seen.closed == self.search;
-                if seen.built != self.problem {
-                    seen.built = self.problem;
-                    seen.place = self.share.link(self.capacity[link as usize]);
+                let record = &mut self.link_records[link as usize];
+                let closed = record.closed == self.search;
+                if record.built != self.problem {
+                    record.built = self.problem;
+                    record.place = self.share.link(self.capacity[link as usize]);
                     if !closed {
-                        seen.outside = self.load[link as usize];
+                        record.outside = self.load[link as usize];
                         self.open.push(link);
                     }
                 }
                 if !closed {
-                    seen.outside -= flow.rate;
+                    record.outside -= flow.rate;
                 }
-                self.share.hop(seen.place);
+                self.share.hop(record.place);
             }
             let mut cap = if flow.hold > now { 0.0 } else { flow.cap };
             if !flow.preds.is_empty() {
@@ -214,8 +214,8 @@ impl Fluid {
             self.share.flow(flow.class, flow.weight, cap);
         }
         for &link in &self.open {
-            let seen = &self.seen[link as usize];
-            self.share.narrow(seen.place, self.capacity[link as usize] - seen.outside.max(0.0));
+            let record = &self.link_records[link as usize];
+            self.share.narrow(record.place, self.capacity[link as usize] - record.outside.max(0.0));
         }
     }
 
@@ -224,7 +224,7 @@ impl Fluid {
         let mut any = false;
         for i in 0..self.open.len() {
             let link = self.open[i];
-            let left = self.share.left(self.seen[link as usize].place);
+            let left = self.share.left(self.link_records[link as usize].place);
             if left <= self.capacity[link as usize] * (1.0 - FULL) {
                 self.close(link);
                 any = true;

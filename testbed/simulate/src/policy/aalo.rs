@@ -12,7 +12,7 @@ use super::under_way::{Heed, UnderWay};
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
 
-/// Queues.
+/// How many queues there are.
 const QUEUES: u32 = 10;
 /// Bytes after which a coflow leaves the first queue; each further one lasts ten times as long.
 const FIRST_BYTES: f64 = 1e7;

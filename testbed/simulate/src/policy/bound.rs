@@ -25,7 +25,7 @@ pub struct JobWork {
     pub before_s: f64,
     /// Seconds of an iteration at least.
     pub iteration_s: f64,
-    /// Iterations.
+    /// How many iterations the job has.
     pub iterations: f64,
     /// Seconds of one round on each link that it uses.
     pub links: BTreeMap<LinkIx, f64>,
@@ -107,7 +107,7 @@ pub struct Bounds {
     pub last_end_s: f64,
     /// Sum of the jobs' completion times, seconds from arrival.
     pub sum_jct_s: f64,
-    /// Its mean.
+    /// Mean of the completion times, in seconds.
     pub mean_jct_s: f64,
 }
 

@@ -10,7 +10,7 @@ use crate::world::{JobIx, JobPhase, World};
 /// Most jobs on one circle; of more, those with the most bytes per period. A circle of all jobs that cross a core link
 /// would cost seconds and shift nobody to any use.
 const MAX_CIRCLE_JOBS: usize = 16;
-/// Circles remembered.
+/// How many circles are remembered.
 const MAX_REMEMBERED: usize = 20_000;
 
 /// A job that sends `bytes` per round over a link; `None` when it never sends anything.
@@ -54,7 +54,7 @@ pub struct Circles {
 }
 
 impl Circles {
-    /// As [`circle::search`].
+    /// The same as [`circle::search`]; earlier answers are remembered.
     pub fn search(&mut self, jobs: &[Burst], capacity: f64) -> Circle {
         let mut order: Vec<(usize, Burst)> = jobs.iter().copied().enumerate().collect();
         order.sort_by(|(_, a), (_, b)| (b.burst_s * b.rate).total_cmp(&(a.burst_s * a.rate)));

@@ -19,7 +19,7 @@ use super::under_way::id_ranks;
 use crate::scheduler::{Change, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
 
-/// Unequal weights.
+/// Jobs with unequal weights.
 #[derive(Clone, Debug)]
 pub struct Unfair {
     ratio: f64,
@@ -27,7 +27,7 @@ pub struct Unfair {
 }
 
 impl Unfair {
-    /// With `[scheduler.ccml]` `ratio`.
+    /// Weights by the `ratio` of `[scheduler.ccml]`.
     pub fn new(scenario: &Scenario) -> Unfair {
         Unfair { ratio: scenario.schedulers.options.ccml_ratio, rank: id_ranks(scenario) }
     }
@@ -55,7 +55,7 @@ impl Scheduler for Unfair {
     }
 }
 
-/// Shifts per host.
+/// The shifts of jobs, kept per host.
 #[derive(Clone, Debug)]
 pub struct Interleave {
     ports: Ports,

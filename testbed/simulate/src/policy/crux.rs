@@ -37,7 +37,7 @@ pub struct Crux {
     /// `None`: flows stay where they are.
     paths: Option<Paths>,
     meeting: Meeting,
-    lot: Stream,
+    rng: Stream,
     running: BTreeMap<JobIx, Running>,
 }
 
@@ -87,7 +87,7 @@ impl Crux {
             rank: id_ranks(scenario),
             paths: o.crux_paths.then(Paths::default),
             meeting: Meeting::default(),
-            lot: Stream::new(scenario.seed, "crux"),
+            rng: Stream::new(scenario.seed, "crux"),
             running: BTreeMap::new(),
         }
     }
@@ -200,7 +200,7 @@ impl Crux {
                 weight: running.intensity(),
             }));
         }
-        let levels = compress(jobs.len(), &edges, self.levels, self.orders, &mut self.lot);
+        let levels = compress(jobs.len(), &edges, self.levels, self.orders, &mut self.rng);
         for (job, level) in jobs.iter().zip(levels) {
             let class = u32::try_from(level).unwrap_or(u32::MAX - 1) + 1;
             for (flow, _, _) in self.running.get(job).into_iter().flat_map(|r| &r.flows) {

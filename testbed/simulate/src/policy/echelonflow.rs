@@ -36,9 +36,9 @@ impl EchelonFlow {
 /// A transfer and the seconds from now (perhaps negative) at which it should end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Due {
-    /// What remains.
+    /// What remains of the flow.
     pub transfer: Transfer,
-    /// Seconds from now.
+    /// When it would ideally end, in seconds from now.
     pub ideal_s: f64,
 }
 

@@ -16,7 +16,7 @@ const SEGMENT_BYTES: f64 = 1448.0;
 /// From this loss on BBR takes loss for congestion.
 const BBR_GIVES_UP: f64 = 0.15;
 
-/// Equal shares.
+/// Every flow has an equal share.
 #[derive(Clone, Debug)]
 pub struct Fair {
     options: FairOptions,

@@ -13,7 +13,7 @@ use crate::world::{FlowIx, World};
 /// Steps of F/G: crossing one is an event.
 const STEPS: f64 = 16.0;
 
-/// Weights by progress.
+/// Flows have weights by the progress of their rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Mltcp {
     slope: f64,

@@ -19,9 +19,9 @@ use super::varys::cap;
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 
-/// What is known of a running job.
+/// The load of a running job.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct RunningJob {
     /// Its whole round on every port, in seconds of that port.
     load: Load,
     /// The largest of them (m).
@@ -35,7 +35,7 @@ struct Known {
 pub struct Oracle {
     ports: Ports,
     under_way: UnderWay,
-    running: BTreeMap<JobIx, Known>,
+    running: BTreeMap<JobIx, RunningJob>,
     /// Per port, parts of its time that running jobs would take on empty links.
     density: Vec<f64>,
     kappa: f64,
@@ -64,7 +64,7 @@ impl Oracle {
         let round = load.iter().fold(0.0, |most, &(_, s)| s.max(most));
         let compute = world.jobs.get(job.0).map_or(0.0, |j| j.compute_s);
         self.add(&load, 1.0, round + compute);
-        self.running.insert(job, Known { load, round, period: round + compute });
+        self.running.insert(job, RunningJob { load, round, period: round + compute });
     }
 
     fn ended(&mut self, job: JobIx) {

@@ -26,7 +26,7 @@ pub struct Transfer {
     pub up: PortIx,
     /// Port of the receiver.
     pub down: PortIx,
-    /// Bytes that remain.
+    /// Bytes that are still to be sent.
     pub bytes: f64,
 }
 

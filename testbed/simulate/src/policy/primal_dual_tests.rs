@@ -47,13 +47,13 @@ proptest! {
 }
 
 /// Four coflows of one to four transfers between four equal hosts.
-fn random_case(lot: &mut Stream) -> Vec<Job> {
-    let flow = |lot: &mut Stream| {
-        let src = lot.index(4);
-        let dst = (src + 1 + lot.index(3)) % 4;
-        (src, dst, 1.0 + lot.uniform() * 99.0)
+fn random_case(rng: &mut Stream) -> Vec<Job> {
+    let flow = |rng: &mut Stream| {
+        let src = rng.index(4);
+        let dst = (src + 1 + rng.index(3)) % 4;
+        (src, dst, 1.0 + rng.uniform() * 99.0)
     };
-    (0..4).map(|_| (0..=lot.index(4)).map(|_| flow(lot)).collect()).collect()
+    (0..4).map(|_| (0..=rng.index(4)).map(|_| flow(rng)).collect()).collect()
 }
 
 fn permutations(n: usize) -> Vec<Vec<usize>> {
@@ -75,11 +75,11 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
 /// from the best order is a few per cent, far below that of max-min sharing.
 #[test]
 fn near_the_best_order() {
-    let mut lot = Stream::new(7, "test");
+    let mut rng = Stream::new(7, "test");
     let mean = |ends: &[f64]| ends.iter().sum::<f64>() / ends.len() as f64;
     let (mut over, mut shared) = (Vec::new(), Vec::new());
     for _ in 0..150 {
-        let jobs = random_case(&mut lot);
+        let jobs = random_case(&mut rng);
         let ports = Ports::new(vec![10.0; 8]);
         let coflows: Vec<Coflow> =
             jobs.iter().map(|j| Coflow { weight: 1.0, load: ports.load(&super::super::fluid::transfers(j)) }).collect();

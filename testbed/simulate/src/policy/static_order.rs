@@ -18,7 +18,7 @@ pub struct StaticOrder {
 }
 
 impl StaticOrder {
-    /// First job first.
+    /// The first job of the order goes first.
     pub fn new(order: &[String]) -> StaticOrder {
         let mut place = HashMap::new();
         for (id, at) in order.iter().zip(1..) {
@@ -64,7 +64,7 @@ pub enum SearchError<E> {
         "scheduler.static.search tries every order of at most {MAX_JOBS} jobs, the scenario has {0}; give scheduler.static.order instead"
     )]
     TooMany(usize),
-    /// A run failed.
+    /// The run of an order failed.
     #[error(transparent)]
     Run(E),
 }

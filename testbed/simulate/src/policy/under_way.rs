@@ -25,7 +25,7 @@ pub fn id_ranks(scenario: &Scenario) -> Vec<usize> {
 /// Which changes make a scheduler think again, beside rounds that begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heed {
-    /// None.
+    /// No others.
     Rounds,
     /// Also stages: flows that begin.
     Stages,
@@ -41,7 +41,7 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// None yet.
+    /// Nothing is under way yet.
     pub fn new(scenario: &Scenario) -> UnderWay {
         UnderWay { meeting: Meeting::default(), rank: id_ranks(scenario) }
     }

@@ -56,7 +56,7 @@ impl Ord for Entry {
     }
 }
 
-/// All of it.
+/// Everything that is due, by time.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     heap: BinaryHeap<Reverse<Entry>>,
@@ -64,7 +64,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Adds something.
+    /// Adds what is due at this time.
     pub fn add(&mut self, at: Nanos, due: Due) {
         self.entered += 1;
         self.heap.push(Reverse(Entry { at, number: self.entered, due }));

@@ -15,7 +15,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A right clock.
+    /// A clock without error.
     pub fn new(slot: Nanos) -> Clock {
         Clock { grid: SlotClock::new(slot), skew: Nanos::ZERO }
     }

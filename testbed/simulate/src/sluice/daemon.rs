@@ -77,9 +77,9 @@ pub(super) struct Daemon {
     offsets: BTreeMap<HolderId, i32>,
     heard: Vec<Event>,
     news: Vec<Event>,
-    /// Its clock.
+    /// The clock of its host.
     pub clock: Clock,
-    /// Counts processes.
+    /// Counts the processes, so that messages to an earlier one are lost.
     pub life: u64,
     /// False from the daemon's death to its return.
     pub runs: bool,
@@ -91,13 +91,13 @@ pub(super) struct Daemon {
     sending: Vec<FlowIx>,
     /// What its interfaces carry; only kept where there is unmanaged traffic.
     pub traffic: Option<Traffic>,
-    /// The last turn.
+    /// When it decided last.
     pub turned: Option<Nanos>,
     /// The latest timer; older ones are void.
     pub stamp: u64,
     /// When that is due.
     pub look_at: Option<Nanos>,
-    /// Where records go.
+    /// Takes down what the brain is told and says.
     pub recorder: Option<Recorder>,
 }
 

@@ -16,7 +16,7 @@ use crate::world::{Flow, FlowIx};
 /// Paths kept at most.
 const MAX_PATHS: usize = 1 << 20;
 
-/// Who is who.
+/// Ids of hosts and links, who keeps the tables of which, and the paths between hosts.
 #[derive(Debug)]
 pub(super) struct Fabric {
     /// Who keeps load tables.

@@ -22,7 +22,7 @@ const DEAD: Nanos = Nanos::from_millis(2_000);
 /// Bounds of the pause before a connection is tried again.
 const PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(5_000));
 
-/// What is broken.
+/// What is broken at the moment.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// Since when a node is cut off.

@@ -24,9 +24,9 @@ pub(super) struct Holder {
     own_table: bool,
     /// Whom to answer, and what was refused.
     answers: Vec<(HostId, Option<Refusal>)>,
-    /// Its clock.
+    /// The clock of its switch or host.
     pub clock: Clock,
-    /// Counts processes.
+    /// Counts the processes, so that messages to an earlier one are lost.
     pub life: u64,
     /// A push is on the agenda.
     pub push_due: bool,
@@ -75,7 +75,7 @@ impl Holder {
         }
     }
 
-    /// The process ends.
+    /// The process ends, and its tables with it.
     pub fn stop(&mut self) {
         self.switch = None;
         self.life += 1;

@@ -10,7 +10,7 @@ use sluice_scenario::workload::Member;
 use sluice_schedule::{Bytes, Event, FlowId, FlowSpec, JobId, JobSpec, Pattern, PredKind, Predecessor, Role};
 
 use super::fabric::{flow_id, host_id};
-use super::{Known, SluiceScheduler};
+use super::{FlowRecord, SluiceScheduler};
 use crate::scheduler::{Change, Orders};
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, World};
 
@@ -48,10 +48,10 @@ impl SluiceScheduler {
         }
         for (ix, flow) in world.flows_of(job) {
             if self.flows.len() <= ix.0 {
-                self.flows.resize(ix.0 + 1, Known::default());
+                self.flows.resize(ix.0 + 1, FlowRecord::default());
             }
             if let Some(known) = self.flows.get_mut(ix.0) {
-                *known = Known { open: true, sender: flow.src.0, ..Known::default() };
+                *known = FlowRecord { open: true, sender: flow.src.0, ..FlowRecord::default() };
             }
             for host in [flow.src.0, flow.dst.0] {
                 if let Some(traffic) = self.daemons.get_mut(host).and_then(|daemon| daemon.traffic.as_mut()) {
@@ -119,7 +119,7 @@ impl SluiceScheduler {
             self.turns.insert(host);
         }
         for known in self.flows.get_mut(range).unwrap_or_default() {
-            *known = Known::default();
+            *known = FlowRecord::default();
         }
     }
 

@@ -26,16 +26,16 @@ pub struct Sum {
     pub bytes: u64,
 }
 
-/// The road.
+/// The way of messages between daemons and holders.
 #[derive(Debug)]
 pub(super) struct Post {
     control: Control,
-    lot: Stream,
+    rng: Stream,
     /// Last arrival per (from, to); only kept with jitter, since without it order keeps itself.
     last: HashMap<(usize, usize), Nanos>,
     /// Nodes whose messages are lost, and how many faults say so.
     cut: BTreeMap<usize, u32>,
-    /// Per holder.
+    /// What was sent to each holder.
     pub sums: BTreeMap<usize, Sum>,
     /// Messages lost on the way.
     pub lost: u64,
@@ -70,7 +70,7 @@ impl Post {
     pub fn new(control: &Control, seed: u64) -> Post {
         Post {
             control: control.clone(),
-            lot: Stream::new(seed, "control"),
+            rng: Stream::new(seed, "control"),
             last: HashMap::new(),
             cut: BTreeMap::new(),
             sums: BTreeMap::new(),
@@ -98,14 +98,14 @@ impl Post {
         let sum = self.sums.entry(holder).or_default();
         sum.messages += 1;
         sum.bytes += (whole + whole.div_ceil(SEGMENT) * HEADERS) as u64;
-        let unlucky = self.control.loss > 0.0 && self.lot.uniform() < self.control.loss;
+        let unlucky = self.control.loss > 0.0 && self.rng.uniform() < self.control.loss;
         if unlucky || self.cut.contains_key(&from) || self.cut.contains_key(&to) {
             self.lost += 1;
             return None;
         }
         let mut arrives = at.plus(self.control.delay);
         if self.control.jitter > Nanos::ZERO {
-            arrives = arrives.plus(self.control.jitter.scaled(self.lot.uniform()));
+            arrives = arrives.plus(self.control.jitter.scaled(self.rng.uniform()));
             let last = self.last.entry((from, to)).or_default();
             arrives = arrives.max(*last);
             *last = arrives;
@@ -137,7 +137,7 @@ impl Post {
 
     /// A number in [0, 1) for pauses between tries to connect.
     pub fn uniform(&mut self) -> f64 {
-        self.lot.uniform()
+        self.rng.uniform()
     }
 }
 

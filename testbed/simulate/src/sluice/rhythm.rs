@@ -15,7 +15,7 @@ const HEARD_PART: u64 = 6;
 /// Looks per slot in the slot modes; all hosts at one time, which spares the engine showing its flows to each alone.
 const LOOKS_PER_SLOT: u64 = 2;
 
-/// When daemons decide.
+/// At which moments daemons decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rhythm {
     /// At events, looks and slot edges.
@@ -23,7 +23,7 @@ pub(super) enum Rhythm {
     /// At slot edges, once in between to see which flows have ended, and when they heard something; what they order
     /// holds from the next edge on.
     Heard,
-    /// At slot edges.
+    /// Only at the edges of slots.
     Edges,
 }
 

@@ -16,9 +16,9 @@ pub(super) struct Tally {
     pub orders: u64,
     /// Orders that ran out because nobody renewed them.
     pub expired: u64,
-    /// Flows given back.
+    /// How many flows were given back.
     pub released: u64,
-    /// Connections lost.
+    /// How many connections broke.
     pub connections_lost: u64,
     promoted: HashSet<(JobId, Nanos)>,
     promotions: u64,

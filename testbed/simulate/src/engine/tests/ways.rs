@@ -7,12 +7,12 @@ use super::{Equal, TWO_RINGS, fair, go, jct, ring, scenario};
 use crate::{Change, FlowIx, JobIx, Order, Orders, Scheduler, World};
 
 /// Does what a function says, and remembers when it was asked what.
-struct Told<F: FnMut(&World<'_>, &[Change], &mut Orders)> {
+struct Scripted<F: FnMut(&World<'_>, &[Change], &mut Orders)> {
     act: F,
     wake: Option<Nanos>,
 }
 
-impl<F: FnMut(&World<'_>, &[Change], &mut Orders)> Scheduler for Told<F> {
+impl<F: FnMut(&World<'_>, &[Change], &mut Orders)> Scheduler for Scripted<F> {
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {
         (self.act)(world, changes, orders);
     }
@@ -22,7 +22,7 @@ impl<F: FnMut(&World<'_>, &[Change], &mut Orders)> Scheduler for Told<F> {
 }
 
 fn told(s: &sluice_scenario::Scenario, act: impl FnMut(&World<'_>, &[Change], &mut Orders)) -> crate::Outcome {
-    go(s, &mut Told { act, wake: None }).unwrap_or_else(|e| panic!("{e}"))
+    go(s, &mut Scripted { act, wake: None }).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn holds_caps_and_wakes() {
             asked.push(world.now.0);
         }
     };
-    go(&s, &mut Told { act, wake: Some(Nanos(1_234_567)) }).unwrap_or_else(|e| panic!("{e}"));
+    go(&s, &mut Scripted { act, wake: Some(Nanos(1_234_567)) }).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(asked, [1_234_567]);
 }
 

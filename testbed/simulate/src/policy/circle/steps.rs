@@ -7,7 +7,7 @@ pub(super) struct Arcs {
     pub first: f64,
     /// From one start to the next.
     pub period: f64,
-    /// How many.
+    /// How many turns there are.
     pub turns: usize,
     /// Seconds of each, at most the period.
     pub length: f64,

@@ -9,7 +9,7 @@ use sluice_scenario::random::Stream;
 /// Two jobs that share a link, by place in the order of priorities: `from` should go before `to`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// Before.
+    /// The job that should go first.
     pub from: usize,
     /// After; larger than `from`.
     pub to: usize,
@@ -18,17 +18,17 @@ pub struct Edge {
 }
 
 /// The level of each of `n` jobs, 0 first, at most `levels` of them; an edge's ends never stand in the wrong order. The
-/// first order tried is the given one, the others are drawn from `lot`; of equal totals the earlier order counts.
+/// first order tried is the given one, the others are drawn from `rng`; of equal totals the earlier order counts.
 ///
 /// Costs O(orders · (n · levels · log² n + edges · log n)).
-pub fn compress(n: usize, edges: &[Edge], levels: usize, orders: u32, lot: &mut Stream) -> Vec<usize> {
+pub fn compress(n: usize, edges: &[Edge], levels: usize, orders: u32, rng: &mut Stream) -> Vec<usize> {
     let levels = levels.max(1);
     if n <= levels {
         return (0..n).collect();
     }
     let mut best: Option<(f64, Vec<usize>)> = None;
     for tried in 0..orders.max(1) {
-        let order: Vec<usize> = if tried == 0 { (0..n).collect() } else { random_order(n, edges, lot) };
+        let order: Vec<usize> = if tried == 0 { (0..n).collect() } else { random_order(n, edges, rng) };
         let mut place = vec![0; n];
         for (at, &job) in order.iter().enumerate() {
             if let Some(p) = place.get_mut(job) {
@@ -48,7 +48,7 @@ pub fn compress(n: usize, edges: &[Edge], levels: usize, orders: u32, lot: &mut 
 }
 
 /// A topological order drawn at random: at every step one of the jobs that nobody has to precede any more.
-fn random_order(n: usize, edges: &[Edge], lot: &mut Stream) -> Vec<usize> {
+fn random_order(n: usize, edges: &[Edge], rng: &mut Stream) -> Vec<usize> {
     let mut waits = vec![0usize; n];
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); n];
     for e in edges {
@@ -60,7 +60,7 @@ fn random_order(n: usize, edges: &[Edge], lot: &mut Stream) -> Vec<usize> {
     let mut free: Vec<usize> = (0..n).filter(|&j| waits.get(j) == Some(&0)).collect();
     let mut order = Vec::with_capacity(n);
     while !free.is_empty() {
-        let job = free.remove(lot.index(free.len()));
+        let job = free.remove(rng.index(free.len()));
         order.push(job);
         for &j in next.get(job).map_or(&[][..], Vec::as_slice) {
             if let Some(w) = waits.get_mut(j) {

@@ -9,7 +9,7 @@ use sluice_schedule::Nanos;
 use crate::scheduler::{Change, Orders, Scheduler};
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, Predecessor, World};
 
-/// Nobody orders anything.
+/// A scheduler that orders nothing.
 pub struct Plain;
 
 impl Scheduler for Plain {
