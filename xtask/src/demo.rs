@@ -25,8 +25,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         // Where it is built in or has no module there is nothing to load.
         let _ = Step::new("modprobe", &["-q", name]).with_root().quiet();
     }
-    build_release()?;
-    let binary = target_dir().join("release").join("sluice");
+    build("demo")?;
+    let binary = target_dir().join("demo").join("sluice");
     let report = root().join("target").join("demo-report.html");
     std::fs::create_dir_all(root().join("target")).map_err(|e| format!("creating target/: {e}"))?;
     let mut step = Step::new(&binary.to_string_lossy(), &["testbed", "run", "testbed/scenarios/demo.toml"]);
@@ -38,19 +38,16 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the programs that a testbed run starts, in release, without the solver that no run needs.
+/// Builds the programs of measured runs, in release.
 pub(crate) fn build_release() -> Result<(), String> {
-    let packages = ["sluiced", "sluice-switch", "sluice", "sluice-testbed"];
-    let mut step = Step::cargo(&[
-        "build",
-        "--release",
-        "--locked",
-        "--bins",
-        "--no-default-features",
-        "--features",
-        "sluice/testbed",
-    ]);
-    for package in packages {
+    build("release")
+}
+
+/// Builds the programs that a testbed run starts, without the solver that no run needs.
+fn build(profile: &str) -> Result<(), String> {
+    let mut step = Step::cargo(&["build", "--locked", "--bins", "--no-default-features", "--features"]);
+    step = step.arg("sluice/testbed").arg("--profile").arg(profile);
+    for package in ["sluiced", "sluice-switch", "sluice", "sluice-testbed"] {
         step = step.arg("-p").arg(package);
     }
     step.run()
