@@ -53,7 +53,7 @@ pub struct Link {
     pub capacity: Rate,
     /// One way.
     pub latency: Nanos,
-    /// The how-manieth link that leaves `from`, from 0.
+    /// Index of the link among those that leave `from`, counted from 0.
     pub port: u32,
 }
 

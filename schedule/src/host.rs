@@ -53,7 +53,7 @@ pub struct Host {
     renewed: Option<crate::units::Slot>,
     /// Something that plans depend on has happened since the last one.
     news: bool,
-    /// When the next promise of another host ends that the last plan counted, on the cluster's clock.
+    /// When the first of the other hosts' promises that the last plan counted ends, on the cluster's clock.
     due: Option<Nanos>,
     scene: Scene,
     /// For the n-th flow that sends, by id: its index in the scene.
@@ -166,7 +166,7 @@ impl Host {
 
     /// Takes one event in. Cheap: nothing is decided before [`Host::decide`].
     pub fn handle(&mut self, now: Now, event: Event) {
-        // Whether these two say anything new shows when they are looked at.
+        // Whether these two bring anything new is found out below.
         self.news |= !matches!(event, Event::Progress(_) | Event::Feedback { .. });
         match event {
             Event::SlotEdge => self.slot_edge(now),
@@ -226,7 +226,8 @@ impl Host {
         self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
     }
 
-    /// How long until there is something to decide anew that nobody will tell: another host's flow ends then. Zero: now.
+    /// How long until a flow of another host ends that the last plan counted, on which a new decision should follow without
+    /// any event; zero is now, `None` never.
     pub fn due_in(&self, now: Now) -> Option<Nanos> {
         self.due.filter(|_| self.config.events).map(|due| due.minus(now.wall))
     }
@@ -357,7 +358,7 @@ impl Host {
         }
     }
 
-    /// Remembers what the policy said, within the guards.
+    /// Takes over what the policy planned, within the guards.
     fn adopt_plan(&mut self, now: Now, planned: &mut [Planned]) {
         let scene = &self.scene;
         for (flow, &index) in self.flows.values_mut().filter(|f| f.sends()).zip(&self.flow_in_scene) {
@@ -405,7 +406,8 @@ impl Host {
         }
     }
 
-    /// Says the orders that changed, or all of them at a slot edge; lowered ones first, so that the sum never overshoots.
+    /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
+    /// overshoots.
     fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         for raise in [false, true] {
             for (id, flow) in &mut self.flows {

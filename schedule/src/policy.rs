@@ -143,13 +143,13 @@ pub struct FlowScene {
     pub demand: Bytes,
     /// Bytes of the round that were delivered.
     pub delivered: Bytes,
-    /// Bytes it may be ahead of nothing: what its predecessors allow it to have sent by now.
+    /// Bytes that its predecessors allow it to have sent by now.
     pub allowed: Bytes,
     /// Bytes by which it lags behind its slowest predecessor (Δ).
     pub behind: Bytes,
     /// B_f: highest rate worth trying.
     pub ceiling: Rate,
-    /// What is worth ordering: more it would not take, by what it took of late. `None`: no limit is known.
+    /// The most that it would take, judged by what it took lately; `None` where no limit is known.
     pub worth: Option<Rate>,
     /// Grows with every round that began: who came first.
     pub arrival: u64,
@@ -160,8 +160,8 @@ pub struct FlowScene {
 }
 
 impl FlowScene {
-    /// The most that is worth ordering, at least the floor.
-    pub fn most(&self) -> Rate {
+    /// The highest rate that is worth ordering, at least the floor.
+    pub fn max_rate(&self) -> Rate {
         self.worth.map_or(Rate::MAX, |worth| worth.max(self.floor))
     }
     /// Bytes of the round still to deliver.
@@ -179,7 +179,7 @@ pub struct Scene {
     pub slot: Nanos,
     /// How many slots ahead are planned (K).
     pub horizon: usize,
-    /// Fill what nobody uses.
+    /// Whether flows may take what nobody else uses.
     pub work_conserving: bool,
     /// The links that the flows cross, in any order.
     pub links: Vec<LinkScene>,

@@ -324,7 +324,7 @@ impl Switch {
         self.counters.expirations += 1;
     }
 
-    /// May this be applied? `Err(None)`: no, but there is nothing to complain about either.
+    /// Whether this may be applied. `Err(None)` is a duplicate, which is not applied again and not refused either.
     fn check(&mut self, now: u64, announcement: &Announcement) -> Result<(), Option<Refusal>> {
         let counters = &mut self.counters;
         if announcement.slot.since(Slot(now as u32)).unsigned_abs() > Limits::SLOT_GUARD {

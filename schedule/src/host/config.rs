@@ -3,20 +3,20 @@
 use crate::event::Hop;
 use crate::units::{BootId, HolderId, HostId, Nanos, Rate};
 
-/// Jobs a host keeps at most.
+/// The largest number of jobs that a host keeps.
 pub const MAX_JOBS: usize = 256;
-/// Flows a host keeps at most.
+/// The largest number of flows that a host keeps.
 pub const MAX_FLOWS: usize = 65_536;
-/// Links of a path at most.
+/// The largest number of links of a path.
 pub const MAX_HOPS: usize = 16;
-/// Predecessors of a flow at most.
+/// The largest number of predecessors of a flow.
 pub const MAX_PREDECESSORS: usize = 64;
-/// Links a host keeps at most, those of all paths together.
+/// The largest number of links that a host keeps, of all paths together.
 pub const MAX_LINKS: usize = 65_536;
 
-/// φ beside unmanaged traffic unless somebody says otherwise: in the daemon, in the simulator, in [`HostConfig::new`].
+/// The default of φ beside unmanaged traffic, in the daemon, in the simulator and in [`HostConfig::new`].
 pub const FAIR_FLOOR: f64 = 0.5;
-/// φ where there is none.
+/// The default of φ on links without unmanaged traffic.
 pub const FAIR_FLOOR_ALONE: f64 = 0.0;
 
 /// What a host's brain is told at start.
@@ -35,7 +35,8 @@ pub struct HostConfig {
     pub phase: Nanos,
     /// Least time between two announcements to one holder.
     pub announce_gap: Nanos,
-    /// Relay what other hosts say of their jobs: needed where hosts keep the tables, since each hears only its senders.
+    /// Whether to relay other hosts' job statuses. It is needed where hosts keep the tables, since each of them hears only
+    /// the hosts that send to it.
     pub relay: bool,
     /// Every switch that answers, in any order: the hosts of a job meet at one of them, also where their flows do not.
     /// The same on all hosts. With one or none there is nothing to choose.
@@ -60,9 +61,9 @@ pub struct HostConfig {
     pub probe_gain: f64,
     /// Slots of history behind it.
     pub history_slots: usize,
-    /// React inside a slot.
+    /// Whether to decide and announce inside a slot, not only at its edge.
     pub events: bool,
-    /// Fill what nobody uses.
+    /// Whether flows may take what nobody else uses.
     pub work_conserving: bool,
     /// Floor of every flow with demand.
     pub floor: Rate,

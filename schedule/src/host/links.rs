@@ -1,6 +1,6 @@
 //! A link's state: what its holder last said, how much that still counts, and what unmanaged traffic takes.
 //!
-//! Old news is used and aged, no news is not good news, and zero is never read from silence:
+//! A view that was not renewed is still used, and counts less with time; silence is never taken for a load of zero:
 //!
 //! | state | entered when | others' promises | own share |
 //! | --- | --- | --- | --- |

@@ -31,26 +31,26 @@ struct Began {
 }
 
 impl Uptake {
-    /// A verdict takes at least so long: some rounds of news, many of acknowledgements.
+    /// The shortest time on which a flow is judged: several exchanges with holders, many round trips.
     pub const WINDOW: Nanos = Nanos::from_millis(20);
-    /// So long at least who was found to take less must take all, to count in full again.
+    /// The shortest time after which a flow that was found to take less may count in full again.
     const ACQUITTAL: Nanos = Nanos::from_millis(5);
-    /// And this part of what it was allowed.
+    /// The part of what it was allowed that it has to take for that.
     const SURELY_ALL: f64 = 0.95;
-    /// Acknowledgements come in such portions: so much may be sent that is not counted yet.
+    /// Acknowledgements come in portions of this size, so that as much may have been sent and not be counted yet.
     const GRAIN: Bytes = Bytes(32 << 10);
-    /// Finding that a flow takes less needs so many bytes at least that it was allowed.
+    /// A flow is judged only when its orders have allowed it at least this many bytes.
     const ENOUGH: Bytes = Bytes(8 * Uptake::GRAIN.0);
-    /// An order so many times as high as the one before is another matter.
+    /// An order that is more than this many times the one before begins a new window.
     const MUCH: f64 = 2.0;
     /// A part of what it was allowed above which a flow counts as taking it; pacing is not finer than a few percent.
     const ALL: f64 = 0.9;
-    /// With less in use than this a flow would seem to take all of what it is offered for what it took.
+    /// The least gain in use: with less, an offer just above what the flow took would seem to be taken whole.
     const MIN_GAIN: f64 = 1.2;
     /// A rate that changed by less is the same one.
     const SAME: f64 = 0.1;
 
-    /// The order is `rate` from now on. One that is much higher is judged by itself: connections take time to speed up.
+    /// The order is `rate` from now on. A much higher one begins a new window, since connections take time to speed up.
     pub fn ordered(&mut self, now: Nanos, rate: Rate) {
         self.count(now);
         if rate > self.order.times(Uptake::MUCH) {
@@ -64,7 +64,8 @@ impl Uptake {
         self.began = None;
     }
 
-    /// In the middle of a round it had nothing to send until now: that is no limit. True if the verdict has changed.
+    /// The flow has something to send again in the middle of a round. That it had nothing before is no limit of its path,
+    /// so an earlier verdict goes. True if there was one.
     pub fn resume(&mut self) -> bool {
         let changed = self.began.is_some() && self.taken.take().is_some();
         self.interrupt();

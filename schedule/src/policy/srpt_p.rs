@@ -83,7 +83,7 @@ fn plan_job(scene: &Scene, shared: &mut [Shared], flows: std::ops::Range<usize>,
             }
             shared.offer.unwrap_or(Rate::MAX)
         });
-        let full = offers.min().unwrap_or(Rate::MAX).min(flow.most().per_share(flow.share));
+        let full = offers.min().unwrap_or(Rate::MAX).min(flow.max_rate().per_share(flow.share));
         out[i].offer = full.for_share(flow.share);
         common = common.min(full);
     }
@@ -138,27 +138,27 @@ fn reason(scene: &Scene, planned: &Planned, flow: &FlowScene) -> Why {
     let local = flow.links.iter().any(|&l| !scene.links[l].own && scene.links[l].trust <= 0.0);
     match planned {
         p if p.rate <= flow.floor && p.offer <= flow.floor => Why::Rank,
-        p if p.rate >= flow.most() => Why::Uptake,
+        p if p.rate >= flow.max_rate() => Why::Uptake,
         p if p.rate < p.offer => Why::Job,
         _ if local => Why::LocalTable,
         _ => Why::LinkCap,
     }
 }
 
-/// Gives what nobody was promised to whoever has demand, in order of rank, so that an order never holds a flow back while
-/// its whole path has room. On a link that other hosts use too, each leaves alone what the fill gave flows of better rank
-/// there, as their hosts say, and no more: like offers, what the fill adds depends on better ranks only and settles.
+/// Shares out in order of rank what nobody was promised, so that an order never holds a flow back while its whole path has
+/// room. On a link that other hosts use too, a host leaves to flows of better rank what the fill gave them there, as their
+/// own hosts announce it. What the fill adds therefore depends on better ranks only, as offers do, and settles.
 fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
         let rank = scene.jobs[flow.job].rank;
         let left = flow.links.iter().map(|&l| left_over(&scene.links[l], &mut shared[l], rank));
-        let rest = left.fold(Rate::MAX, Rate::min).min(flow.most().minus(planned.rate));
+        let rest = left.fold(Rate::MAX, Rate::min).min(flow.max_rate().minus(planned.rate));
         // Less than a hundredth of the flow's rate is not worth an order.
         if rest == Rate::MAX || rest.0.saturating_mul(100) <= planned.rate.0 {
             continue;
         }
         planned.rate = planned.rate.plus(rest);
-        planned.why = if planned.rate >= flow.most() { Why::Uptake } else { Why::WorkConserving };
+        planned.why = if planned.rate >= flow.max_rate() { Why::Uptake } else { Why::WorkConserving };
         for &l in &flow.links {
             shared[l].filled = shared[l].filled.plus(rest);
         }
