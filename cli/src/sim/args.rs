@@ -53,7 +53,8 @@ pub struct SimRunArgs {
     /// Another seed than the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Directory of the result files; none: output.dir of the scenario, from where you are
+    /// Write a result file per scheduler into this directory; none: output.dir of the scenario, from where you are,
+    /// and where it names none no file is written
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write a report: one HTML file

@@ -50,8 +50,20 @@ pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
         None => {}
     }
     let (results, pages): (Vec<SimResult>, Vec<Extra>) = runs.into_iter().flatten().unzip();
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(&scenario.output.dir));
-    write(&scenario, &tasks, &results, &pages, &out)?;
+    match args.out.clone().or_else(|| scenario.output.dir.as_ref().map(PathBuf::from)) {
+        Some(out) => {
+            write(&scenario, &tasks, &results, &pages, &out)?;
+            if !global.quiet {
+                eprintln!("results are in {}", out.display());
+            }
+        }
+        None if scenario.output.csv || scenario.output.timeline && args.report.is_none() => {
+            eprintln!(
+                "output.csv and output.timeline have nowhere to go: give --out DIR, or output.dir in the scenario"
+            );
+        }
+        None => {}
+    }
     if let Some(path) = &args.report {
         let command: Vec<String> = std::env::args().collect();
         let about = About::gather(&scenario, &command.join(" "));

@@ -47,7 +47,9 @@ fn a_run_gives_a_table_files_and_one_page() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = scenario(3, "0").replace("[network]", "output = {csv = true, timeline = true}\n[network]");
     fs::write(dir.path().join("two.toml"), text).expect("written");
-    let table = out(&sluice(dir.path(), &["sim", "run", "two.toml", "--out", "r", "--report", "page.html"]));
+    let done = sluice(dir.path(), &["sim", "run", "two.toml", "--out", "r", "--report", "page.html"]);
+    let (table, said) = (out(&done), String::from_utf8_lossy(&done.stderr).into_owned());
+    assert!(said.contains("results are in r\n"), "{said}");
     let lines: Vec<&str> = table.lines().map(str::trim).collect();
     for (name, against) in [("fair", false), ("sluice", true), ("mcs", true)] {
         let line = lines.iter().find(|line| line.starts_with(name)).expect("a line");
@@ -68,6 +70,24 @@ fn a_run_gives_a_table_files_and_one_page() {
     for outside in ["http:", "https:", "src=", "@import", "url("] {
         assert!(!page.contains(outside), "the page asks for {outside}");
     }
+}
+
+#[test]
+fn files_are_written_only_where_somebody_named_a_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("two.toml"), scenario(1, "0")).expect("written");
+    for more in [&[][..], &["--json"]] {
+        let done = sluice(dir.path(), &[&["sim", "run", "two.toml", "--policy", "fair"], more].concat());
+        assert!(!out(&done).is_empty() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(files(dir.path()), ["two.toml"], "{more:?}");
+    }
+    let named = ["sim", "run", "two.toml", "--policy", "fair", "--set", "output.dir=kept"];
+    let said = String::from_utf8_lossy(&sluice(dir.path(), &named).stderr).into_owned();
+    assert!(said.contains("results are in kept\n"), "{said}");
+    assert_eq!(files(&dir.path().join("kept")), ["two.fair.json"]);
+    let lost = ["sim", "run", "two.toml", "--policy", "fair", "--set", "output.csv=true"];
+    let said = String::from_utf8_lossy(&sluice(dir.path(), &lost).stderr).into_owned();
+    assert!(said.contains("output.csv") && said.contains("--out DIR"), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::network::{self, Network};
 use crate::problem::{Code, Log, Problem, ScenarioError};
 use crate::scenario::Scenario;
 use crate::set::{self, Set};
-use crate::settings::{self, Output, Placement};
+use crate::settings::{self, Placement};
 use crate::table::Table;
 use crate::workload::place::Fits;
 use crate::{arrivals, model, route, scheduler, trace, tree};
@@ -129,8 +129,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     }
     let control = t.table("control").map(settings::control).unwrap_or_default();
     let cross_traffic = t.table("cross_traffic").and_then(settings::cross_traffic);
-    let output =
-        t.table("output").map(settings::output).unwrap_or(Output { dir: ".".into(), csv: false, timeline: false });
+    let output = t.table("output").map(settings::output).unwrap_or_default();
     let testbed = t.table("testbed").map(settings::testbed).unwrap_or_default();
     let schedulers = t.table("scheduler").map(scheduler::read).unwrap_or_default();
     // What follows refers to the network; without one only the keys are known.

@@ -295,10 +295,10 @@ pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
 }
 
 /// `[output]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Where results are written.
-    pub dir: String,
+    /// Directory of the result files; none: none are written unless the command line names one.
+    pub dir: Option<String>,
     /// Also as CSV.
     pub csv: bool,
     /// Also an event log.
@@ -308,7 +308,7 @@ pub struct Output {
 /// Reads `[output]`.
 pub(crate) fn output(t: Table<'_>) -> Output {
     let output = Output {
-        dir: t.text("dir").unwrap_or(".").to_owned(),
+        dir: t.text("dir").map(str::to_owned),
         csv: t.flag("csv").unwrap_or(false),
         timeline: t.flag("timeline").unwrap_or(false),
     };
