@@ -7,7 +7,7 @@ use std::path::Path;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sluice_scenario::{Notation, Scenario};
-use sluice_simulate::{Change, Orders, Scheduler, Watch, World, run};
+use sluice_simulate::{Change, Needs, Orders, Scheduler, Watch, World, run};
 
 /// Servers of a rack, racks under an edge switch.
 const WIDE: u64 = 10;
@@ -17,11 +17,8 @@ struct Equal;
 
 impl Scheduler for Equal {
     fn decide(&mut self, _: &World<'_>, _: &[Change], _: &mut Orders) {}
-    fn reads_progress(&self) -> bool {
-        false
-    }
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 }
 

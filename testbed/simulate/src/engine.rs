@@ -299,9 +299,9 @@ impl<'a> Engine<'a> {
     /// the scheduler wants to know.
     fn next_edge(&self, scheduler: &dyn Scheduler) -> u64 {
         let wanted = match self.mode {
-            TimeMode::Event => scheduler.wants_edges() && !self.world.running.is_empty(),
+            TimeMode::Event => scheduler.needs().edges && !self.world.running.is_empty(),
             TimeMode::Slot | TimeMode::PaperSlot => {
-                self.world.fluid.active() > 0 && scheduler.wants_edges()
+                self.world.fluid.active() > 0 && scheduler.needs().edges
                     || !self.changes.is_empty()
                     || self.world.fluid.is_dirty()
             }

@@ -43,7 +43,7 @@ pub use error::SimError;
 pub use log::Outcome;
 pub use metrics::figures;
 pub use result::result;
-pub use scheduler::{Change, Order, Orders, Rounds, Scheduler};
+pub use scheduler::{Change, Needs, Order, Orders, Rounds, Scheduler};
 pub use sluice::SluiceScheduler;
 pub use watch::Watch;
 pub use world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, JobState, World};

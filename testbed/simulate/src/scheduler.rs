@@ -191,6 +191,27 @@ impl Orders {
     }
 }
 
+/// What the engine prepares for a scheduler before it is asked; less is faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// It looks at `sent` and `rate` of flows other than through [`World::sent`] and [`World::rate`]. False spares the
+    /// engine bringing every active flow up to date before each call.
+    pub progress: bool,
+    /// It wants [`Change::SlotEdge`] in event mode. False spares a call every slot.
+    pub edges: bool,
+}
+
+impl Needs {
+    /// Everything there is.
+    pub const ALL: Needs = Needs { progress: true, edges: true };
+    /// Slot edges, and no progress.
+    pub const EDGES: Needs = Needs { progress: false, edges: true };
+    /// Progress, and no slot edges.
+    pub const PROGRESS: Needs = Needs { progress: true, edges: false };
+    /// Only to be told what changes.
+    pub const CHANGES: Needs = Needs { progress: false, edges: false };
+}
+
 /// A scheduler under test. It is told what changed, and answers with orders; all it knows is in the [`World`].
 ///
 /// In event mode it is asked after every instant at which something changed; in the slot modes at slot edges only, with
@@ -221,15 +242,9 @@ pub trait Scheduler {
         1.0
     }
 
-    /// Whether it looks at `sent` and `rate` of flows other than through [`World::sent`] and [`World::rate`]. False
-    /// spares the engine bringing every active flow up to date before each call.
-    fn reads_progress(&self) -> bool {
-        true
-    }
-
-    /// Whether it wants [`Change::SlotEdge`] in event mode. False spares a call every slot.
-    fn wants_edges(&self) -> bool {
-        true
+    /// What it needs beside the changes themselves.
+    fn needs(&self) -> Needs {
+        Needs::ALL
     }
 
     /// Counters for the result, by name, deterministic.

@@ -45,7 +45,7 @@ use sluice_schedule::switch::{Limits, LinkConfig};
 use sluice_schedule::{Action, BootId, Nanos, Rate};
 use sluice_wire::record::Recorder;
 
-use super::scheduler::{Change, Order, Orders, Scheduler};
+use super::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use super::world::{FlowIx, World};
 use agenda::{Agenda, Due};
 use clock::Clock;
@@ -388,8 +388,8 @@ impl Scheduler for SluiceScheduler {
     }
 
     /// It asks for the flows of the hosts that turn, and a message concerns few.
-    fn reads_progress(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::EDGES
     }
 
     fn decision_times(&self) -> &[f64] {

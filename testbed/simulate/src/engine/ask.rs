@@ -19,7 +19,7 @@ impl Engine<'_> {
         let on_edge = self.now.is_multiple_of(self.slot);
         let edge = on_edge && (self.edge == self.now || self.mode != TimeMode::Event);
         let speaks = self.mode == TimeMode::Event || on_edge;
-        if edge && scheduler.wants_edges() && (self.world.fluid.active() > 0 || !self.world.running.is_empty()) {
+        if edge && scheduler.needs().edges && (self.world.fluid.active() > 0 || !self.world.running.is_empty()) {
             self.changes.other(Change::SlotEdge);
         }
         if woken && speaks {
@@ -67,7 +67,7 @@ impl Engine<'_> {
     /// Brings what the scheduler sees up to date.
     fn show(&mut self, scheduler: &dyn Scheduler) {
         self.world.now = Nanos(self.now);
-        if !scheduler.reads_progress() {
+        if !scheduler.needs().progress {
             return;
         }
         for i in 0..self.world.running.len() {

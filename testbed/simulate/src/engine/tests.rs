@@ -9,18 +9,15 @@ use std::path::Path;
 use sluice_scenario::{Notation, Scenario};
 
 use super::run_with;
-use crate::{Change, FlowIx, JobIx, Order, Orders, Outcome, Scheduler, SimError, Watch, World};
+use crate::{Change, FlowIx, JobIx, Needs, Order, Orders, Outcome, Scheduler, SimError, Watch, World};
 
 /// Orders nothing: equal shares.
 pub(super) struct Equal;
 
 impl Scheduler for Equal {
     fn decide(&mut self, _: &World<'_>, _: &[Change], _: &mut Orders) {}
-    fn reads_progress(&self) -> bool {
-        false
-    }
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 }
 
@@ -38,8 +35,8 @@ impl Scheduler for Strict {
             }
         }
     }
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 }
 

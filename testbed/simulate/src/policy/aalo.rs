@@ -9,7 +9,7 @@ use sluice_scenario::Scenario;
 
 use super::sincronia::in_order;
 use super::under_way::{Heed, UnderWay};
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
 
 /// How many queues there are.
@@ -47,8 +47,8 @@ fn queue_of(world: &World<'_>, job: JobIx) -> u32 {
 }
 
 impl Scheduler for Aalo {
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -17,7 +17,7 @@ use super::circle::Burst;
 use super::grid::{Grids, Shift};
 use super::meeting::Meeting;
 use super::under_way::id_ranks;
-use crate::scheduler::{Change, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Orders, Scheduler};
 use crate::world::{JobIx, World};
 
 /// Shifts for the whole network.
@@ -103,12 +103,8 @@ impl Cassini {
 }
 
 impl Scheduler for Cassini {
-    fn reads_progress(&self) -> bool {
-        false
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -16,7 +16,7 @@ use super::circle::Burst;
 use super::grid::Grids;
 use super::ports::{PortIx, Ports};
 use super::under_way::id_ranks;
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
 
 /// Jobs with unequal weights.
@@ -34,12 +34,8 @@ impl Unfair {
 }
 
 impl Scheduler for Unfair {
-    fn reads_progress(&self) -> bool {
-        false
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {
@@ -141,12 +137,8 @@ impl Interleave {
 }
 
 impl Scheduler for Interleave {
-    fn reads_progress(&self) -> bool {
-        false
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -22,7 +22,7 @@ pub use levels::{Edge, compress, split};
 use self::paths::Paths;
 use super::meeting::Meeting;
 use super::under_way::id_ranks;
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 use sluice_scenario::random::Stream;
 use sluice_scenario::{LinkIx, Scenario};
@@ -211,12 +211,8 @@ impl Crux {
 }
 
 impl Scheduler for Crux {
-    fn reads_progress(&self) -> bool {
-        false
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

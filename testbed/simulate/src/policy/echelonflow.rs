@@ -11,7 +11,7 @@ use super::madd::{backfill, gamma_left, take_all};
 use super::ports::{Ports, Transfer};
 use super::under_way::{Heed, UnderWay, released};
 use super::varys::{by_gamma, cap};
-use crate::scheduler::{Change, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 
 /// The lateness is found to this many seconds,
@@ -99,8 +99,8 @@ fn due(world: &World<'_>, job: JobIx) -> Vec<(FlowIx, Due)> {
 }
 
 impl Scheduler for EchelonFlow {
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -8,7 +8,7 @@ use sluice_scenario::scheduler::FairOptions;
 use sluice_scenario::{Scenario, Tcp};
 use sluice_schedule::Nanos;
 
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{Flow, World};
 
 /// Payload bytes of a full segment.
@@ -62,12 +62,8 @@ impl Scheduler for Fair {
         self.options.efficiency
     }
 
-    fn reads_progress(&self) -> bool {
-        false
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -17,7 +17,7 @@ use super::primal_dual::{self, Coflow};
 use super::sincronia::coflow;
 use super::under_way::{Heed, UnderWay};
 use super::varys::{cap, madd_rates};
-use crate::scheduler::{Change, Order, Orders, Rounds, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Rounds, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 
 /// Multi-stage coflows under one central order.
@@ -98,8 +98,8 @@ impl Scheduler for Mcs {
         self.rounds
     }
 
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -7,7 +7,7 @@
 use sluice_scenario::Scenario;
 use sluice_scenario::settings::TimeMode;
 
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{FlowIx, World};
 
 /// Steps of F/G: crossing one is an event.
@@ -60,12 +60,8 @@ impl Mltcp {
 }
 
 impl Scheduler for Mltcp {
-    fn reads_progress(&self) -> bool {
-        self.slots
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs { progress: self.slots, edges: false }
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -16,7 +16,7 @@ use super::madd::madd;
 use super::ports::{Load, Ports, Transfer};
 use super::under_way::{Heed, UnderWay, released, remaining};
 use super::varys::cap;
-use crate::scheduler::{Change, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 
 /// The load of a running job.
@@ -121,8 +121,8 @@ impl Oracle {
 }
 
 impl Scheduler for Oracle {
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

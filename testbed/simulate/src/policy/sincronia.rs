@@ -10,7 +10,7 @@ use sluice_scenario::Scenario;
 use super::ports::Ports;
 use super::primal_dual::{self, Coflow};
 use super::under_way::{Heed, UnderWay, remaining};
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{JobIx, World};
 
 /// Priorities by primal–dual order.
@@ -43,8 +43,8 @@ pub(super) fn in_order<'a>(world: &World<'_>, jobs: impl Iterator<Item = &'a Job
 }
 
 impl Scheduler for Sincronia {
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sluice_scenario::Scenario;
 use thiserror::Error;
 
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::World;
 
 /// Most jobs whose orders are all tried: 7! is 5,040 runs.
@@ -34,12 +34,8 @@ impl StaticOrder {
 }
 
 impl Scheduler for StaticOrder {
-    fn reads_progress(&self) -> bool {
-        false
-    }
-
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::CHANGES
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

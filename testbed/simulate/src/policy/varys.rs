@@ -10,7 +10,7 @@ use sluice_scenario::Scenario;
 use super::madd::madd;
 use super::ports::{Ports, Transfer};
 use super::under_way::{Heed, UnderWay, released, remaining};
-use crate::scheduler::{Change, Order, Orders, Scheduler};
+use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 
 /// Smallest effective bottleneck first, with MADD rates.
@@ -49,8 +49,8 @@ pub(super) fn cap(rates: &[(FlowIx, f64)], orders: &mut Orders) {
 }
 
 impl Scheduler for Varys {
-    fn wants_edges(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
     }
 
     fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {

@@ -6,7 +6,7 @@ use sluice_scenario::{Policy, Scenario};
 use sluice_schedule::Nanos;
 use sluice_simulate::policy::bound::{JobWork, bounds};
 use sluice_simulate::policy::build;
-use sluice_simulate::{Change, JobPhase, Orders, Outcome, Rounds, Scheduler, Watch, World, run};
+use sluice_simulate::{Change, JobPhase, Needs, Orders, Outcome, Rounds, Scheduler, Watch, World, run};
 
 use super::{jcts, mean, scenario};
 
@@ -68,8 +68,8 @@ impl Scheduler for Watched<'_> {
     fn efficiency(&self) -> f64 {
         self.inner.efficiency()
     }
-    fn wants_edges(&self) -> bool {
-        self.inner.wants_edges()
+    fn needs(&self) -> Needs {
+        Needs { progress: true, ..self.inner.needs() }
     }
     fn counters(&self) -> Vec<(&'static str, f64)> {
         self.inner.counters()
