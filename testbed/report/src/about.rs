@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sluice_scenario::arrivals::isolated_s;
 use sluice_scenario::{NodeIx, Scenario};
 
-use crate::measured::JobResult;
+use crate::job::JobFigures;
 
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +59,7 @@ impl About {
     }
 
     /// Run time over isolated run time.
-    pub fn slowdown(&self, job: &JobResult) -> Option<f64> {
+    pub fn slowdown(&self, job: &JobFigures) -> Option<f64> {
         self.isolated.get(&job.id).filter(|s| **s > 0.0).map(|s| job.run_time_s / s)
     }
 }

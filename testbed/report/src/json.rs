@@ -38,7 +38,7 @@ fn run_json(about: &About, run: &PolicyRun) -> Value {
     let mut value = serde_json::to_value(run).unwrap_or(Value::Null);
     let jobs = value.get_mut("jobs").and_then(Value::as_array_mut);
     for (json, job) in jobs.into_iter().flatten().zip(&run.jobs) {
-        if let (Some(fields), Some(slowdown)) = (json.as_object_mut(), about.slowdown(job)) {
+        if let (Some(fields), Some(slowdown)) = (json.as_object_mut(), about.slowdown(&job.figures)) {
             fields.insert("slowdown".into(), json!(slowdown));
         }
     }

@@ -15,6 +15,7 @@
 //! | [`page`] | the HTML page with its SVG charts |
 
 pub mod about;
+mod job;
 mod json;
 pub mod measured;
 pub mod page;
@@ -27,6 +28,7 @@ mod tests;
 mod warnings;
 
 pub use about::About;
+pub use job::JobFigures;
 pub use json::json;
 pub use measured::{CpuSeconds, JobResult, Lateness, LinkResult, PolicyRun, RatePoint};
 pub use page::{html, simulated};

@@ -4,31 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::job::JobFigures;
 use crate::stats::{mean, percentile};
 
-/// One job's outcome. Times in seconds.
+/// One job's outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JobResult {
-    /// Its id.
-    pub id: String,
-    /// Its model; may be empty.
-    pub model: String,
-    /// When it arrived, from the start of the run.
-    pub arrival_s: f64,
-    /// When its first compute phase began.
-    pub start_s: f64,
-    /// When its last round ended.
-    pub end_s: f64,
-    /// End minus arrival.
-    pub jct_s: f64,
-    /// End minus start.
-    pub run_time_s: f64,
-    /// Start minus arrival.
-    pub wait_s: f64,
-    /// Mean time from a round's begin to its end, without warm-up.
-    pub round_s: f64,
-    /// The time of all iterations by their number, without warm-up.
-    pub iteration_s: f64,
+    /// Its times.
+    #[serde(flatten)]
+    pub figures: JobFigures,
     /// Begin and end of every round, seconds from the start of the run.
     #[serde(skip)]
     pub rounds: Vec<(f64, f64)>,
@@ -128,14 +112,14 @@ pub struct PolicyRun {
 impl PolicyRun {
     /// Fills the figures that follow from `jobs`.
     pub fn summarise(&mut self, hosts: usize) {
-        let mut jct: Vec<f64> = self.jobs.iter().map(|j| j.jct_s).collect();
+        let mut jct: Vec<f64> = self.jobs.iter().map(|j| j.figures.jct_s).collect();
         jct.sort_by(f64::total_cmp);
         self.jct_mean_s = mean(&jct);
         self.jct_p50_s = percentile(&jct, 0.50);
         self.jct_p99_s = percentile(&jct, 0.99);
         self.jct_max_s = percentile(&jct, 1.0);
-        let first = self.jobs.iter().map(|j| j.arrival_s).fold(f64::INFINITY, f64::min);
-        let last = self.jobs.iter().map(|j| j.end_s).fold(0.0, f64::max);
+        let first = self.jobs.iter().map(|j| j.figures.arrival_s).fold(f64::INFINITY, f64::min);
+        let last = self.jobs.iter().map(|j| j.figures.end_s).fold(0.0, f64::max);
         self.makespan_s = if first.is_finite() { last - first } else { 0.0 };
         self.retransmits = self.jobs.iter().map(|j| j.retransmits).sum();
         self.overlap = overlap(&self.jobs, hosts);

@@ -3,8 +3,7 @@
 
 use super::stats::busiest_window;
 use super::table::rate;
-use crate::measured::PolicyRun;
-use crate::measured::RatePoint;
+use crate::measured::{JobResult, PolicyRun, RatePoint};
 
 /// Heights of a cell, from empty to full.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -42,7 +41,7 @@ pub fn picture(runs: &[PolicyRun], width: usize, nic: f64, colour: bool) -> Stri
     for run in &first {
         out.push_str(&format!("\n{}\n", run.policy));
         for (n, (job, rates)) in busiest_jobs(run, window).into_iter().enumerate() {
-            let name = format!("{} {}", job.id, job.model);
+            let name = format!("{} {}", job.figures.id, job.figures.model);
             let name: String = name.chars().take(label).collect();
             let strip = cells(&buckets(rates, window, columns), full);
             let code = COLOURS.get(n % COLOURS.len()).copied().unwrap_or(0);
@@ -54,7 +53,7 @@ pub fn picture(runs: &[PolicyRun], width: usize, nic: f64, colour: bool) -> Stri
 }
 
 /// The jobs that send most in a span of time, by id, with their rates.
-pub(crate) fn busiest_jobs(run: &PolicyRun, window: (f64, f64)) -> Vec<(&crate::measured::JobResult, &[RatePoint])> {
+pub(crate) fn busiest_jobs(run: &PolicyRun, window: (f64, f64)) -> Vec<(&JobResult, &[RatePoint])> {
     let sent = |rates: &[RatePoint]| -> f64 {
         rates.iter().filter(|p| p.t_s > window.0 && p.t_s <= window.1).map(|p| p.rate).sum()
     };
@@ -62,7 +61,7 @@ pub(crate) fn busiest_jobs(run: &PolicyRun, window: (f64, f64)) -> Vec<(&crate::
     jobs.retain(|(sum, _, _)| *sum > 0.0);
     jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
     jobs.truncate(JOBS);
-    jobs.sort_by(|a, b| sluice_scenario::network::by_id(&a.1.id, &b.1.id));
+    jobs.sort_by(|a, b| sluice_scenario::network::by_id(&a.1.figures.id, &b.1.figures.id));
     jobs.into_iter().map(|(_, j, r)| (j, r)).collect()
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sluice_scenario::{Policy, Scenario};
 
-pub use figures::{Concurrency, Fairness, Figures, JobFigures, LinkFigures, Spread, Tier};
+pub use figures::{Concurrency, Fairness, Figures, LinkFigures, SimJob, Spread, Tier};
 pub use profile::Parts;
 
 /// The deterministic part of one run.
@@ -84,19 +84,20 @@ impl SimResult {
         let mut text =
             String::from("id,model,arrival_s,start_s,end_s,jct_s,run_time_s,wait_s,slowdown,round_s,iteration_s\n");
         for j in &self.result.figures.jobs {
+            let f = &j.figures;
             let times = [
-                j.arrival_s,
-                j.start_s,
-                j.end_s,
-                j.jct_s,
-                j.run_time_s,
-                j.wait_s,
+                f.arrival_s,
+                f.start_s,
+                f.end_s,
+                f.jct_s,
+                f.run_time_s,
+                f.wait_s,
                 j.slowdown,
-                j.round_s,
-                j.iteration_s,
+                f.round_s,
+                f.iteration_s,
             ];
             let times: Vec<String> = times.iter().map(f64::to_string).collect();
-            text.push_str(&format!("{},{},{}\n", j.id, quoted(&j.model), times.join(",")));
+            text.push_str(&format!("{},{},{}\n", f.id, quoted(&f.model), times.join(",")));
         }
         text
     }

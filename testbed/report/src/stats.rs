@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::measured::PolicyRun;
+use crate::measured::{JobResult, PolicyRun};
 
 /// Arithmetic mean; 0 of nothing.
 pub fn mean(values: &[f64]) -> f64 {
@@ -90,9 +90,8 @@ pub fn summaries(runs: &[PolicyRun]) -> Vec<Summary> {
 fn summary(runs: &[PolicyRun], policy: String) -> Summary {
     let mine: Vec<&PolicyRun> = runs.iter().filter(|r| r.policy == policy).collect();
     let over = |f: &dyn Fn(&PolicyRun) -> f64| mean(&mine.iter().map(|r| f(r)).collect::<Vec<_>>());
-    let jobs = |f: &dyn Fn(&crate::measured::JobResult) -> f64| {
-        mean(&mine.iter().flat_map(|r| r.jobs.iter().map(f)).collect::<Vec<_>>())
-    };
+    let jobs =
+        |f: &dyn Fn(&JobResult) -> f64| mean(&mine.iter().flat_map(|r| r.jobs.iter().map(f)).collect::<Vec<_>>());
     let cores = |f: &dyn Fn(&PolicyRun) -> f64| over(&|r| if r.makespan_s > 0.0 { f(r) / r.makespan_s } else { 0.0 });
     Summary {
         jct_mean_s: mine.iter().map(|r| r.jct_mean_s).collect(),
@@ -101,8 +100,8 @@ fn summary(runs: &[PolicyRun], policy: String) -> Summary {
         p99_s: over(&|r| r.jct_p99_s),
         max_s: mine.iter().map(|r| r.jct_max_s).fold(0.0, f64::max),
         makespan_s: over(&|r| r.makespan_s),
-        wait_s: jobs(&|j| j.wait_s),
-        round_s: jobs(&|j| j.round_s),
+        wait_s: jobs(&|j| j.figures.wait_s),
+        round_s: jobs(&|j| j.figures.round_s),
         retransmits: over(&|r| r.retransmits as f64),
         overlap: over(&|r| r.overlap),
         cpu: [cores(&|r| r.cpu.jobs), cores(&|r| r.cpu.daemons), cores(&|r| r.cpu.switches)],
@@ -154,8 +153,8 @@ fn against(runs: &[PolicyRun], mine: &Summary, base: &Summary) -> Comparison {
 fn by_job(runs: &[PolicyRun], policy: &str) -> BTreeMap<String, f64> {
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for job in runs.iter().filter(|r| r.policy == policy).flat_map(|r| &r.jobs) {
-        let entry = sums.entry(job.id.clone()).or_default();
-        *entry = (entry.0 + job.jct_s, entry.1 + 1.0);
+        let entry = sums.entry(job.figures.id.clone()).or_default();
+        *entry = (entry.0 + job.figures.jct_s, entry.1 + 1.0);
     }
     sums.into_iter().map(|(id, (sum, n))| (id, sum / n)).collect()
 }
@@ -163,7 +162,7 @@ fn by_job(runs: &[PolicyRun], policy: &str) -> BTreeMap<String, f64> {
 /// Why these runs must not be compared: different jobs.
 pub fn unlike(runs: &[PolicyRun]) -> Option<String> {
     let ids = |r: &PolicyRun| {
-        let mut ids: Vec<String> = r.jobs.iter().map(|j| j.id.clone()).collect();
+        let mut ids: Vec<String> = r.jobs.iter().map(|j| j.figures.id.clone()).collect();
         ids.sort_unstable();
         ids
     };
@@ -175,13 +174,14 @@ pub fn unlike(runs: &[PolicyRun]) -> Option<String> {
 
 /// The means of round time per model: (model, seconds per policy in order of [`policies`]).
 pub fn rounds_by_model(runs: &[PolicyRun]) -> Vec<(String, Vec<f64>)> {
-    let mut models: Vec<String> = runs.iter().flat_map(|r| r.jobs.iter().map(|j| j.model.clone())).collect();
+    let mut models: Vec<String> = runs.iter().flat_map(|r| r.jobs.iter().map(|j| j.figures.model.clone())).collect();
     models.sort_unstable();
     models.dedup();
     let names = policies(runs);
     let cell = |model: &str, policy: &str| {
-        let jobs = runs.iter().filter(|r| r.policy == policy).flat_map(|r| &r.jobs).filter(|j| j.model == model);
-        mean(&jobs.map(|j| j.round_s).collect::<Vec<_>>())
+        let jobs =
+            runs.iter().filter(|r| r.policy == policy).flat_map(|r| &r.jobs).filter(|j| j.figures.model == model);
+        mean(&jobs.map(|j| j.figures.round_s).collect::<Vec<_>>())
     };
     models.into_iter().map(|m| (m.clone(), names.iter().map(|p| cell(&m, p)).collect())).collect()
 }
@@ -189,7 +189,7 @@ pub fn rounds_by_model(runs: &[PolicyRun]) -> Vec<(String, Vec<f64>)> {
 /// Points of the distribution of JCT over all repeats: (seconds, share of jobs), rising.
 pub fn distribution(runs: &[PolicyRun], policy: &str) -> Vec<(f64, f64)> {
     let mut all: Vec<f64> =
-        runs.iter().filter(|r| r.policy == policy).flat_map(|r| r.jobs.iter().map(|j| j.jct_s)).collect();
+        runs.iter().filter(|r| r.policy == policy).flat_map(|r| r.jobs.iter().map(|j| j.figures.jct_s)).collect();
     all.sort_by(f64::total_cmp);
     let n = all.len() as f64;
     all.into_iter().enumerate().map(|(i, s)| (s, (i + 1) as f64 / n)).collect()

@@ -1,8 +1,7 @@
 //! Tests of the report on made-up runs: arithmetic, size, and that nothing from outside becomes markup.
 
 use super::*;
-use crate::measured::RatePoint;
-use crate::measured::{JobResult, LinkResult};
+use crate::measured::{JobResult, LinkResult, RatePoint};
 
 /// A run in which every job takes `factor` times as long.
 pub(super) fn run(policy: &str, repeat: usize, factor: f64) -> PolicyRun {
@@ -21,17 +20,10 @@ pub(super) fn run(policy: &str, repeat: usize, factor: f64) -> PolicyRun {
                 RatePoint { t_s: t + 0.05, rate: if sends { 2.0e8 / factor } else { 0.0 } }
             })
             .collect();
+        let model = models.get(i as usize % 4).copied().unwrap_or_default();
+        let figures = JobFigures::new(&format!("t{i}"), model, arrival, start, end);
         run.jobs.push(JobResult {
-            id: format!("t{i}"),
-            model: models.get(i as usize % 4).copied().unwrap_or_default().into(),
-            arrival_s: arrival,
-            start_s: start,
-            end_s: end,
-            jct_s: end - arrival,
-            run_time_s: end - start,
-            wait_s: start - arrival,
-            round_s: round,
-            iteration_s: round + 0.2,
+            figures: JobFigures { round_s: round, iteration_s: round + 0.2, ..figures },
             rounds,
             hosts: vec![i as usize % 6],
             ..JobResult::default()
@@ -105,7 +97,7 @@ fn the_page_is_one_file_and_small() {
 fn nothing_from_outside_is_markup() {
     let mut evil = run("sluice", 0, 1.0);
     let bad = "</script><script>alert(1)</script>\"'&";
-    evil.jobs.iter_mut().for_each(|j| (j.id, j.model) = (bad.into(), bad.into()));
+    evil.jobs.iter_mut().for_each(|j| (j.figures.id, j.figures.model) = (bad.into(), bad.into()));
     evil.policy = bad.into();
     evil.notes.push(bad.into());
     let about = About { scenario: bad.into(), command: bad.into(), ..about() };

@@ -4,7 +4,8 @@ mod links;
 #[cfg(test)]
 mod tests;
 
-use sluice_report::simulated::{Concurrency, Fairness, Figures, JobFigures, Spread};
+use sluice_report::JobFigures;
+use sluice_report::simulated::{Concurrency, Fairness, Figures, SimJob, Spread};
 use sluice_report::stats::mean;
 use sluice_scenario::{Job, Scenario};
 
@@ -14,9 +15,9 @@ use super::log::{JobLog, Outcome};
 pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
     let pairs = || scenario.jobs.iter().zip(&outcome.jobs);
     let ended = || pairs().filter(|(_, log)| log.ended.is_some());
-    let jobs: Vec<JobFigures> = ended().map(|(job, log)| figures_of(scenario, job, log)).collect();
-    let over = |f: fn(&JobFigures) -> f64| Spread::of(jobs.iter().map(f).collect());
-    let networked = jobs.iter().filter(|j| j.flows > 0).map(|j| j.jct_s).collect();
+    let jobs: Vec<SimJob> = ended().map(|(job, log)| figures_of(scenario, job, log)).collect();
+    let over = |f: fn(&SimJob) -> f64| Spread::of(jobs.iter().map(f).collect());
+    let networked = jobs.iter().filter(|j| j.flows > 0).map(|j| j.figures.jct_s).collect();
     let rounds = || outcome.jobs.iter().flat_map(|log| &log.rounds);
     let first = outcome.jobs.iter().map(|j| j.arrival).min().unwrap_or_default();
     let last = outcome.jobs.iter().filter_map(|j| j.ended).max().unwrap_or(outcome.end);
@@ -25,9 +26,9 @@ pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
     let makespan_s = last.minus(first).as_secs_f64();
     let (links, tiers, overlap) = links::figures(scenario, outcome, makespan_s);
     let weight: f64 = ended().map(|(job, _)| job.weight).sum();
-    let weighted: f64 = ended().zip(&jobs).map(|((job, _), figures)| job.weight * figures.jct_s).sum();
+    let weighted: f64 = ended().zip(&jobs).map(|((job, _), figures)| job.weight * figures.figures.jct_s).sum();
     let per_second = |integral: f64| if makespan_s > 0.0 { integral / 1e9 / makespan_s } else { 0.0 };
-    let jct = over(|j| j.jct_s);
+    let jct = over(|j| j.figures.jct_s);
     Figures {
         unfinished: pairs().filter(|(_, log)| log.ended.is_none()).map(|(job, _)| job.id.clone()).collect(),
         jct_mean_s: jct.mean,
@@ -38,8 +39,8 @@ pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
         makespan_s,
         jct,
         jct_networked: Spread::of(networked),
-        run_time: over(|j| j.run_time_s),
-        wait: over(|j| j.wait_s),
+        run_time: over(|j| j.figures.run_time_s),
+        wait: over(|j| j.figures.wait_s),
         slowdown: over(|j| j.slowdown),
         round_s: Spread::of(rounds().map(|r| r.ended.minus(r.began).as_secs_f64()).collect()),
         iteration_s: Spread::of(outcome.jobs.iter().flat_map(iterations).collect()),
@@ -68,7 +69,7 @@ fn iterations(log: &JobLog) -> impl Iterator<Item = f64> {
     log.rounds.iter().zip(ends).map(|(r, end)| end.minus(r.compute).as_secs_f64())
 }
 
-fn figures_of(scenario: &Scenario, job: &Job, log: &JobLog) -> JobFigures {
+fn figures_of(scenario: &Scenario, job: &Job, log: &JobLog) -> SimJob {
     let (start, end) = (log.started.unwrap_or_default(), log.ended.unwrap_or_default());
     let run_time_s = end.minus(start).as_secs_f64();
     let isolated_run_s = log.isolated_run.as_secs_f64();
@@ -76,19 +77,21 @@ fn figures_of(scenario: &Scenario, job: &Job, log: &JobLog) -> JobFigures {
     let batch = job.batch.as_deref().and_then(|b| b.split_whitespace().next()?.parse::<f64>().ok());
     let samples = batch.filter(|_| iteration_s > 0.0).map(|b| b * f64::from(job.workers) / iteration_s);
     let hosts = log.seats.workers.iter().chain(&log.seats.servers);
-    JobFigures {
-        id: job.id.clone(),
-        model: job.model.clone().unwrap_or_default(),
-        arrival_s: log.arrival.as_secs_f64(),
-        start_s: start.as_secs_f64(),
-        end_s: end.as_secs_f64(),
-        jct_s: end.minus(log.arrival).as_secs_f64(),
-        run_time_s,
-        wait_s: start.minus(log.arrival).as_secs_f64(),
+    SimJob {
+        figures: JobFigures {
+            id: job.id.clone(),
+            model: job.model.clone().unwrap_or_default(),
+            arrival_s: log.arrival.as_secs_f64(),
+            start_s: start.as_secs_f64(),
+            end_s: end.as_secs_f64(),
+            jct_s: end.minus(log.arrival).as_secs_f64(),
+            run_time_s,
+            wait_s: start.minus(log.arrival).as_secs_f64(),
+            round_s: mean(&log.rounds.iter().map(|r| r.ended.minus(r.began).as_secs_f64()).collect::<Vec<_>>()),
+            iteration_s,
+        },
         isolated_run_s,
         slowdown: if isolated_run_s > 0.0 { run_time_s / isolated_run_s } else { 1.0 },
-        round_s: mean(&log.rounds.iter().map(|r| r.ended.minus(r.began).as_secs_f64()).collect::<Vec<_>>()),
-        iteration_s,
         speed: samples,
         dependency_stall_s: log.stalled as f64 / 1e9,
         flows: log.flows,
@@ -96,7 +99,7 @@ fn figures_of(scenario: &Scenario, job: &Job, log: &JobLog) -> JobFigures {
     }
 }
 
-fn fairness(jobs: &[JobFigures]) -> Fairness {
+fn fairness(jobs: &[SimJob]) -> Fairness {
     let speeds: Vec<f64> = jobs.iter().filter(|j| j.slowdown > 0.0).map(|j| 1.0 / j.slowdown).collect();
     let (sum, squares) = (speeds.iter().sum::<f64>(), speeds.iter().map(|s| s * s).sum::<f64>());
     let (least, most) =

@@ -14,16 +14,7 @@ pub fn charted(result: &SimResult, outcome: &Outcome) -> PolicyRun {
     let ended = || outcome.jobs.iter().enumerate().filter(|(_, log)| log.ended.is_some());
     let drawn = outcome.jobs.iter().map(|log| log.rounds.len()).sum::<usize>() <= MAX_ROUNDS;
     let jobs = figures.jobs.iter().zip(ended()).map(|(f, (_, log))| JobResult {
-        id: f.id.clone(),
-        model: f.model.clone(),
-        arrival_s: f.arrival_s,
-        start_s: f.start_s,
-        end_s: f.end_s,
-        jct_s: f.jct_s,
-        run_time_s: f.run_time_s,
-        wait_s: f.wait_s,
-        round_s: f.round_s,
-        iteration_s: f.iteration_s,
+        figures: f.figures.clone(),
         rounds: if drawn {
             log.rounds.iter().map(|r| (r.began.as_secs_f64(), r.ended.as_secs_f64())).collect()
         } else {

@@ -61,7 +61,7 @@ pub fn capacity(
         let up: Vec<f64> = run.links.iter().step_by(2).map(|l| l.utilisation).collect();
         points.push(CapacityPoint {
             link_mbps: rate.0 as f64 / 1e6,
-            carried_mbps: run.jobs[0].acked as f64 * 8e-6 / run.jobs[0].run_time_s,
+            carried_mbps: run.jobs[0].acked as f64 * 8e-6 / run.jobs[0].figures.run_time_s,
             utilisation: (
                 up.iter().copied().fold(f64::INFINITY, f64::min),
                 up.iter().sum::<f64>() / up.len().max(1) as f64,

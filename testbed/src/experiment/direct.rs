@@ -245,10 +245,10 @@ pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, Ru
     for policy in &settings.policies {
         let run = job.run(bench, policy)?;
         let job = &run.jobs[0];
-        let bandwidth = bytes.0 as f64 * 8.0 / job.round_s;
+        let bandwidth = bytes.0 as f64 * 8.0 / job.figures.round_s;
         runs.push(DirectRun {
             policy: policy.to_string(),
-            round_s: job.round_s,
+            round_s: job.figures.round_s,
             bandwidth_mbps: bandwidth / 1e6,
             of_claim: bandwidth / claim.0 as f64,
             retransmits: job.retransmits,

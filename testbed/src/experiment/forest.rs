@@ -228,11 +228,11 @@ pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, Ru
             };
             let run = job.run(bench, policy)?;
             let job = &run.jobs[0];
-            let bandwidth = bytes.0 as f64 * 8.0 / job.round_s;
+            let bandwidth = bytes.0 as f64 * 8.0 / job.figures.round_s;
             runs.push(ForestRun {
                 by,
                 policy: policy.to_string(),
-                round_s: job.round_s,
+                round_s: job.figures.round_s,
                 bandwidth_mbps: bandwidth / 1e6,
                 of_theory: bandwidth / theory.0 as f64,
                 retransmits: job.retransmits,

@@ -61,9 +61,9 @@ pub fn pair(
             let name = format!("{name}-{}", policy.to_string().replace([':', '@'], "-"));
             bench.run(&plan, &mut FixedQueue::new(vec![place.clone(); ids.len()]), policy, &name)
         };
-        let alone_s = run(&["a"], "alone")?.jobs[0].iteration_s;
+        let alone_s = run(&["a"], "alone")?.jobs[0].figures.iteration_s;
         let both = run(&["a", "b"], "pair")?;
-        let together_s = both.jobs.iter().map(|j| j.iteration_s).sum::<f64>() / 2.0;
+        let together_s = both.jobs.iter().map(|j| j.figures.iteration_s).sum::<f64>() / 2.0;
         let (policy, overlap) = (policy.to_string(), both.overlap);
         results.push(PairResult { policy, alone_s, together_s, ratio: together_s / alone_s, overlap });
     }

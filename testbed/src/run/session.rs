@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use sluice_report::{CpuSeconds, JobResult, LinkResult, PolicyRun, RatePoint};
+use sluice_report::{CpuSeconds, JobFigures, JobResult, LinkResult, PolicyRun, RatePoint};
 use sluice_schedule::Nanos;
 
 use super::launch::{FromMember, RunningJob, Said, Sockets};
@@ -280,17 +280,9 @@ impl Runner<'_> {
             let (arrival_s, start_s) = (plan.arrival.as_secs_f64(), since(job.start.unwrap_or_default().0));
             let end_s = since(job.log.end());
             let (round_s, iteration_s) = job.log.means(self.plan.warmup);
+            let figures = JobFigures::new(&plan.id, &plan.model, arrival_s, start_s, end_s);
             let mut result = JobResult {
-                id: plan.id.clone(),
-                model: plan.model.clone(),
-                arrival_s,
-                start_s,
-                end_s,
-                jct_s: end_s - arrival_s,
-                run_time_s: end_s - start_s,
-                wait_s: start_s - arrival_s,
-                round_s,
-                iteration_s,
+                figures: JobFigures { round_s, iteration_s, ..figures },
                 rounds: job.log.iterations.iter().map(|i| (since(i.round_start), since(i.round_end))).collect(),
                 hosts: job.place.workers.iter().chain(&job.place.servers).copied().collect(),
                 ..JobResult::default()

@@ -32,7 +32,7 @@ fn every_collective_on_a_torus_and_a_kautz_graph_ends_with_exact_floats() {
         let session = Session { binaries: &programs, dir, stop: &NEVER };
         let run = run_once(&plan, &mut FixedQueue::new(places), &Policy::Fair(None), &session, &mut Silent).unwrap();
         for job in &run.jobs {
-            assert_eq!(job.rounds.len(), 3, "{}", job.id);
+            assert_eq!(job.rounds.len(), 3, "{}", job.figures.id);
         }
     }
 }

@@ -49,7 +49,7 @@ fn every_collective_ends_with_exact_floats() {
     let session = Session { binaries: &programs, dir, stop: &NEVER };
     let run = run_once(&plan, &mut FixedQueue::new(places), &Policy::Fair(None), &session, &mut Silent).unwrap();
     for (job, planned) in run.jobs.iter().zip(&planned) {
-        assert_eq!(job.rounds.len(), 3, "{}", job.id);
+        assert_eq!(job.rounds.len(), 3, "{}", job.figures.id);
         assert_eq!(job.tcp.values().sum::<usize>(), planned.flows, "one connection per pair of members: {job:?}");
     }
 }

@@ -41,7 +41,7 @@ fn every_pattern_ends_with_exact_sums() {
     let run = run_once(&plan, &mut FixedQueue::new(places), &policy, &session, &mut Silent).unwrap();
     for (job, result) in plan.jobs.iter().zip(&run.jobs) {
         assert_eq!(result.rounds.len() as u64, job.iterations, "{}", job.id);
-        assert!(result.jct_s > 0.0 && result.end_s >= result.start_s, "{result:?}");
+        assert!(result.figures.jct_s > 0.0 && result.figures.end_s >= result.figures.start_s, "{result:?}");
         assert!(result.tcp.keys().all(|t| t == "cubic"), "{result:?}");
     }
     assert!(run.cross_bytes > 0);

@@ -2,8 +2,7 @@
 
 use super::svg::{Chart, number};
 use super::{put, text};
-use crate::measured::PolicyRun;
-use crate::measured::RatePoint;
+use crate::measured::{PolicyRun, RatePoint};
 use crate::picture::{buckets, busiest_jobs};
 use crate::stats::{busiest_window, distribution, policies};
 use crate::table::rate;
@@ -30,7 +29,7 @@ pub(super) fn key(entries: &[(String, String)]) -> String {
 
 /// Models in order of name, each with its colour variable.
 pub(super) fn model_colours(runs: &[PolicyRun]) -> Vec<(String, String)> {
-    let mut models: Vec<&str> = runs.iter().flat_map(|r| r.jobs.iter().map(|j| j.model.as_str())).collect();
+    let mut models: Vec<&str> = runs.iter().flat_map(|r| r.jobs.iter().map(|j| j.figures.model.as_str())).collect();
     models.sort_unstable();
     models.dedup();
     models.iter().enumerate().map(|(i, m)| (format!("--m{}", i % 6), (*m).to_owned())).collect()
@@ -73,10 +72,10 @@ pub(super) fn stagger(run: &PolicyRun, end: f64, colours: &[(String, String)]) -
     let mut chart = Chart::new(&format!("Jobs over time under {}", run.policy), height, (0.0, end), 1.0);
     for (i, job) in run.jobs.iter().enumerate() {
         let y = 8.0 + i as f64 * ROW;
-        let colour = colour_of(colours, &job.model);
-        chart.row_label(y + 11.0, &format!("{} {}", job.id, job.model));
-        chart.bar((job.arrival_s, job.start_s), y + 5.0, 3.0, "--soft", 0.35);
-        chart.bar((job.start_s, job.end_s), y + 1.0, ROW - 3.0, colour, 0.22);
+        let colour = colour_of(colours, &job.figures.model);
+        chart.row_label(y + 11.0, &format!("{} {}", job.figures.id, job.figures.model));
+        chart.bar((job.figures.arrival_s, job.figures.start_s), y + 5.0, 3.0, "--soft", 0.35);
+        chart.bar((job.figures.start_s, job.figures.end_s), y + 1.0, ROW - 3.0, colour, 0.22);
         for &(from, to) in &job.rounds {
             chart.bar((from, to), y + 1.0, ROW - 3.0, colour, 0.95);
         }
@@ -129,8 +128,8 @@ fn stack<'a>(run: &PolicyRun, window: (f64, f64), colours: &'a [(String, String)
         let high: Vec<f64> = top.iter().zip(values).map(|(l, v)| l + v).collect();
         let low = std::mem::replace(&mut top, high.clone());
         bands.push(Band {
-            name: format!("{} {}", job.id, job.model),
-            colour: colour_of(colours, &job.model),
+            name: format!("{} {}", job.figures.id, job.figures.model),
+            colour: colour_of(colours, &job.figures.model),
             low,
             high,
         });

@@ -4,7 +4,7 @@ use super::charts::{busiest_link, cdf, closer, first_runs, key, model_colours, s
 use super::svg::number;
 use super::{put, text};
 use crate::about::About;
-use crate::measured::PolicyRun;
+use crate::measured::{JobResult, PolicyRun};
 use crate::stats::mean;
 use crate::stats::{Comparison, Summary, best_baseline, compare, is_baseline, policies, rounds_by_model, summaries};
 use crate::table::{percent, rate};
@@ -259,12 +259,13 @@ fn jobs_table(about: &About, runs: &[PolicyRun]) -> String {
         titles.push("slowdown".to_owned());
     }
     let jobs = first.first().map_or(&[][..], |r| r.jobs.as_slice());
-    let row = |job: &crate::measured::JobResult| {
-        let mut cells = vec![text(&job.id), text(&job.model), format!("{:.1} s", job.arrival_s)];
+    let row = |job: &JobResult| {
+        let mut cells =
+            vec![text(&job.figures.id), text(&job.figures.model), format!("{:.1} s", job.figures.arrival_s)];
         for run in &first {
-            let same = run.jobs.iter().find(|j| j.id == job.id);
-            cells.push(same.map(|j| format!("{:.2} s", j.jct_s)).unwrap_or_default());
-            let slowdown = same.and_then(|j| about.slowdown(j));
+            let same = run.jobs.iter().find(|j| j.figures.id == job.figures.id);
+            cells.push(same.map(|j| format!("{:.2} s", j.figures.jct_s)).unwrap_or_default());
+            let slowdown = same.and_then(|j| about.slowdown(&j.figures));
             cells.push(slowdown.map(|s| format!("{s:.2}×")).unwrap_or_default());
         }
         cells

@@ -42,7 +42,7 @@ pub(super) fn all(about: &About, results: &[SimResult], runs: &[PolicyRun]) -> V
         ),
     ));
     if timed.iter().all(|r| r.jobs.len() <= MAX_ROWS && r.jobs.iter().all(|j| !j.rounds.is_empty())) {
-        let end = timed.iter().flat_map(|r| r.jobs.iter().map(|j| j.end_s)).fold(1.0, f64::max);
+        let end = timed.iter().flat_map(|r| r.jobs.iter().map(|j| j.figures.end_s)).fold(1.0, f64::max);
         let mut rows = key(&colours);
         for run in &timed {
             put(&mut rows, format_args!("<h3>{}</h3>{}", text(&run.policy), stagger(run, end, &colours)));

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::job::JobFigures;
 use crate::stats::{mean, percentile};
 
 /// A distribution in six numbers; percentiles are nearest ranks. All 0 where there is nothing.
@@ -32,33 +33,16 @@ impl Spread {
     }
 }
 
-/// One job. Times in seconds.
+/// One simulated job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct JobFigures {
-    /// Its id.
-    pub id: String,
-    /// Its model; empty where it has none.
-    pub model: String,
-    /// When it entered the queue.
-    pub arrival_s: f64,
-    /// When it got its GPUs.
-    pub start_s: f64,
-    /// When its last round ended.
-    pub end_s: f64,
-    /// End minus arrival.
-    pub jct_s: f64,
-    /// End minus start.
-    pub run_time_s: f64,
-    /// Start minus arrival.
-    pub wait_s: f64,
+pub struct SimJob {
+    /// Its times.
+    #[serde(flatten)]
+    pub figures: JobFigures,
     /// Run time alone on its hosts under equal sharing.
     pub isolated_run_s: f64,
     /// Run time over that.
     pub slowdown: f64,
-    /// Mean length of a round.
-    pub round_s: f64,
-    /// Mean length of an iteration.
-    pub iteration_s: f64,
     /// Samples per second, where the batch is a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
@@ -142,7 +126,7 @@ pub struct Figures {
     /// Virtual time at the end.
     pub end_s: f64,
     /// Every job that ended, in file order.
-    pub jobs: Vec<JobFigures>,
+    pub jobs: Vec<SimJob>,
     /// Every link that carried anything.
     pub links: Vec<LinkFigures>,
 }

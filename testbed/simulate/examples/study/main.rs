@@ -125,7 +125,7 @@ fn ratios(policy: &Policy, runs: &[(&Ran, &Ran)]) {
         runs.iter().map(|(fair, ran)| ran.result.result.figures.jct.p99 / fair.result.result.figures.jct.p99).collect();
     let job = |(fair, ran): &(&Ran, &Ran)| -> Vec<f64> {
         let pairs = fair.result.result.figures.jobs.iter().zip(&ran.result.result.figures.jobs);
-        pairs.map(|(was, is)| is.jct_s / was.jct_s).collect()
+        pairs.map(|(was, is)| is.figures.jct_s / was.figures.jct_s).collect()
     };
     let jobs: Vec<f64> = runs.iter().flat_map(job).collect();
     let slower = jobs.iter().filter(|r| **r > 1.05).count() as f64 / jobs.len().max(1) as f64;

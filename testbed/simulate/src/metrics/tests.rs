@@ -67,7 +67,7 @@ fn waiting_speed_and_bounds() {
         format!("{TWO}{}{}", ring("a", 1, 1, ""), ring("b", 1, 1, "arrival_s = 0.5")).replace("gpus = 2", "gpus = 1");
     let f = figures(&text);
     assert_eq!(
-        f.jobs.iter().map(|j| (j.wait_s, j.run_time_s, j.jct_s)).collect::<Vec<_>>(),
+        f.jobs.iter().map(|j| (j.figures.wait_s, j.figures.run_time_s, j.figures.jct_s)).collect::<Vec<_>>(),
         [(0.0, 2.0, 2.0), (1.5, 2.0, 3.5)]
     );
     assert_eq!((f.wait.max, f.makespan_s, f.jct_networked.mean), (1.5, 4.0, 2.75));
@@ -75,5 +75,5 @@ fn waiting_speed_and_bounds() {
     let ps = "[[jobs]]\nid = \"p\"\nmodel = \"vgg16\"\nbytes = 1000000000\ncompute_s = 1\narch = \"ps\"\niterations = 2\nplacement = {workers = [\"h0\"], servers = [\"h1\"]}\n";
     let f = figures(&format!("{TWO}{ps}"));
     assert!((f.jobs[0].dependency_stall_s - 2.0).abs() < 1e-8, "{}", f.jobs[0].dependency_stall_s);
-    assert_eq!((f.jobs[0].iteration_s, f.jobs[0].round_s, f.jobs[0].speed), (2.0, 1.0, Some(32.0)));
+    assert_eq!((f.jobs[0].figures.iteration_s, f.jobs[0].figures.round_s, f.jobs[0].speed), (2.0, 1.0, Some(32.0)));
 }

@@ -63,7 +63,7 @@ fn every_scheduler_runs_and_threads_change_no_byte() {
             assert!(is >= least * (1.0 - 1e-9), "{}: {is} below {least}", r.result.policy);
         }
         for (least, is) in bound.jobs.iter().zip(&f.jobs) {
-            assert!(is.jct_s >= least.jct_s * (1.0 - 1e-9), "{}", r.result.policy);
+            assert!(is.figures.jct_s >= least.figures.jct_s * (1.0 - 1e-9), "{}", r.result.policy);
         }
     }
 }
