@@ -1,8 +1,35 @@
-//! How bandwidth is shared: weighted max–min in classes, under caps and ties to predecessors (`simulation.md` section 5).
+//! How bandwidth is shared: weighted max–min in classes of strict priority, under caps and ties to predecessors
+//! (`simulation.md` section 5).
 //!
 //! [`Share`] takes one set of flows that belong together (through links or ties), by indices of its own, and gives their
-//! rates. It knows no clock, no bytes and no jobs. All of its memory is used again: solving allocates nothing once it
-//! has seen a set as large.
+//! rates. It knows no clock, no bytes and no jobs. Capacities, caps and rates are floats in one unit that the caller
+//! chooses: the simulator's is bytes per second. All of its memory is used again: solving allocates nothing once it has
+//! seen a set as large. Whoever has many sets solves only those that a change touched.
+//!
+//! - **Weights.** Within a class every flow gets its weight times one common level, until a link on its path is full.
+//! - **Classes.** A lower class is more urgent: a class shares what the more urgent ones left, whatever its weights.
+//! - **Caps.** No flow gets more than its cap; what it does not take is shared by the others.
+//! - **Ties.** A flow grows no faster than a ratio of its predecessor's rate: what it passes on must have arrived.
+//!
+//! The result is the only allocation in which no flow could have more without one that has less (by weight, in its class)
+//! losing some. It is exact but for rounding of floats: below one part in 10⁹ of a capacity nothing is left of a link.
+//!
+//! There are no errors: indices come from [`Share::link`] and [`Share::flow`] of the same problem, weights are above 0,
+//! capacities and caps below 0 count as 0, and ties run in no circle. Another index panics; debug builds assert weights and caps too.
+//!
+//! ```
+//! let mut share = sluice_share::Share::default();
+//! let (up, down) = (share.link(10.0), share.link(4.0));
+//! share.hop(up);
+//! share.hop(down);
+//! share.flow(0, 1.0, f64::INFINITY);
+//! share.hop(up);
+//! share.flow(0, 1.0, 5.0);
+//! share.hop(up);
+//! // Less urgent: it gets what the others leave.
+//! share.flow(1, 9.0, f64::INFINITY);
+//! assert_eq!(share.solve(), [4.0, 5.0, 1.0]);
+//! ```
 
 mod fill;
 mod lines;
@@ -37,7 +64,7 @@ struct Tie {
 /// What a link carries while rates grow: Σ rate = `base` + `speed` · level.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
-    /// Bytes per second in all.
+    /// What it carries in all.
     capacity: f64,
     /// What more urgent classes left.
     free: f64,
@@ -90,7 +117,7 @@ impl Share {
         self.loads.clear();
     }
 
-    /// Adds a link of so many bytes per second; its index.
+    /// Adds a link of this capacity; its index.
     pub fn link(&mut self, capacity: f64) -> u32 {
         let capacity = capacity.max(0.0);
         self.loads.push(Load { capacity, free: capacity, ..Load::default() });
@@ -104,7 +131,7 @@ impl Share {
         load.free = load.capacity;
     }
 
-    /// Bytes per second that [`Share::solve`] left of a link.
+    /// What [`Share::solve`] left of a link.
     pub fn left(&self, link: u32) -> f64 {
         self.loads[link as usize].free
     }
@@ -121,8 +148,8 @@ impl Share {
         self.ties.push(Tie { pred, ratio });
     }
 
-    /// Adds a flow over the hops and with the ties named since the last one; its index. `weight` is above 0, `cap` in
-    /// bytes per second, infinite for none; lower classes are more urgent.
+    /// Adds a flow over the hops and with the ties named since the last one; its index. `weight` is above 0, `cap`
+    /// infinite for none; lower classes are more urgent.
     pub fn flow(&mut self, class: u32, weight: f64, cap: f64) -> u32 {
         debug_assert!(weight > 0.0 && weight.is_finite() && !cap.is_nan());
         let (hops_end, ties_end) = (self.hops.len() as u32, self.ties.len() as u32);
@@ -130,17 +157,17 @@ impl Share {
         self.entries.len() as u32 - 1
     }
 
-    /// The rate that [`Share::solve`] gave a flow, bytes per second.
+    /// The rate that [`Share::solve`] gave a flow.
     pub fn rate(&self, flow: usize) -> f64 {
         self.rates[flow]
     }
 
-    /// Flows of the problem.
+    /// How many flows the problem has.
     pub fn flows(&self) -> usize {
         self.entries.len()
     }
 
-    /// Bytes per second of each flow, by index. The result depends on the order of the flows only through rounding.
+    /// The rate of each flow, by index. The result depends on the order of the flows only through rounding.
     pub fn solve(&mut self) -> &[f64] {
         self.fill_all();
         debug_assert!(self.rates.iter().all(|r| r.is_finite() && *r >= 0.0));
