@@ -256,7 +256,7 @@ fn sandbox(unit: &Unit) {
     }
     for path in unit.words("ReadWritePaths") {
         let (optional, path) = path.strip_prefix('-').map_or((false, path), |path| (true, path));
-        if !(optional && !Path::new(path).exists()) {
+        if !optional || Path::new(path).exists() {
             writable.push(path.into());
         }
     }
