@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sluice_ebpf::Tier;
+use sluice_formats::problem::Problems;
 use sluice_schedule::host::Host;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
 use sluice_schedule::{BootId, ClockTrust, Nanos, Now, Rate};
@@ -26,7 +27,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::{self, Clock};
 use crate::conditions::ConditionCode;
-use crate::config::{Loaded, Mode, Problems};
+use crate::config::{Loaded, Mode};
 use crate::control::{Request, Shared};
 use crate::core::{Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};

@@ -6,7 +6,6 @@
 //! what keys mean together. Nothing here opens a socket or asks the kernel for anything but names.
 
 pub mod check;
-pub mod error;
 pub mod keys;
 pub mod read;
 pub mod settings;
@@ -14,7 +13,8 @@ pub mod value;
 
 use std::path::Path;
 
-pub use error::{Code, Problem, Problems};
+use sluice_formats::problem::Problems;
+
 pub use read::{Loaded, Origin};
 pub use settings::*;
 
@@ -54,7 +54,7 @@ pub fn judge(reader: read::Reader, offline: bool) -> Result<Loaded, Problems> {
     if !offline && problems.is_empty() {
         problems.extend(check::environment(&loaded));
     }
-    if problems.is_empty() { Ok(loaded) } else { Err(Problems(problems)) }
+    Problems::of(problems).map_or(Ok(loaded), Err)
 }
 
 /// Takes a new configuration over a running one: keys that need a restart keep their old value.

@@ -66,7 +66,7 @@ impl Fabric {
         let node = topology.as_ref().and_then(|topology| topology.node(&config.node.name));
         let rates =
             topology.as_ref().zip(node).map(|(topology, node)| topology.sending_rates(node)).unwrap_or_default();
-        let own_networks = topology.as_ref().zip(node).map(|(t, n)| t.nodes[n].networks.clone()).unwrap_or_default();
+        let own_networks = topology.as_ref().zip(node).map(|(t, n)| t.networks(n).to_vec()).unwrap_or_default();
         let mut links = Vec::new();
         let selected = selected(config, interfaces, &own_networks);
         // As many links as cables: they are the cables, in order. Else the slowest cable is what is certain.
@@ -86,7 +86,7 @@ impl Fabric {
             });
         }
         let cables = topology.as_ref().zip(node).map(|(t, n)| t.cables(n)).filter(|(all, _)| *all == links.len());
-        let names = topology.iter().flat_map(|t| &t.nodes).filter(|n| n.kind == NodeKind::Host);
+        let names = topology.iter().flat_map(|topology| topology.hosts());
         let peer_port = config.peer.listen.first().map(SocketAddr::port);
         Fabric {
             host,
@@ -100,7 +100,7 @@ impl Fabric {
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
             cables: cables.map(|(_, cables)| cables).unwrap_or_default(),
-            names: names.map(|n| (HostId::of(&n.id), n.id.clone())).collect(),
+            names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
         }
     }
@@ -112,7 +112,7 @@ impl Fabric {
 
     /// The host with this address; one nobody named has its address as name.
     pub fn host_of(&self, address: IpAddr) -> HostId {
-        let named = self.topology.as_ref().and_then(|t| t.host_of(address).map(|node| HostId::of(&t.nodes[node].id)));
+        let named = self.topology.as_ref().and_then(|t| t.host_of(address).map(|node| HostId::of(t.name(node))));
         named.unwrap_or_else(|| HostId::of(&address.to_canonical().to_string()))
     }
 
@@ -206,9 +206,9 @@ impl Fabric {
     }
 
     fn switch_hop(&self, topology: &Topology, link: usize) -> Option<Hop> {
-        let from = &topology.nodes[topology.links[link].from];
-        let holder = HolderId::of(&from.id);
-        let kept = from.kind == NodeKind::Switch && self.switches.contains(&holder);
+        let from = topology.links[link].from;
+        let holder = HolderId::of(topology.name(from));
+        let kept = topology.kind(from) == NodeKind::Switch && self.switches.contains(&holder);
         let capacity = topology.links[link].capacity.payload();
         kept.then_some(())?;
         Some(Hop { link: topology.link_id(link)?, capacity, holder: Some(holder) })

@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         None => match config::load(file, false) {
             Ok(loaded) => run(loaded, arguments.input.config),
             Err(problems) => {
-                eprintln!("{problems}");
+                eprintln!("{problems}. Nothing was started.");
                 ExitCode::from(EXIT_INVALID)
             }
         },

@@ -83,8 +83,11 @@ pub fn lock(path: &Path) -> Result<Locked, RunDirError> {
         Err((file, nix::errno::Errno::EWOULDBLOCK)) => {
             let mut pid = String::new();
             let _ = file.take(16).read_to_string(&mut pid); // Without it the message is only shorter.
-            let pid =
-                if pid.trim().is_empty() { "unknown".into() } else { crate::config::error::printable(pid.trim(), 16) };
+            let pid = if pid.trim().is_empty() {
+                "unknown".into()
+            } else {
+                sluice_formats::problem::printable(pid.trim(), 16)
+            };
             Err(RunDirError::Taken { path: path.to_owned(), pid })
         }
         Err((_, errno)) => Err(failed(errno.into())),

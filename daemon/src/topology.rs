@@ -3,9 +3,8 @@
 //! A host maps the address at the other end of a socket to a node, and the pair of nodes to links. Where several
 //! shortest paths exist nobody outside the switches knows which one a flow takes, so only the links that *all* of them
 //! have in common are scheduled: on a leaf–spine fabric the sender's cable and the receiver's cable. Planners read the
-//! same file with more of its keys; what they alone use is checked for its type nowhere here.
+//! same file with more of its keys, by the same reader.
 
-mod parse;
 mod path;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,10 +12,10 @@ use std::net::IpAddr;
 use std::path::Path as FsPath;
 
 use ipnet::IpNet;
-use sluice_formats::network;
-use sluice_schedule::{HolderId, HostId, LinkId, Nanos, Rate};
-
-use crate::config::Problems;
+use sluice_formats::problem::Problems;
+use sluice_formats::topology::Kind;
+use sluice_formats::{network, topology};
+use sluice_schedule::{HolderId, HostId, LinkId, Rate};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,21 +28,8 @@ pub enum NodeKind {
     Other,
 }
 
-/// A node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Node {
-    /// Its name.
-    pub id: String,
-    /// What it is.
-    pub kind: NodeKind,
-    /// A host's networks, in file order.
-    pub networks: Vec<IpNet>,
-    /// A switch's `host:port`, if it has one.
-    pub exchange: Option<String>,
-}
-
 /// A directed link.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Index of the node it leaves.
     pub from: usize,
@@ -51,24 +37,19 @@ pub struct Link {
     pub to: usize,
     /// Rate on the wire; [`Rate::MAX`]: unlimited.
     pub capacity: Rate,
-    /// One way.
-    pub latency: Nanos,
-    /// Index of the link among those that leave `from`, counted from 0.
+    /// Its number among the links that leave `from`, from 0 in file order.
     pub port: u32,
 }
 
 /// Nodes, links and addresses.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Topology {
-    /// Its name.
-    pub name: String,
-    /// In file order.
-    pub nodes: Vec<Node>,
+    /// The file, as planners see it.
+    pub file: topology::Topology,
     /// Entries in file order; within an entry copy by copy, forward before backward.
     pub links: Vec<Link>,
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
-    by_name: HashMap<String, usize>,
     by_address: HashMap<IpAddr, usize>,
     wide: Vec<(IpNet, usize)>,
     explicit: HashMap<(usize, usize), Vec<usize>>,
@@ -78,20 +59,66 @@ impl Topology {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`Problems`] with JSON pointers, all at once.
+    /// [`Problems`] with JSON pointers, all at once; also for a graph without rates.
     pub fn load(path: &FsPath) -> Result<Topology, Problems> {
-        parse::load(path)
+        let file = topology::Topology::load(path)?;
+        file.with_rates(&path.display().to_string())?;
+        Ok(Topology::new(file))
     }
-    /// Reads a text; `path` is only for messages.
-    ///
-    /// # Errors
-    /// [`Problems`] with JSON pointers, all at once.
-    pub fn parse(path: &FsPath, text: &str) -> Result<Topology, Problems> {
-        parse::parse(path, text)
+    /// Of a text that is a topology.
+    #[cfg(test)]
+    pub fn of_text(text: &str) -> Topology {
+        Topology::new(topology::Topology::read(text.as_bytes(), "t.json").expect("valid"))
+    }
+    /// What a host needs of a topology with rates.
+    pub fn new(file: topology::Topology) -> Topology {
+        let nodes = file.nodes().len();
+        let (mut out, mut into) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
+        let mut links = Vec::with_capacity(file.links().len());
+        for (index, link) in file.links().iter().enumerate() {
+            let leaving: &mut Vec<usize> = &mut out[link.from];
+            let port = u32::try_from(leaving.len()).unwrap_or(u32::MAX);
+            let capacity = link.capacity.bits_per_second().map_or(Rate::MAX, Rate);
+            links.push(Link { from: link.from, to: link.to, capacity, port });
+            leaving.push(index);
+            into[link.to].push(index);
+        }
+        let (mut by_address, mut wide) = (HashMap::new(), Vec::new());
+        for (index, node) in file.nodes().iter().enumerate() {
+            for known in &node.networks {
+                if let Some(address) = network::single(known) {
+                    by_address.insert(address, index);
+                } else {
+                    wide.push((*known, index));
+                }
+            }
+        }
+        let explicit = file.routes().iter().map(|route| ((route.src, route.dst), route.links.clone())).collect();
+        Topology { file, links, out, into, by_address, wide, explicit }
+    }
+    /// The name of a node; empty for an index that does not exist.
+    pub fn name(&self, node: usize) -> &str {
+        self.file.nodes().get(node).map_or("", |node| &node.id)
+    }
+    /// What a node is; [`NodeKind::Other`] for an index that does not exist.
+    pub fn kind(&self, node: usize) -> NodeKind {
+        match self.file.nodes().get(node).map(|node| node.kind) {
+            Some(Kind::Host) => NodeKind::Host,
+            Some(Kind::Switch) => NodeKind::Switch,
+            _ => NodeKind::Other,
+        }
+    }
+    /// The networks of a node, in file order.
+    pub fn networks(&self, node: usize) -> &[IpNet] {
+        self.file.nodes().get(node).map_or(&[], |node| &node.networks)
+    }
+    /// The names of all hosts, in file order.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.file.nodes().iter().filter(|node| node.kind == Kind::Host).map(|node| &*node.id)
     }
     /// The index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+        self.file.node(name)
     }
     /// The host that has this address.
     pub fn host_of(&self, address: IpAddr) -> Option<usize> {
@@ -104,18 +131,17 @@ impl Topology {
     }
     /// Where a host answers other hosts: its first address inside one of `networks`, else its first single address.
     pub fn exchange_address(&self, node: usize, networks: &[IpNet]) -> Option<IpAddr> {
-        let networks_of_node = &self.nodes.get(node)?.networks;
-        let singles: Vec<IpAddr> = networks_of_node.iter().filter_map(network::single).collect();
+        let singles: Vec<IpAddr> = self.networks(node).iter().filter_map(network::single).collect();
         let inside = singles.iter().find(|address| networks.iter().any(|known| network::contains(known, **address)));
         inside.or(if networks.is_empty() { singles.first() } else { None }).copied()
     }
     /// The id of a link: a switch numbers its links by port, a host's n-th cable sends as `2n`.
     pub fn link_id(&self, link: usize) -> Option<LinkId> {
         let link = self.links.get(link)?;
-        let node = self.nodes.get(link.from)?;
-        Some(match node.kind {
-            NodeKind::Switch => LinkId::new(HolderId::of(&node.id).0, link.port),
-            _ => LinkId::new(HostId::of(&node.id).0, link.port.saturating_mul(2)),
+        let name = self.name(link.from);
+        Some(match self.kind(link.from) {
+            NodeKind::Switch => LinkId::new(HolderId::of(name).0, link.port),
+            _ => LinkId::new(HostId::of(name).0, link.port.saturating_mul(2)),
         })
     }
     /// The links that every path from host `from` to host `to` has in common, in order.
@@ -131,9 +157,9 @@ impl Topology {
         let out = self.out.get(node).map_or(&[][..], Vec::as_slice);
         let mut straight: BTreeMap<HostId, Option<usize>> = BTreeMap::new();
         for (at, link) in out.iter().enumerate() {
-            let to = &self.nodes[self.links[*link].to];
-            if to.kind == NodeKind::Host {
-                straight.entry(HostId::of(&to.id)).and_modify(|cable| *cable = None).or_insert(Some(at));
+            let to = self.links[*link].to;
+            if self.kind(to) == NodeKind::Host {
+                straight.entry(HostId::of(self.name(to))).and_modify(|cable| *cable = None).or_insert(Some(at));
             }
         }
         (out.len(), straight.into_iter().filter_map(|(to, cable)| Some((to, cable?))).collect())

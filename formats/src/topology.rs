@@ -20,10 +20,13 @@ pub use file::{
 };
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use crate::json::{Limits, Reader, Writer};
-use crate::problem::Problems;
+use crate::problem::{Problem, Problems, UNSUPPORTED_FIELD};
 use crate::quantity::{Capacity, Rational, Unit};
 
 /// Links at most, after `count` and `duplex`.
@@ -55,8 +58,10 @@ pub struct Node {
     pub weight: u64,
     /// Bytes it may hold for others; `None`: unlimited.
     pub buffer: Option<Rational>,
-    /// A host's addresses, or a switch's one `host:port`. For daemons and testbed.
-    pub addresses: Vec<Text>,
+    /// Where its sockets are, in file order; a switch and a NIC have none.
+    pub networks: Vec<IpNet>,
+    /// Where a switch or a NIC answers the daemons: `host:port`.
+    pub exchange: Option<Text>,
     /// The machine it belongs to.
     pub machine: Option<Text>,
 }
@@ -99,18 +104,37 @@ pub struct Group {
     pub links: Vec<usize>,
 }
 
-/// Nodes, links, groups.
+/// The path that all flows between two nodes take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Index of the node it begins at.
+    pub src: usize,
+    /// Index of the node it ends at.
+    pub dst: usize,
+    /// Indices of its links, in order; of parallel links the first.
+    pub links: Vec<usize>,
+}
+
+/// Nodes, links, groups, routes.
 #[derive(Clone, Debug)]
 pub struct Topology {
     file: File,
     nodes: Vec<Node>,
     links: Vec<Link>,
     groups: Vec<Group>,
+    routes: Vec<Route>,
     unit: Unit,
     by_id: HashMap<Text, usize>,
 }
 
 impl Topology {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// As [`Topology::read`], and a file that is absent, too large or not to be read.
+    pub fn load(path: &Path) -> Result<Topology, Problems> {
+        Topology::read(&crate::file::load(path, LIMITS.bytes as u64)?, &path.display().to_string())
+    }
     /// Reads a topology; `file` is the name used in messages.
     ///
     /// # Errors
@@ -145,6 +169,24 @@ impl Topology {
     /// In file order.
     pub fn groups(&self) -> &[Group] {
         &self.groups
+    }
+    /// The explicit paths, in file order.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+    /// Does it say how fast its links are? One without units is a graph for planners: it has no rates.
+    ///
+    /// # Errors
+    /// A problem in this file for hosts and switches, which need rates.
+    pub fn with_rates(&self, file: &str) -> Result<(), Problems> {
+        let finite = || self.links.iter().any(|link| link.capacity.finite().is_some());
+        if self.unit != Unit::Abstract || !finite() {
+            return Ok(());
+        }
+        let problem = Problem::new(UNSUPPORTED_FIELD, "/links/0/capacity", "a capacity without a unit is no rate");
+        let found = self.file.links.first().map_or("", |link| &*link.capacity);
+        let problem = problem.found(found).allowed("a unit behind every capacity").help("write `25Gbit/s` or `3GB/s`");
+        Err(Problems::from(problem).in_file(file))
     }
     /// The unit of the first link that has one: the unit results are given in.
     pub fn unit(&self) -> Unit {

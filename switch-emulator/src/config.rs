@@ -1,8 +1,6 @@
 //! `sluice-switch.toml`: every key has a default and a range, and all mistakes are told at once.
 
-pub mod problem;
 mod read;
-mod reader;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -11,18 +9,18 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use sluice_formats::file;
+use sluice_formats::problem::Problems;
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, LinkId, Nanos, Rate};
 use sluice_wire::hello::{ClockSource, Grid};
 
-use problem::{Code, Problem, Problems};
-
 /// Bytes of a configuration file at most.
-pub const FILE: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 /// Switches in one process at most.
-pub const SWITCHES: usize = 256;
+pub const MAX_SWITCHES: usize = 256;
 /// Ports of one switch at most.
-pub const PORTS: usize = 4096;
+pub const MAX_PORTS: usize = 4096;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,15 +118,11 @@ impl Config {
     }
 
     /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it and with the topology that it names.
     pub fn load(path: &Path) -> Result<Config, Problems> {
-        let help = "name a readable file with --config";
-        let refuse = |message| Problems(vec![Problem::of_file(Code::Perm, path, message, help)]);
-        let length = std::fs::metadata(path).map_err(|e| refuse(format!("cannot read the configuration: {e}")))?.len();
-        if length > FILE {
-            return Err(refuse(format!("the configuration has {length} bytes; allowed 0 to {FILE}")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|e| refuse(format!("cannot read the configuration: {e}")))?;
-        Config::parse(path, &text)
+        Config::parse(path, &file::load_text(path, MAX_BYTES)?)
     }
 
     /// Reads and checks the text of the file `path`.

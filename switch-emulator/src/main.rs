@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let config = match Config::load(&arguments.config) {
         Ok(config) => config,
         Err(problems) => {
-            eprintln!("{problems}");
+            eprintln!("{problems}. Nothing was started.");
             return ExitCode::from(2);
         }
     };

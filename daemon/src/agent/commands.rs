@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use sluice_formats::problem::{Problem, Problems};
 use sluice_schedule::{JobId, Nanos};
 use sluice_wire::snapshot::{
     Command, DrainRequest, FileProblem, Mode as WireMode, ModeRequest, Outcome, Refused, SCHEMA,
@@ -9,7 +10,7 @@ use sluice_wire::snapshot::{
 
 use super::Agent;
 use crate::conditions::ConditionCode;
-use crate::config::{self, Mode, Problems};
+use crate::config::{self, Mode};
 use crate::control::Request;
 
 impl Agent {
@@ -175,10 +176,9 @@ impl Agent {
 }
 
 fn refused(problems: &Problems) -> Refused {
-    let first = problems.0.first();
-    let problem = |p: &config::Problem| FileProblem {
-        code: format!("{:?}", p.code),
-        file: p.file.as_ref().map(|file| file.display().to_string()),
+    let problem = |p: &Problem| FileProblem {
+        code: p.code.to_owned(),
+        file: (!p.file.is_empty()).then(|| p.file.clone()),
         line: p.line,
         column: p.column,
         key: p.key.clone(),
@@ -187,7 +187,7 @@ fn refused(problems: &Problems) -> Refused {
         message: p.message.clone(),
         help: p.help.clone(),
     };
-    let code = first.map_or_else(String::new, |p| format!("{:?}", p.code));
-    let message = format!("{} problems; the configuration stays as it was", problems.0.len());
-    Refused { problems: problems.0.iter().map(problem).collect(), ..Refused::new(&code, message, "sluiced --check") }
+    let message = format!("{} problems; the configuration stays as it was", problems.all().len());
+    let all = problems.all().iter().map(problem).collect();
+    Refused { problems: all, ..Refused::new(problems.code(), message, "sluiced --check") }
 }

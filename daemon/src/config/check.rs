@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-use super::error::{Code, Problem};
-use super::read::Loaded;
+use sluice_formats::problem::{E_CONFLICT, E_ENV, Problem};
+
+use super::read::{Loaded, Origin};
 use super::settings::{Backend, ClockSource, CrossSource, Peer, Require, Transport};
 use super::value::Named;
 
@@ -13,12 +14,8 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
     let config = &loaded.config;
     let mut problems = Vec::new();
     let mut conflict = |key: &str, other: &str, message: String, help: &str| {
-        let mut problem = Problem::new(Code::E_CONFLICT, key, message).help(help);
-        if let Some(origin) = loaded.origins.get(key) {
-            problem.file = Some(origin.file.clone());
-            problem.line = origin.line;
-            problem.column = 1;
-        }
+        let mut problem = Problem::new(E_CONFLICT, key, message).help(help);
+        blame(&mut problem, loaded.origins.get(key));
         if let Some(origin) = loaded.origins.get(other) {
             problem.found = format!("{other} is set in {}:{}", origin.file.display(), origin.line);
         }
@@ -65,6 +62,13 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
     problems
 }
 
+/// Puts a problem where the key was set.
+fn blame(problem: &mut Problem, origin: Option<&Origin>) {
+    if let Some(origin) = origin {
+        (problem.file, problem.line, problem.column) = (origin.file.display().to_string(), origin.line, 1);
+    }
+}
+
 /// A peer service that other hosts can reach needs to be told which.
 fn unlisted_peers(loaded: &Loaded) -> Option<Problem> {
     let Peer { peers, open, .. } = &loaded.config.peer;
@@ -73,15 +77,13 @@ fn unlisted_peers(loaded: &Loaded) -> Option<Problem> {
         return None;
     }
     let message = "without switches other hosts connect to peer.listen, and nothing says who may";
-    let mut problem = Problem::new(Code::E_CONFLICT, "peer.listen", message)
+    let mut problem = Problem::new(E_CONFLICT, "peer.listen", message)
         .found(address.to_string())
         .allowed("a loopback address, or any address together with peer.peers or peer.open")
         .help(
             "write peers = [\"10.0.0.0/8\"] with the hosts' networks under [peer], or open = true to let everybody in",
         );
-    if let Some(origin) = loaded.origins.get("peer.listen").or_else(|| loaded.origins.get("topology")) {
-        (problem.file, problem.line, problem.column) = (Some(origin.file.clone()), origin.line, 1);
-    }
+    blame(&mut problem, loaded.origins.get("peer.listen").or_else(|| loaded.origins.get("topology")));
     Some(problem)
 }
 
@@ -90,12 +92,8 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
     let config = &loaded.config;
     let mut problems = Vec::new();
     let mut absent = |key: &str, found: &str, message: String, help: &str| {
-        let mut problem = Problem::new(Code::E_ENV, key, message).found(found).help(help);
-        if let Some(origin) = loaded.origins.get(key) {
-            problem.file = Some(origin.file.clone());
-            problem.line = origin.line;
-            problem.column = 1;
-        }
+        let mut problem = Problem::new(E_ENV, key, message).found(found).help(help);
+        blame(&mut problem, loaded.origins.get(key));
         problems.push(problem);
     };
     for name in config.capture.interfaces.iter().filter_map(Named::name) {
@@ -135,7 +133,7 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
     if let Some(path) = &config.topology
         && let Err(topology) = crate::topology::Topology::load(path)
     {
-        problems.extend(topology.0);
+        problems.extend(topology.into_all());
     }
     problems
 }

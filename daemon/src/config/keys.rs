@@ -2,7 +2,7 @@
 //!
 //! Reading, the commented defaults and the tests all walk this table; the defaults come from [`Config::default`].
 
-use toml::de::DeValue;
+use sluice_formats::document::Value;
 
 use super::settings::*;
 use super::value::{HostPort, Named, Refusal, Rule, Setting};
@@ -22,7 +22,7 @@ pub struct Key<T: 'static> {
     /// What it means.
     pub meaning: &'static str,
     /// Reads a value into the settings.
-    pub set: fn(&mut T, &DeValue<'_>, &Rule) -> Result<(), Refusal>,
+    pub set: fn(&mut T, &Value, &Rule) -> Result<(), Refusal>,
     /// The present value as TOML; empty: not set.
     pub get: fn(&T) -> String,
 }

@@ -1,21 +1,20 @@
 //! From TOML text to settings: layer upon layer, every problem of every file collected, each with its place.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use sluice_formats::document::{Collector, Item, Node, Notation, Table, Value, unknown_key};
+use sluice_formats::file;
+use sluice_formats::problem::{E_ENV, E_LIMIT, E_PARSE, E_RANGE, Problem};
 
-use super::error::{Code, Problem, Problems, Source, nearest, printable};
 use super::keys::{KEYS, Key, LINK_KEYS, NOT_BUILT, SWITCH_KEYS};
 use super::settings::{Config, LinkEntry, SwitchEntry};
 use super::value::Refusal;
 
 /// A file larger than this is not a configuration.
 const MAX_BYTES: u64 = 1 << 20;
-/// Problems of one file after which the rest is not worth reading.
-const MAX_PROBLEMS: usize = 100;
+/// Files of one directory that are read at most.
+const MAX_FILES: usize = 256;
 
 /// Where a key was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +46,9 @@ pub struct Reader {
 impl Reader {
     /// Reads one file as the next layer.
     pub fn file(&mut self, path: &Path) {
-        match read_text(path) {
+        match file::load_text(path, MAX_BYTES) {
             Ok(text) => self.text(path, &text),
-            Err(problem) => self.problems.push(*problem),
+            Err(problems) => self.problems.extend(problems.into_all()),
         }
     }
     /// Reads every `*.toml` of a directory in byte order; an absent directory has none.
@@ -58,35 +57,20 @@ impl Reader {
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
         files.sort();
-        for file in files.iter().take(256) {
+        for file in files.iter().take(MAX_FILES) {
             self.file(file);
         }
     }
-    /// Reads a text as the next layer.
+    /// Reads a text as the next layer. What a broken line was meant to set cannot be judged, the rest is.
     pub fn text(&mut self, file: &Path, text: &str) {
         self.loaded.files.push(file.to_owned());
-        let source = Source { file, text };
-        let (table, errors) = DeTable::parse_recoverable(text);
-        let broken = !errors.is_empty();
-        for error in errors.into_iter().take(MAX_PROBLEMS) {
-            let code = if error.message().contains("duplicate key") { Code::E_DUP } else { Code::E_PARSE };
-            let problem = Problem::new(code, "", error.message().trim().to_owned());
-            let problem = problem.help("the file must be TOML 1.0; see `sluiced --defaults` for a complete example");
-            self.problems.push(problem.at(&source, error.span().unwrap_or(0..0)));
+        let name = file.display().to_string();
+        let collector = Collector::new(&name, text, Notation::Toml);
+        let node = Node::parse(&collector);
+        if let Some(table) = Item::root(&node, &collector).table() {
+            self.table(file, &table);
         }
-        // What a broken line was meant to set cannot be judged, the rest can.
-        let before = self.problems.len();
-        self.table(&source, "", table.get_ref());
-        if broken {
-            self.problems[before..].iter_mut().for_each(|problem| problem.help.clear());
-        }
-    }
-    /// The settings, or everything that is wrong.
-    ///
-    /// # Errors
-    /// [`Problems`] with every problem of every layer.
-    pub fn finish(self) -> Result<Loaded, Problems> {
-        if self.problems.is_empty() { Ok(self.loaded) } else { Err(Problems(self.problems)) }
+        self.problems.extend(collector.into_problems());
     }
     /// Settings so far.
     pub fn config(&self) -> &Config {
@@ -97,140 +81,99 @@ impl Reader {
         (self.loaded, self.problems)
     }
 
-    fn table(&mut self, source: &Source<'_>, prefix: &str, table: &DeTable<'_>) {
-        for (name, value) in table.iter() {
-            if self.problems.len() >= MAX_PROBLEMS {
-                return;
-            }
-            let path = if prefix.is_empty() {
-                name.get_ref().to_string()
-            } else {
-                format!("{prefix}.{name}", name = name.get_ref())
-            };
+    fn table(&mut self, file: &Path, table: &Table<'_>) {
+        for (entry, item) in table.entries() {
+            let path = item.key.as_str();
             if let Some(key) = KEYS.iter().find(|key| key.path == path) {
-                set(&mut self.loaded.config, key, source, &path, value, &mut self.problems);
-                self.note(source, &path, value.span());
+                set(&mut self.loaded.config, key, &item);
+                self.note(file, path, &item);
             } else if let Some((_, why)) = NOT_BUILT.iter().find(|(known, _)| *known == path) {
-                self.problems.push(Problem::new(Code::E_ENV, &path, *why).at(source, name.span()));
+                table.refuse_key(entry, Problem::new(E_ENV, "", *why));
             } else if path == "links" {
-                let entries = self.entries(source, "links", value, LINK_KEYS, 16);
+                let entries = self.entries(file, &item, LINK_KEYS, 16);
                 merge(&mut self.loaded.config.links, entries, |link: &LinkEntry| &link.name);
             } else if path == "switches" {
-                let entries = self.entries(source, "switches", value, SWITCH_KEYS, 32);
+                let entries = self.entries(file, &item, SWITCH_KEYS, 32);
                 merge(&mut self.loaded.config.switches, entries, |switch: &SwitchEntry| &switch.name);
-            } else if KEYS.iter().any(|key| key.path.strip_prefix(&path).is_some_and(|rest| rest.starts_with('.'))) {
-                match value.get_ref() {
-                    DeValue::Table(inner) => self.table(source, &path, inner),
-                    other => self.problems.push(
-                        Problem::new(Code::E_RANGE, &path, format!("{path} is a table, not {}", other.type_str()))
-                            .found(snippet(source, value.span()))
+            } else if KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))) {
+                match &item.node.value {
+                    Value::Table(_) => item.table().iter().for_each(|inner| self.table(file, inner)),
+                    other => item.refuse(
+                        Problem::new(E_PARSE, "", format!("{path} is a table, not {}", other.kind()))
+                            .found(other.shown())
                             .allowed("a table")
-                            .help(format!("write [{path}] on a line of its own and the keys below it"))
-                            .at(source, value.span()),
+                            .help(format!("write [{path}] on a line of its own and the keys below it")),
                     ),
                 }
             } else {
-                self.unknown(source, prefix, name.get_ref(), name.span());
+                table.refuse_key(entry, unknown(&table.item.key, &entry.name));
             }
         }
     }
 
-    fn entries<T: Default + Clone>(
-        &mut self,
-        source: &Source<'_>,
-        list: &str,
-        value: &Spanned<DeValue<'_>>,
-        keys: &[Key<T>],
-        most: usize,
-    ) -> Vec<T> {
-        let wrong = |message: String| {
-            Problem::new(Code::E_RANGE, list, message)
-                .allowed(format!("at most {most} entries [[{list}]]"))
-                .help(format!("write [[{list}]] before each entry"))
-                .at(source, value.span())
-        };
-        let Some(array) = value.get_ref().as_array() else {
-            self.problems.push(wrong(format!("{list} is a list of tables")));
-            return Vec::new();
-        };
-        if array.len() > most {
-            self.problems.push(wrong(format!("{} entries in {list}", array.len())));
+    fn entries<T: Default + Clone>(&mut self, file: &Path, list: &Item<'_>, keys: &[Key<T>], most: usize) -> Vec<T> {
+        let Some(items) = list.list() else { return Vec::new() };
+        if items.len() > most {
+            let problem = Problem::new(E_LIMIT, "", format!("{} entries in {}", items.len(), list.key));
+            list.refuse(problem.allowed(format!("at most {most} entries [[{}]]", list.key)));
             return Vec::new();
         }
         let mut entries = Vec::new();
-        for item in array.iter() {
-            let Some(table) = item.get_ref().as_table() else {
-                self.problems.push(wrong(format!("an entry of {list} is not a table")));
-                continue;
-            };
-            let mut entry = T::default();
-            for (name, value) in table.iter() {
-                let path = format!("{list}.{}", name.get_ref());
-                if let Some(key) = keys.iter().find(|key| key.path == name.get_ref().as_ref()) {
-                    set(&mut entry, key, source, &path, value, &mut self.problems);
-                } else if let Some((_, why)) = NOT_BUILT.iter().find(|(known, _)| *known == path) {
-                    self.problems.push(Problem::new(Code::E_ENV, &path, *why).at(source, name.span()));
+        for table in items.iter().filter_map(Item::table) {
+            let mut owner = T::default();
+            for (entry, item) in table.entries() {
+                if let Some(key) = keys.iter().find(|key| key.path == entry.name) {
+                    set(&mut owner, key, &item);
+                } else if let Some((_, why)) = not_built(&list.key, &entry.name) {
+                    table.refuse_key(entry, Problem::new(E_ENV, "", *why));
                 } else {
-                    let names = keys.iter().map(|key| key.path);
-                    self.problems.push(
-                        unknown_key(&format!("[[{list}]]"), &path, name.get_ref(), names).at(source, name.span()),
-                    );
+                    table.refuse_key(entry, unknown_key(&entry.name, &list.key, keys.iter().map(|key| key.path)));
                 }
             }
             for required in keys.iter().filter(|key| matches!(key.path, "name" | "address")) {
-                if !table.iter().any(|(name, _)| name.get_ref().as_ref() == required.path) {
-                    let path = format!("{list}.{}", required.path);
-                    let problem =
-                        Problem::new(Code::E_MISSING, &path, format!("an entry of {list} has no {}", required.path));
-                    self.problems.push(problem.allowed(required.rule.allowed()).at(source, item.span()));
+                if !table.has(required.path) {
+                    table.missing(required.path, &required.rule.allowed());
                 }
             }
-            self.note(source, list, item.span());
-            entries.push(entry);
+            self.note(file, &list.key, &table.item);
+            entries.push(owner);
         }
         entries
     }
 
-    fn unknown(&mut self, source: &Source<'_>, prefix: &str, name: &str, span: Range<usize>) {
-        let inside = |key: &'static str| {
-            let rest = if prefix.is_empty() { Some(key) } else { key.strip_prefix(prefix)?.strip_prefix('.') };
-            rest.map(|rest| rest.split('.').next().unwrap_or(rest))
-        };
-        let known = KEYS.iter().filter_map(|key| inside(key.path));
-        let known = known.chain(["links", "switches"].into_iter().filter(|_| prefix.is_empty()));
-        let place = if prefix.is_empty() { "the file".to_owned() } else { format!("[{prefix}]") };
-        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
-        let mut problem = unknown_key(&place, &path, name, known);
-        if problem.help.is_empty() {
-            // A key may be right and only stand in the wrong table.
-            if let Some(key) = KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(name)) {
-                problem = problem.help(format!("the key is {}", key.path));
-            }
-        }
-        self.problems.push(problem.at(source, span));
-    }
-
-    fn note(&mut self, source: &Source<'_>, path: &str, span: Range<usize>) {
-        let line = source.locate(span).0;
-        self.loaded.origins.insert(path.to_owned(), Origin { file: source.file.to_owned(), line });
+    fn note(&mut self, file: &Path, path: &str, item: &Item<'_>) {
+        let line = item.collector.source().locate(item.node.span.clone()).line;
+        self.loaded.origins.insert(path.to_owned(), Origin { file: file.to_owned(), line });
     }
 }
 
-fn set<T>(
-    owner: &mut T,
-    key: &Key<T>,
-    source: &Source<'_>,
-    path: &str,
-    value: &Spanned<DeValue<'_>>,
-    problems: &mut Vec<Problem>,
-) where
-    T: Default,
-{
-    let Err(refusal) = (key.set)(owner, value.get_ref(), &key.rule) else { return };
-    let seen = snippet(source, value.span());
-    let message = match refusal {
-        Refusal::Type => format!("{path} is {}, not {}", key.kind, value.get_ref().type_str()),
-        Refusal::Range => format!("{path} is out of range"),
+/// Why a key of a list's entries is not there, if it was thought of.
+fn not_built(list: &str, name: &str) -> Option<&'static (&'static str, &'static str)> {
+    NOT_BUILT.iter().find(|(known, _)| known.strip_prefix(list).and_then(|rest| rest.strip_prefix('.')) == Some(name))
+}
+
+/// A key that no table has; it may be right and only stand in the wrong one.
+fn unknown(table: &str, name: &str) -> Problem {
+    let inside = |key: &'static str| {
+        let rest = if table.is_empty() { Some(key) } else { key.strip_prefix(table)?.strip_prefix('.') };
+        rest.map(|rest| rest.split('.').next().unwrap_or(rest))
+    };
+    let mut known: Vec<&str> = KEYS.iter().filter_map(|key| inside(key.path)).collect();
+    known.extend(["links", "switches"].into_iter().filter(|_| table.is_empty()));
+    known.dedup();
+    let problem = unknown_key(name, table, known.into_iter());
+    match KEYS.iter().find(|key| key.path.rsplit('.').next() == Some(name)) {
+        Some(key) if problem.help.is_empty() => problem.help(format!("the key is {}", key.path)),
+        _ => problem,
+    }
+}
+
+fn set<T: Default>(owner: &mut T, key: &Key<T>, item: &Item<'_>) {
+    let Err(refusal) = (key.set)(owner, &item.node.value, &key.rule) else { return };
+    let seen = item.node.value.shown();
+    let (code, message) = match refusal {
+        Refusal::Type => (E_PARSE, format!("{} is {}, not {}", item.key, key.kind, item.node.value.kind())),
+        Refusal::Range => (E_RANGE, format!("{} is out of range", item.key)),
     };
     let allowed = match key.rule.allowed() {
         any if any == "any" => key.kind.to_owned(),
@@ -246,20 +189,7 @@ fn set<T>(
     } else {
         format!("write {name} = {default} (default)")
     };
-    problems.push(
-        Problem::new(Code::E_RANGE, path, message).found(seen).allowed(allowed).help(help).at(source, value.span()),
-    );
-}
-
-fn unknown_key<'a>(place: &str, path: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Problem {
-    let name_shown = printable(name, 64);
-    match nearest(name, known) {
-        Some(near) => {
-            Problem::new(Code::E_KEY, path, format!("unknown key `{name_shown}` in {place}; did you mean `{near}`?"))
-                .help(format!("write {near}"))
-        }
-        None => Problem::new(Code::E_KEY, path, format!("unknown key `{name_shown}` in {place}")),
-    }
+    item.refuse(Problem::new(code, "", message).found(seen).allowed(allowed).help(help));
 }
 
 fn merge<T>(into: &mut Vec<T>, entries: Vec<T>, name: impl Fn(&T) -> &String) {
@@ -269,28 +199,4 @@ fn merge<T>(into: &mut Vec<T>, entries: Vec<T>, name: impl Fn(&T) -> &String) {
             None => into.push(entry),
         }
     }
-}
-
-fn snippet(source: &Source<'_>, span: Range<usize>) -> String {
-    printable(source.text.get(span).unwrap_or(""), 60)
-}
-
-fn read_text(path: &Path) -> Result<String, Box<Problem>> {
-    let refuse = |error: &std::io::Error| {
-        let code = if error.kind() == std::io::ErrorKind::PermissionDenied { Code::E_PERM } else { Code::E_MISSING };
-        Problem::new(code, "", format!("cannot read the file: {error}"))
-            .in_file(path)
-            .help("check the path and its owner")
-    };
-    let meta = std::fs::metadata(path).map_err(|error| Box::new(refuse(&error)))?;
-    if !meta.is_file() || meta.len() > MAX_BYTES {
-        let problem =
-            Problem::new(Code::E_PARSE, "", "not a configuration file").found(format!("{} bytes", meta.len()));
-        return Err(Box::new(problem.allowed(format!("a regular file of at most {MAX_BYTES} bytes")).in_file(path)));
-    }
-    let bytes = std::fs::read(path).map_err(|error| Box::new(refuse(&error)))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Box::new(Problem::new(Code::E_PARSE, "", format!("not UTF-8 at byte {at}")).in_file(path))
-    })
 }

@@ -1,4 +1,4 @@
-//! How one TOML value becomes one typed setting, and what its rule says about the range.
+//! How one value of a file becomes one typed setting, and what its rule says about the range.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use sluice_formats::document::{Node, Value};
 use sluice_formats::network;
-use toml::Spanned;
-use toml::de::{DeArray, DeValue};
+use sluice_formats::quantity::Rational;
 
 /// What a key takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,16 +80,16 @@ pub trait Setting: Sized {
     ///
     /// # Errors
     /// [`Refusal`] if the value has another type or breaks the rule.
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Self, Refusal>;
+    fn read(value: &Value, rule: &Rule) -> Result<Self, Refusal>;
     /// The setting as TOML; empty if it is not set.
     fn show(&self) -> String;
 }
 
 impl Setting for u64 {
     const TYPE: &'static str = "a whole number";
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<u64, Refusal> {
-        let integer = value.as_integer().ok_or(Refusal::Type)?;
-        let number = u64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| Refusal::Range)?;
+    fn read(value: &Value, rule: &Rule) -> Result<u64, Refusal> {
+        let Value::Number(text) = value else { return Err(Refusal::Type) };
+        let number = Rational::parse_setting(text).ok().and_then(|number| number.to_u64()).ok_or(Refusal::Range)?;
         let ok = match rule {
             Rule::Int(least, most) => (*least..=*most).contains(&number),
             Rule::PowerOfTwo(least, most) => (*least..=*most).contains(&number) && number.is_power_of_two(),
@@ -104,14 +104,9 @@ impl Setting for u64 {
 
 impl Setting for f64 {
     const TYPE: &'static str = "a number";
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<f64, Refusal> {
-        let number = match value {
-            DeValue::Float(float) => float.as_str().parse().map_err(|_| Refusal::Range)?,
-            DeValue::Integer(integer) if integer.radix() == 10 => {
-                integer.as_str().parse().map_err(|_| Refusal::Range)?
-            }
-            _ => return Err(Refusal::Type),
-        };
+    fn read(value: &Value, rule: &Rule) -> Result<f64, Refusal> {
+        let Value::Number(text) = value else { return Err(Refusal::Type) };
+        let number: f64 = text.parse().map_err(|_| Refusal::Range)?;
         match rule {
             Rule::Number(least, most) if !(*least..=*most).contains(&number) => Err(Refusal::Range),
             _ if !number.is_finite() => Err(Refusal::Range),
@@ -125,8 +120,11 @@ impl Setting for f64 {
 
 impl Setting for bool {
     const TYPE: &'static str = "true or false";
-    fn read(value: &DeValue<'_>, _rule: &Rule) -> Result<bool, Refusal> {
-        value.as_bool().ok_or(Refusal::Type)
+    fn read(value: &Value, _rule: &Rule) -> Result<bool, Refusal> {
+        match value {
+            Value::Bool(bool) => Ok(*bool),
+            _ => Err(Refusal::Type),
+        }
     }
     fn show(&self) -> String {
         self.to_string()
@@ -135,8 +133,8 @@ impl Setting for bool {
 
 impl Setting for String {
     const TYPE: &'static str = "a text";
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<String, Refusal> {
-        let text = value.as_str().ok_or(Refusal::Type)?;
+    fn read(value: &Value, rule: &Rule) -> Result<String, Refusal> {
+        let text = text_of(value)?;
         if text_fits(text, rule) { Ok(text.to_owned()) } else { Err(Refusal::Range) }
     }
     fn show(&self) -> String {
@@ -146,8 +144,8 @@ impl Setting for String {
 
 impl Setting for PathBuf {
     const TYPE: &'static str = "a path";
-    fn read(value: &DeValue<'_>, _rule: &Rule) -> Result<PathBuf, Refusal> {
-        let text = value.as_str().ok_or(Refusal::Type)?;
+    fn read(value: &Value, _rule: &Rule) -> Result<PathBuf, Refusal> {
+        let text = text_of(value)?;
         let ok = text.starts_with('/') && text.len() <= 4096 && !text.contains('\0');
         if ok { Ok(PathBuf::from(text)) } else { Err(Refusal::Range) }
     }
@@ -158,47 +156,46 @@ impl Setting for PathBuf {
 
 impl Setting for HostPort {
     const TYPE: &'static str = "a text";
-    fn read(value: &DeValue<'_>, _rule: &Rule) -> Result<HostPort, Refusal> {
-        HostPort::parse(value.as_str().ok_or(Refusal::Type)?).ok_or(Refusal::Range)
+    fn read(value: &Value, _rule: &Rule) -> Result<HostPort, Refusal> {
+        HostPort::parse(text_of(value)?).ok_or(Refusal::Range)
     }
     fn show(&self) -> String {
         if self.host.is_empty() { quoted("") } else { quoted(&self.to_string()) }
     }
 }
 
-impl<T: Item> Setting for Vec<T> {
+impl<T: Element> Setting for Vec<T> {
     const TYPE: &'static str = "a list of texts";
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Vec<T>, Refusal> {
-        let array: &DeArray<'_> = value.as_array().ok_or(Refusal::Type)?;
+    fn read(value: &Value, rule: &Rule) -> Result<Vec<T>, Refusal> {
+        let Value::List(list) = value else { return Err(Refusal::Type) };
         let most = match rule {
             Rule::List(n) | Rule::Ports(n) | Rule::Networks(n) | Rule::Addresses(n) => *n,
             Rule::Words(words) => words.len(),
             _ => 64,
         };
-        if array.len() > most {
+        if list.len() > most {
             return Err(Refusal::Range);
         }
-        let item = |item: &Spanned<DeValue<'_>>| match (item.get_ref(), rule) {
-            (DeValue::String(text), _) => T::parse(text).ok_or(Refusal::Range),
-            (DeValue::Integer(port), Rule::Ports(_)) => T::parse(port.as_str()).ok_or(Refusal::Range),
+        let element = |node: &Node| match (&node.value, rule) {
+            (Value::Text(text), _) | (Value::Number(text), Rule::Ports(_)) => T::parse(text).ok_or(Refusal::Range),
             _ => Err(Refusal::Type),
         };
-        array.iter().map(item).collect()
+        list.iter().map(element).collect()
     }
     fn show(&self) -> String {
-        format!("[{}]", self.iter().map(|item| quoted(&item.text())).collect::<Vec<_>>().join(", "))
+        format!("[{}]", self.iter().map(|element| quoted(&element.text())).collect::<Vec<_>>().join(", "))
     }
 }
 
 /// What a list may hold.
-pub trait Item: Sized {
+pub trait Element: Sized {
     /// Reads one entry; `None` if it is not allowed.
     fn parse(text: &str) -> Option<Self>;
     /// The entry as it is read.
     fn text(&self) -> String;
 }
 
-impl Item for IpNet {
+impl Element for IpNet {
     fn parse(text: &str) -> Option<IpNet> {
         network::parse(text)
     }
@@ -207,7 +204,7 @@ impl Item for IpNet {
     }
 }
 
-impl Item for SocketAddr {
+impl Element for SocketAddr {
     fn parse(text: &str) -> Option<SocketAddr> {
         text.parse().ok()
     }
@@ -217,7 +214,7 @@ impl Item for SocketAddr {
 }
 
 /// A range of TCP ports, written as `"a"` or `"a-b"`.
-impl Item for RangeInclusive<u16> {
+impl Element for RangeInclusive<u16> {
     fn parse(text: &str) -> Option<RangeInclusive<u16>> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
         let (from, to) = (from.trim().parse::<u16>().ok()?, to.trim().parse::<u16>().ok()?);
@@ -237,7 +234,7 @@ pub enum Named<T> {
     Name(T),
 }
 
-impl<T: From<String> + AsRef<Path>> Item for Named<T> {
+impl<T: From<String> + AsRef<Path>> Element for Named<T> {
     fn parse(text: &str) -> Option<Named<T>> {
         let ok = text.len() <= 4096 && !text.contains('\0');
         ok.then(|| if text == "auto" { Named::Auto } else { Named::Name(text.to_owned().into()) })
@@ -286,11 +283,18 @@ impl fmt::Display for HostPort {
 
 impl<T: Setting> Setting for Option<T> {
     const TYPE: &'static str = T::TYPE;
-    fn read(value: &DeValue<'_>, rule: &Rule) -> Result<Option<T>, Refusal> {
+    fn read(value: &Value, rule: &Rule) -> Result<Option<T>, Refusal> {
         T::read(value, rule).map(Some)
     }
     fn show(&self) -> String {
         self.as_ref().map(T::show).unwrap_or_default()
+    }
+}
+
+fn text_of(value: &Value) -> Result<&str, Refusal> {
+    match value {
+        Value::Text(text) => Ok(text),
+        _ => Err(Refusal::Type),
     }
 }
 
@@ -330,7 +334,7 @@ macro_rules! words {
                 match word { $($word => Some(Self::$variant),)* _ => None }
             }
         }
-        impl $crate::config::value::Item for $name {
+        impl $crate::config::value::Element for $name {
             fn parse(text: &str) -> Option<Self> {
                 Self::of(text)
             }
@@ -340,9 +344,11 @@ macro_rules! words {
         }
         impl $crate::config::value::Setting for $name {
             const TYPE: &'static str = "a word";
-            fn read(value: &toml::de::DeValue<'_>, _rule: &$crate::config::value::Rule)
+            fn read(value: &sluice_formats::document::Value, _rule: &$crate::config::value::Rule)
                 -> Result<Self, $crate::config::value::Refusal> {
-                let word = value.as_str().ok_or($crate::config::value::Refusal::Type)?;
+                let sluice_formats::document::Value::Text(word) = value else {
+                    return Err($crate::config::value::Refusal::Type);
+                };
                 Self::of(word).ok_or($crate::config::value::Refusal::Range)
             }
             fn show(&self) -> String {

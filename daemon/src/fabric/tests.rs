@@ -1,7 +1,5 @@
 //! Paths with switches, without, and where nothing is known.
 
-use std::path::Path;
-
 use super::*;
 use crate::config::SwitchEntry;
 use crate::config::value::HostPort;
@@ -32,7 +30,7 @@ fn fabric(switch: bool) -> Fabric {
             ..SwitchEntry::default()
         });
     }
-    let topology = Topology::parse(Path::new("t"), STAR).expect("valid");
+    let topology = Topology::of_text(STAR);
     Fabric::new(&config, Some(Arc::new(topology)), &interfaces())
 }
 
@@ -91,7 +89,7 @@ fn a_cable_to_another_host_is_the_whole_path() {
     config.node.name = "h0".into();
     config.capture.interfaces = vec![Named::Name("eth0".into()), Named::Name("eth1".into())];
     config.peer.listen = vec!["10.0.0.1:9604".parse().expect("an address")];
-    let topology = Arc::new(Topology::parse(Path::new("t"), TRIANGLE).expect("valid"));
+    let topology = Arc::new(Topology::of_text(TRIANGLE));
     let two = Fabric::new(&config, Some(topology.clone()), &[interface("eth0"), interface("eth1")]);
     for (remote, port, mbps) in [("10.0.0.2", 0, 1448), ("10.0.0.3", 2, 724)] {
         let path = two.path(ip("10.0.0.1"), ip(remote)).expect("covered");

@@ -23,8 +23,6 @@ use super::environ::{PlanName, label};
 
 /// Plans that may wait to be loaded.
 const MAX_WAITING: usize = 256;
-/// Bytes of a topology for plans that carry none.
-const MAX_TOPOLOGY: u64 = 64_000_000;
 
 /// A plan that a job follows.
 #[derive(Debug, PartialEq, Eq)]
@@ -137,9 +135,19 @@ fn load(question: &Question) -> Result<JobPlan, String> {
     let name = shown(path);
     let (file, own) = open(path, question.uid).map_err(|why| format!("{name}: {why}"))?;
     let bytes = read(file).map_err(|why| format!("{name}: {why}"))?;
-    let topology = question.topology.as_deref().and_then(read_topology);
+    let (topology, unreadable) = match question.topology.as_deref().map(Topology::load) {
+        None => (None, None),
+        Some(Ok(topology)) => (Some(topology), None),
+        Some(Err(problems)) => (None, Some(problems)),
+    };
     let followed = Followed::read(&bytes, &name, question.named.ranks.as_deref(), topology.as_ref());
-    let followed = followed.map_err(|errors| sentence(&name, &errors, own))?;
+    let followed = followed.map_err(|problems| match &unreadable {
+        None => sentence(&name, &problems, own),
+        Some(own_topology) => {
+            let why = own_topology.code();
+            format!("{}; the daemon's own topology cannot be read: error[{why}]", sentence(&name, &problems, own))
+        }
+    })?;
     let ranks = followed.participants.len();
     if question.ranks != 0 && question.ranks as usize != ranks {
         let found = question.ranks;
@@ -187,13 +195,6 @@ fn read(file: File) -> Result<Vec<u8>, String> {
         ));
     }
     Ok(bytes)
-}
-
-/// The daemon's own topology, for plans that carry none; without it the checker says what is missing.
-fn read_topology(path: &Path) -> Option<Topology> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_TOPOLOGY).read_to_end(&mut bytes).ok()?;
-    Topology::read(&bytes, "").ok()
 }
 
 /// The first mistake and how many more there are.

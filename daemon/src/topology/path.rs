@@ -11,7 +11,7 @@ const FAR: u32 = u32::MAX;
 ///
 /// A link u→v is on all of them exactly if (paths to u) · (paths from v) = all paths. Hosts never forward.
 pub fn common(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
-    let nodes = topology.nodes.len();
+    let nodes = topology.out.len();
     if from >= nodes || to >= nodes || from == to {
         return Vec::new();
     }
@@ -36,12 +36,12 @@ pub fn common(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
 
 /// Distance and number of shortest paths from `start` to every node that may lie before `goal`.
 fn count(topology: &Topology, start: usize, goal: usize, backward: bool) -> (Vec<u32>, Vec<u128>) {
-    let mut distance = vec![FAR; topology.nodes.len()];
-    let mut paths = vec![0_u128; topology.nodes.len()];
+    let mut distance = vec![FAR; topology.out.len()];
+    let mut paths = vec![0_u128; topology.out.len()];
     (distance[start], paths[start]) = (0, 1);
     let mut queue = VecDeque::from([start]);
     while let Some(node) = queue.pop_front() {
-        if node == goal || (node != start && topology.nodes[node].kind != NodeKind::Switch) {
+        if node == goal || (node != start && topology.kind(node) != NodeKind::Switch) {
             continue;
         }
         for link in if backward { &topology.into[node] } else { &topology.out[node] } {

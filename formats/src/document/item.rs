@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::{Collector, Node, Notation, Table, Value};
 use crate::json::escaped;
-use crate::problem::{Code, E_PARSE, E_RANGE, Problem, nearest};
+use crate::problem::{Code, E_LIMIT, E_PARSE, E_RANGE, Problem, nearest};
 use crate::quantity::{NotANumber, Rational};
 
 /// A value with its place.
@@ -82,6 +82,16 @@ impl<'a> Item<'a> {
                 None
             }
         }
+    }
+    /// As a list of at most `max` elements; a longer one is a problem.
+    pub fn list_of(&self, max: usize) -> Option<Vec<Item<'a>>> {
+        let list = self.list()?;
+        if list.len() > max {
+            let problem = Problem::new(E_LIMIT, "", format!("{} is too long", self.key));
+            self.refuse(problem.found(format!("{} entries", list.len())).allowed(format!("at most {max}")));
+            return None;
+        }
+        Some(list)
     }
     /// As a text.
     pub fn text(&self) -> Option<&'a str> {

@@ -44,9 +44,14 @@ impl<'a> Table<'a> {
     pub fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.name == key)
     }
-    /// All entries, for tables whose keys are names.
-    pub fn named(&self) -> Vec<(&'a str, Item<'a>)> {
-        self.entries.iter().map(|entry| (entry.name.as_str(), self.item.child(&entry.name, &entry.node))).collect()
+    /// All entries with their values, for tables whose keys are names.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a Entry, Item<'a>)> + use<'a, '_> {
+        self.entries.iter().map(|entry| (entry, self.item.child(&entry.name, &entry.node)))
+    }
+    /// Records a problem at the name of an entry of this table.
+    pub fn refuse_key(&self, entry: &Entry, problem: Problem) {
+        let item = self.item.child(&entry.name, &entry.node);
+        item.collector.add(Problem { key: item.key, ..problem }, entry.span.clone());
     }
     /// Records a problem at this table.
     pub fn fail(&self, code: Code, message: impl Into<String>, allowed: &str) {
@@ -105,9 +110,7 @@ impl<'a> Table<'a> {
         known.sort_unstable();
         known.dedup();
         for entry in self.entries.iter().filter(|entry| !known.contains(&entry.name.as_str())) {
-            let item = self.item.child(&entry.name, &entry.node);
-            let problem = unknown_key(&entry.name, &self.item.key, known.iter().copied());
-            item.collector.add(Problem { key: item.key, ..problem }, entry.span.clone());
+            self.refuse_key(entry, unknown_key(&entry.name, &self.item.key, known.iter().copied()));
         }
     }
 }

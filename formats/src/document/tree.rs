@@ -81,6 +81,25 @@ impl Node {
             Notation::Json => json(collector),
         }
     }
+    /// A JSON value that stands for another one at these bytes; `None` if the text is no JSON.
+    pub fn json(text: &str, span: &Range<usize>) -> Option<Node> {
+        let collector = Collector::new("", text, Notation::Json);
+        let mut node = Node::parse(&collector);
+        node.place(span);
+        (collector.count() == 0).then_some(node)
+    }
+    /// Puts the node and all in it at these bytes.
+    fn place(&mut self, span: &Range<usize>) {
+        self.span = span.clone();
+        match &mut self.value {
+            Value::List(nodes) => nodes.iter_mut().for_each(|node| node.place(span)),
+            Value::Table(entries) => entries.iter_mut().for_each(|entry| {
+                entry.span = span.clone();
+                entry.node.place(span);
+            }),
+            _ => {}
+        }
+    }
     /// A table without keys.
     pub fn empty() -> Node {
         Node { value: Value::Table(Vec::new()), span: 0..0 }

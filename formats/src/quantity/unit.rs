@@ -33,8 +33,15 @@ const CAPACITIES: [Word; 13] = [
     word("Gbit/s", 125_000_000, 1),
     word("Tbit/s", 125_000_000_000, 1),
 ];
-const TIMES: [Word; 4] =
-    [word("ns", 1, 1_000_000_000), word("us", 1, 1_000_000), word("ms", 1, 1_000), word("s", 1, 1)];
+const TIMES: [Word; 6] = [
+    word("ns", 1, 1_000_000_000),
+    word("us", 1, 1_000_000),
+    word("ms", 1, 1_000),
+    word("s", 1, 1),
+    // The micro sign and the Greek letter.
+    word("\u{b5}s", 1, 1_000_000),
+    word("\u{3bc}s", 1, 1_000_000),
+];
 const SIZES: [Word; 9] = [
     word("B", 1, 1),
     word("kB", 1_000, 1),
@@ -165,6 +172,13 @@ impl Capacity {
             Capacity::Finite(base) => Some(base),
         }
     }
+    /// In bits per second, rounded half to even, at least 1 where there is any; `None`: no limit. Only for a capacity
+    /// with a unit. What 64 bits do not hold is their largest number.
+    pub fn bits_per_second(&self) -> Option<u64> {
+        let base = self.finite()?;
+        let bits = base.to_units(8).unwrap_or(u64::MAX);
+        Some(if base.is_positive() { bits.max(1) } else { 0 })
+    }
     /// The capacity of both together.
     pub fn plus(&self, other: &Capacity) -> Capacity {
         match (self, other) {
@@ -253,7 +267,7 @@ fn meant(found: &str) -> Vec<&'static str> {
         at.map(|at| if per_second { vec![rates[at]] } else { vec![sizes[at], rates[at]] }).unwrap_or_default()
     };
     match lower.as_str() {
-        "µs" | "μs" | "usec" | "microseconds" => return vec!["us"],
+        "usec" | "microseconds" => return vec!["us"],
         "msec" | "milliseconds" => return vec!["ms"],
         "nsec" | "nanoseconds" => return vec!["ns"],
         "sec" | "seconds" | "second" => return vec!["s"],
@@ -324,7 +338,8 @@ mod tests {
         assert_eq!(size("1KB").expect_err("KB").help, "write `kB` for 1000 bytes or `KiB` for 1024");
         assert_eq!(size("1mb").expect_err("mb").help, "write `MB`");
         assert_eq!(size("3 megaparsec").expect_err("no").help, "");
-        assert_eq!(latency("3µs").expect_err("µs").help, "write `us`");
+        assert_eq!(latency("3usec").expect_err("usec").help, "write `us`");
+        assert_eq!([latency("3µs"), latency("3μs")], [latency("3us"), latency("3us")]);
     }
 
     #[test]

@@ -6,10 +6,12 @@ mod nodes;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{File, GroupEntry, Link, LinkEntry, MAX_LINKS, Node, Text, Topology};
+use ipnet::IpNet;
+
+use super::{File, GroupEntry, Link, LinkEntry, MAX_LINKS, Node, Route, RouteEntry, Text, Topology};
 use crate::json::escaped;
 use crate::problem::{
-    BAD_COST, Code, DUPLICATE_NODE, E_LIMIT, E_MISSING, E_RANGE, MAX_PROBLEMS, NON_POSITIVE_BANDWIDTH, Problem,
+    BAD_COST, Code, DUPLICATE_NODE, E_LIMIT, E_MISSING, E_NET, E_RANGE, MAX_PROBLEMS, NON_POSITIVE_BANDWIDTH, Problem,
     Problems, UNKNOWN_NODE,
 };
 use crate::quantity::{self, Capacity, Misread, Rational, Unit};
@@ -25,7 +27,7 @@ pub fn build(file: File, name: &str) -> Result<Topology, Problems> {
     builder.check_weights(&nodes);
     let links = builder.links(&file.links, file.groups.as_deref());
     let groups = if builder.errors.is_empty() { builder.groups(file.groups.as_deref(), &links) } else { Vec::new() };
-    builder.routing(&file);
+    let routes = builder.routing(&file, &links);
     if builder.errors.is_empty() {
         builder.check_common_denominator(&links, &groups);
     }
@@ -33,7 +35,7 @@ pub fn build(file: File, name: &str) -> Result<Topology, Problems> {
         Some(errors) => Err(errors),
         None => {
             let unit = builder.unit.unwrap_or(Unit::Abstract);
-            Ok(Topology { file, nodes, links, groups, unit, by_id: builder.by_id })
+            Ok(Topology { file, nodes, links, groups, routes, unit, by_id: builder.by_id })
         }
     }
 }
@@ -42,6 +44,8 @@ pub fn build(file: File, name: &str) -> Result<Topology, Problems> {
 struct Builder {
     errors: Vec<Problem>,
     by_id: HashMap<Text, usize>,
+    /// The node that has each network, by its index.
+    by_network: HashMap<IpNet, usize>,
     /// Of the first quantity that has one.
     unit: Option<Unit>,
     /// Quantities that occur again and again are read once.
@@ -72,14 +76,15 @@ impl Builder {
                 self.refuse(error.allowed("every id once").help(format!("the other is /nodes/{first}")));
                 self.by_id.insert(entry.id.clone(), first);
             }
-            self.addresses(&at, entry);
+            let forwards = matches!(entry.kind, super::Kind::Switch | super::Kind::Nic);
             nodes.push(Node {
                 id: entry.id.clone(),
                 kind: entry.kind,
                 can: self.can(&at, entry.kind, entry.can.as_ref()),
                 weight: self.weight(&at, entry),
                 buffer: self.buffer(&at, entry),
-                addresses: entry.addresses.clone().unwrap_or_default(),
+                networks: if forwards { Vec::new() } else { self.networks(i, entry) },
+                exchange: if forwards { self.exchange(&at, entry) } else { None },
                 machine: boxes.get(&entry.id).cloned(),
             });
         }
@@ -284,22 +289,42 @@ impl Builder {
         }
     }
 
-    fn routing(&mut self, file: &File) {
-        let Some(routing) = &file.routing else { return };
+    fn routing(&mut self, file: &File, links: &[Link]) -> Vec<Route> {
+        let Some(routing) = &file.routing else { return Vec::new() };
         let paths = routing.paths.as_deref().unwrap_or_default();
         if routing.kind == Some(super::RoutingKind::Explicit) && routing.paths.is_none() {
             let error = Problem::new(E_MISSING, "/routing/paths", "explicit routing without paths");
             self.refuse(error.allowed("a list of {src, dst, via}"));
         }
-        for (i, path) in paths.iter().enumerate() {
-            let ends = [("src", &path.src), ("dst", &path.dst)].map(|(key, id)| (key.to_owned(), id));
-            let via = path.via.iter().flatten().enumerate().map(|(j, id)| (format!("via/{j}"), id));
-            for (key, id) in ends.into_iter().chain(via) {
-                if !self.by_id.contains_key(id) {
-                    self.unknown(format!("/routing/paths/{i}/{key}"), id);
-                }
+        // Of parallel links the first.
+        let known = if paths.is_empty() { &[] } else { links };
+        let between = known.iter().enumerate().rev().map(|(i, link)| ((link.from, link.to), i)).collect();
+        paths.iter().enumerate().filter_map(|(i, path)| self.route(i, path, &between)).collect()
+    }
+
+    fn route(&mut self, index: usize, path: &RouteEntry, between: &HashMap<(usize, usize), usize>) -> Option<Route> {
+        let at = format!("/routing/paths/{index}");
+        let via = path.via.iter().flatten().enumerate().map(|(j, id)| (format!("{at}/via/{j}"), id));
+        let ends = [(format!("{at}/src"), &path.src)].into_iter().chain(via).chain([(format!("{at}/dst"), &path.dst)]);
+        let mut nodes = Vec::new();
+        for (key, id) in ends {
+            match self.by_id.get(id) {
+                Some(node) => nodes.push(*node),
+                None => self.unknown(key, id),
             }
         }
+        if nodes.len() < path.via.iter().flatten().count() + 2 {
+            return None;
+        }
+        let links: Option<Vec<usize>> =
+            nodes.windows(2).map(|pair| between.get(&(*pair.first()?, *pair.last()?)).copied()).collect();
+        if links.is_none() && self.errors.is_empty() {
+            let error = Problem::new(E_NET, at, "two nodes of a path have no link between them");
+            let names = [&path.src].into_iter().chain(path.via.iter().flatten()).chain([&path.dst]);
+            let found = names.map(|id| &**id).collect::<Vec<_>>().join(" ");
+            self.refuse(error.found(found).allowed("a link from each node to the next"));
+        }
+        Some(Route { src: *nodes.first()?, dst: *nodes.last()?, links: links? })
     }
 }
 

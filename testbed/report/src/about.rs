@@ -46,8 +46,8 @@ impl About {
         About {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
-            compute_scale: scenario.defaults.compute_scale.as_f64(),
-            scale: scenario.testbed.scale.as_f64(),
+            compute_scale: scenario.defaults.compute_scale.to_f64(),
+            scale: scenario.testbed.scale.to_f64(),
             nic: nic.0 as f64,
             jobs: scenario.jobs.len(),
             command: command.to_owned(),

@@ -1,17 +1,18 @@
 //! Jobs drawn from a trace of arrivals. The order of draws is part of the format (`simulation.md` section 2.6), so
 //! that two implementations make the same jobs.
 
+use crate::quantities::{GIGA, Quantities};
+use sluice_formats::document::{Item, Table, Value};
+use sluice_formats::problem::{Code, E_ARCH, E_KEY, E_LIMIT, E_MISSING, E_RANGE, E_TRACE};
+use sluice_formats::quantity::Rational;
 use std::path::Path;
 
 use sluice_schedule::{Nanos, Rate};
 
-use super::exact::Ratio;
 use super::jobs::{ARCHS, Arch, Job, Scene, compute_time, misfit, model_of};
 use super::model::Model;
-use super::problem::Code;
 use super::random::Stream;
 use super::synthetic::Synthetic;
-use super::table::{GIGA, Item, Table};
 use super::trace::Csv;
 
 /// Most jobs of a scenario.
@@ -78,7 +79,7 @@ enum Kind {
 
 /// Reads `[arrivals]` and draws its jobs.
 pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> Option<Drawn> {
-    let before = t.log.count();
+    let before = t.item.collector.count();
     t.require("kind");
     let kinds = [("per-minute", Kind::PerMinute), ("jobs", Kind::Jobs), ("synthetic", Kind::Synthetic)];
     let kind = t.choice("kind", &kinds);
@@ -86,38 +87,38 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
     let start_minute = t.int("start_minute", 0..=1_000_000_000);
     let start = t.seconds("start_s");
     if t.has("start_minute") && t.has("start_s") {
-        t.fail(Code::Key, "start_minute and start_s exclude each other", "one of the two");
+        t.fail(E_KEY, "start_minute and start_s exclude each other", "one of the two");
     }
     let window =
         (start_minute.map(|m| Nanos(m.saturating_mul(60 * GIGA))).or(start).unwrap_or_default(), t.seconds("length_s"));
-    let million = Ratio::whole(1_000_000);
-    let tiny = Ratio::new(1, 1_000_000_000).unwrap_or(Ratio::ONE);
-    let rate_scale = t.float("rate_scale", tiny, Ratio::whole(10_000)).unwrap_or(1.0);
-    let time_scale = t.float("time_scale", tiny, million).unwrap_or(1.0);
+    let million = Rational::from(1_000_000);
+    let tiny = Rational::new(1, 1_000_000_000).unwrap_or(Rational::ONE);
+    let rate_scale = t.float("rate_scale", &tiny, &Rational::from(10_000)).unwrap_or(1.0);
+    let time_scale = t.float("time_scale", &tiny, &million).unwrap_or(1.0);
     let even = t.choice("within_minute", &[("uniform", false), ("even", true)]).unwrap_or(false);
     let initial = t.int("initial_jobs", 0..=MAX_JOBS as u64).unwrap_or(0);
     let spread = t.seconds("initial_spread_s").unwrap_or(Nanos(60 * GIGA));
     let max_jobs = t.int("max_jobs", 1..=MAX_JOBS as u64).map_or(MAX_JOBS, |n| n as usize);
     let mix = t.require("mix").map(|i| read_mix(&i, scene)).unwrap_or_default();
     let iterations = t.require("iterations").and_then(|i| read_iterations(&i));
-    let duration_scale = t.float("duration_scale", tiny, million).unwrap_or(1.0);
+    let duration_scale = t.float("duration_scale", &tiny, &million).unwrap_or(1.0);
     let gpus_from_trace = t.flag("gpus_from_trace").unwrap_or(false);
     let gpu_range = (t.int32("min_gpus", 1..=65_536).unwrap_or(1), t.int32("max_gpus", 1..=65_536).unwrap_or(64));
     t.finish();
     let (kind, iterations) = (kind?, iterations?);
     if kind == Kind::PerMinute && (gpus_from_trace || matches!(iterations, Iterations::FromDuration)) {
-        t.fail(Code::Key, "a per-minute trace has neither GPUs nor durations", "kind = \"jobs\" or \"synthetic\"");
+        t.fail(E_KEY, "a per-minute trace has neither GPUs nor durations", "kind = \"jobs\" or \"synthetic\"");
     }
     if kind == Kind::Synthetic && file.is_some() {
-        t.fail(Code::Key, "a synthetic trace has no file", "no file");
+        t.fail(E_KEY, "a synthetic trace has no file", "no file");
     }
     if kind != Kind::Synthetic && file.is_none() {
-        t.fail(Code::Missing, "file is missing", "path of the trace, relative to the scenario");
+        t.fail(E_MISSING, "file is missing", "path of the trace, relative to the scenario");
     }
     if kind == Kind::Synthetic && window.1.is_none() {
-        t.fail(Code::Missing, "length_s is missing", "the length of a synthetic trace");
+        t.fail(E_MISSING, "length_s is missing", "the length of a synthetic trace");
     }
-    if mix.is_empty() || t.log.count() > before {
+    if mix.is_empty() || t.item.collector.count() > before {
         return None;
     }
     let mut maker = Maker {
@@ -161,7 +162,7 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
         t.fail(code, what, allowed);
     }
     if maker.jobs.is_empty() {
-        t.fail(Code::Trace, "the window holds no job", "another start, length or rate_scale");
+        t.fail(E_TRACE, "the window holds no job", "another start, length or rate_scale");
     }
     Some(Drawn { jobs: maker.jobs, dropped: maker.dropped })
 }
@@ -178,8 +179,8 @@ fn rows(
     let mut csv = Csv::open(&base.join(file.text()?), header, file)?;
     let (start, end) = (window.0, window.1.map(|l| window.0.plus(l)));
     let mut last = Nanos::ZERO;
-    while let Some(row) = csv.next_row(file.log)? {
-        let bad = |what: String, allowed: &str| file.log.push(csv.problem(what, allowed));
+    while let Some(row) = csv.next_row(file.collector)? {
+        let bad = |what: String, allowed: &str| file.collector.push(csv.problem(what, allowed));
         let (Some(first), Some(second)) = (row.fields.first(), row.fields.get(1)) else { continue };
         let per_minute = kind == Kind::PerMinute;
         let unit = if per_minute { 60 * GIGA } else { GIGA };
@@ -187,7 +188,7 @@ fn rows(
         let at = if per_minute {
             whole(first).map(|n| Nanos(n.saturating_mul(unit)))
         } else {
-            Ratio::parse(first).ok().and_then(|r| r.to_u64(unit)).map(Nanos)
+            Rational::parse_setting(first).ok().and_then(|r| r.to_units(unit)).map(Nanos)
         };
         let (Some(at), Some(count)) = (at, whole(second)) else {
             bad(format!("{first:?},{second:?}"), "a time from 0 on and a whole number");
@@ -213,8 +214,8 @@ fn rows(
         }
         let duration_s = match row.fields.get(2).map(String::as_str) {
             None | Some("") => None,
-            Some(text) => match Ratio::parse(text) {
-                Ok(d) => Some(d.as_f64()),
+            Some(text) => match Rational::parse_setting(text) {
+                Ok(d) => Some(d.to_f64()),
                 Err(_) => {
                     bad(format!("duration {text:?}"), "seconds from 0 on, or nothing");
                     return None;
@@ -267,7 +268,7 @@ impl Maker<'_, '_> {
     fn create(&mut self, id: String, at_s: f64, gpus: Option<u32>, duration_s: Option<f64>) {
         if self.full() {
             if self.max_jobs == MAX_JOBS {
-                self.broken = Some((Code::Limit, "more than 1000000 jobs".into(), "at most 1000000 jobs"));
+                self.broken = Some((E_LIMIT, "more than 1000000 jobs".into(), "at most 1000000 jobs"));
             }
             return;
         }
@@ -285,8 +286,8 @@ impl Maker<'_, '_> {
         {
             (workers, servers, arch) = (g.min(1024), 0, Arch::Ring);
         }
-        let Some(compute) = compute_time(entry.model.compute, workers, self.scene.defaults.compute_scale) else {
-            self.broken = Some((Code::Range, "a compute time is out of range".into(), ""));
+        let Some(compute) = compute_time(&entry.model.compute, workers, &self.scene.defaults.compute_scale) else {
+            self.broken = Some((E_RANGE, "a compute time is out of range".into(), ""));
             return;
         };
         let iterations = match self.iterations {
@@ -341,7 +342,7 @@ fn read_mix(item: &Item<'_>, scene: &Scene<'_>) -> Vec<Entry> {
     let mut mix = Vec::new();
     let list = item.list().unwrap_or_default();
     if list.is_empty() {
-        item.fail(Code::Missing, "an empty mix", "at least one entry");
+        item.fail(E_MISSING, "an empty mix", "at least one entry");
     }
     for item in list {
         let Some(t) = item.table() else { continue };
@@ -350,11 +351,11 @@ fn read_mix(item: &Item<'_>, scene: &Scene<'_>) -> Vec<Entry> {
         let arch = t.choice("arch", &ARCHS);
         let workers = t.require("workers").and_then(|i| i.int(&(1..=1024)));
         let servers = t.int32("servers", 0..=4096).unwrap_or(0);
-        let share = t.float("share", Ratio::ZERO, Ratio::whole(1_000_000)).unwrap_or(1.0);
+        let share = t.float("share", &Rational::ZERO, &Rational::from(1_000_000)).unwrap_or(1.0);
         let (Some((name, model)), Some(arch), Some(workers)) = (model, arch, workers) else { continue };
         let workers = u32::try_from(workers).unwrap_or(1);
         let fault = match arch {
-            Arch::Flows => Some((Code::Arch, "flows jobs cannot be drawn".into(), "ring, ps, tree or none")),
+            Arch::Flows => Some((E_ARCH, "flows jobs cannot be drawn".into(), "ring, ps, tree or none")),
             _ => misfit(arch, workers, servers),
         };
         if let Some((code, what, allowed)) = fault {
@@ -364,13 +365,12 @@ fn read_mix(item: &Item<'_>, scene: &Scene<'_>) -> Vec<Entry> {
         mix.push(Entry { name, model: model.clone(), arch, workers, servers, share });
     }
     if !mix.is_empty() && mix.iter().all(|e| e.share == 0.0) {
-        item.fail(Code::Range, "all shares are 0", "at least one share above 0");
+        item.fail(E_RANGE, "all shares are 0", "at least one share above 0");
     }
     mix
 }
 
 fn read_iterations(item: &Item<'_>) -> Option<Iterations> {
-    use super::tree::Value;
     let most = 1..=10_000_000;
     match &item.node.value {
         Value::Text(t) if t == "from-duration" => Some(Iterations::FromDuration),
@@ -379,13 +379,13 @@ fn read_iterations(item: &Item<'_>) -> Option<Iterations> {
             match bounds.as_slice() {
                 [lo, hi] if lo <= hi => Some(Iterations::Range(*lo, *hi)),
                 _ => {
-                    item.fail(Code::Range, "no range", "[lo, hi] with lo ≤ hi");
+                    item.fail(E_RANGE, "no range", "[lo, hi] with lo ≤ hi");
                     None
                 }
             }
         }
         Value::Text(_) => {
-            item.fail(Code::Range, item.node.value.shown(), "a whole number, [lo, hi], or \"from-duration\"");
+            item.fail(E_RANGE, item.node.value.shown(), "a whole number, [lo, hi], or \"from-duration\"");
             None
         }
         _ => item.int(&most).map(Iterations::Fixed),

@@ -1,15 +1,16 @@
 //! Jobs: what a scenario says about one, checked against models, hosts and its own architecture.
 
+use crate::quantities::{GIGA, Quantities};
+use sluice_formats::document::{Item, Table};
+use sluice_formats::problem::{Code, E_ARCH, E_CYCLE, E_DUP, E_KEY, E_LIMIT, E_MISSING, E_RANGE, E_REF, nearest};
+use sluice_formats::quantity::Rational;
 use std::collections::{BTreeMap, HashMap};
 
 use sluice_schedule::Nanos;
 
-use super::exact::Ratio;
 use super::model::{Compute, MAX_BYTES, Model, read_compute};
 use super::network::read::id_of;
 use super::network::{Network, NodeIx};
-use super::problem::{Code, nearest};
-use super::table::{GIGA, Item, Table};
 
 /// How the members of a job talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,7 +131,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
     /// Factor on every compute time; must be printed with every result.
-    pub compute_scale: Ratio,
+    pub compute_scale: Rational,
     /// As the job key.
     pub overlap: f64,
     /// As the job key.
@@ -143,16 +144,22 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Defaults {
-        Defaults { compute_scale: Ratio::ONE, overlap: 0.0, jitter: 0.0, dependency: Dependency::Pipelined, granule: 0 }
+        Defaults {
+            compute_scale: Rational::ONE,
+            overlap: 0.0,
+            jitter: 0.0,
+            dependency: Dependency::Pipelined,
+            granule: 0,
+        }
     }
 }
 
 /// Reads `[defaults]`.
 pub(crate) fn defaults(t: Table<'_>) -> Defaults {
     let d = Defaults {
-        compute_scale: t.ratio("compute_scale", Ratio::ZERO, Ratio::whole(1000)).unwrap_or(Ratio::ONE),
+        compute_scale: t.number("compute_scale", &Rational::ZERO, &Rational::from(1000)).unwrap_or(Rational::ONE),
         overlap: t.chance("overlap").unwrap_or(0.0),
-        jitter: t.float("compute_jitter", Ratio::ZERO, Ratio::ONE).unwrap_or(0.0),
+        jitter: t.float("compute_jitter", &Rational::ZERO, &Rational::ONE).unwrap_or(0.0),
         dependency: t.choice("dependency", &DEPENDENCIES).unwrap_or_default(),
         granule: t.int("granule_bytes", 0..=MAX_BYTES).unwrap_or(0),
     };
@@ -174,14 +181,14 @@ pub(crate) fn model_of<'m>(item: &Item<'_>, models: &'m BTreeMap<String, Model>)
     if model.is_none() {
         let near = nearest(name, models.keys().map(String::as_str)).map(|n| format!("; did you mean {n}?"));
         let known = models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        item.fail(Code::Ref, format!("no model {name:?}{}", near.unwrap_or_default()), &known);
+        item.fail(E_REF, format!("no model {name:?}{}", near.unwrap_or_default()), &known);
     }
     model.map(|m| (name.to_owned(), m))
 }
 
 /// Compute time of one iteration, scaled; `None` when it is out of all bounds.
-pub(crate) fn compute_time(compute: Compute, workers: u32, scale: Ratio) -> Option<Nanos> {
-    compute.seconds(workers)?.times(scale)?.to_u64(GIGA).map(Nanos)
+pub(crate) fn compute_time(compute: &Compute, workers: u32, scale: &Rational) -> Option<Nanos> {
+    (&compute.seconds(workers)? * scale).to_units(GIGA).map(Nanos)
 }
 
 /// Most flows of one round.
@@ -190,16 +197,16 @@ const MAX_FLOWS: u64 = 10_000;
 /// What is wrong with these counts for this architecture, if anything: code, what, allowed.
 pub(crate) fn misfit(arch: Arch, workers: u32, servers: u32) -> Option<(Code, String, &'static str)> {
     match arch {
-        Arch::Ps if servers == 0 => Some((Code::Arch, "ps without servers".into(), "servers from 1 to workers × 4")),
+        Arch::Ps if servers == 0 => Some((E_ARCH, "ps without servers".into(), "servers from 1 to workers × 4")),
         Arch::Ps if u64::from(servers) > u64::from(workers) * 4 => {
-            Some((Code::Range, format!("{servers} servers for {workers} workers"), "servers from 1 to workers × 4"))
+            Some((E_RANGE, format!("{servers} servers for {workers} workers"), "servers from 1 to workers × 4"))
         }
         Arch::Ps if u64::from(servers) * u64::from(workers) * 2 > MAX_FLOWS => {
             let flows = u64::from(servers) * u64::from(workers) * 2;
-            Some((Code::Limit, format!("{flows} flows in a round"), "at most 10000"))
+            Some((E_LIMIT, format!("{flows} flows in a round"), "at most 10000"))
         }
         Arch::Ring | Arch::Tree | Arch::None | Arch::Flows if servers > 0 => {
-            Some((Code::Arch, format!("{} with servers", arch.as_str()), "servers only with arch = \"ps\""))
+            Some((E_ARCH, format!("{} with servers", arch.as_str()), "servers only with arch = \"ps\""))
         }
         _ => None,
     }
@@ -212,24 +219,24 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let id = t.require("id").and_then(|i| id_of(&i));
     let model = t.get("model").and_then(|i| model_of(&i, scene.models));
     let bytes = t.int("bytes", 1..=MAX_BYTES).or(model.as_ref().map(|(_, m)| m.bytes));
-    let compute = read_compute(&t).or(model.as_ref().map(|(_, m)| m.compute));
+    let compute = read_compute(&t).or(model.as_ref().map(|(_, m)| m.compute.clone()));
     t.require("arch");
     let arch = t.choice("arch", &ARCHS);
     let pinned = t.table("placement").map(|p| read_pinned(&p, scene.network).inspect(|_| p.finish()));
     let given = (t.int32("workers", 1..=1024), t.int32("servers", 0..=4096));
     let iterations = t.require("iterations").and_then(|i| i.int(&(1..=10_000_000)));
     let arrival = t.seconds("arrival_s").unwrap_or_default();
-    let tiny = Ratio::new(1, 1_000_000_000).unwrap_or(Ratio::ONE);
-    let weight = t.float("weight", tiny, Ratio::whole(GIGA)).unwrap_or(1.0);
+    let tiny = Rational::new(1, 1_000_000_000).unwrap_or(Rational::ONE);
+    let weight = t.float("weight", &tiny, &Rational::from(GIGA)).unwrap_or(1.0);
     let fanout = t.int32("fanout", 1..=1024).unwrap_or(2);
     let overlap = t.chance("overlap").unwrap_or(d.overlap);
     let granule = t.int("granule_bytes", 0..=MAX_BYTES).unwrap_or(d.granule);
-    let jitter = t.float("compute_jitter", Ratio::ZERO, Ratio::ONE).unwrap_or(d.jitter);
+    let jitter = t.float("compute_jitter", &Rational::ZERO, &Rational::ONE).unwrap_or(d.jitter);
     let dependency = t.choice("dependency", &DEPENDENCIES).unwrap_or(d.dependency);
-    let flops = t.float("flops", Ratio::ZERO, Ratio::new(10u128.pow(30), 1).unwrap_or(Ratio::ONE));
+    let flops = t.float("flops", &Rational::ZERO, &Rational::new(10_i128.pow(30), 1).unwrap_or(Rational::ONE));
     let flows = t.list("flows");
     t.finish();
-    let missing = |key: &str, what: &str| t.fail(Code::Missing, format!("{key} is missing"), what);
+    let missing = |key: &str, what: &str| t.fail(E_MISSING, format!("{key} is missing"), what);
     let arch = arch?;
     let needs_bytes = !matches!(arch, Arch::Flows | Arch::None);
     if needs_bytes && bytes.is_none() && !t.has("model") && !t.has("bytes") {
@@ -239,7 +246,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
         missing("compute_s", "model, or bytes and compute_s");
     }
     if flows.is_some() != (arch == Arch::Flows) {
-        t.fail(Code::Arch, "flows and arch do not agree", "flows exactly where arch = \"flows\"");
+        t.fail(E_ARCH, "flows and arch do not agree", "flows exactly where arch = \"flows\"");
     }
     let pinned = match pinned {
         Some(None) => return None,
@@ -253,13 +260,13 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let steps = ring_chunks(u64::from(workers));
     if arch == Arch::Ring && dependency == Dependency::StartAfter && steps > MAX_FLOWS {
         let what = format!("a ring of {workers} that passes on whole chunks has {steps} flows in a round");
-        t.fail(Code::Limit, what, "at most 10000: fewer workers, or dependency = \"pipelined\"");
+        t.fail(E_LIMIT, what, "at most 10000: fewer workers, or dependency = \"pipelined\"");
     }
     let flows = flows.map(|list| read_flows(&t, &list, scene.network)).unwrap_or_default();
     let compute = compute.and_then(|c| {
-        let time = compute_time(c, workers, d.compute_scale);
+        let time = compute_time(&c, workers, &d.compute_scale);
         if time.is_none() {
-            t.fail(Code::Range, "the compute time is out of range", "");
+            t.fail(E_RANGE, "the compute time is out of range", "");
         }
         time
     });
@@ -294,21 +301,21 @@ fn counts(t: &Table<'_>, arch: Arch, given: (Option<u32>, Option<u32>), pinned: 
         let count = |list: &[NodeIx]| u32::try_from(list.len()).unwrap_or(u32::MAX);
         let (w, s) = (count(&p.workers), count(&p.servers));
         if given.0.is_some_and(|g| g != w) || given.1.is_some_and(|g| g != s) {
-            t.fail(Code::Key, format!("the placement names {w} workers and {s} servers"), "counts that agree with it");
+            t.fail(E_KEY, format!("the placement names {w} workers and {s} servers"), "counts that agree with it");
         }
         if w == 0 && arch != Arch::Flows {
-            t.fail(Code::Range, "the placement names no worker", "1 to 1024 workers");
+            t.fail(E_RANGE, "the placement names no worker", "1 to 1024 workers");
         }
         return Some((w, s));
     }
     if arch == Arch::Flows {
         if given.0.is_some() {
-            t.fail(Code::Arch, "a flows job has no workers", "no workers, or placement.workers");
+            t.fail(E_ARCH, "a flows job has no workers", "no workers, or placement.workers");
         }
         return Some((0, given.1.unwrap_or(0)));
     }
     if given.0.is_none() && !t.has("workers") {
-        t.fail(Code::Missing, "workers is missing", "1 to 1024, or a placement");
+        t.fail(E_MISSING, "workers is missing", "1 to 1024, or a placement");
     }
     Some((given.0?, given.1.unwrap_or(0)))
 }
@@ -317,23 +324,23 @@ fn read_pinned(t: &Table<'_>, network: &Network) -> Option<Pinned> {
     let hosts = |key| -> Vec<NodeIx> {
         t.list(key).unwrap_or_default().iter().filter_map(|i| super::settings::host(i, network)).collect()
     };
-    let before = t.log.count();
+    let before = t.item.collector.count();
     let pinned = Pinned { workers: hosts("workers"), servers: hosts("servers") };
     if pinned.workers.len() > 1024 || pinned.servers.len() > 4096 {
-        t.fail(Code::Range, "too many members", "at most 1024 workers and 4096 servers");
+        t.fail(E_RANGE, "too many members", "at most 1024 workers and 4096 servers");
     }
-    (t.log.count() == before).then_some(pinned)
+    (t.item.collector.count() == before).then_some(pinned)
 }
 
 fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<GivenFlow> {
     if list.is_empty() {
-        job.fail(Code::Arch, "no flows", "at least one flow");
+        job.fail(E_ARCH, "no flows", "at least one flow");
     }
     if list.len() as u64 > MAX_FLOWS {
-        job.fail(Code::Limit, format!("{} flows in a round", list.len()), "at most 10000");
+        job.fail(E_LIMIT, format!("{} flows in a round", list.len()), "at most 10000");
         return Vec::new();
     }
-    let before = job.log.count();
+    let before = job.item.collector.count();
     let mut flows = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     let mut edges: Vec<[Vec<Item<'_>>; 2]> = Vec::new();
@@ -348,10 +355,10 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
         t.finish();
         let (Some(id), Some(src), Some(dst), Some(bytes)) = (id, src, dst, bytes) else { continue };
         if src == dst {
-            item.fail(Code::Arch, format!("flow {id:?} goes from a host to itself"), "src different from dst");
+            item.fail(E_ARCH, format!("flow {id:?} goes from a host to itself"), "src different from dst");
         }
         if index.insert(id.clone(), flows.len()).is_some() {
-            item.fail(Code::Dup, format!("flow {id:?} stands twice"), "each id once");
+            item.fail(E_DUP, format!("flow {id:?} stands twice"), "each id once");
         }
         flows.push(GivenFlow { id, src, dst, bytes, pipelined: Vec::new(), after: Vec::new(), ideal_offset });
         edges.push(preds);
@@ -361,7 +368,7 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
             let found = |i: &Item<'_>| {
                 let found = index.get(i.text()?).copied();
                 if found.is_none() {
-                    i.fail(Code::Ref, format!("no flow {}", i.node.value.shown()), "an id of this job's flows");
+                    i.fail(E_REF, format!("no flow {}", i.node.value.shown()), "an id of this job's flows");
                 }
                 found
             };
@@ -370,8 +377,8 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
         flow.pipelined = resolve(pipelined);
         flow.after = resolve(after);
     }
-    if job.log.count() == before && has_cycle(&flows) {
-        job.fail(Code::Cycle, "the dependencies of the flows run in a circle", "after and pipelined without a circle");
+    if job.item.collector.count() == before && has_cycle(&flows) {
+        job.fail(E_CYCLE, "the dependencies of the flows run in a circle", "after and pipelined without a circle");
     }
     flows
 }

@@ -12,16 +12,14 @@
 //! | [`settings`], [`scheduler`] | everything else that a key can set |
 //! | [`scale`] | the scenario as one machine can run it on real namespaces |
 //! | [`set`] | other values for some keys |
-//! | [`random`], [`exact`] | draws defined to the bit, fractions without rounding |
-//! | [`problem`] | what is wrong with a file, and where |
+//! | [`random`] | draws defined to the bit |
 //! | [`workload`] | who arrives when, who gets which hosts, which flows a round has |
 
 pub mod arrivals;
-pub mod exact;
 pub mod jobs;
 pub mod model;
 pub mod network;
-pub mod problem;
+mod quantities;
 pub mod random;
 mod read;
 pub mod route;
@@ -31,17 +29,15 @@ pub mod scheduler;
 pub mod set;
 pub mod settings;
 mod synthetic;
-mod table;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod tree;
 pub mod workload;
+
+pub use sluice_formats::document::Notation;
 
 pub use self::jobs::{Arch, Defaults, Dependency, GivenFlow, Job, Pinned};
 pub use self::network::{Host, Link, LinkIx, Network, NodeIx};
-pub use self::problem::{Code, Problem, ScenarioError};
-pub use self::read::Notation;
 pub use self::route::Routing;
 pub use self::scenario::Scenario;
 pub use self::scheduler::{Policy, Schedulers, Tables, Tcp};

@@ -1,10 +1,9 @@
 //! The built-in table of models (`simulation.md` section 11): gradient bytes and compute time of one iteration.
 
+use sluice_formats::document::Table;
+use sluice_formats::problem::{E_KEY, E_MISSING};
+use sluice_formats::quantity::Rational;
 use std::collections::BTreeMap;
-
-use super::exact::Ratio;
-use super::problem::Code;
-use super::table::Table;
 
 /// What one iteration of a model costs.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,20 +21,20 @@ pub struct Model {
 }
 
 /// Compute time of one iteration, in seconds, before `compute_scale`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Compute {
     /// Per iteration on one worker.
-    PerWorker(Ratio),
+    PerWorker(Rational),
     /// For the whole batch on one worker; divided by the number of workers.
-    FullBatch(Ratio),
+    FullBatch(Rational),
 }
 
 impl Compute {
     /// Seconds per iteration with this many workers.
-    pub fn seconds(self, workers: u32) -> Option<Ratio> {
+    pub fn seconds(&self, workers: u32) -> Option<Rational> {
         match self {
-            Compute::PerWorker(s) => Some(s),
-            Compute::FullBatch(s) => s.over(Ratio::whole(u64::from(workers.max(1)))),
+            Compute::PerWorker(s) => Some(s.clone()),
+            Compute::FullBatch(s) => s.checked_div(&Rational::from(u64::from(workers.max(1)))),
         }
     }
 }
@@ -58,7 +57,7 @@ const BUILT_IN: [(&str, u64, u64, &str); 12] = [
 
 /// The built-in models by name.
 pub fn built_in() -> BTreeMap<String, Model> {
-    let seconds = |ms: u64| Ratio::new(u128::from(ms), 1000).unwrap_or(Ratio::ZERO);
+    let seconds = |ms: u64| Rational::new(i128::from(ms), 1000).unwrap_or(Rational::ZERO);
     BUILT_IN
         .iter()
         .map(|&(name, bytes, ms, batch)| {
@@ -85,9 +84,9 @@ pub(crate) fn read(t: Table<'_>) -> Option<Model> {
     let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MAX_BYTES)));
     let compute = read_compute(&t);
     if compute.is_none() && !t.has("compute_s") && !t.has("full_batch_s") {
-        t.fail(Code::Missing, "compute_s is missing", "compute_s or full_batch_s");
+        t.fail(E_MISSING, "compute_s is missing", "compute_s or full_batch_s");
     }
-    let flops = t.float("flops", Ratio::ZERO, Ratio::new(10u128.pow(30), 1).unwrap_or(Ratio::ONE));
+    let flops = t.float("flops", &Rational::ZERO, &Rational::new(10_i128.pow(30), 1).unwrap_or(Rational::ONE));
     let batch = t.get("batch").map(|i| i.node.value.shown().trim_matches('"').to_owned());
     let gpu = t.text("gpu").map(str::to_owned);
     t.finish();
@@ -96,10 +95,11 @@ pub(crate) fn read(t: Table<'_>) -> Option<Model> {
 
 /// Reads `compute_s` or `full_batch_s`, not both.
 pub(crate) fn read_compute(t: &Table<'_>) -> Option<Compute> {
-    let most = Ratio::whole(MAX_COMPUTE_S);
-    let (worker, full) = (t.ratio("compute_s", Ratio::ZERO, most), t.ratio("full_batch_s", Ratio::ZERO, most));
+    let most = Rational::from(MAX_COMPUTE_S);
+    let (worker, full) =
+        (t.number("compute_s", &Rational::ZERO, &most), t.number("full_batch_s", &Rational::ZERO, &most));
     if t.has("compute_s") && t.has("full_batch_s") {
-        t.fail(Code::Key, "compute_s and full_batch_s exclude each other", "one of the two");
+        t.fail(E_KEY, "compute_s and full_batch_s exclude each other", "one of the two");
     }
     worker.map(Compute::PerWorker).or(full.map(Compute::FullBatch))
 }

@@ -3,34 +3,29 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use sluice_formats::document::{Collector, Item, Node, Notation, Table};
+use sluice_formats::file;
+use sluice_formats::problem::{
+    E_DUP, E_FIT, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, E_REF, E_VERSION, Problem, Problems,
+};
+
 use crate::jobs::{self, Scene};
 use crate::network::{self, Network};
-use crate::problem::{Code, Log, Problem, ScenarioError};
 use crate::scenario::Scenario;
 use crate::set::{self, Set};
 use crate::settings::{self, Placement};
-use crate::table::Table;
 use crate::workload::place::Fits;
-use crate::{arrivals, model, route, scheduler, trace, tree};
+use crate::{arrivals, model, route, scheduler};
 
 /// Most bytes of a scenario file.
 const MAX_BYTES: u64 = 16 << 20;
-
-/// The notation of a scenario file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notation {
-    /// `*.toml`
-    Toml,
-    /// `*.json`
-    Json,
-}
 
 impl Scenario {
     /// Reads a file; its extension says the notation.
     ///
     /// # Errors
     /// Every problem of the file and of the files it names.
-    pub fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+    pub fn load(path: &Path) -> Result<Scenario, Problems> {
         Scenario::load_with(path, &[])
     }
 
@@ -38,35 +33,26 @@ impl Scenario {
     ///
     /// # Errors
     /// As [`Scenario::load`], and keys that cannot be set.
-    pub fn load_with(path: &Path, sets: &[Set]) -> Result<Scenario, ScenarioError> {
-        let file = path.display().to_string();
-        let one = |what: String, allowed: &str| {
-            let problem = Problem {
-                code: Code::Parse,
-                file: file.clone(),
-                line: None,
-                pointer: String::new(),
-                what,
-                allowed: allowed.to_owned(),
-            };
-            ScenarioError(vec![problem])
-        };
+    pub fn load_with(path: &Path, sets: &[Set]) -> Result<Scenario, Problems> {
+        let name = path.display().to_string();
         let notation = match path.extension().and_then(|e| e.to_str()) {
             Some("toml") => Notation::Toml,
             Some("json") => Notation::Json,
-            _ => return Err(one("the file's name says neither TOML nor JSON".into(), "*.toml or *.json")),
+            _ => {
+                let problem = Problem::new(E_PARSE, "", "the file's name says neither TOML nor JSON");
+                return Err(problem.allowed("*.toml or *.json").in_file(name).into());
+            }
         };
-        let text =
-            trace::read_text(path, MAX_BYTES).map_err(|e| one(e.to_string(), "a readable text of at most 16 MiB"))?;
+        let text = file::load_text(path, MAX_BYTES)?;
         let base = path.parent().unwrap_or(Path::new("."));
-        Scenario::parse_with(&text, notation, &file, base, sets)
+        Scenario::parse_with(&text, notation, &name, base, sets)
     }
 
     /// Reads a text; `file` is its name in messages, `base` the folder its relative paths start from.
     ///
     /// # Errors
     /// Every problem of the text and of the files it names.
-    pub fn parse(text: &str, notation: Notation, file: &str, base: &Path) -> Result<Scenario, ScenarioError> {
+    pub fn parse(text: &str, notation: Notation, file: &str, base: &Path) -> Result<Scenario, Problems> {
         Scenario::parse_with(text, notation, file, base, &[])
     }
 
@@ -80,27 +66,17 @@ impl Scenario {
         file: &str,
         base: &Path,
         sets: &[Set],
-    ) -> Result<Scenario, ScenarioError> {
-        let log = Log::new(file, (notation == Notation::Toml).then_some(text));
-        let mut tree = match notation {
-            Notation::Toml => tree::from_toml(text, &log),
-            Notation::Json => tree::from_json(text, &log),
-        };
-        sets.iter().for_each(|set| set::apply(&mut tree, set, &log));
+    ) -> Result<Scenario, Problems> {
+        let collector = Collector::new(file, text, notation);
+        let mut tree = Node::parse(&collector);
+        sets.iter().for_each(|set| set::apply(&mut tree, set, &collector));
         // After a syntax error the rest would be guesses.
-        let scenario = if log.count() == 0 { Table::root(&tree, &log).and_then(|t| read(t, base)) } else { None };
-        let problems = log.into_problems();
-        match scenario {
-            Some(scenario) if problems.is_empty() => Ok(scenario),
-            _ if problems.is_empty() => Err(ScenarioError(vec![Problem {
-                code: Code::Parse,
-                file: file.to_owned(),
-                line: None,
-                pointer: String::new(),
-                what: "the scenario could not be read".into(),
-                allowed: String::new(),
-            }])),
-            _ => Err(ScenarioError(problems)),
+        let root = if collector.count() == 0 { Item::root(&tree, &collector).table() } else { None };
+        let scenario = root.and_then(|table| read(table, base));
+        match (scenario, Problems::of(collector.into_problems())) {
+            (_, Some(problems)) => Err(problems),
+            (Some(scenario), None) => Ok(scenario),
+            (None, None) => Err(Problem::new(E_PARSE, "", "the scenario could not be read").in_file(file).into()),
         }
     }
 }
@@ -112,7 +88,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
         let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let good = text.len() <= 64 && text.starts_with(first) && text.chars().all(|c| first(c) || "._-".contains(c));
         if !good {
-            i.fail(Code::Range, format!("{text:?} is no name"), "[a-z0-9][a-z0-9._-]{0,63}");
+            i.fail(E_RANGE, format!("{text:?} is no name"), "[a-z0-9][a-z0-9._-]{0,63}");
         }
         good.then(|| text.to_owned())
     });
@@ -122,9 +98,9 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     let placement = t.table("placement").map_or_else(Placement::standard, settings::placement);
     let defaults = t.table("defaults").map(jobs::defaults).unwrap_or_default();
     let mut models = model::built_in();
-    for (name, item) in t.table("models").map(|m| m.named()).unwrap_or_default() {
+    for (entry, item) in t.table("models").iter().flat_map(Table::entries) {
         if let Some(model) = item.table().and_then(model::read) {
-            models.insert(name.to_owned(), model);
+            models.insert(entry.name.clone(), model);
         }
     }
     let control = t.table("control").map(settings::control).unwrap_or_default();
@@ -136,13 +112,12 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     let lists = [t.list("jobs"), t.list("cross_flows"), t.list("faults")];
     let (routing, loss, arrivals) = (t.table("routing"), t.get("loss"), t.table("arrivals"));
     if !t.has("jobs") && !t.has("arrivals") {
-        t.fail(Code::Missing, "there is no job", "jobs or arrivals");
+        t.fail(E_MISSING, "there is no job", "jobs or arrivals");
     }
     let [listed, cross, faults] = lists.map(Option::unwrap_or_default);
     if t.has("jobs") && listed.is_empty() && !t.has("arrivals") {
-        t.fail(Code::Missing, "jobs is empty", "at least one job");
+        t.fail(E_MISSING, "jobs is empty", "at least one job");
     }
-    let (log, offset) = (t.log, t.offset);
     t.finish();
     // Without a network the jobs are still read, so that their own mistakes are listed too.
     let mut network = network.unwrap_or_else(Network::unknown);
@@ -161,7 +136,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     for item in &listed {
         let Some(job) = jobs::read(item, &scene) else { continue };
         if !ids.insert(job.id.clone()) {
-            item.fail(Code::Dup, format!("job {:?} stands twice", job.id), "each id once");
+            item.fail(E_DUP, format!("job {:?} stands twice", job.id), "each id once");
         }
         // Jobs of one shape fit alike; those that name their hosts do not.
         let new_shape = job.pinned.is_some() || fitted.insert((job.arch, job.workers, job.servers));
@@ -170,26 +145,19 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
             && let Err(why) = fits.ever(&job)
         {
             fitted.remove(&(job.arch, job.workers, job.servers));
-            item.fail(
-                Code::Fit,
-                format!("job {:?} can never be placed: {why}", job.id),
-                "fewer members, or other hosts",
-            );
+            item.fail(E_FIT, format!("job {:?} can never be placed: {why}", job.id), "fewer members, or other hosts");
         }
         jobs.push(job);
     }
     let drawn = arrivals.and_then(|a| arrivals::read(a, &scene, seed, base));
     let dropped_jobs = drawn.as_ref().map_or(0, |d| d.dropped);
+    let blame = |key, code, message: String, allowed: &str| {
+        t.get(key).iter().for_each(|item| item.refuse(Problem::new(code, "", &message).allowed(allowed)));
+    };
     let mut shapes = HashSet::new();
     for job in drawn.into_iter().flat_map(|d| d.jobs) {
         if !ids.insert(job.id.clone()) {
-            log.add(
-                Code::Dup,
-                offset,
-                "/arrivals",
-                format!("job {:?} is drawn and listed", job.id),
-                "other ids in jobs",
-            );
+            blame("arrivals", E_DUP, format!("job {:?} is drawn and listed", job.id), "other ids in jobs");
         }
         if known
             && shapes.insert((job.arch, job.workers, job.servers))
@@ -197,15 +165,15 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
         {
             let what =
                 format!("{} {} with {} workers can never be placed: {why}", job.id, job.arch.as_str(), job.workers);
-            log.add(Code::Fit, offset, "/arrivals/mix", what, "fewer members, or more hosts");
+            blame("arrivals", E_FIT, what, "fewer members, or more hosts");
         }
         jobs.push(job);
     }
     if jobs.len() > arrivals::MAX_JOBS {
-        log.add(Code::Limit, offset, "/jobs", format!("{} jobs", jobs.len()), "at most 1000000");
+        t.fail(E_LIMIT, format!("{} jobs", jobs.len()), "at most 1000000");
     }
     for id in schedulers.options.static_order.iter().filter(|id| !ids.contains(*id)) {
-        log.add(Code::Ref, offset, "/scheduler/static/order", format!("no job {id:?}"), "an id of a job");
+        blame("scheduler", E_REF, format!("no job {id:?} for static.order"), "an id of a job");
     }
     if !known {
         return None;
@@ -233,7 +201,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
 fn version(t: &Table<'_>) {
     match t.get("version").map(|i| i.node.value.shown()) {
         Some(v) if v == "1" => {}
-        Some(v) => t.fail(Code::Version, format!("version {v}"), "1"),
-        None => t.fail(Code::Version, "version is missing", "1"),
+        Some(v) => t.fail(E_VERSION, format!("version {v}"), "1"),
+        None => t.fail(E_VERSION, "version is missing", "1"),
     }
 }

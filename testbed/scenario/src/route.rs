@@ -1,14 +1,14 @@
 //! Paths of flows: all shortest ones by hop count, one of them by a hash that every implementation agrees on
 //! (`simulation.md` section 2.4).
 
+use sluice_formats::document::Table;
+use sluice_formats::problem::{E_DUP, E_KEY, E_NET, E_REF};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use sluice_schedule::units::fnv1a64;
 
 use super::network::{LinkIx, Network, NodeIx};
-use super::problem::Code;
 use super::random::mix;
-use super::table::Table;
 
 /// Which of `choices` candidates a flow takes at a node.
 pub fn choose(seed: u64, job: &str, flow: &str, node: &str, choices: usize) -> usize {
@@ -171,7 +171,7 @@ pub(crate) fn read(t: Table<'_>, network: &Network) -> Routing {
     let explicit = t.choice("kind", &[("ecmp", false), ("explicit", true)]).unwrap_or(false);
     let mut routing = Routing::default();
     if !explicit && t.has("paths") {
-        t.fail(Code::Key, "paths without kind = \"explicit\"", "kind = \"explicit\"");
+        t.fail(E_KEY, "paths without kind = \"explicit\"", "kind = \"explicit\"");
     }
     for item in t.list("paths").unwrap_or_default() {
         let Some(row) = item.table() else { continue };
@@ -181,7 +181,7 @@ pub(crate) fn read(t: Table<'_>, network: &Network) -> Routing {
         for name in row.list("via").unwrap_or_default() {
             match name.text().map(|n| network.find(n)) {
                 Some(Some(node)) if !network.is_host(node) => via.push(node),
-                Some(_) => name.fail(Code::Ref, format!("no switch {}", name.node.value.shown()), "an id of a switch"),
+                Some(_) => name.fail(E_REF, format!("no switch {}", name.node.value.shown()), "an id of a switch"),
                 None => {}
             }
         }
@@ -193,14 +193,14 @@ pub(crate) fn read(t: Table<'_>, network: &Network) -> Routing {
             let link = network.out(here).iter().copied().find(|&l| network.link(l).is_some_and(|l| l.to == next));
             let Some(link) = link else {
                 let (a, b) = (network.name(here), network.name(next));
-                item.fail(Code::Net, format!("no link from {a:?} to {b:?}: not a path"), "neighbours in a row");
+                item.fail(E_NET, format!("no link from {a:?} to {b:?}: not a path"), "neighbours in a row");
                 break;
             };
             path.push(link);
             here = next;
         }
         if here == dst && routing.given.insert((src, dst), path).is_some() {
-            item.fail(Code::Dup, "this pair has two paths", "one path per pair");
+            item.fail(E_DUP, "this pair has two paths", "one path per pair");
         }
     }
     t.finish();

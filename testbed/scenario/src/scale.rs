@@ -1,10 +1,10 @@
 //! A scenario as one machine can carry it: every rate and every byte count divided by `testbed.scale`; times stay.
 
-use sluice_schedule::{Bytes, Rate};
+use sluice_formats::problem::{E_TESTBED, Problem, Problems};
+use sluice_formats::quantity::Rational;
+use sluice_schedule::Rate;
 
-use super::exact::Ratio;
 use super::network::NodeIx;
-use super::problem::{Code, Problem, ScenarioError};
 use super::scenario::Scenario;
 use super::scheduler::{Policy, Tables};
 
@@ -16,17 +16,10 @@ impl Scenario {
     ///
     /// # Errors
     /// `E_TESTBED`: too many nodes, too much rate, or a policy that exists only in the simulator.
-    pub fn for_testbed(&self, policies: &[Policy]) -> Result<Scenario, ScenarioError> {
+    pub fn for_testbed(&self, policies: &[Policy]) -> Result<Scenario, Problems> {
         let mut problems = Vec::new();
         let mut refuse = |pointer: &str, what: String, allowed: &str| {
-            problems.push(Problem {
-                code: Code::Testbed,
-                file: self.name.clone(),
-                line: None,
-                pointer: pointer.to_owned(),
-                what,
-                allowed: allowed.to_owned(),
-            });
+            problems.push(Problem::new(E_TESTBED, pointer, what).allowed(allowed).in_file(&self.name));
         };
         if self.network.nodes() > MAX_NODES {
             refuse("/network", format!("{} hosts and switches", self.network.nodes()), "at most 64 in all");
@@ -49,7 +42,7 @@ impl Scenario {
             refuse("/scheduler/sluice/known_routes", "exists only in the simulator".into(), "leave it out");
         }
         let mut scaled = self.clone();
-        let scale = self.testbed.scale;
+        let scale = &self.testbed.scale;
         let rate = |r: Rate| Rate(divide(r.0, scale));
         for link in &mut scaled.network.links {
             link.rate = rate(link.rate);
@@ -75,7 +68,7 @@ impl Scenario {
             let seen = format!("the hosts' rates add up to {:.1} Gbit/s after scaling", total.0 as f64 / 1e9);
             refuse("/testbed/scale", seen, "a larger scale, or a larger testbed.max_gbps");
         }
-        if problems.is_empty() { Ok(scaled) } else { Err(ScenarioError(problems)) }
+        Problems::of(problems).map_or(Ok(scaled), Err)
     }
 
     /// What the testbed does not do with this scenario, in sentences for the report.
@@ -94,7 +87,7 @@ impl Scenario {
 }
 
 /// `value / scale`, rounded half to even, at least 1.
-fn divide(value: u64, scale: Ratio) -> u64 {
-    let exact = Ratio::ONE.over(scale).and_then(|inverse| inverse.to_u64(Bytes(value).0));
+fn divide(value: u64, scale: &Rational) -> u64 {
+    let exact = scale.recip().and_then(|inverse| inverse.to_units(value));
     exact.unwrap_or(value).max(1)
 }

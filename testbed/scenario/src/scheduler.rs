@@ -1,13 +1,13 @@
 //! Which schedulers a scenario asks for, and their options (`simulation.md` sections 2.9 and 7).
 
+use crate::quantities::Quantities;
+use sluice_formats::document::{Item, Table};
+use sluice_formats::problem::{E_MISSING, E_REF, nearest};
+use sluice_formats::quantity::Rational;
 use std::fmt;
 use std::str::FromStr;
 
 use sluice_schedule::Nanos;
-
-use super::exact::Ratio;
-use super::problem::{Code, nearest};
-use super::table::{Item, Table};
 
 /// The schedulers a scenario may name.
 pub const NAMES: [&str; 14] = [
@@ -256,14 +256,14 @@ pub(crate) fn read(t: Table<'_>) -> Schedulers {
     let policy = |item: &Item<'_>| match item.text()?.parse::<Policy>() {
         Ok(p) => Some(p),
         Err(e) => {
-            item.fail(Code::Ref, e, &NAMES.join(", "));
+            item.fail(E_REF, e, &NAMES.join(", "));
             None
         }
     };
     let name = t.get("name").and_then(|i| policy(&i));
     let sweep: Vec<Policy> = t.list("sweep").unwrap_or_default().iter().filter_map(policy).collect();
     if !t.has("name") && !t.has("sweep") {
-        t.fail(Code::Missing, "name is missing", "name or sweep");
+        t.fail(E_MISSING, "name is missing", "name or sweep");
     }
     let mut options = Options::default();
     for part in NAMES {
@@ -277,11 +277,11 @@ pub(crate) fn read(t: Table<'_>) -> Schedulers {
 }
 
 fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
-    let (zero, one) = (Ratio::ZERO, Ratio::ONE);
-    let hundredth = Ratio::new(1, 100).unwrap_or(one);
+    let (zero, one) = (Rational::ZERO, Rational::ONE);
+    let hundredth = Rational::new(1, 100).unwrap_or(Rational::ONE);
     match part {
         "fair" => {
-            o.fair.efficiency = t.float("efficiency", hundredth, one).unwrap_or(1.0);
+            o.fair.efficiency = t.float("efficiency", &hundredth, &one).unwrap_or(1.0);
             let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr), ("dctcp", Tcp::Dctcp)];
             o.fair.tcp = t.choice("tcp", &tcps);
             o.fair.queue = t.micros("queue_us").unwrap_or(o.fair.queue);
@@ -292,15 +292,15 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.static_search = t.flag("search").unwrap_or(false);
         }
         "sluice" => {
-            let half = Ratio::new(1, 2).unwrap_or(one);
+            let half = Rational::new(1, 2).unwrap_or(Rational::ONE);
             o.sluice.events = t.flag("events").unwrap_or(true);
             let tables = [("switch", Tables::Switch), ("nic", Tables::Nic), ("own", Tables::Own)];
             o.sluice.tables = t.choice("tables", &tables).unwrap_or_default();
             o.sluice.charge_decision = t.micros("charge_decision_us").unwrap_or_default();
-            o.sluice.reserve = t.float("reserve", zero, half);
-            o.sluice.fair_floor = t.float("fair_floor", zero, one);
-            o.sluice.fair_floor_alone = t.float("fair_floor_alone", zero, one);
-            o.sluice.promote_kappa = t.float("promote_kappa", one, Ratio::whole(16));
+            o.sluice.reserve = t.float("reserve", &zero, &half);
+            o.sluice.fair_floor = t.float("fair_floor", &zero, &one);
+            o.sluice.fair_floor_alone = t.float("fair_floor_alone", &zero, &one);
+            o.sluice.promote_kappa = t.float("promote_kappa", &one, &Rational::from(16));
             o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
             o.sluice.work_conserving = t.flag("work_conserving");
             o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
@@ -314,14 +314,14 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
         }
         "ccml" => {
             o.ccml_unfair = t.choice("variant", &[("interleave", false), ("unfair", true)]).unwrap_or(false);
-            o.ccml_ratio = t.float("ratio", one, Ratio::whole(100)).unwrap_or(2.0);
+            o.ccml_ratio = t.float("ratio", &one, &Rational::from(100)).unwrap_or(2.0);
         }
         "mltcp" => {
             let [slope, intercept, gamma] = o.mltcp;
             o.mltcp = [
-                t.float("slope", zero, Ratio::whole(100)).unwrap_or(slope),
-                t.float("intercept", hundredth, Ratio::whole(100)).unwrap_or(intercept),
-                t.float("gamma", zero, Ratio::whole(10)).unwrap_or(gamma),
+                t.float("slope", &zero, &Rational::from(100)).unwrap_or(slope),
+                t.float("intercept", &hundredth, &Rational::from(100)).unwrap_or(intercept),
+                t.float("gamma", &zero, &Rational::from(10)).unwrap_or(gamma),
             ];
         }
         "aalo" => {

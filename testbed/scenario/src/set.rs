@@ -1,9 +1,8 @@
 //! One key of a scenario with another value than the file's: what a sweep varies.
 
+use sluice_formats::document::{Collector, Entry, Node, Value};
+use sluice_formats::problem::{E_KEY, Problem};
 use std::str::FromStr;
-
-use super::problem::{Code, Log};
-use super::tree::{Node, Value};
 
 /// A key and the value it gets: `time.slot_ms` = `20`, `jobs.0.workers` = `4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,44 +72,47 @@ impl FromStr for Axis {
     }
 }
 
-/// Puts the value into the tree; what does not fit there lands in the log, now or when the tree is read.
-pub(crate) fn apply(tree: &mut Node, set: &Set, log: &Log) {
-    let pointer = format!("/{}", set.key.replace('.', "/"));
+/// Puts the value into the tree; what does not fit there lands in the collector, now or when the tree is read.
+pub(crate) fn apply(tree: &mut Node, set: &Set, collector: &Collector<'_>) {
     let mut node = tree;
     for part in set.key.split('.') {
-        let offset = node.offset;
+        let span = node.span.clone();
         let shown = node.value.shown();
         let next = match &mut node.value {
             Value::Table(entries) => {
-                let at = entries.iter().position(|(key, _)| key == part).unwrap_or_else(|| {
-                    entries.push((part.to_owned(), Node { value: Value::Table(Vec::new()), offset }));
+                let at = entries.iter().position(|entry| entry.name == part).unwrap_or_else(|| {
+                    let node = Node { value: Value::Table(Vec::new()), span: span.clone() };
+                    entries.push(Entry { name: part.to_owned(), span: span.clone(), node });
                     entries.len() - 1
                 });
-                entries.get_mut(at).map(|(_, node)| node)
+                entries.get_mut(at).map(|entry| &mut entry.node)
             }
             Value::List(nodes) => part.parse::<usize>().ok().and_then(|at| nodes.get_mut(at)),
             _ => None,
         };
         let Some(next) = next else {
             let what = format!("{} cannot be set: {part:?} is no part of {shown}", set.key);
-            return log.add(Code::Key, offset, &pointer, what, "names of tables and keys, numbers of entries in lists");
+            let problem = Problem::new(E_KEY, &set.key, what);
+            return collector.add(problem.allowed("names of tables and keys, numbers of entries in lists"), span);
         };
         node = next;
     }
-    let text = || Value::Text(set.value.clone());
-    node.value = serde_json::from_str::<Node>(&set.value).map_or_else(|_| text(), |read| read.value);
+    let read = Node::json(&set.value, &node.span);
+    node.value = read.map_or_else(|| Value::Text(set.value.clone()), |read| read.value);
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use sluice_formats::problem::{E_RANGE, Problems};
+
     use super::*;
-    use crate::{Notation, Scenario, ScenarioError};
+    use crate::{Notation, Scenario};
 
     const TEXT: &str = "version = 1\nname = \"t\"\n[network]\nkind = \"star\"\nhosts = 2\ngpus = 2\ngbps = 8\n[[jobs]]\nid = \"a\"\nmodel = \"vgg16\"\narch = \"ring\"\nworkers = 2\niterations = 5\n";
 
-    fn with(sets: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
+    fn with(sets: &[(&str, &str)]) -> Result<Scenario, Problems> {
         let sets: Vec<Set> = sets.iter().map(|&(k, v)| Set { key: k.to_owned(), value: v.to_owned() }).collect();
         Scenario::parse_with(TEXT, Notation::Toml, "t", Path::new("."), &sets)
     }
@@ -121,15 +123,15 @@ mod tests {
         let s = s.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((s.time.slot.0, s.jobs[0].iterations, s.seed), (20_000_000, 7, 9));
         let scaled = with(&[("defaults.compute_scale", "1/4")]).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(scaled.defaults.compute_scale.as_f64(), 0.25);
+        assert_eq!(scaled.defaults.compute_scale.to_f64(), 0.25);
     }
 
     #[test]
     fn wrong_keys_and_values_are_refused_as_in_a_file() {
         assert!(with(&[("time.slot_mss", "20")]).is_err_and(|e| e.to_string().contains("slot_ms")));
-        assert!(with(&[("time.slot_ms", "0")]).is_err_and(|e| e.has(Code::Range)));
-        assert!(with(&[("jobs.3.workers", "2")]).is_err_and(|e| e.has(Code::Key)));
-        assert!(with(&[("name.x", "2")]).is_err_and(|e| e.has(Code::Key)));
+        assert!(with(&[("time.slot_ms", "0")]).is_err_and(|e| e.has(E_RANGE)));
+        assert!(with(&[("jobs.3.workers", "2")]).is_err_and(|e| e.has(E_KEY)));
+        assert!(with(&[("name.x", "2")]).is_err_and(|e| e.has(E_KEY)));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The small tables of a scenario: time, placement, defaults, cross traffic, control, faults, output, testbed.
 
+use crate::quantities::{GIGA, Quantities, Quantity};
+use sluice_formats::document::{Item, Table};
+use sluice_formats::problem::{E_ARCH, E_RANGE, E_REF};
+use sluice_formats::quantity::Rational;
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Nanos, Rate};
 
-use super::exact::Ratio;
 use super::network::{Network, NodeIx};
-use super::problem::Code;
 use super::scheduler::Tcp;
-use super::table::{GIGA, Item, Table};
 
 /// When the simulator's scheduler may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,10 +47,10 @@ impl Default for Time {
 pub(crate) fn time(t: Table<'_>) -> Time {
     let d = Time::default();
     let modes = [("event", TimeMode::Event), ("slot", TimeMode::Slot), ("paper-slot", TimeMode::PaperSlot)];
-    let slot = t.get("slot_ms").and_then(|i| i.ratio(Ratio::ONE, Ratio::whole(1000), "1 to 1000 ms"));
+    let slot = t.get("slot_ms").and_then(|i| i.number_in(&Rational::ONE, &Rational::from(1000), "1 to 1000 ms"));
     let time = Time {
         mode: t.choice("mode", &modes).unwrap_or_default(),
-        slot: slot.and_then(|r| r.to_u64(1_000_000)).map_or(d.slot, Nanos),
+        slot: slot.and_then(|r| r.to_units(1_000_000)).map_or(d.slot, Nanos),
         horizon: t.int32("horizon", 4..=32).unwrap_or(d.horizon),
         end: t.seconds("end_s"),
         max_events: t.int("max_events", 1..=u64::MAX >> 1).unwrap_or(d.max_events),
@@ -138,7 +139,7 @@ pub(crate) fn host(item: &Item<'_>, network: &Network) -> Option<NodeIx> {
     }
     let node = network.find(name).filter(|&n| network.is_host(n));
     if node.is_none() {
-        item.fail(Code::Ref, format!("no host {name:?}"), "an id of a host");
+        item.fail(E_REF, format!("no host {name:?}"), "an id of a host");
     }
     node
 }
@@ -156,9 +157,9 @@ pub(crate) fn cross_flows(items: &[Item<'_>], network: &Network) -> Vec<CrossFlo
         t.finish();
         let (Some(src), Some(dst), Some(start), Some(end)) = (src, dst, start, stop) else { continue };
         if src == dst {
-            item.fail(Code::Arch, "src and dst are one host", "two hosts");
+            item.fail(E_ARCH, "src and dst are one host", "two hosts");
         } else if end <= start {
-            item.fail(Code::Range, "end_s is not after start_s", "start_s < end_s");
+            item.fail(E_RANGE, "end_s is not after start_s", "start_s < end_s");
         } else {
             flows.push(CrossFlow { src, dst, start, end, rate });
         }
@@ -192,10 +193,10 @@ pub(crate) fn cross_traffic(t: Table<'_>) -> Option<CrossTraffic> {
         start: t.seconds("start_s").unwrap_or_default(),
     };
     if cross.every < Nanos::from_millis(1) {
-        t.fail(Code::Range, "every_s is too short", "at least 0.001 s");
+        t.fail(E_RANGE, "every_s is too short", "at least 0.001 s");
     }
     if cross.min > cross.max || cross.max == Nanos::ZERO {
-        t.fail(Code::Range, "min_s is longer than max_s, or both are 0", "0 ≤ min_s ≤ max_s, max_s > 0");
+        t.fail(E_RANGE, "min_s is longer than max_s, or both are 0", "0 ≤ min_s ≤ max_s, max_s > 0");
     }
     t.finish();
     Some(cross)
@@ -280,12 +281,12 @@ pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
             let name = i.text()?;
             let node = network.find(name);
             if node.is_none() {
-                i.fail(Code::Ref, format!("no node {name:?}"), "an id of a host or switch");
+                i.fail(E_REF, format!("no node {name:?}"), "an id of a host or switch");
             }
             node
         });
         let lasts = t.seconds("for_s");
-        let slots = t.float("slots", Ratio::ZERO, Ratio::whole(1_000_000)).unwrap_or(0.0);
+        let slots = t.float("slots", &Rational::ZERO, &Rational::from(1_000_000)).unwrap_or(0.0);
         t.finish();
         if let (Some(at), Some(kind), Some(target)) = (at, kind, target) {
             faults.push(Fault { at, kind, target, lasts, slots });
@@ -320,7 +321,7 @@ pub(crate) fn output(t: Table<'_>) -> Output {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Testbed {
     /// Every rate and byte count is divided by it.
-    pub scale: Ratio,
+    pub scale: Rational,
     /// Congestion control of unmanaged flows, and of job flows under `fair`.
     pub tcp: Tcp,
     /// MTU of data links.
@@ -338,7 +339,7 @@ pub struct Testbed {
 impl Default for Testbed {
     fn default() -> Testbed {
         Testbed {
-            scale: Ratio::ONE,
+            scale: Rational::ONE,
             tcp: Tcp::Cubic,
             mtu: 1500,
             warmup_iterations: 1,
@@ -353,16 +354,16 @@ impl Default for Testbed {
 pub(crate) fn testbed(t: Table<'_>) -> Testbed {
     let d = Testbed::default();
     let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr)];
-    let small = Ratio::new(1, 1000).unwrap_or(Ratio::ONE);
-    let floor = t.ratio("floor_mbps", small, Ratio::whole(1000));
+    let small = Rational::new(1, 1000).unwrap_or(Rational::ONE);
+    let floor = t.number("floor_mbps", &small, &Rational::from(1000));
     let testbed = Testbed {
-        scale: t.ratio("scale", small, Ratio::whole(1_000_000)).unwrap_or(d.scale),
+        scale: t.number("scale", &small, &Rational::from(1_000_000)).unwrap_or(d.scale),
         tcp: t.choice("tcp", &tcps).unwrap_or_default(),
         mtu: t.int32("mtu", 576..=9000).unwrap_or(d.mtu),
         warmup_iterations: t.int32("warmup_iterations", 0..=1_000_000).unwrap_or(d.warmup_iterations),
         max_rate: t.gbps("max_gbps").unwrap_or(d.max_rate),
         queue_bytes: t.int("queue_bytes", 3_000..=1 << 30).unwrap_or(d.queue_bytes),
-        floor: floor.and_then(|r| r.to_u64(1_000_000)).map(Rate),
+        floor: floor.and_then(|r| r.to_units(1_000_000)).map(Rate),
     };
     t.finish();
     testbed

@@ -1,11 +1,10 @@
 //! Streams a CSV file row by row, with its line numbers: traces of arrivals, lists of hosts.
 
+use sluice_formats::document::{Collector, Item};
+use sluice_formats::problem::{E_TRACE, Problem};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-
-use super::problem::{Code, Log, Problem};
-use super::table::Item;
 
 /// Most bytes of a trace file.
 const MAX_BYTES: u64 = 1 << 30;
@@ -32,7 +31,7 @@ impl Csv {
         let file = match open_regular(path, MAX_BYTES) {
             Ok(file) => file,
             Err(e) => {
-                item.fail(Code::Trace, format!("{}: {e}", path.display()), "a readable CSV file of at most 1 GiB");
+                item.fail(E_TRACE, format!("{}: {e}", path.display()), "a readable CSV file of at most 1 GiB");
                 return None;
             }
         };
@@ -45,18 +44,18 @@ impl Csv {
             }
             Ok(line) => {
                 let seen = line.unwrap_or_default();
-                item.log.push(csv.problem(format!("the header is {seen:?}"), &want));
+                item.collector.push(csv.problem(format!("the header is {seen:?}"), &want));
                 None
             }
             Err(e) => {
-                item.log.push(csv.problem(e.to_string(), "UTF-8 text"));
+                item.collector.push(csv.problem(e.to_string(), "UTF-8 text"));
                 None
             }
         }
     }
 
-    /// The next row; `Some(None)` at the end, `None` after an error, which is then in the log.
-    pub(crate) fn next_row(&mut self, log: &Log) -> Option<Option<Row>> {
+    /// The next row; `Some(None)` at the end, `None` after an error, which the collector then has.
+    pub(crate) fn next_row(&mut self, collector: &Collector<'_>) -> Option<Option<Row>> {
         match self.line_text() {
             Ok(None) => Some(None),
             Ok(Some(line)) => {
@@ -64,11 +63,11 @@ impl Csv {
                 if fields.len() == self.columns {
                     return Some(Some(Row { line: self.line, fields }));
                 }
-                log.push(self.problem(format!("{} fields", fields.len()), &format!("{} fields", self.columns)));
+                collector.push(self.problem(format!("{} fields", fields.len()), &format!("{} fields", self.columns)));
                 None
             }
             Err(e) => {
-                log.push(self.problem(e.to_string(), "UTF-8 text, lines of at most 4096 bytes"));
+                collector.push(self.problem(e.to_string(), "UTF-8 text, lines of at most 4096 bytes"));
                 None
             }
         }
@@ -76,14 +75,8 @@ impl Csv {
 
     /// A problem at the line read last.
     pub(crate) fn problem(&self, what: String, allowed: &str) -> Problem {
-        Problem {
-            code: Code::Trace,
-            file: self.path.display().to_string(),
-            line: Some(self.line),
-            pointer: String::new(),
-            what,
-            allowed: allowed.to_owned(),
-        }
+        let problem = Problem::new(E_TRACE, "", what).allowed(allowed).in_file(self.path.display().to_string());
+        Problem { line: self.line as usize, column: 1, ..problem }
     }
 
     fn line_text(&mut self) -> io::Result<Option<String>> {
@@ -112,14 +105,4 @@ fn open_regular(path: &Path, most: u64) -> io::Result<File> {
         ));
     }
     File::open(path)
-}
-
-/// The text of a regular file of at most `most` bytes.
-///
-/// # Errors
-/// What the system says, a file that is too large, or one that is not UTF-8.
-pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    open_regular(path, most)?.take(most).read_to_string(&mut text)?;
-    Ok(text)
 }

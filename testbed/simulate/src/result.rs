@@ -15,7 +15,7 @@ pub fn result(scenario: &Scenario, policy: &Policy, outcome: &Outcome, wall: Dur
     let result = RunResult {
         policy: policy.to_string(),
         notes: notes(scenario, &figures),
-        compute_scale: scenario.defaults.compute_scale.as_f64(),
+        compute_scale: scenario.defaults.compute_scale.to_f64(),
         counters: outcome.counters.iter().copied().collect(),
         figures,
     };

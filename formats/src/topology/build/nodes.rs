@@ -1,11 +1,12 @@
 //! What a node can do, holds and is called on the network.
 
-use std::net::IpAddr;
+use ipnet::IpNet;
 
 use super::{Builder, MAX_ADDRESSES};
-use crate::problem::{BAD_WEIGHTS, E_KEY, E_LIMIT, E_RANGE, Problem};
+use crate::network;
+use crate::problem::{BAD_WEIGHTS, E_DUP, E_KEY, E_LIMIT, E_RANGE, Problem};
 use crate::quantity::{self, Rational};
-use crate::topology::{Can, CanEntry, Kind, Node, NodeEntry};
+use crate::topology::{Can, CanEntry, Kind, Node, NodeEntry, Text};
 
 impl Builder {
     /// What a node can do: as its kind, unless the file says otherwise.
@@ -78,32 +79,45 @@ impl Builder {
         }
     }
 
-    /// Refuses addresses nobody could reach.
-    pub(super) fn addresses(&mut self, at: &str, entry: &NodeEntry) {
-        let Some(list) = &entry.addresses else { return };
-        let forwards = matches!(entry.kind, Kind::Switch | Kind::Nic);
-        let most = if forwards { 1 } else { MAX_ADDRESSES };
-        if list.len() > most {
-            let error = Problem::new(E_LIMIT, format!("{at}/addresses"), "too many addresses");
-            self.refuse(error.found(list.len().to_string()).allowed(format!("at most {most}")));
+    /// Where its sockets are; refuses what no socket can have and what another node has.
+    pub(super) fn networks(&mut self, index: usize, entry: &NodeEntry) -> Vec<IpNet> {
+        let Some(list) = &entry.addresses else { return Vec::new() };
+        let at = format!("/nodes/{index}/addresses");
+        if list.len() > MAX_ADDRESSES {
+            let error = Problem::new(E_LIMIT, &at, "too many addresses").found(list.len().to_string());
+            self.refuse(error.allowed(format!("at most {MAX_ADDRESSES}")));
         }
-        for (i, address) in list.iter().enumerate().take(most) {
-            let good = if forwards { is_endpoint(address) } else { is_network(address) };
-            if !good {
-                let allowed = if forwards { "host:port" } else { "IPv4, IPv6 or address/bits" };
-                let error = Problem::new(E_RANGE, format!("{at}/addresses/{i}"), "not an address").found(&**address);
-                self.refuse(error.allowed(allowed));
+        let mut networks = Vec::new();
+        for (i, text) in list.iter().enumerate().take(MAX_ADDRESSES) {
+            let Some(network) = network::parse(text) else {
+                let error = Problem::new(E_RANGE, format!("{at}/{i}"), "not an address").found(&**text);
+                self.refuse(error.allowed("IPv4, IPv6 or address/bits"));
+                continue;
+            };
+            let owner = *self.by_network.entry(network.trunc()).or_insert(index);
+            if owner != index {
+                let error = Problem::new(E_DUP, format!("{at}/{i}"), "another node has this address").found(&**text);
+                self.refuse(error.allowed("every address once").help(format!("the other is /nodes/{owner}")));
             }
+            networks.push(network);
         }
+        networks
     }
-}
 
-/// `address` or `address/bits`?
-fn is_network(text: &str) -> bool {
-    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-    let Ok(address) = address.parse::<IpAddr>() else { return false };
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    bits.is_none_or(|bits| bits.len() <= 3 && bits.parse::<u8>().is_ok_and(|bits| bits <= most))
+    /// Where a switch or a NIC answers.
+    pub(super) fn exchange(&mut self, at: &str, entry: &NodeEntry) -> Option<Text> {
+        let list = entry.addresses.as_deref()?;
+        if list.len() > 1 {
+            let error = Problem::new(E_LIMIT, format!("{at}/addresses"), "too many addresses");
+            self.refuse(error.found(list.len().to_string()).allowed("at most 1"));
+        }
+        let endpoint = list.first()?;
+        if !is_endpoint(endpoint) {
+            let error = Problem::new(E_RANGE, format!("{at}/addresses/0"), "not an address").found(&**endpoint);
+            self.refuse(error.allowed("host:port"));
+        }
+        Some(endpoint.clone())
+    }
 }
 
 /// `host:port`?

@@ -21,7 +21,7 @@ pub fn table(scenario: &Scenario, runs: &[SimResult]) -> String {
         scenario.name,
         scenario.jobs.len(),
         scenario.network.hosts.len(),
-        scenario.defaults.compute_scale.as_f64(),
+        scenario.defaults.compute_scale.to_f64(),
         scenario.seed
     );
     let width = runs.iter().map(|r| r.result.policy.len()).max().unwrap_or(0).max("scheduler".len());

@@ -1,12 +1,12 @@
 //! Network kind `file`: a CSV of hosts and their switches (`host,asw,psw,dsw`), as published for one large GPU cluster.
 
+use sluice_formats::document::Table;
+use sluice_formats::problem::{E_DUP, E_LIMIT, E_TRACE, Problem};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::read::{Defaults, MAX_HOSTS, gpus, three_rates, uplinks};
 use super::{Cable, Host, Network};
-use crate::problem::{Code, Problem};
-use crate::table::Table;
 use crate::trace::Csv;
 
 /// Reads the CSV that `file` names. A ToR is the pair (psw, asw); one switch per psw, one per dsw.
@@ -20,23 +20,17 @@ pub(crate) fn lingjun(t: &Table<'_>, d: Defaults, base: &Path) -> Option<Network
     let (mut tors, mut aggs, mut cores) = (Vec::new(), Vec::new(), BTreeSet::new());
     let (mut tor_seen, mut agg_seen, mut host_seen) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let cable = |a: &str, b: &str, rate| -> Cable { d.cable(a.to_owned(), b.to_owned(), rate) };
-    while let Some(row) = csv.next_row(t.log)? {
+    while let Some(row) = csv.next_row(t.item.collector)? {
         let [host, asw, psw, dsw, ..] = row.fields.as_slice() else { continue };
         let name = format!("h{host}");
         let (tor, agg) = (format!("{psw}-{asw}"), psw.clone());
         if !host_seen.insert(name.clone()) {
-            t.log.push(Problem {
-                code: Code::Dup,
-                file: file.to_owned(),
-                line: Some(row.line),
-                pointer: String::new(),
-                what: format!("host {host:?} stands twice"),
-                allowed: "each host once".into(),
-            });
+            let problem = Problem::new(E_DUP, "", format!("host {host:?} stands twice")).allowed("each host once");
+            t.item.collector.push(Problem { line: row.line as usize, column: 1, ..problem.in_file(file) });
             continue;
         }
         if hosts.len() as u64 >= MAX_HOSTS {
-            item.fail(Code::Limit, "more than 4096 hosts", "at most 4096 hosts");
+            item.fail(E_LIMIT, "more than 4096 hosts", "at most 4096 hosts");
             return None;
         }
         cables.push(cable(&name, &tor, rates[0]));
@@ -56,7 +50,7 @@ pub(crate) fn lingjun(t: &Table<'_>, d: Defaults, base: &Path) -> Option<Network
         hosts.push(Host { name, gpus, rack, edge });
     }
     if hosts.is_empty() {
-        item.fail(Code::Trace, format!("{file:?} names no host"), "at least one row");
+        item.fail(E_TRACE, format!("{file:?} names no host"), "at least one row");
         return None;
     }
     let switches = tors.into_iter().chain(aggs).chain(cores).collect();

@@ -1,19 +1,20 @@
 //! Reads the `network` table and checks that the result hangs together.
 
+use crate::quantities::{Quantities, Quantity};
+use sluice_formats::document::{Item, Table, Value};
+use sluice_formats::problem::{E_DUP, E_LIMIT, E_MISSING, E_NET, E_RANGE, E_REF};
+use sluice_formats::quantity::Rational;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use sluice_schedule::{Nanos, Rate};
 
 use super::{Cable, Host, LinkIx, Network, NodeIx};
-use crate::exact::Ratio;
-use crate::problem::{Code, Log};
-use crate::table::{Item, Table};
 
 /// Most hosts of a scenario.
 pub(crate) const MAX_HOSTS: u64 = 4096;
 /// Most hosts and switches together.
-const MAX_NODES: usize = 65_536;
+pub(crate) const MAX_NODES: usize = 65_536;
 /// Most cables.
 const MAX_CABLES: usize = 1_000_000;
 /// Delay of a cable that names none.
@@ -32,10 +33,9 @@ impl Defaults {
     }
 }
 
-/// Reads `network`. `None` when nothing usable came out; the reasons are in the log.
+/// Reads `network`. `None` when nothing usable came out; the collector has the reasons.
 pub(crate) fn read(t: Table<'_>, base: &Path) -> Option<Network> {
-    let log = t.log;
-    let before = log.count();
+    let before = t.item.collector.count();
     let defaults = Defaults { delay: t.micros("delay_us").unwrap_or(DELAY), loss: t.chance("loss").unwrap_or(0.0) };
     t.require("kind")?;
     let kinds = [("star", 0), ("three-tier", 1), ("explicit", 2), ("file", 3), ("topology", 4)];
@@ -47,11 +47,10 @@ pub(crate) fn read(t: Table<'_>, base: &Path) -> Option<Network> {
         3 => super::import::lingjun(&t, defaults, base),
         _ => super::topology::read(&t, defaults, base),
     };
-    let (offset, pointer) = (t.offset, t.pointer.clone());
     t.finish();
     let network = network?;
-    if log.count() == before {
-        check(&network, log, offset, &pointer);
+    if t.item.collector.count() == before {
+        check(&network, &t);
     }
     Some(network)
 }
@@ -77,7 +76,7 @@ pub(crate) fn three_rates(t: &Table<'_>) -> Option<[Rate; 3]> {
     let list = item.list()?;
     let rates: Vec<Rate> = list.iter().filter_map(Item::gbps).collect();
     if list.len() != 3 {
-        item.fail(Code::Range, format!("{} rates", list.len()), "3 rates: host–ToR, ToR–edge, edge–aggregation");
+        item.fail(E_RANGE, format!("{} rates", list.len()), "3 rates: host–ToR, ToR–edge, edge–aggregation");
     }
     rates.try_into().ok()
 }
@@ -88,7 +87,7 @@ pub(crate) fn uplinks(t: &Table<'_>) -> Option<[u64; 2]> {
     let list = item.list()?;
     let counts: Vec<u64> = list.iter().filter_map(|i| i.int(&(1..=64))).collect();
     if list.len() != 2 {
-        item.fail(Code::Range, format!("{} numbers", list.len()), "2 numbers: ToR–edge, edge–aggregation");
+        item.fail(E_RANGE, format!("{} numbers", list.len()), "2 numbers: ToR–edge, edge–aggregation");
     }
     counts.try_into().ok()
 }
@@ -101,7 +100,7 @@ fn three_tier(t: &Table<'_>, d: Defaults) -> Option<Network> {
     let (per_rack, per_edge, edges, rates, up) = (per_rack?, per_edge?, edges?, rates?, up?);
     let racks = per_edge * edges;
     if per_rack * racks > MAX_HOSTS {
-        t.fail(Code::Limit, format!("{} hosts", per_rack * racks), "at most 4096 hosts");
+        t.fail(E_LIMIT, format!("{} hosts", per_rack * racks), "at most 4096 hosts");
         return None;
     }
     let cable = |a: String, b: String, rate: Rate| d.cable(a, b, rate);
@@ -120,7 +119,7 @@ fn three_tier(t: &Table<'_>, d: Defaults) -> Option<Network> {
         }
     }
     if edges * aggregations * up[1] + cables.len() as u64 > MAX_CABLES as u64 {
-        t.fail(Code::Limit, "too many cables", "at most 1000000 cables");
+        t.fail(E_LIMIT, "too many cables", "at most 1000000 cables");
         return None;
     }
     for edge in 0..edges {
@@ -142,7 +141,7 @@ pub(crate) fn id_of(item: &Item<'_>) -> Option<String> {
     let good = text.len() <= 64 && text.chars().all(ok) && text.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !good {
         item.fail(
-            Code::Range,
+            E_RANGE,
             format!("{text:?} is no id"),
             "1 to 64 of a-z A-Z 0-9 . _ -, beginning with a letter or digit",
         );
@@ -163,7 +162,7 @@ fn explicit(t: &Table<'_>, d: Defaults) -> Option<Network> {
             row.finish();
             let Some(id) = id else { continue };
             if !seen.insert(id.clone()) {
-                item.fail(Code::Dup, format!("node {id:?} stands twice"), "each id once");
+                item.fail(E_DUP, format!("node {id:?} stands twice"), "each id once");
             } else if is_host {
                 hosts.push(Host { name: id, gpus, rack: 0, edge: 0 });
             } else {
@@ -172,11 +171,11 @@ fn explicit(t: &Table<'_>, d: Defaults) -> Option<Network> {
         }
     }
     if hosts.len() as u64 > MAX_HOSTS || seen.len() > MAX_NODES {
-        t.fail(Code::Limit, format!("{} hosts, {} nodes", hosts.len(), seen.len()), "4096 hosts, 65536 nodes");
+        t.fail(E_LIMIT, format!("{} hosts, {} nodes", hosts.len(), seen.len()), "4096 hosts, 65536 nodes");
         return None;
     }
     if hosts.is_empty() {
-        t.fail(Code::Missing, "no host", "at least one host");
+        t.fail(E_MISSING, "no host", "at least one host");
     }
     let mut cables = Vec::new();
     t.require("links");
@@ -193,7 +192,7 @@ fn read_link(row: &Table<'_>, item: &Item<'_>, d: Defaults, nodes: &HashSet<Stri
         let end = row.require(key)?;
         let name = end.text()?;
         if !nodes.contains(name) {
-            end.fail(Code::Ref, format!("no node {name:?}"), "an id of hosts or switches");
+            end.fail(E_REF, format!("no node {name:?}"), "an id of hosts or switches");
         }
         Some(name.to_owned())
     };
@@ -205,7 +204,7 @@ fn read_link(row: &Table<'_>, item: &Item<'_>, d: Defaults, nodes: &HashSet<Stri
     let loss = row.chance("loss").unwrap_or(d.loss);
     let (Some(a), Some(b), Some(forward), Some(back)) = (a, b, forward, back) else { return };
     if a == b {
-        item.fail(Code::Net, format!("a link from {a:?} to itself"), "two different nodes");
+        item.fail(E_NET, format!("a link from {a:?} to itself"), "two different nodes");
         return;
     }
     for _ in 0..count {
@@ -216,10 +215,10 @@ fn read_link(row: &Table<'_>, item: &Item<'_>, d: Defaults, nodes: &HashSet<Stri
 }
 
 /// Every host has a link, and every host reaches every other (hosts do not forward).
-pub(crate) fn check(network: &Network, log: &Log, offset: usize, pointer: &str) {
+pub(crate) fn check(network: &Network, t: &Table<'_>) {
     for (i, host) in network.hosts.iter().enumerate() {
         if network.out(NodeIx(i)).is_empty() && network.hosts.len() > 1 {
-            log.add(Code::Net, offset, pointer, format!("host {:?} has no link", host.name), "at least one");
+            t.fail(E_NET, format!("host {:?} has no link", host.name), "at least one");
         }
     }
     // Hosts with the same sets of islands of switches reach the same hosts; direct cables join pairs only.
@@ -241,13 +240,7 @@ pub(crate) fn check(network: &Network, log: &Log, offset: usize, pointer: &str) 
                 continue;
             }
             let (a, b) = (network.name(NodeIx(a)), network.name(NodeIx(b)));
-            log.add(
-                Code::Net,
-                offset,
-                pointer,
-                format!("hosts {a:?} and {b:?} cannot reach each other"),
-                "a path of switches",
-            );
+            t.fail(E_NET, format!("hosts {a:?} and {b:?} cannot reach each other"), "a path of switches");
             return;
         }
     }
@@ -276,10 +269,9 @@ fn islands(network: &Network) -> Vec<usize> {
 
 /// The top-level key `loss`: one number for all links, or a list of `{a, b, loss}`.
 pub(crate) fn read_loss(item: &Item<'_>, network: &mut Network) {
-    use crate::tree::Value;
     if !matches!(item.node.value, Value::List(_)) {
-        if let Some(p) = item.ratio(Ratio::ZERO, Ratio::ONE, "a probability, or a list of {a, b, loss}") {
-            network.links.iter_mut().for_each(|l| l.loss = p.as_f64());
+        if let Some(p) = item.number_in(&Rational::ZERO, &Rational::ONE, "a probability, or a list of {a, b, loss}") {
+            network.links.iter_mut().for_each(|l| l.loss = p.to_f64());
         }
         return;
     }
@@ -289,21 +281,21 @@ pub(crate) fn read_loss(item: &Item<'_>, network: &mut Network) {
             let end = row.require(key)?;
             let node = network.find(end.text()?);
             if node.is_none() {
-                end.fail(Code::Ref, format!("no node {}", end.node.value.shown()), "an id of a host or switch");
+                end.fail(E_REF, format!("no node {}", end.node.value.shown()), "an id of a host or switch");
             }
             node
         };
         let (a, b) = (end("a"), end("b"));
-        let loss = row.require("loss").and_then(|i| i.ratio(Ratio::ZERO, Ratio::ONE, "from 0 to 1"));
+        let loss = row.require("loss").and_then(|i| i.number_in(&Rational::ZERO, &Rational::ONE, "from 0 to 1"));
         row.finish();
         let (Some(a), Some(b), Some(loss)) = (a, b, loss) else { continue };
         let mut hits = 0;
         for link in network.links.iter_mut().filter(|l| (l.from, l.to) == (a, b) || (l.from, l.to) == (b, a)) {
-            link.loss = loss.as_f64();
+            link.loss = loss.to_f64();
             hits += 1;
         }
         if hits == 0 {
-            entry.fail(Code::Ref, "no link between these nodes", "two neighbours");
+            entry.fail(E_REF, "no link between these nodes", "two neighbours");
         }
     }
 }

@@ -1,172 +1,91 @@
-//! Network kind `topology`: the host and switch nodes of a `topology.json`, version 1.
+//! Network kind `topology`: the host and switch nodes of a `topology.json`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use sluice_formats::document::Table;
+use sluice_formats::problem::{Problem, UNSUPPORTED_FIELD};
+use sluice_formats::topology::{Kind, Topology};
 use sluice_schedule::{Nanos, Rate};
 
-use super::read::{Defaults, MAX_HOSTS, gpus, id_of};
+use super::read::{Defaults, MAX_HOSTS, MAX_NODES, gpus};
 use super::{Cable, Host, Network};
-use crate::exact::Ratio;
-use crate::problem::{Code, Log};
-use crate::table::{GIGA, Item, Table};
-use crate::tree::from_json;
-
-/// Most bytes of a topology file.
-const MAX_BYTES: u64 = 64 << 20;
+use crate::quantities::GIGA;
 
 /// Reads the file that `file` names; every host has the network's `gpus`.
 pub(crate) fn read(t: &Table<'_>, d: Defaults, base: &Path) -> Option<Network> {
     let gpus = gpus(t);
-    let item = t.require("file")?;
-    let path = base.join(item.text()?);
-    let text = match crate::trace::read_text(&path, MAX_BYTES) {
-        Ok(text) => text,
-        Err(e) => {
-            item.fail(Code::Net, format!("{}: {e}", path.display()), "a readable topology.json");
+    let path = base.join(t.require("file")?.text()?);
+    let file = path.display().to_string();
+    let topology = match Topology::load(&path).and_then(|topology| topology.with_rates(&file).map(|()| topology)) {
+        Ok(topology) => topology,
+        Err(problems) => {
+            problems.into_all().into_iter().for_each(|problem| t.item.collector.push(problem));
             return None;
         }
     };
-    let log = Log::new(&path.display().to_string(), None);
-    let node = from_json(&text, &log);
-    let network = Table::root(&node, &log).and_then(|root| nodes_and_links(root, gpus, d));
-    for problem in log.into_problems() {
-        t.log.push(problem);
+    let before = t.item.collector.count();
+    let refuse = |key: String, message: &str, found: &str, allowed: &str| {
+        let problem = Problem::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed);
+        t.item.collector.push(problem.in_file(&file));
+    };
+    if !topology.groups().is_empty() {
+        refuse("/groups".into(), "a scenario knows nothing of limits of several links", "groups", "no groups");
     }
-    network
-}
-
-fn nodes_and_links(root: Table<'_>, gpus: u32, d: Defaults) -> Option<Network> {
-    root.require("sluice_topology").and_then(|i| i.int(&(1..=1)));
-    // These say nothing about host-to-host traffic, or are the scenario's own business.
-    for key in ["name", "box", "routing"] {
-        root.get(key);
-    }
-    if root.list("groups").is_some_and(|g| !g.is_empty()) {
-        root.fail(Code::Net, "groups limit several links together", "a topology without groups: not supported here");
-    }
-    let (mut hosts, mut switches, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-    root.require("nodes");
-    for item in root.list("nodes").unwrap_or_default() {
-        let Some(row) = item.table() else { continue };
-        let id = row.require("id").and_then(|i| id_of(&i));
-        row.require("kind");
-        let kind = row.choice("kind", &[("host", true), ("switch", false)]);
-        for key in ["can", "weight", "buffer", "addresses"] {
-            row.get(key);
-        }
-        row.finish();
-        let (Some(id), Some(is_host)) = (id, kind) else { continue };
-        if !seen.insert(id.clone()) {
-            item.fail(Code::Dup, format!("node {id:?} stands twice"), "each id once");
-        } else if is_host {
-            hosts.push(Host { name: id, gpus, rack: 0, edge: 0 });
-        } else {
-            switches.push(id);
+    let (mut hosts, mut switches) = (Vec::new(), Vec::new());
+    for (i, node) in topology.nodes().iter().enumerate() {
+        match node.kind {
+            Kind::Host => hosts.push(Host { name: node.id.to_string(), gpus, rack: 0, edge: 0 }),
+            Kind::Switch => switches.push(node.id.to_string()),
+            other => {
+                let message = "a scenario's network has hosts and switches only";
+                refuse(format!("/nodes/{i}/kind"), message, other.word(), "host, switch");
+            }
         }
     }
-    if hosts.is_empty() || hosts.len() as u64 > MAX_HOSTS || seen.len() > 65_536 {
-        root.fail(Code::Limit, format!("{} hosts, {} nodes", hosts.len(), seen.len()), "1 to 4096 hosts, 65536 nodes");
-        return None;
+    if hosts.is_empty() || hosts.len() as u64 > MAX_HOSTS || topology.nodes().len() > MAX_NODES {
+        let found = format!("{} hosts, {} nodes", hosts.len(), topology.nodes().len());
+        refuse("/nodes".into(), "not the size of a scenario's network", &found, "1 to 4096 hosts, 65536 nodes");
     }
-    let cables = links(&root, d, &seen);
-    root.finish();
-    Some(Network::build("topology", hosts, switches, &cables))
+    let cables = cables(&topology, d, &refuse);
+    (t.item.collector.count() == before).then(|| Network::build("topology", hosts, switches, &cables))
 }
 
 /// Directed links are paired into cables: duplex entries are one, and each one-way entry waits for its opposite.
-fn links(root: &Table<'_>, d: Defaults, nodes: &HashSet<String>) -> Vec<Cable> {
+fn cables(topology: &Topology, d: Defaults, refuse: &impl Fn(String, &str, &str, &str)) -> Vec<Cable> {
+    let entries = &topology.file().links;
     let mut cables = Vec::new();
-    let mut waiting: BTreeMap<(String, String), Vec<Cable>> = BTreeMap::new();
-    root.require("links");
-    for item in root.list("links").unwrap_or_default() {
-        let Some(row) = item.table() else { continue };
-        let end = |key| {
-            let end = row.require(key)?;
-            let name = end.text()?;
-            if !nodes.contains(name) {
-                end.fail(Code::Ref, format!("no node {name:?}"), "an id of nodes");
-            }
-            Some(name.to_owned())
+    let mut waiting: BTreeMap<(usize, usize), Vec<Cable>> = BTreeMap::new();
+    let mut links = topology.links().iter();
+    while let Some(link) = links.next() {
+        let at = format!("/links/{}", link.entry);
+        let entry = entries.get(link.entry);
+        let Some(bits) = link.capacity.bits_per_second() else {
+            refuse(format!("{at}/capacity"), "a scenario's links have a rate", "unlimited", "a capacity with a unit");
+            return cables;
         };
-        let (from, to) = (end("from"), end("to"));
-        let rate = row.require("capacity").and_then(|i| capacity(&i));
-        let delay = row.get("latency").and_then(|i| latency(&i)).unwrap_or(d.delay);
-        let count = row.int("count", 1..=64).unwrap_or(1);
-        let duplex = row.flag("duplex").unwrap_or(false);
-        row.get("cost");
-        row.finish();
-        let (Some(from), Some(to), Some(rate)) = (from, to, rate) else { continue };
-        if from == to {
-            item.fail(Code::Net, format!("a link from {from:?} to itself"), "two different nodes");
-            continue;
+        if link.from == link.to {
+            let id = &topology.nodes()[link.from].id;
+            refuse(at, "a link from a node to itself carries nothing in a scenario", id, "two different nodes");
+            return cables;
         }
-        for _ in 0..count {
-            let cable = Cable { delay, ..d.cable(from.clone(), to.clone(), rate) };
-            if duplex {
-                cables.push(cable);
-            } else if let Some(opposite) = waiting.get_mut(&(to.clone(), from.clone())).and_then(Vec::pop) {
-                cables.push(Cable { back: rate, ..opposite });
-            } else {
-                waiting.entry((from.clone(), to.clone())).or_default().push(cable);
-            }
+        let said = entry.is_some_and(|entry| entry.latency.is_some());
+        let delay = if said { Nanos(link.latency.to_units(GIGA).unwrap_or(u64::MAX)) } else { d.delay };
+        let id = |node: usize| topology.nodes()[node].id.to_string();
+        let cable = Cable { delay, ..d.cable(id(link.from), id(link.to), Rate(bits)) };
+        if entry.is_some_and(|entry| entry.duplex == Some(true)) {
+            // The way back is the next link.
+            links.next();
+            cables.push(cable);
+        } else if let Some(opposite) = waiting.get_mut(&(link.to, link.from)).and_then(Vec::pop) {
+            cables.push(Cable { back: Rate(bits), ..opposite });
+        } else {
+            waiting.entry((link.from, link.to)).or_default().push(cable);
         }
     }
-    if let Some((from, to)) = waiting.iter().find(|(_, w)| !w.is_empty()).map(|(k, _)| k) {
-        root.fail(Code::Net, format!("the link {from:?} to {to:?} has no way back"), "links in both directions");
+    if let Some(((from, to), _)) = waiting.iter().find(|(_, waiting)| !waiting.is_empty()) {
+        let (from, to) = (&topology.nodes()[*from].id, &topology.nodes()[*to].id);
+        refuse("/links".into(), "a link without a way back", &format!("{from} to {to}"), "links in both directions");
     }
     cables
-}
-
-fn split_unit(text: &str) -> (&str, &str) {
-    let at = text.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(text.len());
-    (text.get(..at).unwrap_or_default().trim(), text.get(at..).unwrap_or_default())
-}
-
-fn capacity(item: &Item<'_>) -> Option<Rate> {
-    let allowed =
-        "a number with B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s";
-    let text = item.text()?;
-    let (number, unit) = split_unit(text);
-    let bits: u64 = match unit {
-        "B/s" => 8,
-        "kB/s" => 8_000,
-        "MB/s" => 8_000_000,
-        "GB/s" => 8 * GIGA,
-        "TB/s" => 8_000 * GIGA,
-        "KiB/s" => 8 << 10,
-        "MiB/s" => 8 << 20,
-        "GiB/s" => 8 << 30,
-        "bit/s" => 1,
-        "kbit/s" => 1_000,
-        "Mbit/s" => 1_000_000,
-        "Gbit/s" => GIGA,
-        "Tbit/s" => 1_000 * GIGA,
-        _ => {
-            item.fail(Code::Parse, format!("{text:?} has no unit of a rate"), allowed);
-            return None;
-        }
-    };
-    let rate = Ratio::parse(number).ok().and_then(|r| r.to_u64(bits)).filter(|&b| b > 0 && b <= 100_000 * GIGA);
-    if rate.is_none() {
-        item.fail(Code::Range, format!("{text:?} is no capacity"), allowed);
-    }
-    rate.map(Rate)
-}
-
-fn latency(item: &Item<'_>) -> Option<Nanos> {
-    let text = item.text()?;
-    let (number, unit) = split_unit(text);
-    let nanos = match unit {
-        "ns" => Some(1),
-        "us" => Some(1_000),
-        "ms" => Some(1_000_000),
-        "s" => Some(GIGA),
-        _ => None,
-    };
-    let time = nanos.and_then(|n| Ratio::parse(number).ok()?.to_u64(n)).filter(|&n| n <= 10 * GIGA);
-    if time.is_none() {
-        item.fail(Code::Range, format!("{text:?} is no latency"), "a number with ns, us, ms or s, at most 10s");
-    }
-    time.map(Nanos)
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::*;
-use crate::{Arch, Code, Notation, Scenario};
+use sluice_formats::problem::{E_FIT, E_TRACE};
+
+use crate::{Arch, Notation, Scenario};
 
 fn scenario(placement: &str, jobs: &str) -> Scenario {
     let text = format!(
@@ -190,7 +192,7 @@ fn arrivals_follow_the_order_of_draws() {
     assert_eq!(s.jobs.len(), 4);
     std::fs::write(folder.path().join("t.csv"), "minute,jobs\n3,2\n1,0\n").unwrap_or_else(|e| panic!("{e}"));
     let e = read(text).expect_err("rows out of order");
-    assert!(e.has(Code::Trace) && e.to_string().contains("t.csv:3"), "{e}");
+    assert!(e.has(E_TRACE) && e.to_string().contains("t.csv:3"), "{e}");
     assert_eq!(arrival_order(&s).len(), 4);
 }
 
@@ -223,7 +225,7 @@ proptest::proptest! {
             Ok(s) => s,
             // A job that can never be placed is refused, and for no other reason.
             Err(e) => {
-                proptest::prop_assert!(e.0.iter().all(|p| p.code == Code::Fit), "{e}");
+                proptest::prop_assert!(e.all().iter().all(|p| p.code == E_FIT), "{e}");
                 return Ok(());
             }
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sluice_scenario::exact::Ratio;
+use sluice_formats::quantity::Rational;
 use sluice_scenario::{Dependency, Notation, Scenario};
 
 use super::{Strict, fair, go};
@@ -15,7 +15,7 @@ const VECTORS: &str = include_str!("../../../tests/vectors/simulation.json");
 /// A fraction of the file in nanoseconds.
 fn ns(value: &Value) -> f64 {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    Ratio::parse(&text).unwrap_or_else(|e| panic!("{text}: {e:?}")).as_f64() * 1e9
+    Rational::parse_setting(&text).unwrap_or_else(|e| panic!("{text}: {e:?}")).to_f64() * 1e9
 }
 
 /// The clock has nanoseconds, and an end is rounded up: a nanosecond for each event on the way.

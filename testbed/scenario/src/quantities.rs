@@ -1,0 +1,63 @@
+//! The quantities of a scenario: rates in Gbit/s, times in seconds and microseconds, each exact until it is rounded once,
+//! half to even, to a whole bit per second or nanosecond. Two readers of one file agree to the bit.
+
+use sluice_formats::document::{Item, Table};
+use sluice_formats::problem::E_RANGE;
+use sluice_formats::quantity::Rational;
+use sluice_schedule::{Nanos, Rate};
+
+/// 10⁹: nanoseconds in a second, bit/s in a Gbit/s.
+pub(crate) const GIGA: u64 = 1_000_000_000;
+/// No time of a scenario is longer: ten years.
+const MAX_SECONDS: u64 = 315_360_000;
+
+/// A value as a quantity.
+pub(crate) trait Quantity {
+    /// As a rate in Gbit/s, above zero.
+    fn gbps(&self) -> Option<Rate>;
+    /// As a time in seconds.
+    fn seconds(&self) -> Option<Nanos>;
+    /// As a time in microseconds.
+    fn micros(&self) -> Option<Nanos>;
+}
+
+impl Quantity for Item<'_> {
+    fn gbps(&self) -> Option<Rate> {
+        let allowed = "a rate in Gbit/s, above 0, at most 100000";
+        let rate = self.number_in(&Rational::ZERO, &Rational::from(100_000), allowed)?.to_units(GIGA);
+        if rate.is_none_or(|bits| bits == 0) {
+            self.fail(E_RANGE, format!("{} is no capacity", self.key), allowed);
+        }
+        rate.filter(|bits| *bits > 0).map(Rate)
+    }
+    fn seconds(&self) -> Option<Nanos> {
+        let allowed = "seconds, 0 to 315360000";
+        self.number_in(&Rational::ZERO, &Rational::from(MAX_SECONDS), allowed)?.to_units(GIGA).map(Nanos)
+    }
+    fn micros(&self) -> Option<Nanos> {
+        let allowed = "microseconds, 0 to 10000000";
+        self.number_in(&Rational::ZERO, &Rational::from(10_000_000), allowed)?.to_units(1_000).map(Nanos)
+    }
+}
+
+/// The quantities of a table by key; `None` where the key is absent or wrong.
+pub(crate) trait Quantities {
+    /// A rate in Gbit/s, above zero.
+    fn gbps(&self, key: &'static str) -> Option<Rate>;
+    /// A time in seconds.
+    fn seconds(&self, key: &'static str) -> Option<Nanos>;
+    /// A time in microseconds.
+    fn micros(&self, key: &'static str) -> Option<Nanos>;
+}
+
+impl Quantities for Table<'_> {
+    fn gbps(&self, key: &'static str) -> Option<Rate> {
+        self.get(key)?.gbps()
+    }
+    fn seconds(&self, key: &'static str) -> Option<Nanos> {
+        self.get(key)?.seconds()
+    }
+    fn micros(&self, key: &'static str) -> Option<Nanos> {
+        self.get(key)?.micros()
+    }
+}
