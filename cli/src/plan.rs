@@ -10,12 +10,13 @@ mod find_topology;
 mod forestcoll;
 pub mod form;
 mod made;
-mod watch;
+pub mod watch;
 
 use std::process::ExitCode;
 
 use sluice_formats::problem::{Code, INTERNAL_INVARIANT, Problem, Problems};
 use sluice_plan::export::PLAN_REFUSED;
+use sluice_planners::{CANCELLED, TIME_LIMIT};
 
 use crate::args::{Format, Global};
 use crate::failure::Failure;
@@ -28,6 +29,8 @@ const FAILED: u8 = 1;
 const REFUSED: u8 = 2;
 /// The answer is no.
 const NO: u8 = 3;
+/// A limit was reached, and the best plan until then was written.
+const LIMIT: u8 = 5;
 /// Interrupted.
 const INTERRUPTED: u8 = 130;
 
@@ -102,9 +105,9 @@ pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode,
 /// The exit status of a refusal: nothing was written. A limit that was reached with a plan in hand is no refusal.
 fn status(code: Code) -> u8 {
     match code {
-        "CANCELLED" => INTERRUPTED,
+        CANCELLED => INTERRUPTED,
         INTERNAL_INVARIANT | "Solver" => FAILED,
-        PLAN_REFUSED | "TimeLimit" => NO,
+        PLAN_REFUSED | TIME_LIMIT => NO,
         _ => REFUSED,
     }
 }

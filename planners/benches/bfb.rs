@@ -4,6 +4,7 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use sluice_planners::Run;
 use sluice_planners::direct::bfb::{Options, all_gather, cost};
 use sluice_planners::direct::{Edge, Graph, Symmetry};
 use std::hint::black_box;
@@ -38,12 +39,13 @@ fn costs(criterion: &mut Criterion) {
     for (name, graph) in cases {
         for threads in [1, 2] {
             group.bench_function(format!("{name}, all, {threads} threads"), |bench| {
-                bench.iter(|| cost(black_box(&graph), threads));
+                bench.iter(|| cost(black_box(&graph), &Run::quiet(threads)));
             });
         }
         if !name.starts_with("Pi") {
             let graph = graph.with_symmetry(Symmetry::VertexTransitive);
-            group.bench_function(format!("{name}, one"), |bench| bench.iter(|| cost(black_box(&graph), 1)));
+            group
+                .bench_function(format!("{name}, one"), |bench| bench.iter(|| cost(black_box(&graph), &Run::quiet(1))));
         }
     }
     group.finish();
@@ -52,10 +54,10 @@ fn costs(criterion: &mut Criterion) {
 fn schedules(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("bfb all-gather");
     group.sample_size(10);
-    let options = Options { threads: 2, ..Options::default() };
+    let options = Options::default();
     for (name, graph) in [("hypercube 1024", hypercube(10)), ("torus 50x50", torus(50)), ("Pi(4,1024)", kautz(4, 1024))]
     {
-        group.bench_function(name, |bench| bench.iter(|| all_gather(black_box(&graph), &options)));
+        group.bench_function(name, |bench| bench.iter(|| all_gather(black_box(&graph), &options, &Run::quiet(2))));
     }
     group.finish();
 }

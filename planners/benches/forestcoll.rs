@@ -8,7 +8,8 @@ mod fabrics;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use fabrics::{a100, heterogeneous, mi250};
-use sluice_planners::forestcoll::{Collective, Options, Run, all_reduce, optimum, plan};
+use sluice_planners::Run;
+use sluice_planners::forestcoll::{Collective, Options, all_reduce, optimum, plan};
 use std::hint::black_box;
 
 fn optima(criterion: &mut Criterion) {

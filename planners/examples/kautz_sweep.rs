@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use sluice_formats::quantity::Rational;
+use sluice_planners::Run;
 use sluice_planners::direct::bfb::{cost, least_bandwidth};
 use sluice_planners::direct::{Edge, Graph};
 
@@ -24,7 +25,7 @@ fn main() {
         let head = |x: u32, a: u32| (-(i64::from(d) * i64::from(x)) - i64::from(a)).rem_euclid(n.into()) as u32;
         let edges = (0..n).flat_map(|x| (1..=d).map(move |a| Edge { tail: x, head: head(x, a) })).collect();
         let graph = Graph::new(n, edges).expect("a graph");
-        let cost = cost(&graph, threads).expect("strongly connected");
+        let cost = cost(&graph, &Run::quiet(threads)).expect("strongly connected");
         let ratio = cost.t_b.and_then(|t_b| t_b.checked_div(&least_bandwidth(n))).expect("regular");
         assert!(ratio <= Rational::from(2), "Pi({d},{n}): {ratio}");
         worst = worst.max((ratio, n));

@@ -3,6 +3,8 @@
 //! `cargo run --release -p sluice-planners --example search -- 64 4 20`
 
 use sluice_planners::direct::search::{Request, search};
+use sluice_planners::{Progress, Run};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 fn main() {
@@ -13,14 +15,13 @@ fn main() {
     };
     let (n, d) = (u32::try_from(*n).unwrap_or(u32::MAX), u32::try_from(*d).unwrap_or(u32::MAX));
     let seed = rest.first().copied().unwrap_or(1);
-    let (begin, mut evaluations) = (Instant::now(), 0);
-    let request = Request { n, d, bidirectional: false, seed, threads: 2, known: &[] };
-    let found = search(&request, |progress| {
-        evaluations = progress.evaluations;
-        begin.elapsed() < Duration::from_secs(*seconds)
-    });
-    match found {
+    let (begin, evaluations) = (Instant::now(), AtomicU64::new(0));
+    let request = Request { n, d, bidirectional: false, seed, rounds: u64::MAX, known: &[] };
+    let watch = |progress: Progress<'_>| evaluations.store(progress.done, Ordering::Relaxed);
+    let run = Run { watch: &watch, deadline: Some(begin + Duration::from_secs(*seconds)), ..Run::quiet(2) };
+    match search(&request, &run) {
         Ok(found) => {
+            let evaluations = evaluations.into_inner();
             println!(
                 "N = {n}, d = {d}, seed {seed}: {evaluations} candidates in {:.1} s",
                 begin.elapsed().as_secs_f64()

@@ -31,10 +31,10 @@ mod to_topology;
 mod turn;
 
 pub use expr::Expr;
-pub use from_topology::{IGNORABLE, Instance, Proof, Request, UNSUPPORTED_FIELD};
+pub use from_topology::{Instance, Options, Proof, SUPPORT};
 pub use graph::{Edge, Graph, Symmetry};
 pub use refusal::Refusal;
 pub use replay::{Fault, replay};
 pub use schedule::{Cost, Schedule, Send, Shape};
-pub use to_plan::{INTERNAL_INVARIANT, Made, make, plan_of, steps_plan};
+pub use to_plan::{Figures, Made, figures, make, plan_of};
 pub use to_topology::{Hardware, topology};

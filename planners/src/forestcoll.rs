@@ -7,6 +7,7 @@
 //! with any number of threads.
 
 mod allreduce;
+mod best;
 mod fabric;
 mod fixed;
 mod flow;
@@ -18,7 +19,6 @@ mod pack;
 mod paths;
 mod prune;
 mod refusal;
-mod run;
 mod simplex;
 mod split;
 mod symmetry;
@@ -27,14 +27,15 @@ mod testing;
 mod to_plan;
 
 pub use allreduce::{AllReduce, all_reduce, all_reduce_bound};
+pub use best::{Best, Tried, best_of};
 pub use fabric::Fabric;
 pub use forest::{Direction, Edge, Forest, Tree};
-pub use from_topology::{IGNORABLE, Instance, OVERFLOW, Request, UNSUPPORTED_FIELD};
+pub use from_topology::{Instance, OVERFLOW, SUPPORT};
 pub use optimum::Optimum;
 pub use refusal::Refusal;
-pub use run::{Progress, Run, Stage};
-pub use to_plan::{INTERNAL_INVARIANT, Made, Way, make};
+pub use to_plan::{Made, Way, make};
 
+use crate::run::{Run, Stage};
 use fabric::Graph;
 use network::Network;
 use num_traits::CheckedMul;

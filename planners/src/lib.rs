@@ -4,9 +4,13 @@
 //! | --- | --- |
 //! | [`forestcoll`] | throughput-optimal trees, with the cut that proves them |
 //! | [`direct`] | graphs without switches: families, the finder, breadth-first schedules in steps |
+//! | [`front`] | what all of them ask of a topology, and the check that every plan passes |
+//! | `run` | what all of them run under: threads, a watcher, a deadline, a way to call it off |
 
 pub mod direct;
 pub mod forestcoll;
-mod ignorable;
+pub mod front;
+mod run;
 
-pub use ignorable::IGNORABLE;
+pub use front::Request;
+pub use run::{CANCELLED, Progress, Run, Stage, Stopped, TIME_LIMIT};

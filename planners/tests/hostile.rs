@@ -22,7 +22,8 @@ use sluice_plan::export::{Format, Options, export};
 use sluice_plan::interpret;
 use sluice_plan::plan::{Collective, Plan};
 use sluice_planners::direct;
-use sluice_planners::forestcoll::{self, Instance, Request, Run, Way, make};
+use sluice_planners::forestcoll::{self, Instance, Way, make};
+use sluice_planners::{Request, Run};
 
 /// Memory that a process of these tests may ever have had; its files have a few kilobytes.
 const MAX_KIB: u64 = 512 << 10;
@@ -107,7 +108,7 @@ fn targets() -> &'static [Target] {
     TARGETS.get_or_init(|| {
         let topologies: Vec<Topology> = fabrics().into_iter().take(4).collect();
         let made = |topology: &Topology, collective| {
-            let request = Request { collective, participants: None, root: None, ignore: &[] };
+            let request = Request::of_all(collective);
             let instance = Instance::new(topology, &request, "t").expect("a problem");
             let options = forestcoll::Options { fixed_k: Some(1), ..forestcoll::Options::default() };
             make(&instance, &options, Way::Phases, &Run::quiet(1)).expect("a plan").plan
@@ -118,11 +119,10 @@ fn targets() -> &'static [Target] {
             made.remove(0).text.into_bytes()
         };
         let steps = |collective| {
-            let request =
-                direct::Request { collective, size: None, units: None, proof: direct::Proof::Bandwidth, ignore: &[] };
+            let (request, options) = (Request::of_all(collective), direct::Options::default());
             let graph = ring(3, "1", true).expect("valid");
-            let instance = direct::Instance::new(&graph, &request, "t").expect("a problem");
-            let plan = direct::make(&instance, 1).expect("a plan").plan;
+            let instance = direct::Instance::new(&graph, &request, &options, "t").expect("a problem");
+            let plan = direct::make(&instance, &Run::quiet(1)).expect("a plan").plan;
             let mut made = export(&plan, None, Format::OnecclXml, &Options::default()).expect("a program").files;
             made.remove(0).text.into_bytes()
         };

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let given = options(args, HELP, &["--micro", "--testbed", "--list"])?;
     let has = |option: &str| given.contains(&option);
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));
-    let rates = ["test", "--release", "--locked", "-p", "sluice-plan-lp", "--test", "alltoall", "--", "--ignored"];
+    let rates = ["test", "--release", "--locked", "-p", "sluice-planners-lp", "--test", "alltoall", "--", "--ignored"];
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
     let planners = ["test", "--release", "--locked", "-p", "sluice-plan", "--test", "forestcoll", "--", "--ignored"];
     let micro = steps(

@@ -59,7 +59,7 @@ fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
 
 #[test]
 fn a_sluice_without_features_links_neither_testbed_nor_solver() {
-    let heavy = ["sluice-testbed", "sluice-plan-lp", "highs", "highs-sys"];
+    let heavy = ["sluice-testbed", "sluice-planners-lp", "sluice-solver", "highs", "highs-sys"];
     let whole = linked("sluice", &[]);
     let small = linked("sluice", &["--no-default-features"]);
     for name in heavy {

@@ -2,13 +2,15 @@
 
 mod export;
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use sluice_formats::problem::printable;
 use sluice_plan::plan::Collective;
-use sluice_planners::direct::Proof;
-use sluice_planners::forestcoll::{IGNORABLE, Way};
+use sluice_planners::direct::{self, Proof};
+use sluice_planners::forestcoll::{self, Way};
 
 use super::form::{Form, FormArgs};
 use crate::topology::args::MachineKind;
@@ -27,6 +29,8 @@ pub enum PlanCmd {
     /// Example: sluice plan forestcoll --topology a100.json --collective all-gather --out plan.json
     ///
     /// Example: sluice plan forestcoll --topology a100.json --collective all-reduce --fixed-k 1 --size 1GB --json
+    ///
+    /// Example: sluice plan forestcoll --topology mi250.json --collective all-gather --best-k 1..9 --out plan.json
     Forestcoll(Box<ForestcollArgs>),
     /// Graphs for machines with ports and no switches: fewest steps against least time
     ///
@@ -91,6 +95,10 @@ pub struct ForestcollArgs {
     /// So many trees per root instead of as many as the best rate needs; 1 is usual on switched fabrics
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub fixed_k: Option<i64>,
+    /// Try each of these numbers of trees per root and give the best plan, as in 1..9; --json lists what each came to.
+    /// More trees are not always better
+    #[arg(long, value_name = "FROM..TO", value_parser = numbers, conflicts_with = "fixed_k")]
+    pub best_k: Option<RangeInclusive<i64>>,
     /// Refuse a plan with more trees per root
     #[arg(long, value_name = "K")]
     pub most_k: Option<u64>,
@@ -104,7 +112,7 @@ pub struct ForestcollArgs {
     #[arg(long)]
     pub in_network: bool,
     /// Plan without keys of the topology that trees know nothing of; the plan lists them
-    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = IGNORABLE)]
+    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = PossibleValuesParser::new(forestcoll::SUPPORT.ignorable))]
     pub ignore: Vec<String>,
     /// How an all-reduce is planned
     #[arg(long, value_enum, default_value_t = AllReduceWay::Auto, value_name = "WAY")]
@@ -115,6 +123,9 @@ pub struct ForestcollArgs {
     /// Threads; the plan is the same for any number. None: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// End after so many seconds, with the best plan until then where there is one (exit status 5)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time_limit: Option<u32>,
     /// Write into the plan how long planning took; without it the same input gives the same bytes
     #[arg(long)]
     pub timing: bool,
@@ -148,11 +159,14 @@ pub struct BfbArgs {
     #[arg(long, value_enum, default_value_t = ProofBy::Bandwidth, value_name = "WHAT")]
     pub proof: ProofBy,
     /// Plan without keys of the topology that steps know nothing of; the plan lists them
-    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = sluice_planners::direct::IGNORABLE)]
+    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = PossibleValuesParser::new(direct::SUPPORT.ignorable))]
     pub ignore: Vec<String>,
     /// Threads; the plan is the same for any number. None: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// End after so many seconds, with the best plan until then where there is one (exit status 5)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time_limit: Option<u32>,
     /// Write into the plan how long planning took; without it the same input gives the same bytes
     #[arg(long)]
     pub timing: bool,
@@ -308,11 +322,22 @@ pub struct CheckArgs {
     pub forms: FormArgs,
 }
 
+/// Reads `1..9`, both ends included.
+fn numbers(text: &str) -> Result<RangeInclusive<i64>, String> {
+    const MAX_K: i64 = 1000;
+    let number = |text: &str| text.trim().parse::<i64>().ok().filter(|k| (1..=MAX_K).contains(k));
+    let ends = text.split_once("..").and_then(|(first, last)| Some((number(first)?, number(last)?)));
+    match ends {
+        Some((first, last)) if first <= last => Ok(first..=last),
+        _ => Err(format!("not a range of numbers of trees; allowed: FROM..TO between 1 and {MAX_K}, as in 1..9")),
+    }
+}
+
 fn collective(text: &str) -> Result<Collective, String> {
     Collective::parse_loosely(text).ok_or_else(|| {
         let words: Vec<&str> = Collective::ALL.iter().map(|collective| collective.word()).collect();
-        let near = sluice_formats::problem::nearest(text, words.iter().copied());
+        let near = sluice_formats::problem::nearest(&text.to_lowercase().replace('-', "_"), words.iter().copied());
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        format!("no such collective{hint}")
+        format!("no such collective{hint}\nallowed: {}", words.join(", "))
     })
 }

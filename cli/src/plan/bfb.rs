@@ -3,45 +3,56 @@
 mod result;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
-use sluice_plan::plan::MadeBy;
-use sluice_planners::direct::{Instance, Request, make};
+use sluice_planners::direct::{Instance, Options, figures, make};
+use sluice_planners::{Request, Run};
 
 use super::args::{BfbArgs, ProofBy};
-use super::made::{deliver, flags, quoted, size};
+use super::made::{Written, deadline, deliver, flags, made_by, quoted, size};
+use super::watch::Watch;
 use super::{Stop, files, form, threads};
 use crate::args::Global;
+use crate::interrupt;
 use crate::output;
 use result::Shown;
 
-/// `sluice plan bfb`.
+/// `sluice plan bfb`. A plan is made, and checked, only where one is asked for; the figures are the same without.
 pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let begun = Instant::now();
+    let watch = Watch::new(!global.quiet);
+    let deadline = deadline(args.time_limit);
     let topology = form::read(&args.topology, args.form, &args.forms)?;
-    let threads = threads(args.threads);
-    let request = Request {
-        collective: args.collective,
-        size: size.as_ref(),
-        units: args.chunks,
-        proof: args.proof.proof(),
-        ignore: &args.ignore,
-    };
-    let instance = Instance::new(&topology, &request, &files::name(&args.topology))
+    // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
+    let cancel = interrupt::flag();
+    let tell = |progress: sluice_planners::Progress<'_>| watch.progress(progress);
+    let run = Run { threads: threads(args.threads), watch: &tell, cancel, deadline };
+    let request = Request { ignore: &args.ignore, ..Request::of_all(args.collective) };
+    let options = Options { size: size.as_ref(), units: args.chunks, proof: args.proof.proof() };
+    let instance = Instance::new(&topology, &request, &options, &files::name(&args.topology))
         .map_err(|errors| flags(errors, &PARAMETERS))?;
-    let mut made = make(&instance, threads).map_err(|errors| flags(errors, &PARAMETERS))?;
-    made.plan.body.made_by = Some(MadeBy {
-        command: Some(command(args, instance.is_unequal()).into()),
-        seconds: args.timing.then(|| begun.elapsed().into()),
-        seed: None,
-        version: Some(env!("CARGO_PKG_VERSION").into()),
+    let (plan, figures) = if args.out.is_some() {
+        let made = make(&instance, &run).map_err(|errors| flags(errors, &PARAMETERS))?;
+        (Some(made.plan), made.figures)
+    } else {
+        (None, figures(&instance, &run).map_err(|errors| flags(errors, &PARAMETERS))?)
+    };
+    let plan = plan.map(|mut plan| {
+        let took = args.timing.then(|| watch.elapsed());
+        plan.body.made_by = Some(made_by(command(args, instance.is_unequal()), took));
+        plan
     });
-    let seconds = begun.elapsed().as_secs_f64();
-    let Some(written) = deliver(args.out.as_deref(), &made.plan)? else { return Ok(ExitCode::SUCCESS) };
+    if run.is_cancelled() {
+        return Err(sluice_formats::problem::Problem::new(sluice_planners::CANCELLED, "", "cancelled").into());
+    }
+    let seconds = watch.finish().total.as_secs_f64();
+    let written = match &plan {
+        Some(plan) => deliver(args.out.as_deref(), plan)?,
+        None => Some(Written::default()),
+    };
+    let Some(written) = written else { return Ok(ExitCode::SUCCESS) };
     if !global.quiet {
-        let shown = Shown::new(&topology, &made, size.as_ref(), seconds, written.0)?;
-        output::one(global, &shown, || shown.text(&topology, &made))?;
+        let shown = Shown::new(&topology, args.collective, &figures, size.as_ref(), seconds, written.0)?;
+        output::one(global, &shown, || shown.text(&topology, &figures, instance.ignored()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

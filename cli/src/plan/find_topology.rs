@@ -5,21 +5,22 @@ mod cache;
 mod result;
 mod searched;
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sluice_formats::problem::{E_RANGE, Problem, Problems, nearest};
 use sluice_formats::quantity::{self, Capacity, Misread, Rational, Unit};
 use sluice_formats::topology::{Topology, draw};
-use sluice_plan::plan::{Collective, MadeBy, Plan};
+use sluice_plan::plan::{Collective, Plan};
 use sluice_planners::direct::family::WORDS;
 use sluice_planners::direct::finder::{Candidate, Finder, Options, Values, Workload, frontier_svg, measured};
 use sluice_planners::direct::{self, Expr, Graph, Hardware, Refusal, bfb};
+use sluice_planners::{Progress, Run};
 
 use super::args::FindTopologyArgs;
+use super::made::made_by;
+use super::watch::Watch;
 use super::{Stop, files, threads};
 use crate::args::Global;
 use crate::failure::Failure;
@@ -38,18 +39,19 @@ const TOO_LARGE: [&str; 2] = ["TopologyTooLarge", "InvalidChunking"];
 pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Stop> {
     let workload = workload(args)?;
     let mut options = options(args)?;
-    let threads = threads(args.threads);
-    let cancel = interrupt::flag();
-    let bar = bar(!global.quiet, args.nodes.0.len() as u64);
-    options.extra.extend(searched::graphs(args, threads, cancel, &bar)?);
-    let compute = |graph: &Graph| bfb::cost(graph, threads);
+    let watch = Watch::new(!global.quiet);
+    let tell = |progress: Progress<'_>| watch.progress(progress);
+    let run = Run { threads: threads(args.threads), watch: &tell, cancel: interrupt::flag(), deadline: None };
+    options.extra.extend(searched::graphs(args, &run)?);
+    // What a value takes is no news: the finder says which graphs it is at.
+    let quiet = Run { watch: &|_| {}, ..run };
+    let compute = |graph: &Graph| bfb::cost(graph, &quiet);
     let mut values = Values::new(&compute);
     let cache = Cache::open(args, &mut values);
     let began = Instant::now();
-    let watch = |n: u32, d: u32, computed: u64| bar.set_message(format!("{n} of {d} ports, {computed} values"));
     let mut kept = Instant::now();
     let mut points: Vec<Point> = Vec::new();
-    let mut finder = Finder::new(&options, &mut values, cancel, &watch);
+    let mut finder = Finder::new(&options, &mut values, &run);
     for &n in &args.nodes.0 {
         let found = frontier(&mut finder, n, args.degree, workload.as_ref());
         // What was computed is kept also where the search ends here.
@@ -58,19 +60,19 @@ pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Stop> {
             kept = Instant::now();
         }
         points.extend(found.map_err(|refusal| refused(&refusal, n, args.degree))?);
-        bar.inc(1);
     }
     cache.keep(finder.values())?;
     if let Some(workload) = workload.as_ref().filter(|_| args.all_to_all) {
-        alltoall::times(&mut points, workload, cancel, &bar)?;
+        alltoall::times(&mut points, workload, &run)?;
     }
-    bar.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64();
     if let Some(dir) = &args.out_dir {
-        write(args, dir, &mut points)?;
+        write(args, dir, &mut points, &quiet)?;
     }
+    let computed = finder.values().computed();
+    watch.finish();
     if !global.quiet {
-        let shown = Shown::new(args, points, finder.values().computed(), seconds);
+        let shown = Shown::new(args, points, computed, seconds);
         output::one(global, &shown, || shown.text())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -89,7 +91,7 @@ fn frontier(finder: &mut Finder, n: u32, d: u32, workload: Option<&Workload>) ->
 }
 
 /// One directory per point, and a picture per size.
-fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point]) -> Result<(), Stop> {
+fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point], run: &Run) -> Result<(), Stop> {
     let capacity = link_capacity(args)?;
     // Without a bandwidth the graph is abstract, and then no latency has a unit either.
     let latency = args.alpha.as_deref().filter(|_| args.bandwidth.is_some());
@@ -104,7 +106,7 @@ fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point]) -> Result<()
             .map_err(|error| Failure::failed(format!("{} cannot be made: {error}", place.display())))?;
         files::write(&place.join("topology.json"), &topology.to_text())?;
         files::write(&place.join("topology.svg"), &draw::svg(&topology))?;
-        match plan(args, candidate, &topology) {
+        match plan(args, candidate, &topology, run) {
             Ok(plan) => files::write(&place.join("plan.json"), &plan.to_text())?,
             Err(errors) if TOO_LARGE.contains(&errors.code()) => {
                 eprintln!("warning: no plan for {}: {errors}", candidate.expr);
@@ -122,12 +124,11 @@ fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point]) -> Result<()
 }
 
 /// The candidate's schedule as a plan that has passed the checker.
-fn plan(args: &FindTopologyArgs, candidate: &Candidate, topology: &Topology) -> Result<Plan, Problems> {
-    let threads = threads(args.threads);
+fn plan(args: &FindTopologyArgs, candidate: &Candidate, topology: &Topology, run: &Run) -> Result<Plan, Problems> {
     let made = match args.collective {
-        Collective::AllGather => candidate.all_gather(threads),
-        Collective::ReduceScatter => candidate.reduce_scatter(threads),
-        _ => candidate.all_reduce(threads),
+        Collective::AllGather => candidate.all_gather(run),
+        Collective::ReduceScatter => candidate.reduce_scatter(run),
+        _ => candidate.all_reduce(run),
     };
     let (graph, schedule) = made.map_err(|refusal| refused(&refusal, candidate.n, candidate.d))?;
     let mut plan = direct::plan_of(topology, &schedule, &measured(&graph, &schedule), Some(candidate.d))?;
@@ -136,8 +137,7 @@ fn plan(args: &FindTopologyArgs, candidate: &Candidate, topology: &Topology) -> 
         "sluice plan find-topology --nodes {} --degree {} --also '{expr}' --collective {collective}",
         candidate.n, candidate.d
     );
-    let version = Some(env!("CARGO_PKG_VERSION").into());
-    plan.body.made_by = Some(MadeBy { command: Some(command.into()), seconds: None, seed: None, version });
+    plan.body.made_by = Some(made_by(command, None));
     Ok(plan)
 }
 
@@ -210,15 +210,4 @@ fn unread(flag: &str, found: &str, misread: Misread) -> Problems {
 
 fn refused(refusal: &Refusal, n: u32, d: u32) -> Problems {
     Problem::new(refusal.code(), "--nodes", refusal.to_string()).found(format!("{n} machines of {d} ports")).into()
-}
-
-fn bar(shown: bool, total: u64) -> ProgressBar {
-    if !shown || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(4));
-    let style = ProgressStyle::with_template("searching {wide_bar} {pos}/{len} {elapsed} {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }

@@ -2,10 +2,11 @@
 //! plan goes.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use sluice_formats::problem::{E_RANGE, Problem, Problems};
 use sluice_formats::quantity::{self, Rational};
-use sluice_plan::plan::Plan;
+use sluice_plan::plan::{MadeBy, Plan};
 
 use super::{Stop, files};
 use crate::output;
@@ -32,7 +33,19 @@ pub(super) fn flags(errors: Problems, parameters: &[&str]) -> Problems {
     Problems::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors)
 }
 
+/// Who made a plan: the command, this version and, where that is wanted, how long it took.
+pub(super) fn made_by(command: String, took: Option<Duration>) -> MadeBy {
+    let version = Some(env!("CARGO_PKG_VERSION").into());
+    MadeBy { command: Some(command.into()), seconds: took.map(Into::into), seed: None, version }
+}
+
+/// When planning ends that may take so many seconds.
+pub(super) fn deadline(seconds: Option<u32>) -> Option<Instant> {
+    seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()))
+}
+
 /// Where a plan was written: a file, or nowhere.
+#[derive(Default)]
 pub(super) struct Written(pub(super) Option<String>);
 
 /// Writes a plan to the file that was asked for. `None`: it went to the standard output, where nothing else belongs.

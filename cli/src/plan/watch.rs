@@ -1,35 +1,16 @@
-//! Watching a planner: a progress bar on a terminal, and how long each stage took.
+//! Watching a planner, whichever it is: a progress bar on a terminal, and how long each stage took.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
-use sluice_planners::forestcoll::{Progress, Stage};
+use sluice_planners::{Progress, Stage};
 
 /// With a total and the time that is left, and without.
-const KNOWN: &str = "{msg:20} {wide_bar} {pos}/{len} {elapsed} left {eta}";
-const UNKNOWN: &str = "{msg:20} {spinner} {pos} {elapsed}";
-
-/// Seconds by stage, under the fixed names of the results.
-#[derive(Clone, Debug, Serialize)]
-pub struct Seconds {
-    /// The best rate and its cut; with a fixed k the search for the best rounding too.
-    pub optimum: f64,
-    /// Switches replaced by direct links.
-    pub switch_removal: f64,
-    /// Trees packed, also those found by symmetry.
-    pub tree_construction: f64,
-    /// Paths found and the forest verified.
-    pub path_recovery: f64,
-    /// The all-reduce program, where it ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub program: Option<f64>,
-    /// From reading the topology to the checked plan.
-    pub total: f64,
-}
+const KNOWN: &str = "{msg} {wide_bar} {pos}/{len} {elapsed} left {eta}";
+const UNKNOWN: &str = "{msg} {spinner} {pos} {elapsed}";
 
 /// Watches one planning.
 pub struct Watch {
@@ -41,7 +22,7 @@ pub struct Watch {
 struct State {
     stage: Option<Stage>,
     since: Instant,
-    spent: BTreeMap<&'static str, Duration>,
+    spent: BTreeMap<Stage, Duration>,
 }
 
 impl Watch {
@@ -63,23 +44,46 @@ impl Watch {
         self.began.elapsed()
     }
 
-    /// Takes the bar away and adds up.
-    pub fn finish(self) -> Seconds {
-        let total = self.began.elapsed().as_secs_f64();
+    /// What a planner tells of its progress.
+    pub fn progress(&self, progress: Progress<'_>) {
+        let began = match self.state.lock() {
+            Ok(mut state) => state.turn(Some(progress.stage), Instant::now()),
+            Err(_) => false,
+        };
+        let Some(bar) = &self.bar else { return };
+        if began {
+            bar.set_style(style(if progress.total > 0 { KNOWN } else { UNKNOWN }));
+            bar.reset();
+        }
+        bar.set_message(format!("{:20} {}", words(progress.stage), progress.about));
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    }
+
+    /// Takes the bar away and adds up: how long each stage took, and all of it.
+    pub fn finish(self) -> Spent {
+        let total = self.began.elapsed();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        let mut state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         state.turn(None, Instant::now());
-        let of = |name: &str| state.spent.get(name).copied().unwrap_or_default().as_secs_f64();
-        Seconds {
-            optimum: of("optimum"),
-            switch_removal: of("switch_removal"),
-            tree_construction: of("tree_construction"),
-            path_recovery: of("path_recovery"),
-            program: state.spent.contains_key("program").then(|| of("program")),
-            total,
-        }
+        Spent { stages: state.spent, total }
+    }
+}
+
+/// How long a planning took.
+pub struct Spent {
+    stages: BTreeMap<Stage, Duration>,
+    /// From reading the topology to the checked plan.
+    pub total: Duration,
+}
+
+impl Spent {
+    /// Seconds in these stages; `None` where none of them occurred.
+    pub fn on(&self, stages: &[Stage]) -> Option<f64> {
+        let spent: Vec<Duration> = stages.iter().filter_map(|stage| self.stages.get(stage).copied()).collect();
+        (!spent.is_empty()).then(|| spent.iter().sum::<Duration>().as_secs_f64())
     }
 }
 
@@ -91,21 +95,10 @@ impl State {
     /// What has passed belongs to the stage that was; says whether another one begins.
     fn turn(&mut self, stage: Option<Stage>, now: Instant) -> bool {
         if let Some(before) = self.stage {
-            *self.spent.entry(field(before)).or_default() += now - self.since;
+            *self.spent.entry(before).or_default() += now - self.since;
         }
         self.since = now;
         std::mem::replace(&mut self.stage, stage) != stage
-    }
-}
-
-/// The name of a stage among the results.
-fn field(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Optimum | Stage::FixedK => "optimum",
-        Stage::SwitchRemoval => "switch_removal",
-        Stage::Symmetry | Stage::TreeConstruction => "tree_construction",
-        Stage::PathRecovery | Stage::Verification => "path_recovery",
-        Stage::AllReduceProgram => "program",
     }
 }
 
@@ -120,22 +113,9 @@ fn words(stage: Stage) -> &'static str {
         Stage::PathRecovery => "finding paths",
         Stage::Verification => "verifying",
         Stage::AllReduceProgram => "all-reduce program",
-    }
-}
-
-impl Progress for Watch {
-    fn progress(&self, stage: Stage, done: u64, total: u64) {
-        let began = match self.state.lock() {
-            Ok(mut state) => state.turn(Some(stage), Instant::now()),
-            Err(_) => false,
-        };
-        let Some(bar) = &self.bar else { return };
-        if began {
-            bar.set_style(style(if total > 0 { KNOWN } else { UNKNOWN }));
-            bar.reset();
-            bar.set_message(words(stage));
-        }
-        bar.set_length(total);
-        bar.set_position(done);
+        Stage::Schedule => "steps",
+        Stage::Finder => "finding graphs",
+        Stage::Search => "searching at random",
+        Stage::AllToAll => "all-to-all",
     }
 }

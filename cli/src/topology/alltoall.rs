@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sluice_formats::problem::{E_RANGE, Problem};
 use sluice_formats::topology::Topology;
+use sluice_planners::Run;
 
 use crate::plan::Stop;
 
@@ -15,7 +16,7 @@ pub struct AllToAll {
     pub bound: String,
     /// Distance of the two, as a share of the bound.
     pub gap: f64,
-    /// `program` or `descent`.
+    /// `one-source`, `program` or `descent`.
     pub method: &'static str,
     /// How long it took.
     pub seconds: f64,
@@ -31,10 +32,10 @@ impl AllToAll {
 
 /// Computes it.
 #[cfg(feature = "lp")]
-pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
+pub fn of(topology: &Topology, file: &str, run: &Run) -> Result<AllToAll, Stop> {
     use sluice_formats::problem::Problems;
-    use sluice_plan_lp::alltoall::{Limits, Method, throughput};
     use sluice_planners::direct::{Edge, Graph};
+    use sluice_planners_lp::alltoall::{Method, Options, throughput};
 
     let refuse = |key: &str, message: &str, allowed: &str| {
         let error = Problem::new(E_RANGE, key, message).allowed(allowed);
@@ -52,8 +53,8 @@ pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
     let edges = topology.links().iter().map(|link| Edge { tail: link.from as u32, head: link.to as u32 });
     let began = std::time::Instant::now();
     let found = Graph::new(topology.nodes().len() as u32, edges.collect())
-        .map_err(sluice_plan_lp::alltoall::Refusal::from)
-        .and_then(|graph| throughput(&graph, None, &Limits::quiet()))
+        .map_err(sluice_planners_lp::alltoall::Refusal::from)
+        .and_then(|graph| throughput(&graph, None, &Options::default(), run))
         .map_err(|refusal| {
             let error = Problem::new(refusal.code(), "", refusal.to_string());
             Problems::from(Problem { file: file.into(), ..error })
@@ -73,7 +74,7 @@ pub fn of(topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
 
 /// Says that this program cannot.
 #[cfg(not(feature = "lp"))]
-pub fn of(_: &Topology, _: &str) -> Result<AllToAll, Stop> {
+pub fn of(_: &Topology, _: &str, _: &Run) -> Result<AllToAll, Stop> {
     let error = Problem::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
     Err(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes").into())
 }

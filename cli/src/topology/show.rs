@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sluice_formats::quantity::{Capacity, Rational, Unit};
 use sluice_formats::topology::{Topology, draw};
+use sluice_planners::{Progress, Run};
 
 use super::alltoall::{self, AllToAll};
 use super::args::ShowArgs;
 use crate::args::Global;
+use crate::interrupt;
 use crate::output;
+use crate::plan::watch::Watch;
 use crate::plan::{Stop, files, form};
 use crate::table::Table;
 
@@ -65,11 +68,21 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Stop> {
     if !global.quiet {
         let mut shown = shown(&topology);
         if args.all_to_all {
-            shown.all_to_all = Some(alltoall::of(&topology, &files::name(&args.file))?);
+            shown.all_to_all = Some(all_to_all(global, &topology, &files::name(&args.file))?);
         }
         output::one(global, &shown, || text(&shown))?;
     }
     Ok(())
+}
+
+/// The all-to-all rate, shown on the way as any planner's work is.
+fn all_to_all(global: &Global, topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
+    let watch = Watch::new(!global.quiet);
+    let tell = |progress: Progress<'_>| watch.progress(progress);
+    let run = Run { threads: 1, watch: &tell, cancel: interrupt::flag(), deadline: None };
+    let found = alltoall::of(topology, file, &run);
+    watch.finish();
+    found
 }
 
 fn shown(topology: &Topology) -> Shown {

@@ -78,3 +78,27 @@ fn refusals_have_status_2_name_the_place_and_write_nothing() {
         assert!(!desk.path("p.json").exists());
     }
 }
+
+/// Without `--out` no plan is made, and the figures are the same.
+#[test]
+fn figures_need_no_plan() {
+    let desk = Desk::new();
+    for (family, more) in [
+        ("torus 4x6 --link 25Gbit/s", "--size 1MB"),
+        ("hypercube 3", "--chunks 5"),
+        ("ring 5 --one-way", "--proof diameter"),
+        ("--expr Pi(4,11)", ""),
+    ] {
+        assert!(desk.run(&format!("topology gen {family} --out t.json")).status.success());
+        for collective in ["all-gather", "reduce-scatter", "all-reduce"] {
+            let line = format!("plan bfb --topology t.json --collective {collective} {more}");
+            let (mut alone, mut with) = (desk.json(&line), desk.json(&format!("{line} --out p.json")));
+            for shown in [&mut alone, &mut with] {
+                let shown = shown.as_object_mut().expect("an object");
+                assert!(shown.remove("seconds").is_some());
+                shown.remove("out");
+            }
+            assert_eq!(alone, with, "{family} {collective}");
+        }
+    }
+}

@@ -184,12 +184,8 @@ fn nothing_is_written_where_it_cannot_be_written_whole() {
     assert_eq!(desk.files(), ["old.json", "t.json"]);
 }
 
-#[test]
-fn interrupted_means_130_and_no_file() {
-    let desk = Desk::new();
-    assert!(desk.run("topology gen dgx-a100 --boxes 2 --out t.json").status.success());
-    // The program of 16 GPUs behind switches takes minutes.
-    let line = "plan forestcoll --topology t.json --collective allreduce --all-reduce program --threads 1 --out p.json";
+/// Interrupts a command that takes long while it works; what it gave until its end.
+fn interrupted(desk: &Desk, line: &str) -> std::process::Output {
     let mut child = piped(desk.command(line)).spawn().expect("the program runs");
     let pid = child.id().to_string();
     // A machine under load may take its time to begin: bit 1 of the caught signals is SIGINT.
@@ -208,6 +204,16 @@ fn interrupted_means_130_and_no_file() {
     let asked = Instant::now();
     let output = child.wait_with_output().expect("it ends");
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    output
+}
+
+#[test]
+fn interrupted_means_130_and_no_file() {
+    let desk = Desk::new();
+    assert!(desk.run("topology gen dgx-a100 --boxes 2 --out t.json").status.success());
+    // The program of 16 GPUs behind switches takes minutes.
+    let line = "plan forestcoll --topology t.json --collective allreduce --all-reduce program --threads 1 --out p.json";
+    let output = interrupted(&desk, line);
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("nothing was written") && output.stdout.is_empty());
     assert_eq!(desk.files(), ["t.json"]);
@@ -498,4 +504,95 @@ fn graphs_are_found_written_and_remembered() {
     {
         assert_eq!(desk.run(&format!("plan find-topology {line}")).status.code(), Some(2), "{line}");
     }
+}
+
+#[test]
+fn the_best_of_several_numbers_of_trees() {
+    let desk = Desk::new();
+    desk.json("topology gen mi250 --boxes 2 --gpus 8 --out t.json");
+    let line = "plan forestcoll --topology t.json --collective all-gather";
+    let best = desk.json(&format!("{line} --best-k 1..4 --out best.json"));
+    let of = best["best_of"].as_array().expect("a table");
+    assert_eq!(of.iter().map(|of| of["k"].as_i64()).collect::<Vec<_>>(), [1, 2, 3, 4].map(Some));
+    let each: Vec<f64> = of.iter().map(|of| of["algbw"].as_f64().expect("a bandwidth")).collect();
+    for (of, k) in of.iter().zip(1..) {
+        let alone = desk.json(&format!("{line} --fixed-k {k} --out {k}.json"));
+        assert_eq!(alone["algbw"], of["algbw"], "{k}");
+        assert!(alone.get("best_of").is_none());
+    }
+    let largest = each.iter().copied().fold(0.0, f64::max);
+    let first = each.iter().position(|own| *own == largest).expect("the largest") + 1;
+    assert_eq!((best["algbw"].as_f64(), best["k"].as_u64()), (Some(largest), Some(first as u64)));
+    assert_eq!(desk.read("best.json"), desk.read(&format!("{first}.json")), "the plan of that number, to the byte");
+    let text = stdout(&desk.run(&format!("{line} --best-k 1..2")));
+    assert!(text.contains("best of k    1: ") && text.contains(", 2: "), "{text}");
+    for wrong in ["0..3", "3..2", "5", "1..1001"] {
+        assert_eq!(desk.run(&format!("{line} --best-k {wrong}")).status.code(), Some(2), "{wrong}");
+    }
+    let refused =
+        desk.refused("plan forestcoll --topology t.json --collective all-reduce --all-reduce program --best-k 1..2");
+    assert_eq!(refused, ("E_KEY".into(), "--best-k".into()));
+    // A fabric that no number of trees serves is refused as one number is.
+    desk.json("topology gen ring 4 --one-way --out r.json");
+    let mut file: Value = serde_json::from_str(&desk.read("r.json")).expect("JSON");
+    file["links"].as_array_mut().expect("links").pop();
+    desk.write("r.json", &file.to_string());
+    let refused = desk.refused("plan forestcoll --topology r.json --collective all-gather --best-k 1..3");
+    assert_eq!(refused.0, "NOT_EULERIAN");
+}
+
+#[test]
+fn time_that_ran_out_leaves_the_best_until_then_or_a_no() {
+    let desk = Desk::new();
+    desk.json("topology gen mi250 --boxes 2 --gpus 8 --out t.json");
+    let line = "plan forestcoll --topology t.json --collective all-gather --time-limit 1";
+    let output = desk.run(&format!("{line} --best-k 1..1000 --out p.json --json"));
+    assert_eq!(output.status.code(), Some(5), "{}{}", stdout(&output), stderr(&output));
+    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(shown["best_of"].as_array().is_some_and(|of| (1..1000).contains(&of.len())), "{shown}");
+    assert_eq!(desk.json("plan check p.json")["ok"], true);
+}
+
+#[test]
+fn a_collective_that_is_none_is_answered_with_those_there_are() {
+    let desk = Desk::new();
+    let output = desk.run("plan forestcoll --topology t.json --collective all-gathr");
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("did you mean `allgather`?"), "{text}");
+    for word in ["allgather", "allreduce", "alltoall", "broadcast", "custom", "gather", "reduce_scatter", "scatter"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn graphs_are_searched_at_random_until_the_time_is_up_or_somebody_interrupts() {
+    let desk = Desk::new();
+    let line = "plan find-topology --nodes 16 --degree 4 --no-cache";
+    let (plain, searched) = (desk.json(line), desk.json(&format!("{line} --search 1 --seed 7")));
+    let costs = |found: &Value| -> Vec<(u64, f64)> {
+        let points = found["frontier"].as_array().expect("a list").iter();
+        points.map(|point| (point["T_L"].as_u64().expect("steps"), fraction(&point["T_B"]))).collect()
+    };
+    for (steps, time) in costs(&plain) {
+        assert!(
+            costs(&searched).iter().any(|own| own.0 <= steps && own.1 <= time),
+            "a search loses nothing: {plain} {searched}"
+        );
+    }
+    let output = interrupted(&desk, "plan find-topology --nodes 500 --degree 4 --no-cache --search 600 --json");
+    assert_eq!((output.status.code(), stdout(&output)), (Some(130), String::new()));
+}
+
+#[cfg(feature = "lp")]
+#[test]
+fn the_time_of_an_all_to_all_on_graphs_that_were_found() {
+    let desk = Desk::new();
+    let line = "plan find-topology --nodes 5 --degree 4 --size 1MiB --alpha 10us --bandwidth 100Gbit/s --no-cache --all-to-all";
+    let found = desk.json(line);
+    let point = &found["frontier"][0];
+    assert_eq!(point["expression"], "K(5)");
+    // Every pair has a link of its own: f = 1, and the time is d/(N·f) of 83.88608 us.
+    let time = point["alltoall_us"].as_f64().expect("a time");
+    assert!((time / (83.88608 * 4.0 / 5.0) - 1.0).abs() < 1e-5, "{point}");
 }

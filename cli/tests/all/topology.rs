@@ -64,10 +64,22 @@ fn a_ring_and_a_cube_have_their_all_to_all_rates() {
         let found = &desk.json("topology show t.json --all-to-all")["all_to_all"];
         assert!((found["rate"].as_f64().expect("a number") / rate - 1.0).abs() < 1e-5, "{found}");
         assert!(found["gap"].as_f64().expect("a number") < 1e-5, "{found}");
+        assert_eq!(found["method"], "one-source", "it looks alike from every node");
         let text = stdout(&desk.run("topology show t.json --all-to-all"));
         assert!(text.contains("all-to-all: "), "{text}");
     }
     assert!(desk.json("topology show t.json").get("all_to_all").is_none());
+    // The published rate of a circulant, whose program of all sources would have 2 million columns; and a graph without
+    // translations.
+    for (expr, rate, method) in
+        [("DC(1024,{1,1023,45,979})", None, "one-source"), ("Pi(2,9)", Some(1.0 / 11.0), "program")]
+    {
+        desk.json(&format!("topology gen --expr {expr} --out g.json"));
+        let found = &desk.json("topology show g.json --all-to-all")["all_to_all"];
+        assert_eq!(found["method"], method, "{expr}: {found}");
+        let (got, gap) = (found["rate"].as_f64().expect("a number"), found["gap"].as_f64().expect("a number"));
+        assert!(gap < 1e-4 && rate.is_none_or(|rate| (got / rate - 1.0).abs() < 1e-5), "{expr}: {found}");
+    }
     desk.json("topology gen dgx-a100 --boxes 1 --out t.json");
     let (code, key) = desk.refused("topology show t.json --all-to-all");
     assert_eq!((code.as_str(), key.as_str()), ("E_RANGE", "/nodes/8"));

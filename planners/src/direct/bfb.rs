@@ -26,12 +26,14 @@ mod tests;
 mod transport;
 mod unequal;
 
-pub use schedule::{MAX_SENDS, MAX_UNITS, Options, Planned, all_gather, all_reduce, reduce_scatter};
+pub use schedule::{
+    Costed, MAX_SENDS, MAX_UNITS, Options, Planned, all_gather, all_gather_cost, all_reduce, all_reduce_cost,
+    reduce_scatter, reduce_scatter_cost,
+};
 pub use unequal::{LinkTime, step_times};
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use super::{Cost, Graph, Refusal, Symmetry};
+use crate::run::{Run, Stage};
 use arrivals::Arrivals;
 use inlinks::Inlinks;
 use least::{Least, Ratio};
@@ -42,10 +44,10 @@ use sluice_formats::quantity::Rational;
 /// A graph that its generator calls vertex-transitive is solved for receiver 0 only.
 ///
 /// # Errors
-/// `NotStronglyConnected` with a pair; `TopologyTooLarge` if irregular with hubs beyond memory.
-pub fn cost(graph: &Graph, threads: usize) -> Result<Cost, Refusal> {
+/// `NotStronglyConnected` with a pair; `TopologyTooLarge` if irregular with hubs beyond memory; `Cancelled`, `TimeLimit`.
+pub fn cost(graph: &Graph, run: &Run) -> Result<Cost, Refusal> {
     let links = Inlinks::new(graph)?;
-    let loads = loads(&links, receivers(graph), threads).iter().filter_map(Ratio::exact).collect();
+    let loads = loads(&links, receivers(graph), run)?.iter().filter_map(Ratio::exact).collect();
     Ok(Cost::new(loads, graph.n(), graph.degree().ok()))
 }
 
@@ -58,8 +60,8 @@ fn receivers(graph: &Graph) -> u32 {
 }
 
 /// The largest U of the first `receivers` receivers in each step.
-fn loads(links: &Inlinks, receivers: u32, threads: usize) -> Vec<Ratio> {
-    let parts = over_receivers(receivers, threads, |receivers| {
+fn loads(links: &Inlinks, receivers: u32, run: &Run) -> Result<Vec<Ratio>, Refusal> {
+    let parts = over_receivers(receivers, run, |receivers| {
         let (mut arrivals, mut least, mut loads) = (Arrivals::new(links), Least::default(), Vec::new());
         for receiver in receivers {
             arrivals.at(links, receiver);
@@ -69,32 +71,25 @@ fn loads(links: &Inlinks, receivers: u32, threads: usize) -> Vec<Ratio> {
             }
         }
         loads
-    });
+    })?;
     let steps = parts.iter().map(Vec::len).max().unwrap_or(0);
     let largest = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().copied().unwrap_or(Ratio::ZERO);
-    (0..steps).map(largest).collect()
+    Ok((0..steps).map(largest).collect())
 }
 
 /// Every receiver below `receivers` goes to one of the threads; what each thread makes of its receivers.
 fn over_receivers<R: Send>(
     receivers: u32,
-    threads: usize,
+    run: &Run,
     worker: impl Fn(&mut dyn Iterator<Item = u32>) -> R + Sync,
-) -> Vec<R> {
-    let next = AtomicU32::new(0);
-    let work = || {
-        let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|receiver| *receiver < receivers);
-        worker(&mut std::iter::from_fn(next))
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(receivers as usize)).map(|_| scope.spawn(work)).collect();
-        let mut parts = vec![work()];
-        let join = |other: std::thread::ScopedJoinHandle<'_, R>| {
-            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        parts.extend(others.into_iter().map(join));
-        parts
-    })
+) -> Result<Vec<R>, Refusal> {
+    let parts = run.share(receivers as usize, |own| {
+        worker(&mut own.map(|receiver| {
+            run.tell(Stage::Schedule, receiver as u64, receivers.into(), format_args!(""));
+            receiver as u32
+        }))
+    })?;
+    Ok(parts)
 }
 
 /// The fewest steps that any graph of `n` vertices of degree `d` can do with (Moore bound); `None` where no degree does.

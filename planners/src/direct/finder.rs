@@ -21,10 +21,10 @@ pub use values::{CACHE_VERSION, StaleCache, Value, Values};
 pub use workload::Workload;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::family::Family;
 use super::{Expr, Refusal};
+use crate::run::Run;
 use sluice_formats::quantity::Rational;
 
 /// What a candidate is, beside its cost.
@@ -145,9 +145,7 @@ type Cell = (u32, u32, Mode);
 pub struct Finder<'a, 'b> {
     options: &'a Options,
     values: &'a mut Values<'b>,
-    cancel: &'a AtomicBool,
-    /// Told the size and degree of every cell before it is worked on, and how many values were computed so far.
-    watch: &'a dyn Fn(u32, u32, u64),
+    run: &'a Run<'a>,
     best: HashMap<Cell, Vec<Candidate>>,
     /// Simple graphs with BFB schedules of the least time: only these make products.
     worthy: HashMap<Cell, Vec<Candidate>>,
@@ -155,20 +153,15 @@ pub struct Finder<'a, 'b> {
 
 impl<'a, 'b> Finder<'a, 'b> {
     /// A finder that computes what it needs through `values`.
-    pub fn new(
-        options: &'a Options,
-        values: &'a mut Values<'b>,
-        cancel: &'a AtomicBool,
-        watch: &'a dyn Fn(u32, u32, u64),
-    ) -> Finder<'a, 'b> {
-        Finder { options, values, cancel, watch, best: HashMap::new(), worthy: HashMap::new() }
+    pub fn new(options: &'a Options, values: &'a mut Values<'b>, run: &'a Run<'a>) -> Finder<'a, 'b> {
+        Finder { options, values, run, best: HashMap::new(), worthy: HashMap::new() }
     }
 
     /// The frontier for `n` vertices of degree `d`: fewest steps first. Of equal costs the one in fewest expansions, then
     /// the first by its expression. Empty for degree 0 and more than one vertex.
     ///
     /// # Errors
-    /// `EmptyTopology`, `TopologyTooLarge`, `Cancelled`; `Internal` where a value is none.
+    /// `EmptyTopology`, `TopologyTooLarge`, `Cancelled`, `TimeLimit`; `Internal` where a value is none.
     pub fn frontier(&mut self, n: u32, d: u32) -> Result<Vec<Candidate>, Refusal> {
         if n == 0 {
             return Err(Refusal::EmptyTopology);
@@ -189,7 +182,7 @@ impl<'a, 'b> Finder<'a, 'b> {
     /// is one, or where the schedule is not breadth-first. `None` of what cannot be built.
     ///
     /// # Errors
-    /// `Cancelled`; `Internal` where a value is none.
+    /// `Cancelled`, `TimeLimit`; `Internal` where a value is none.
     pub fn reduce_scatter(&mut self, candidate: &Candidate) -> Result<Option<Rational>, Refusal> {
         if !candidate.flags.constructible {
             return Ok(None);
@@ -206,13 +199,9 @@ impl<'a, 'b> Finder<'a, 'b> {
         self.values
     }
 
-    fn check(&self) -> Result<(), Refusal> {
-        if self.cancel.load(Ordering::Relaxed) { Err(Refusal::Cancelled) } else { Ok(()) }
-    }
-
     /// The exact value of a graph under a breadth-first schedule.
     fn value(&mut self, expr: &Expr) -> Result<Value, Refusal> {
-        self.check()?;
+        self.run.check()?;
         self.values.of(expr)
     }
 }

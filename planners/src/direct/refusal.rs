@@ -1,5 +1,6 @@
 //! What is refused of graphs, expansions, schedules and searches: code, reason, what is allowed.
 
+use crate::run::{CANCELLED, Stopped, TIME_LIMIT};
 use sluice_formats::problem::Code;
 
 /// Why there is no graph or no schedule. [`Refusal::code`] gives the stable name.
@@ -119,6 +120,18 @@ pub enum Refusal {
     /// Somebody interrupted.
     #[error("interrupted")]
     Cancelled,
+    /// The deadline passed.
+    #[error("time ran out before there was a result; allow more time")]
+    TimeLimit,
+}
+
+impl From<Stopped> for Refusal {
+    fn from(stopped: Stopped) -> Refusal {
+        match stopped {
+            Stopped::Cancelled => Refusal::Cancelled,
+            Stopped::TimeLimit => Refusal::TimeLimit,
+        }
+    }
 }
 
 impl Refusal {
@@ -140,7 +153,8 @@ impl Refusal {
             }
             Refusal::NotReverseSymmetric => "NotReverseSymmetric",
             Refusal::Internal { .. } => "INTERNAL_INVARIANT",
-            Refusal::Cancelled => "CANCELLED",
+            Refusal::Cancelled => CANCELLED,
+            Refusal::TimeLimit => TIME_LIMIT,
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each candidate costs one breadth-first search from one receiver (`receiver`), some microseconds. Work is cut into
 //! lots with a stream of random numbers each; a round of lots starts from the same best candidates, so what is found
-//! depends on the seed and the number of rounds, not on the number of threads. There is no clock in here: who calls
-//! says after every round whether to go on.
+//! depends on the seed and the number of rounds, not on the number of threads. A deadline ends a search with what it has.
+//! It is looked at between rounds.
 
 mod frontier;
 mod group;
@@ -15,10 +15,10 @@ mod walk;
 mod tests;
 
 use super::Refusal;
+use crate::run::{Run, Stage, Stopped};
 use frontier::{Frontier, Point};
 use group::Group;
 use sluice_formats::quantity::Rational;
-use std::sync::atomic::{AtomicU64, Ordering};
 use walk::Walker;
 
 /// Lots of a round; more threads than this find nothing to do.
@@ -37,8 +37,8 @@ pub struct Request<'a> {
     pub bidirectional: bool,
     /// Number from which all chance comes.
     pub seed: u64,
-    /// Threads, 1 or more; the result is the same for any number.
-    pub threads: usize,
+    /// Rounds at most, some tenths of a second each; the same number finds the same.
+    pub rounds: u64,
     /// Steps and τ of graphs that are known: what is not better than one of them is not reported.
     pub known: &'a [(u32, Rational)],
 }
@@ -60,15 +60,6 @@ pub struct Found {
     pub t_b_reduce: Rational,
     /// Has every arc its reverse?
     pub bidirectional: bool,
-}
-
-/// How far a search is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Candidates evaluated.
-    pub evaluations: u64,
-    /// Candidates that none is better than.
-    pub kept: usize,
 }
 
 impl Request<'_> {
@@ -115,23 +106,23 @@ pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
     bases
 }
 
-/// Searches until `go_on` says no, or nothing better is possible. What is found is ascending in steps and descending
-/// in τ.
-///
-/// `go_on` is asked before every round and after the last; some tenths of a second pass in between.
+/// Searches until the deadline, or nothing better is possible. What is found is ascending in steps and descending in τ.
 ///
 /// # Errors
-/// `E_RANGE` for a number of vertices or a degree outside the limits of [`Request`].
-pub fn search(request: &Request<'_>, mut go_on: impl FnMut(Progress) -> bool) -> Result<Vec<Found>, Refusal> {
+/// `E_RANGE` for a number of vertices or a degree outside the limits of [`Request`]; `Cancelled`.
+pub fn search(request: &Request<'_>, run: &Run) -> Result<Vec<Found>, Refusal> {
     request.check()?;
     let groups: Vec<Group> = std::iter::once(Group::cyclic(request.n)).chain(Group::all(request.n)).collect();
     // About as much work in every lot, whatever the size of the graph.
     let evaluations = (1 << 20) / (u64::from(request.n) * u64::from(request.d)) + 500;
-    let (mut best, mut done) = (Frontier::default(), 0);
-    while go_on(Progress { evaluations: done, kept: best.points().len() }) && !complete(request, &best) {
-        let first = done / evaluations;
-        best = round(request, &groups, &best, first, evaluations);
-        done += LOTS * evaluations;
+    let mut best = Frontier::default();
+    for number in 0..request.rounds {
+        let about = format_args!("{} vertices of degree {}", request.n, request.d);
+        run.tell(Stage::Search, number * LOTS * evaluations, 0, about);
+        if run.is_late() || complete(request, &best) {
+            break;
+        }
+        best = round(request, &groups, &best, number * LOTS, evaluations, run)?;
     }
     let found = best.points().iter().filter_map(|point| found(request, point));
     let beaten = |found: &Found| request.known.iter().any(|(t_l, t_b)| *t_l <= found.t_l && *t_b <= found.t_b);
@@ -139,35 +130,23 @@ pub fn search(request: &Request<'_>, mut go_on: impl FnMut(Progress) -> bool) ->
 }
 
 /// A round of lots, all from the same best candidates; their finds are put together in the order of lots.
-fn round(request: &Request<'_>, groups: &[Group], best: &Frontier, first: u64, evaluations: u64) -> Frontier {
-    let next = AtomicU64::new(0);
-    let worker = || {
-        let (mut walker, mut lots) = (Walker::new(request, groups), Vec::new());
-        loop {
-            let lot = next.fetch_add(1, Ordering::Relaxed);
-            if lot >= LOTS {
-                return lots;
-            }
-            lots.push((lot, walker.lot(best, first + lot, evaluations)));
-        }
-    };
-    let mut lots = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..request.threads.min(LOTS as usize)).map(|_| scope.spawn(worker)).collect();
-        let mut lots = worker();
-        for other in others {
-            match other.join() {
-                Ok(part) => lots.extend(part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        lots
-    });
-    lots.sort_unstable_by_key(|(lot, _)| *lot);
+fn round(
+    request: &Request<'_>,
+    groups: &[Group],
+    best: &Frontier,
+    first: u64,
+    evaluations: u64,
+    run: &Run,
+) -> Result<Frontier, Stopped> {
+    // A round is begun in time or not at all, and then it is done.
+    let whole = Run { deadline: None, ..*run };
+    let walker = || Walker::new(request, groups);
+    let lots = whole.each(LOTS as usize, walker, |walker, lot| walker.lot(best, first + lot as u64, evaluations))?;
     let mut best = best.clone();
-    for point in lots.iter().flat_map(|(_, lot)| lot.points()) {
+    for point in lots.iter().flat_map(|lot| lot.points()) {
         best.add(point.clone());
     }
-    best
+    Ok(best)
 }
 
 /// Is there a graph with the fewest steps and the least load at once?

@@ -1,34 +1,32 @@
 //! From a schedule to a plan of kind `steps`: ranks for vertices, a claim with exact figures, and what bounds it.
-//!
-//! Every plan goes through the checker, which shares no code with the planner, before anybody sees it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use super::bfb::{self, Planned};
-use super::from_topology::{Instance, Proof, has_units};
-use super::{Refusal, Schedule, Shape};
+use super::bfb::{self, Costed, Planned};
+use super::from_topology::{Instance, Proof, SUPPORT, has_units};
+use super::{Cost, Refusal, Schedule, Shape};
+use crate::front::{Asked, Draft};
+use crate::run::Run;
 use sluice_formats::json::Writer;
-pub use sluice_formats::problem::INTERNAL_INVARIANT;
-use sluice_formats::problem::{Problem, Problems};
+use sluice_formats::problem::{INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
-use sluice_plan::check;
 use sluice_plan::plan::{
-    Certificate, CertificateKind, Collective, Content, Exact, Names, NodeId, Nullable, Op, PerByte, Plan, Shard,
-    Status, Step, StepSend, Steps,
+    Certificate, CertificateKind, Claim, Collective, Content, Exact, Names, Nullable, Op, PerByte, Plan, Shard, Status,
+    Step, StepSend, Steps,
 };
 
-/// A plan that passed the checker, with the planner's own figures.
-#[derive(Clone, Debug)]
-pub struct Made {
-    /// The plan; who made it is for the caller to add.
-    pub plan: Plan,
+/// The planner's own figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// What the plan claims, or would claim.
+    pub claim: Claim,
     /// Vertices.
     pub n: u32,
     /// The degree; `None` where nodes or links differ.
     pub d: Option<u32>,
     /// Steps, loads, τ.
-    pub cost: super::Cost,
+    pub cost: Cost,
     /// Units per shard.
     pub units: u32,
     /// Is τ what no schedule beats? Of an all-reduce twice (N−1)/N.
@@ -39,48 +37,96 @@ pub struct Made {
     pub time: Option<Rational>,
 }
 
-impl Made {
+impl Figures {
     /// The claim as it stands in the plan, compact.
     pub fn claim_json(&self) -> String {
-        Writer::compact(&self.plan.body.claim, Some(&self.plan.names))
+        Writer::compact(&self.claim, None)
     }
+}
+
+/// A plan that passed the checker, with the planner's own figures.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The plan; who made it is for the caller to add.
+    pub plan: Plan,
+    /// What it is worth.
+    pub figures: Figures,
 }
 
 /// Plans, claims and checks.
 ///
 /// # Errors
-/// What the planner refuses, with pointers into the topology; [`INTERNAL_INVARIANT`] where the checker disagrees.
-pub fn make(instance: &Instance<'_>, threads: usize) -> Result<Made, Problems> {
+/// What the planner refuses, with pointers into the topology; `INTERNAL_INVARIANT` where the checker disagrees.
+pub fn make(instance: &Instance<'_>, run: &Run) -> Result<Made, Problems> {
+    let planned = planned(instance, run).map_err(|refusal| instance.refused(&refusal))?;
+    let figures = of_schedule(instance, &planned)?;
+    let asked = &instance.asked;
+    let draft = Draft { names: Names::default(), content: content(&planned.schedule), claim: figures.claim.clone() };
+    Ok(Made { plan: asked.plan(draft)?, figures })
+}
+
+/// The figures of the plan that [`make`] would make. Where links are all alike no send is laid out for them.
+///
+/// # Errors
+/// What the planner refuses, with pointers into the topology.
+pub fn figures(instance: &Instance<'_>, run: &Run) -> Result<Figures, Problems> {
     let refused = |refusal: Refusal| instance.refused(&refusal);
-    let options = bfb::Options { units: instance.units, times: instance.times.as_deref(), threads };
-    let graph = &instance.graph;
-    let planned = match instance.collective {
-        Collective::AllGather => bfb::all_gather(graph, &options),
-        Collective::ReduceScatter => bfb::reduce_scatter(graph, &options),
-        _ => bfb::all_reduce(graph, &options),
+    if instance.is_unequal() {
+        return of_schedule(instance, &planned(instance, run).map_err(refused)?);
+    }
+    let (graph, units) = (&instance.graph, instance.units);
+    let costed = match instance.asked.collective {
+        Collective::AllGather => bfb::all_gather_cost(graph, units, run),
+        Collective::ReduceScatter => bfb::reduce_scatter_cost(graph, units, run),
+        _ => bfb::all_reduce_cost(graph, units, run),
     };
-    let Planned { schedule, cost, times } = planned.map_err(refused)?;
+    let Costed { units, cost } = costed.map_err(refused)?;
+    let time = time_over_equal_links(instance.asked.topology, &cost);
+    claimed(instance, units, &cost, None, time)
+}
+
+fn planned(instance: &Instance<'_>, run: &Run) -> Result<Planned, Refusal> {
+    let options = bfb::Options { units: instance.units, times: instance.times.as_deref() };
+    match instance.asked.collective {
+        Collective::AllGather => bfb::all_gather(&instance.graph, &options, run),
+        Collective::ReduceScatter => bfb::reduce_scatter(&instance.graph, &options, run),
+        _ => bfb::all_reduce(&instance.graph, &options, run),
+    }
+}
+
+fn of_schedule(instance: &Instance<'_>, planned: &Planned) -> Result<Figures, Problems> {
+    let Planned { schedule, cost, times } = planned;
+    let topology = instance.asked.topology;
+    let time = if instance.even { time_over_equal_links(topology, cost) } else { time_per_byte(topology, schedule) };
+    claimed(instance, schedule.units, cost, times.as_deref(), time)
+}
+
+/// The figures of a schedule of these costs; `times` of its steps where links differ, `time` per byte of M.
+fn claimed(
+    instance: &Instance<'_>,
+    units: u32,
+    cost: &Cost,
+    times: Option<&[Rational]>,
+    time: Rational,
+) -> Result<Figures, Problems> {
+    let (graph, topology, collective) = (&instance.graph, instance.asked.topology, instance.asked.collective);
     let (n, d) = (graph.n(), graph.degree().ok().filter(|_| !instance.is_unequal()));
-    let phases = if instance.collective == Collective::AllReduce { 2 } else { 1 };
+    let phases = if collective == Collective::AllReduce { 2 } else { 1 };
     let least = &bfb::least_bandwidth(n) * &Rational::from(phases);
     let fewest = d.and_then(|d| bfb::fewest_steps(n, d)).map(|steps| steps * phases as u32);
-    let mut plan = steps_plan(instance.topology, instance.collective, &schedule);
-    plan.body.ignored =
-        Some(instance.ignored.iter().map(|key| (*key).into()).collect()).filter(|keys: &Vec<_>| !keys.is_empty());
     // Loads know nothing of latency: there is a bandwidth term wherever links are equally fast.
     let degree = graph.degree().ok().filter(|_| instance.even);
-    figures(&mut plan, &cost, super::Cost::new(cost.loads.clone(), n, degree).t_b);
-    match instance.proof {
-        Proof::Bandwidth => bandwidth(&mut plan, instance.topology, &schedule)?,
+    let claim = steps_claim(cost, Cost::new(cost.loads.clone(), n, degree).t_b);
+    let claim = match instance.proof {
+        Proof::Bandwidth => bandwidth(claim, topology, collective, time)?,
         // Breadth-first, each phase has as many steps as the farthest vertex has hops.
         Proof::Diameter => {
             let (steps, diameter) = (cost.t_l(), cost.t_l() / phases as u32);
             let bound = PerByte { value: Rational::from(u64::from(diameter)), seconds: false };
-            bounded(&mut plan, bound, CertificateKind::Diameter, steps == diameter);
+            bounded(claim, bound, CertificateKind::Diameter, steps == diameter)
         }
-    }
-    let plan = passed(plan, instance.topology)?;
-    let time = match (&times, &instance.link) {
+    };
+    let time = match (times, &instance.link) {
         (Some(times), _) if instance.sized => Some(times.iter().sum()),
         (None, Some(link)) => {
             let steps = Rational::from(u64::from(cost.t_l()));
@@ -88,14 +134,14 @@ pub fn make(instance: &Instance<'_>, threads: usize) -> Result<Made, Problems> {
         }
         _ => None,
     };
-    Ok(Made {
-        plan,
+    Ok(Figures {
+        claim,
         n,
         d,
         bandwidth_optimal: cost.t_b.as_ref() == Some(&least),
         moore_optimal: fewest == Some(cost.t_l()),
-        units: schedule.units,
-        cost,
+        units,
+        cost: cost.clone(),
         time,
     })
 }
@@ -104,39 +150,32 @@ pub fn make(instance: &Instance<'_>, threads: usize) -> Result<Made, Problems> {
 /// alike, are its edges; `d` is its degree.
 ///
 /// # Errors
-/// [`INTERNAL_INVARIANT`] where the checker disagrees.
-pub fn plan_of(topology: &Topology, schedule: &Schedule, cost: &super::Cost, d: Option<u32>) -> Result<Plan, Problems> {
+/// `INTERNAL_INVARIANT` where the checker disagrees.
+pub fn plan_of(topology: &Topology, schedule: &Schedule, cost: &Cost, d: Option<u32>) -> Result<Plan, Problems> {
     let collective = match schedule.shape {
         Shape::AllGather => Collective::AllGather,
         Shape::ReduceScatter => Collective::ReduceScatter,
         Shape::AllReduce { .. } => Collective::AllReduce,
     };
-    let mut plan = steps_plan(topology, collective, schedule);
-    figures(&mut plan, cost, cost.t_b.clone().filter(|_| d.is_some()));
-    bandwidth(&mut plan, topology, schedule)?;
-    passed(plan, topology)
+    let claim = steps_claim(cost, cost.t_b.clone().filter(|_| d.is_some()));
+    let claim = bandwidth(claim, topology, collective, time_over_equal_links(topology, cost))?;
+    let draft = Draft { names: Names::default(), content: content(schedule), claim };
+    Asked::of_all(topology, collective, &SUPPORT).plan(draft)
 }
 
 /// Claims the figures of the steps.
-fn figures(plan: &mut Plan, cost: &super::Cost, t_b: Option<Rational>) {
-    let claim = &mut plan.body.claim;
-    claim.t_l = Some(cost.t_l().into());
-    claim.loads = Some(cost.loads.iter().cloned().map(Exact).collect());
-    claim.load_sum = Some(Exact(cost.load_sum.clone()));
-    claim.t_b = Some(Nullable(t_b.map(Exact)));
+fn steps_claim(cost: &Cost, t_b: Option<Rational>) -> Claim {
+    Claim {
+        t_l: Some(cost.t_l().into()),
+        loads: Some(cost.loads.iter().cloned().map(Exact).collect()),
+        load_sum: Some(Exact(cost.load_sum.clone())),
+        t_b: Some(Nullable(t_b.map(Exact))),
+        ..Claim::default()
+    }
 }
 
-/// The plan after it has passed the checker.
-fn passed(plan: Plan, topology: &Topology) -> Result<Plan, Problems> {
-    let report = check::check(&plan, Some(topology));
-    let Some(violation) = report.violation else { return Ok(plan) };
-    let message = format!("the plan did not pass the checker: {}", violation.message);
-    let error = Problem::new(INTERNAL_INVARIANT, violation.at, message).detail("violation", violation.code.word());
-    Err(error.help("please report it with the topology").into())
-}
-
-/// A schedule as a plan for a topology whose nodes are its vertices and whose links are its edges; claims nothing yet.
-pub fn steps_plan(topology: &Topology, collective: Collective, schedule: &Schedule) -> Plan {
+/// A schedule as the content of a plan for a topology whose nodes are its vertices and whose links are its edges.
+fn content(schedule: &Schedule) -> Content {
     let reduce_steps = match schedule.shape {
         Shape::AllGather => 0,
         Shape::ReduceScatter => schedule.steps,
@@ -152,48 +191,50 @@ pub fn steps_plan(topology: &Topology, collective: Collective, schedule: &Schedu
             step.sends.push(StepSend { shard, lo, hi, link });
         }
     }
-    let mut names = Names::default();
-    let ids: Vec<NodeId> = topology.nodes().iter().map(|node| names.intern(&node.id)).collect();
-    let content = Content::Steps(Steps { p: schedule.units.into(), step_length: None, steps });
-    let mut plan = Plan::new(topology, collective, names, content);
-    plan.body.participants = Some(ids);
-    plan
+    Content::Steps(Steps { p: schedule.units.into(), step_length: None, steps })
 }
 
 /// Claims time, bandwidth, and the bound of both.
-fn bandwidth(plan: &mut Plan, topology: &Topology, schedule: &Schedule) -> Result<(), Problems> {
+fn bandwidth(claim: Claim, topology: &Topology, collective: Collective, time: Rational) -> Result<Claim, Problems> {
     let (unit, seconds) = (topology.unit(), has_units(topology));
-    let time = time_per_byte(topology, schedule);
-    let bound = lower_bound(topology, plan.body.collective);
+    let bound = lower_bound(topology, collective);
     let bound = bound.ok_or_else(|| Problem::new(INTERNAL_INVARIANT, "", "a connected graph without a bound"))?;
     let optimal = bound == time;
-    plan.body.claim.algorithm_bandwidth = time.recip().map(|rate| Exact(unit.express(&rate)));
-    plan.body.claim.time_per_byte = Some(PerByte { value: time, seconds });
-    bounded(plan, PerByte { value: bound, seconds }, CertificateKind::Bandwidth, optimal);
-    Ok(())
+    let claim = Claim {
+        algorithm_bandwidth: time.recip().map(|rate| Exact(unit.express(&rate))),
+        time_per_byte: Some(PerByte { value: time, seconds }),
+        ..claim
+    };
+    Ok(bounded(claim, PerByte { value: bound, seconds }, CertificateKind::Bandwidth, optimal))
 }
 
-fn bounded(plan: &mut Plan, bound: PerByte, kind: CertificateKind, optimal: bool) {
-    let claim = &mut plan.body.claim;
-    claim.lower_bound = Some(bound);
-    claim.optimal = Some(optimal);
-    claim.status = Some(if optimal { Status::Optimal } else { Status::Feasible });
-    claim.certificate = Some(Certificate { kind, nodes: None, prices: None });
+fn bounded(claim: Claim, bound: PerByte, kind: CertificateKind, optimal: bool) -> Claim {
+    Claim {
+        lower_bound: Some(bound),
+        optimal: Some(optimal),
+        status: Some(if optimal { Status::Optimal } else { Status::Feasible }),
+        certificate: Some(Certificate { kind, nodes: None, prices: None }),
+        ..claim
+    }
 }
 
-/// Σ over steps of the longest time on a link, without latency, per byte of M.
+/// Σ over steps of the longest time on a link, without latency, per byte of M, where all links are equally fast.
+fn time_over_equal_links(topology: &Topology, cost: &Cost) -> Rational {
+    let capacity = topology.links().first().and_then(|link| link.capacity.finite()).unwrap_or(&Rational::ONE);
+    let whole = capacity * &Rational::from(topology.nodes().len() as u64);
+    cost.load_sum.checked_div(&whole).unwrap_or(Rational::ZERO)
+}
+
+/// The same of any links.
 fn time_per_byte(topology: &Topology, schedule: &Schedule) -> Rational {
     let links = topology.links();
-    let (mut sum, mut on) = (Rational::ZERO, BTreeMap::new());
-    let mut sends = schedule.sends.clone();
-    sends.sort_unstable_by_key(|send| send.step);
-    for step in sends.chunk_by(|a, b| a.step == b.step) {
-        on.clear();
-        for send in step {
-            *on.entry(send.edge as usize).or_insert(0_u64) += u64::from(send.hi - send.lo);
-        }
-        let time = |(edge, units): (&usize, &u64)| Rational::from(*units).checked_div(links[*edge].capacity.finite()?);
-        sum += &on.iter().filter_map(time).max().unwrap_or(Rational::ZERO);
+    let (mut sum, mut on) = (Rational::ZERO, vec![0_u64; links.len()]);
+    for step in schedule.sends.chunk_by(|a, b| a.step == b.step) {
+        on.fill(0);
+        step.iter().for_each(|send| on[send.edge as usize] += u64::from(send.hi - send.lo));
+        let used = on.iter().zip(links).filter(|(units, _)| **units > 0);
+        let times = used.filter_map(|(units, link)| Rational::from(*units).checked_div(link.capacity.finite()?));
+        sum += &times.max().unwrap_or(Rational::ZERO);
     }
     let whole = u64::from(schedule.units) * topology.nodes().len() as u64;
     sum.checked_div(&Rational::from(whole)).unwrap_or(Rational::ZERO)

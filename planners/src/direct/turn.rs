@@ -79,12 +79,20 @@ impl Schedule {
             let reason = format!("an all-reduce of {:?} and {:?}", self.shape, gather.shape);
             return Err(Refusal::Internal { reason });
         }
-        let units = u64::from(self.units).lcm(&gather.units.into());
-        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let units = common_units(self.units, gather.units)?;
         let (scatter, gather) = (self.rescaled(units)?, gather.rescaled(units)?);
         let reduce_steps = scatter.steps;
         let later = gather.sends.into_iter().map(|send| Send { step: send.step + reduce_steps, ..send });
         let sends = scatter.sends.into_iter().chain(later).collect();
         Ok(Schedule { shape: Shape::AllReduce { reduce_steps }, units, steps: reduce_steps + gather.steps, sends })
     }
+}
+
+/// The fewest units per shard that both are multiples of.
+pub fn common_units(one: u32, other: u32) -> Result<u32, Refusal> {
+    let units = u64::from(one).lcm(&other.into());
+    u32::try_from(units).ok().filter(|units| *units <= MAX_UNITS).ok_or_else(|| {
+        let reason = format!("{units} units per shard; a multiple of {one} up to {MAX_UNITS} is needed");
+        Refusal::InvalidChunking { reason }
+    })
 }

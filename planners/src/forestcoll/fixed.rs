@@ -9,7 +9,7 @@ use super::fabric::{Arcs, Fabric, Graph};
 use super::flow::Arena;
 use super::network::Network;
 use super::optimum::Scaled;
-use super::run::{Run, Stage};
+use crate::run::{Run, Stage};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 use super::fabric::Graph;
 use super::flow::Arena;
 use super::network::Network;
-use super::run::{Run, Stage};
 use super::{Rational, Refusal};
+use crate::run::{Run, Stage};
 use num_integer::Integer;
 use num_traits::CheckedMul;
 

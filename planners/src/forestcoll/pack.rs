@@ -14,8 +14,8 @@ mod tests;
 use super::Refusal;
 use super::flow::Arena;
 use super::network::Network;
-use super::run::{Run, Stage};
 use super::split::Fed;
+use crate::run::{Run, Stage};
 use cuts::Cuts;
 
 /// Identical logical trees: edges between compute nodes in order of growth.

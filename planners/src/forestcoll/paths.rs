@@ -7,8 +7,8 @@
 use super::Refusal;
 use super::forest::{Edge, Tree};
 use super::pack::Batch;
-use super::run::{Run, Stage};
 use super::split::Split;
+use crate::run::{Run, Stage};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 

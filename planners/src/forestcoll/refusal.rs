@@ -1,6 +1,7 @@
 //! What the planner refuses, with the code, the reason and what would be allowed.
 
 use super::Rational;
+use crate::run::{CANCELLED, Stopped, TIME_LIMIT};
 
 /// Why there is no plan. [`Refusal::code`] gives the stable name; the message names nodes and says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,6 +127,18 @@ pub enum Refusal {
     /// The caller called it off.
     #[error("cancelled")]
     Cancelled,
+    /// The deadline passed.
+    #[error("time ran out before there was a plan; allow more time")]
+    TimeLimit,
+}
+
+impl From<Stopped> for Refusal {
+    fn from(stopped: Stopped) -> Refusal {
+        match stopped {
+            Stopped::Cancelled => Refusal::Cancelled,
+            Stopped::TimeLimit => Refusal::TimeLimit,
+        }
+    }
 }
 
 impl Refusal {
@@ -146,7 +159,8 @@ impl Refusal {
             Self::FixedKNotEulerian { .. } => "FIXED_K_NOT_EULERIAN",
             Self::ProgramTooLarge { .. } => "PROGRAM_TOO_LARGE",
             Self::InternalInvariant { .. } => "INTERNAL_INVARIANT",
-            Self::Cancelled => "CANCELLED",
+            Self::Cancelled => CANCELLED,
+            Self::TimeLimit => TIME_LIMIT,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! bounds must allow; a row added later makes the dual method go on from where the last answer was.
 
 use super::Refusal;
-use super::run::Run;
+use crate::run::Run;
 use num_rational::BigRational;
 use num_traits::{One, Signed, Zero};
 

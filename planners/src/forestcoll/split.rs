@@ -10,7 +10,7 @@
 use super::Refusal;
 use super::flow::Arena;
 use super::network::Network;
-use super::run::{Run, Stage};
+use crate::run::{Run, Stage};
 
 #[cfg(test)]
 mod tests;

@@ -14,9 +14,9 @@ use super::fabric::{Arcs, Graph};
 use super::forest::{Edge, Tree};
 use super::network::Network;
 use super::paths::{Units, recover};
-use super::run::{Run, Stage};
 use super::split::{self, Fed};
 use super::{Refusal, pack};
+use crate::run::{Run, Stage};
 use num_integer::Integer;
 use shape::{Port, Shape};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn in_units(shape: &Shape, supply: &[i64], unit: i64, run: &Run) -> Result<Optio
     let network = Network::new(shape.locals, inside.iter().copied());
     let Some(mut fed) = Fed::new(network, shape.compute, roots, run)? else { return Ok(None) };
     // The box is a small fabric of its own: its stages are no news to the watcher.
-    let quiet = Run { progress: &(), ..*run };
+    let quiet = Run { watch: &|_| {}, ..*run };
     let splits = split::remove_switches(&mut fed, &quiet)?;
     let batches = pack::pack(fed, &quiet)?;
     let local = recover(&batches, Units::new(&inside, &splits), &quiet)?;

@@ -10,16 +10,16 @@ mod loads;
 mod tests;
 
 use super::from_topology::{Instance, OVERFLOW};
-use super::{AllReduce, Collective, Forest, Optimum, Options, Planned, Refusal, Run, all_reduce};
+use super::{AllReduce, Collective, Forest, Optimum, Options, Planned, Refusal, all_reduce};
+use crate::front::Draft;
+use crate::run::Run;
 use bounds::Bound;
 use sluice_formats::json::Writer;
-pub use sluice_formats::problem::INTERNAL_INVARIANT;
 use sluice_formats::problem::{E_KEY, E_LIMIT, Problem, Problems};
 use sluice_formats::quantity::{Rational, Unit};
-use sluice_plan::check;
 use sluice_plan::plan::{
-    self, Certificate, CertificateKind, Content, Exact, Hop, MAX_EDGES, Names, NodeId, Nullable, PerByte, Plan, Status,
-    Trees,
+    self, Certificate, CertificateKind, Claim, Content, Exact, Hop, MAX_EDGES, Names, NodeId, Nullable, PerByte, Plan,
+    Status, Trees,
 };
 
 /// Variables up to which the all-reduce program is tried without being asked for: some seconds.
@@ -69,7 +69,7 @@ impl Made {
 ///
 /// # Errors
 /// The conditions on fabrics with pointers into the topology; limits of `options`; `E_LIMIT` for more tree edges than
-/// a plan may have; [`INTERNAL_INVARIANT`] where the checker disagrees; `CANCELLED`.
+/// a plan may have; `INTERNAL_INVARIANT` where the checker disagrees; `CANCELLED`.
 pub fn make(instance: &Instance<'_>, options: &Options, way: Way, run: &Run) -> Result<Made, Problems> {
     let all_reduces = instance.collective == Collective::AllReduce;
     if all_reduces && way == Way::Program {
@@ -77,14 +77,14 @@ pub fn make(instance: &Instance<'_>, options: &Options, way: Way, run: &Run) -> 
     }
     let refused = |refusal: Refusal| instance.refused(&refusal);
     let planned = super::plan(&instance.fabric, instance.collective, options, run).map_err(refused)?;
-    let mut phases = Draft::new(instance, planned, options, run)?;
+    let mut phases = Claimed::new(instance, planned, options, run)?;
     let tries_program = all_reduces && way == Way::Auto && options.fixed_k.is_none() && is_small(instance);
     if !tries_program || phases.is_optimal() {
         return phases.finish(instance);
     }
     match all_reduce(&instance.fabric, options.relaxed, run) {
         Ok(program) => {
-            let whole = Draft::of_program(instance, program, phases.optimum.clone(), options, run)?;
+            let whole = Claimed::of_program(instance, program, phases.optimum.clone(), options, run)?;
             if whole.time < phases.time {
                 return whole.finish(instance);
             }
@@ -108,7 +108,7 @@ fn by_program(instance: &Instance<'_>, options: &Options, run: &Run) -> Result<M
     let refused = |refusal: Refusal| instance.refused(&refusal);
     let program = all_reduce(&instance.fabric, options.relaxed, run).map_err(refused)?;
     let optimum = super::optimum(&instance.fabric, options.relaxed, run).map_err(refused)?;
-    Draft::of_program(instance, program, optimum, options, run)?.finish(instance)
+    Claimed::of_program(instance, program, optimum, options, run)?.finish(instance)
 }
 
 /// Is the all-reduce program a matter of seconds? It has two flows per link that a sender's data can take.
@@ -120,19 +120,24 @@ fn is_small(instance: &Instance<'_>) -> bool {
 }
 
 /// Forests with their figures, not yet in the words of the file.
-struct Draft {
+pub(super) struct Claimed {
     forests: Vec<Forest>,
     optimum: Optimum,
     /// T/M as the loads say.
-    time: Rational,
+    pub(super) time: Rational,
     /// Largest load per capacity of each forest, in trees per input unit.
     own: Vec<Rational>,
     bound: Bound,
     sum_x: Option<Rational>,
 }
 
-impl Draft {
-    fn new(instance: &Instance<'_>, planned: Planned, options: &Options, run: &Run) -> Result<Draft, Problems> {
+impl Claimed {
+    pub(super) fn new(
+        instance: &Instance<'_>,
+        planned: Planned,
+        options: &Options,
+        run: &Run,
+    ) -> Result<Claimed, Problems> {
         let Planned { optimum, forests } = planned;
         let edges: u64 = forests.iter().flat_map(|forest| &forest.trees).map(|tree| tree.edges.len() as u64).sum();
         if edges > MAX_EDGES {
@@ -144,7 +149,7 @@ impl Draft {
         let (time, own) = loads::times(instance, &forests).ok_or_else(overflow)?;
         let bound = bounds::best(instance, &optimum, &time, options.relaxed, run);
         let bound = bound.map_err(|refusal| instance.refused(&refusal))?;
-        Ok(Draft { forests, optimum, time, own, bound, sum_x: None })
+        Ok(Claimed { forests, optimum, time, own, bound, sum_x: None })
     }
 
     fn of_program(
@@ -153,9 +158,9 @@ impl Draft {
         optimum: Optimum,
         options: &Options,
         run: &Run,
-    ) -> Result<Draft, Problems> {
+    ) -> Result<Claimed, Problems> {
         let AllReduce { sum_x, forests } = program;
-        let mut draft = Draft::new(instance, Planned { optimum, forests }, options, run)?;
+        let mut draft = Claimed::new(instance, Planned { optimum, forests }, options, run)?;
         draft.sum_x = Rational::new(*sum_x.numer(), *sum_x.denom());
         if !draft.is_optimal() && bounds::is_unaided(instance) {
             // No cut says so, but the program's dual does.
@@ -168,8 +173,8 @@ impl Draft {
         self.bound.time == self.time
     }
 
-    fn finish(self, instance: &Instance<'_>) -> Result<Made, Problems> {
-        let topology = instance.topology;
+    pub(super) fn finish(self, instance: &Instance<'_>) -> Result<Made, Problems> {
+        let topology = instance.asked.topology;
         let unit = topology.unit();
         let mut names = Names::default();
         let ids: Vec<NodeId> = instance.nodes.iter().map(|node| names.intern(&topology.nodes()[*node].id)).collect();
@@ -188,31 +193,19 @@ impl Draft {
             self.bound.inside.iter().map(|node| names.intern(&topology.nodes()[*node].id)).collect();
         let optimal = self.is_optimal();
         let seconds = unit != Unit::Abstract;
-        let mut plan = Plan::new(topology, instance.word, names, Content::Trees(Trees { forests }));
-        let body = &mut plan.body;
-        body.participants = Some(ids[..instance.fabric.compute].to_vec());
-        body.root = match instance.collective {
-            Collective::Broadcast { root } | Collective::Reduce { root } => Some(ids[root]),
-            _ => None,
-        };
-        body.ignored =
-            Some(instance.ignored.iter().map(|key| (*key).into()).collect()).filter(|keys: &Vec<_>| !keys.is_empty());
-        body.claim.algorithm_bandwidth = self.time.recip().map(|rate| Exact(unit.express(&rate)));
-        body.claim.time_per_byte = Some(PerByte { value: self.time.clone(), seconds });
-        body.claim.lower_bound = Some(PerByte { value: self.bound.time.clone(), seconds });
-        body.claim.optimal = Some(optimal);
-        body.claim.status = Some(if optimal { Status::Optimal } else { Status::Feasible });
-        body.claim.sum_x = self.sum_x.clone().map(Exact);
         let kind = self.bound.certificate;
         let nodes = (kind == CertificateKind::Cut).then_some(inside);
-        body.claim.certificate = Some(Certificate { kind, nodes, prices: None });
-        let report = check::check(&plan, Some(topology));
-        if let Some(violation) = report.violation {
-            let message = format!("the plan did not pass the checker: {}", violation.message);
-            let error =
-                Problem::new(INTERNAL_INVARIANT, violation.at, message).detail("violation", violation.code.word());
-            return Err(error.help("please report it with the topology").into());
-        }
+        let claim = Claim {
+            algorithm_bandwidth: self.time.recip().map(|rate| Exact(unit.express(&rate))),
+            time_per_byte: Some(PerByte { value: self.time.clone(), seconds }),
+            lower_bound: Some(PerByte { value: self.bound.time.clone(), seconds }),
+            optimal: Some(optimal),
+            status: Some(if optimal { Status::Optimal } else { Status::Feasible }),
+            sum_x: self.sum_x.clone().map(Exact),
+            certificate: Some(Certificate { kind, nodes, prices: None }),
+            ..Claim::default()
+        };
+        let plan = instance.asked.plan(Draft { names, content: Content::Trees(Trees { forests }), claim })?;
         let cut = self.optimum.cut.iter().map(|node| instance.id(*node).to_string()).collect();
         let inverse_x = Rational::new(*self.optimum.inverse_x.numer(), *self.optimum.inverse_x.denom());
         Ok(Made {

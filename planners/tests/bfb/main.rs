@@ -15,7 +15,8 @@ use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::r#gen::{complete, hypercube, ring, torus};
 use sluice_plan::plan::Collective;
-use sluice_planners::direct::{Instance, Made, Proof, Request, make};
+use sluice_planners::direct::{Instance, Made, Options, figures, make};
+use sluice_planners::{Request, Run};
 
 /// The collectives that steps serve.
 const OF_STEPS: [Collective; 3] = [Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce];
@@ -55,10 +56,14 @@ fn graphs() -> Vec<Topology> {
 }
 
 fn instance<'a>(topology: &'a Topology, collective: Collective, units: Option<u32>) -> Result<Instance<'a>, Problems> {
-    Instance::new(topology, &Request { collective, size: None, units, proof: Proof::Bandwidth, ignore: &[] }, "t.json")
+    Instance::new(topology, &Request::of_all(collective), &Options { units, ..Options::default() }, "t.json")
 }
 
 fn planned(topology: &Topology, collective: Collective, units: Option<u32>) -> Made {
-    let made = instance(topology, collective, units).and_then(|instance| make(&instance, 2));
-    made.unwrap_or_else(|errors| panic!("{}: {errors}", topology.name()))
+    let refused = |errors: Problems| -> Made { panic!("{}: {errors}", topology.name()) };
+    let instance = instance(topology, collective, units).expect("read");
+    let made = make(&instance, &Run::quiet(2)).unwrap_or_else(refused);
+    let alone = figures(&instance, &Run::quiet(1)).expect("figures");
+    assert_eq!(alone, made.figures, "{}: the figures are those of the plan", topology.name());
+    made
 }

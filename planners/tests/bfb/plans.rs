@@ -3,7 +3,8 @@
 use serde_json::json;
 use sluice_plan::check::check;
 use sluice_plan::plan::{Collective, Plan};
-use sluice_planners::direct::{Instance, Proof, Request, make};
+use sluice_planners::direct::{Instance, Options, Proof, make};
+use sluice_planners::{Request, Run};
 
 use crate::{OF_STEPS, edited, exact, graphs, instance, kautz, links, planned};
 use sluice_formats::quantity::Rational;
@@ -32,22 +33,22 @@ fn every_plan_passes_the_checker_read_back_from_its_file() {
 fn figures_of_known_graphs() {
     let torus = torus(&[4, 6], "1").expect("valid");
     let made = planned(&torus, Collective::AllGather, None);
-    assert_eq!((made.n, made.d, made.cost.t_l(), made.units), (24, Some(4), 5, 4));
-    assert_eq!(made.cost.t_b, Some(exact("23/24")));
-    assert!(made.bandwidth_optimal && !made.moore_optimal);
+    assert_eq!((made.figures.n, made.figures.d, made.figures.cost.t_l(), made.figures.units), (24, Some(4), 5, 4));
+    assert_eq!(made.figures.cost.t_b, Some(exact("23/24")));
+    assert!(made.figures.bandwidth_optimal && !made.figures.moore_optimal);
     assert_eq!(made.plan.body.claim.optimal, Some(true));
     let both = planned(&torus, Collective::AllReduce, None);
-    assert_eq!((both.cost.t_l(), both.cost.t_b.clone()), (10, Some(exact("23/12"))));
-    assert!(both.bandwidth_optimal);
+    assert_eq!((both.figures.cost.t_l(), both.figures.cost.t_b.clone()), (10, Some(exact("23/12"))));
+    assert!(both.figures.bandwidth_optimal);
     let pi = kautz(2, 9);
-    let t_b = |collective| planned(&pi, collective, None).cost.t_b;
+    let t_b = |collective| planned(&pi, collective, None).figures.cost.t_b;
     assert_eq!(OF_STEPS.map(t_b), ["14/9", "10/9", "8/3"].map(|text| Some(exact(text))));
-    assert!(planned(&pi, Collective::AllGather, None).moore_optimal);
+    assert!(planned(&pi, Collective::AllGather, None).figures.moore_optimal);
     let cube = hypercube(3, "1").expect("valid");
-    assert_eq!(planned(&cube, Collective::AllGather, Some(1)).cost.load_sum, exact("3"));
+    assert_eq!(planned(&cube, Collective::AllGather, Some(1)).figures.cost.load_sum, exact("3"));
     let star = links("star", 5, (1..5).flat_map(|leaf| [(0, leaf), (leaf, 0)]));
     let made = planned(&star, Collective::AllGather, None);
-    assert_eq!((made.d, made.cost.t_b, made.cost.load_sum), (None, None, exact("4")));
+    assert_eq!((made.figures.d, made.figures.cost.t_b, made.figures.cost.load_sum), (None, None, exact("4")));
 }
 
 /// Two nodes of each side of K(2,2); latency 1 on seven links and 40 on the eighth, shards of 8 over bandwidth 2.
@@ -61,16 +62,11 @@ fn a_slow_start_of_one_link_is_in_the_total() {
         }
     });
     let size = Rational::from(32);
-    let request = Request {
-        collective: Collective::AllGather,
-        size: Some(&size),
-        units: None,
-        proof: Proof::Bandwidth,
-        ignore: &[],
-    };
-    let made = make(&Instance::new(&topology, &request, "t").expect("read"), 2).expect("made");
-    assert_eq!(made.time, Some(Rational::from(49)));
-    assert_eq!((made.d, &made.cost.t_b), (None, &None));
+    let (request, options) =
+        (Request::of_all(Collective::AllGather), Options { size: Some(&size), ..Options::default() });
+    let made = make(&Instance::new(&topology, &request, &options, "t").expect("read"), &Run::quiet(2)).expect("made");
+    assert_eq!(made.figures.time, Some(Rational::from(49)));
+    assert_eq!((made.figures.d, &made.figures.cost.t_b), (None, &None));
     let errors = instance(&topology, Collective::AllGather, None).expect_err("the size decides");
     assert_eq!((errors.code(), errors.all()[0].key.as_str()), ("E_MISSING", "size"));
 }
@@ -79,25 +75,22 @@ fn a_slow_start_of_one_link_is_in_the_total() {
 fn equal_latencies_are_added_to_the_time() {
     let topology = kautz(2, 6);
     let size = Rational::from(6_000);
-    let request = Request {
-        collective: Collective::AllGather,
-        size: Some(&size),
-        units: None,
-        proof: Proof::Bandwidth,
-        ignore: &[],
-    };
-    let made = make(&Instance::new(&topology, &request, "t").expect("read"), 1).expect("made");
+    let (request, options) =
+        (Request::of_all(Collective::AllGather), Options { size: Some(&size), ..Options::default() });
+    let made = make(&Instance::new(&topology, &request, &options, "t").expect("read"), &Run::quiet(1)).expect("made");
     // Two steps of 2 us, and as many shards of 1000 bytes as the loads say over 10 Gbit/s: 0.8 us each.
     let micro = |text: &str| &exact(text) * &exact("1/1000000");
-    assert_eq!(made.time, Some(&micro("4") + &(&micro("4/5") * &made.cost.load_sum)));
+    assert_eq!(made.figures.time, Some(&micro("4") + &(&micro("4/5") * &made.figures.cost.load_sum)));
 }
 
 #[test]
 fn the_number_of_steps_can_be_proved_instead() {
     for topology in graphs() {
         for collective in OF_STEPS {
-            let request = Request { collective, size: None, units: None, proof: Proof::Diameter, ignore: &[] };
-            let made = make(&Instance::new(&topology, &request, "t").expect("read"), 1).expect("made");
+            let options = Options { proof: Proof::Diameter, ..Options::default() };
+            let request = Request::of_all(collective);
+            let made =
+                make(&Instance::new(&topology, &request, &options, "t").expect("read"), &Run::quiet(1)).expect("made");
             let report = check(&made.plan, None);
             assert!(report.proved.iter().any(|line| line.contains("steps (`diameter`)")), "{:?}", report.proved);
             let one_phase = collective != Collective::AllReduce;
@@ -111,13 +104,8 @@ fn what_is_ignored_stands_in_the_plan() {
     let topology = edited(&kautz(2, 6), |file| file["nodes"][1]["buffer"] = json!("1MiB"));
     assert_eq!(instance(&topology, Collective::AllGather, None).expect_err("refused").code(), "UNSUPPORTED_FIELD");
     let ignore = ["buffer".to_owned()];
-    let request = Request {
-        collective: Collective::AllGather,
-        size: None,
-        units: None,
-        proof: Proof::Bandwidth,
-        ignore: &ignore,
-    };
-    let made = make(&Instance::new(&topology, &request, "t").expect("read"), 1).expect("made");
+    let request = Request { ignore: &ignore, ..Request::of_all(Collective::AllGather) };
+    let options = Options::default();
+    let made = make(&Instance::new(&topology, &request, &options, "t").expect("read"), &Run::quiet(1)).expect("made");
     assert_eq!(made.plan.body.ignored.expect("listed").len(), 1);
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sluice_formats::topology::r#gen::star;
 use sluice_plan::plan::Collective;
+use sluice_planners::Run;
 use sluice_planners::direct::make;
 
 use crate::{edited, instance, kautz, links};
@@ -32,7 +33,8 @@ fn each_refusal_names_its_place() {
         (links("one", 1, []), "EmptyTopology", "/nodes"),
     ];
     for (topology, code, at) in cases {
-        let made = instance(&topology, Collective::AllGather, None).and_then(|instance| make(&instance, 1));
+        let made =
+            instance(&topology, Collective::AllGather, None).and_then(|instance| make(&instance, &Run::quiet(1)));
         let errors = made.map(|_| ()).expect_err(at);
         let first = &errors.all()[0];
         assert_eq!((errors.code(), first.key.as_str()), (code, at), "{errors}");
@@ -41,7 +43,7 @@ fn each_refusal_names_its_place() {
     for (collective, units, code) in
         [(Collective::Broadcast, None, "E_RANGE"), (Collective::AllGather, Some(0), "InvalidChunking")]
     {
-        let made = instance(&good, collective, units).and_then(|instance| make(&instance, 1));
+        let made = instance(&good, collective, units).and_then(|instance| make(&instance, &Run::quiet(1)));
         assert_eq!(made.map(|_| ()).expect_err(code).code(), code);
     }
 }

@@ -10,7 +10,8 @@ use sluice_formats::topology::Topology;
 use sluice_formats::topology::r#gen::complete;
 use sluice_plan::export::{Export, Format, Options, export};
 use sluice_plan::plan::{Claim, Collective, Content, Plan};
-use sluice_planners::forestcoll::{self, Instance, Request, Run, Way, make};
+use sluice_planners::forestcoll::{self, Instance, Way, make};
+use sluice_planners::{Request, Run};
 
 /// A plan by ForestColl; rooted collectives have the second participant for root.
 pub fn planned(topology: &Topology, collective: Collective, fixed_k: Option<i64>) -> Plan {

@@ -4,7 +4,8 @@ use crate::checker::{bandwidths, big, check, loads};
 use crate::fabrics::{a100, heterogeneous, mi250, tangled};
 use num_bigint::BigInt;
 use num_rational::BigRational;
-use sluice_planners::forestcoll::{AllReduce, Direction, Fabric, Rational, Run, all_reduce, all_reduce_bound, optimum};
+use sluice_planners::Run;
+use sluice_planners::forestcoll::{AllReduce, Direction, Fabric, Rational, all_reduce, all_reduce_bound, optimum};
 
 /// What an all-reduce promises: the same amounts per root in both forests, their loads together within all links.
 pub fn check_both(fabric: &Fabric, planned: &AllReduce) -> Result<(), String> {

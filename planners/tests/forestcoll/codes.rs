@@ -6,7 +6,8 @@ use sluice_formats::topology::Topology;
 use sluice_formats::topology::import;
 use sluice_plan::export::{self, Format, export};
 use sluice_plan::plan::{Collective, Content, Paths, Plan};
-use sluice_planners::forestcoll::{Instance, Options, Request, Run, Way, make};
+use sluice_planners::forestcoll::{Instance, Options, Way, make};
+use sluice_planners::{Request, Run};
 
 /// The codes of files, of the planner and of the exporter. Only `INTERNAL_INVARIANT` is missing: no input leads to it.
 const CODES: [Code; 26] = [
@@ -58,7 +59,7 @@ fn read(text: &str) -> Result<Topology, Problems> {
 }
 
 fn planned(topology: &Topology, collective: Collective, options: &Options) -> Result<Plan, Problems> {
-    let request = Request { collective, participants: None, root: None, ignore: &[] };
+    let request = Request::of_all(collective);
     let instance = Instance::new(topology, &request, "t")?;
     Ok(make(&instance, options, Way::Phases, &Run::quiet(1))?.plan)
 }
@@ -137,9 +138,9 @@ fn provoke(code: Code) -> Option<Code> {
         "CANCELLED" => {
             let cancel = std::sync::atomic::AtomicBool::new(true);
             let topology = good();
-            let request = Request { collective: Collective::AllGather, participants: None, root: None, ignore: &[] };
+            let request = Request::of_all(Collective::AllGather);
             let instance = Instance::new(&topology, &request, "t").expect("a problem");
-            let run = Run { threads: 1, progress: &(), cancel: &cancel };
+            let run = Run { cancel: &cancel, ..Run::quiet(1) };
             match make(&instance, &Options::default(), Way::Phases, &run) {
                 Ok(_) => "no refusal",
                 Err(errors) => errors.code(),

@@ -4,34 +4,26 @@
 
 use crate::checker::check_optimal;
 use crate::fabrics::{a100, h100, heterogeneous, meshed, mi250, tangled};
-use sluice_planners::forestcoll::{
-    Collective, Fabric, Options, Planned, Progress, Rational, Run, Stage, all_reduce, optimum, plan,
-};
+use sluice_planners::forestcoll::{Collective, Fabric, Options, Planned, Rational, all_reduce, optimum, plan};
+use sluice_planners::{Progress, Run, Stage};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// When each stage was last heard of.
-struct Watch(Mutex<Vec<(Stage, Instant, Instant)>>);
-
-impl Progress for Watch {
-    fn progress(&self, stage: Stage, _: u64, _: u64) {
-        let (mut stages, now) = (self.0.lock().expect("no panic"), Instant::now());
-        match stages.iter_mut().find(|seen| seen.0 == stage) {
-            Some(seen) => seen.2 = now,
-            None => stages.push((stage, now, now)),
-        }
-    }
-}
-
 fn timed(name: &str, fabric: &Fabric, options: &Options) -> (Planned, Duration) {
-    let (watch, cancel) = (Watch(Mutex::default()), AtomicBool::new(false));
+    // When each stage was first and last heard of.
+    let stages: Mutex<Vec<(Stage, Instant, Instant)>> = Mutex::default();
     let start = Instant::now();
-    let run = Run { threads: 2, progress: &watch, cancel: &cancel };
+    let watch = |progress: Progress<'_>| {
+        let (mut stages, now) = (stages.lock().expect("no panic"), Instant::now());
+        match stages.iter_mut().find(|seen| seen.0 == progress.stage) {
+            Some(seen) => seen.2 = now,
+            None => stages.push((progress.stage, now, now)),
+        }
+    };
+    let run = Run { watch: &watch, ..Run::quiet(2) };
     let planned = plan(fabric, Collective::AllGather, options, &run).expect("a plan");
     let took = start.elapsed();
-    let stages: Vec<String> = watch
-        .0
+    let stages: Vec<String> = stages
         .into_inner()
         .expect("no panic")
         .iter()

@@ -5,7 +5,8 @@ use crate::fabrics::{Dice, a100, h100, heterogeneous, mi250, tangled};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
-use sluice_planners::forestcoll::{Collective, Direction, Fabric, Options, Planned, Rational, Run, optimum, plan};
+use sluice_planners::Run;
+use sluice_planners::forestcoll::{Collective, Direction, Fabric, Options, Planned, Rational, optimum, plan};
 
 fn gather(fabric: &Fabric, options: &Options) -> Planned {
     plan(fabric, Collective::AllGather, options, &Run::quiet(2)).expect("a plan")

@@ -1,9 +1,11 @@
 //! Every refusal from a minimal bad input, cancellation, and what progress says.
 
 use crate::fabrics::{a100, tangled};
-use sluice_planners::forestcoll::{Collective, Fabric, Options, Progress, Rational, Refusal, Run, Stage, plan};
+use sluice_planners::forestcoll::{Collective, Fabric, Options, Rational, Refusal, plan};
+use sluice_planners::{Progress, Run, Stage};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 fn fabric(compute: usize, names: &[&str], links: &[(u32, u32, i128)]) -> Fabric {
     let links = links.iter().map(|&(from, to, rate)| (from, to, Rational::from(rate))).collect();
@@ -108,16 +110,18 @@ fn without_switches_balance_may_be_waived() {
     assert_eq!(refused(&switched, &relaxed).code(), "NOT_EULERIAN");
 }
 
-/// Calls off at the first sign of a stage.
-struct Caller<'a>(Stage, &'a AtomicBool, Mutex<Vec<(Stage, u64, u64)>>);
-
-impl Progress for Caller<'_> {
-    fn progress(&self, stage: Stage, done: u64, total: u64) {
-        self.2.lock().expect("no panic").push((stage, done, total));
-        if stage == self.0 {
-            self.1.store(true, Ordering::Relaxed);
+/// Plans, calling off at the first sign of a stage; with what was heard of stages until then.
+fn called_off(fabric: &Fabric, options: &Options, at: Option<Stage>) -> (Result<(), Refusal>, Vec<(Stage, u64, u64)>) {
+    let (cancel, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let watch = |progress: Progress<'_>| {
+        seen.lock().expect("no panic").push((progress.stage, progress.done, progress.total));
+        if Some(progress.stage) == at {
+            cancel.store(true, Ordering::Relaxed);
         }
-    }
+    };
+    let run = Run { watch: &watch, cancel: &cancel, ..Run::quiet(2) };
+    let planned = plan(fabric, Collective::AllGather, options, &run).map(|_| ());
+    (planned, seen.into_inner().expect("no panic"))
 }
 
 #[test]
@@ -125,26 +129,24 @@ fn called_off_at_every_stage() {
     let fabric = a100(3);
     let stages = [Stage::Optimum, Stage::Symmetry, Stage::SwitchRemoval, Stage::TreeConstruction, Stage::PathRecovery];
     for stage in stages {
-        let cancel = AtomicBool::new(false);
-        let caller = Caller(stage, &cancel, Mutex::default());
         let options = Options { symmetry: stage == Stage::Symmetry, ..Options::default() };
-        let run = Run { threads: 2, progress: &caller, cancel: &cancel };
-        let refused = plan(&fabric, Collective::AllGather, &options, &run);
-        assert_eq!(refused, Err(Refusal::Cancelled), "{stage:?}");
+        assert_eq!(called_off(&fabric, &options, Some(stage)).0, Err(Refusal::Cancelled), "{stage:?}");
     }
-    let (cancel, fixed) = (AtomicBool::new(false), Options { fixed_k: Some(2), ..Options::default() });
-    let run = Run { threads: 1, progress: &Caller(Stage::FixedK, &cancel, Mutex::default()), cancel: &cancel };
-    assert_eq!(plan(&fabric, Collective::AllGather, &fixed, &run), Err(Refusal::Cancelled));
+    let fixed = Options { fixed_k: Some(2), ..Options::default() };
+    assert_eq!(called_off(&fabric, &fixed, Some(Stage::FixedK)).0, Err(Refusal::Cancelled));
+}
+
+#[test]
+fn a_deadline_ends_a_plan_without_result() {
+    let run = Run { deadline: Some(Instant::now()), ..Run::quiet(2) };
+    let late = plan(&a100(3), Collective::AllGather, &Options::default(), &run).expect_err("late");
+    assert_eq!((late.clone(), late.code()), (Refusal::TimeLimit, "TimeLimit"));
 }
 
 #[test]
 fn progress_counts_up_to_its_total() {
-    let cancel = AtomicBool::new(false);
-    // A stage that does not occur, so that nothing is called off.
-    let watch = Caller(Stage::AllReduceProgram, &cancel, Mutex::default());
-    let run = Run { threads: 1, progress: &watch, cancel: &cancel };
-    plan(&tangled(6, 2, 9, 5), Collective::AllGather, &Options::default(), &run).expect("a plan");
-    let seen = watch.2.into_inner().expect("no panic");
+    let (planned, seen) = called_off(&tangled(6, 2, 9, 5), &Options::default(), None);
+    planned.expect("a plan");
     for stage in [Stage::SwitchRemoval, Stage::TreeConstruction, Stage::PathRecovery] {
         let own: Vec<_> = seen.iter().filter(|report| report.0 == stage).collect();
         assert!(own.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{stage:?} goes back");

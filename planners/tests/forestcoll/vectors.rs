@@ -4,7 +4,8 @@ use crate::allreduce::check_both;
 use crate::checker::{algbw, big, check, check_optimal, cut_ratio};
 use num_rational::BigRational;
 use serde_json::Value;
-use sluice_planners::forestcoll::{Collective, Fabric, Options, Rational, Run, all_reduce, optimum, plan};
+use sluice_planners::Run;
+use sluice_planners::forestcoll::{Collective, Fabric, Options, Rational, all_reduce, optimum, plan};
 use std::collections::HashMap;
 
 fn vectors() -> Vec<Value> {

@@ -1,10 +1,10 @@
 //! The finder's frontier against the published one, and against the graphs that later searches found.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Kind;
+use sluice_planners::Run;
 use sluice_planners::direct::bfb;
 use sluice_planners::direct::finder::{Candidate, Finder, Options, Values, measured};
 use sluice_planners::direct::{Cost, Graph, Hardware, Refusal, plan_of, replay, topology};
@@ -32,15 +32,13 @@ const ROWS: [(u32, &[(u32, &str)]); 6] = [
     ),
 ];
 
-static GO_ON: AtomicBool = AtomicBool::new(false);
-
 fn cost(graph: &Graph) -> Result<Cost, Refusal> {
-    bfb::cost(graph, 2)
+    bfb::cost(graph, &Run::quiet(2))
 }
 
 fn frontier(n: u32, d: u32, options: &Options) -> Vec<Candidate> {
     let mut values = Values::new(&cost);
-    Finder::new(options, &mut values, &GO_ON, &|_, _, _| {}).frontier(n, d).expect("a frontier")
+    Finder::new(options, &mut values, &Run::quiet(2)).frontier(n, d).expect("a frontier")
 }
 
 fn reaches(n: u32, rows: &[(u32, &str)], points: &[Candidate]) {
@@ -81,7 +79,8 @@ fn large_published_rows_are_matched_or_beaten() {
 fn sweep_of_all_sizes_up_to_two_thousand() {
     let options = Options::default();
     let mut values = Values::new(&cost);
-    let mut finder = Finder::new(&options, &mut values, &GO_ON, &|_, _, _| {});
+    let run = Run::quiet(2);
+    let mut finder = Finder::new(&options, &mut values, &run);
     let began = Instant::now();
     let mut points = 0;
     for n in 2..=2000 {
@@ -104,12 +103,12 @@ fn what_is_chosen_is_built_at_the_cost_that_was_said() {
             for (n, d) in [(12, 4), (24, 2), (32, 4), (36, 4), (49, 4), (60, 6)] {
                 for point in frontier(n, d, &options) {
                     let text = point.expr.to_string();
-                    let (graph, gather) = point.all_gather(2).expect(&text);
+                    let (graph, gather) = point.all_gather(&Run::quiet(2)).expect(&text);
                     let cost = replay(&graph, &gather).unwrap_or_else(|fault| panic!("{text}: {fault}"));
                     let time = cost.t_b.clone().expect("regular");
                     assert!(cost.t_l() <= point.t_l && time <= point.t_b, "{text}: {} {time}", cost.t_l());
                     assert!(!point.flags.exact || (cost.t_l(), &time) == (point.t_l, &point.t_b), "{text}");
-                    let (graph, scatter) = point.reduce_scatter(2).expect(&text);
+                    let (graph, scatter) = point.reduce_scatter(&Run::quiet(2)).expect(&text);
                     let back = replay(&graph, &scatter).unwrap_or_else(|fault| panic!("{text}: {fault}"));
                     assert!(!point.flags.mirrored || back.t_b.as_ref() == Some(&time), "{text}");
                 }
@@ -124,7 +123,7 @@ fn plans_of_candidates_pass_the_checker() {
     for (n, d) in [(12, 4), (24, 2), (27, 6)] {
         for point in frontier(n, d, &options) {
             let text = point.expr.to_string();
-            let (graph, schedule) = point.all_reduce(2).expect(&text);
+            let (graph, schedule) = point.all_reduce(&Run::quiet(2)).expect(&text);
             let hardware = Hardware { capacity: "25Gbit/s", latency: Some("10us"), kind: Kind::Host };
             let topology = topology(&graph, &text, &hardware).expect(&text);
             let cost = measured(&graph, &schedule);

@@ -2,6 +2,7 @@
 //! dissertation, tables 3.4, 3.5, A.1, A.2, A.3 and figures) and for graphs that were recomputed independently.
 
 use sluice_formats::quantity::Rational;
+use sluice_planners::Run;
 use sluice_planners::direct::bfb::{self, fewest_steps, least_bandwidth};
 use sluice_planners::direct::{Expr, Graph};
 
@@ -81,7 +82,7 @@ fn graph(text: &str) -> Graph {
 fn loads_and_times_are_those_of_the_tables() {
     for (text, loads, time) in VECTORS {
         let graph = graph(text);
-        let cost = bfb::cost(&graph, 2).expect(text);
+        let cost = bfb::cost(&graph, &Run::quiet(2)).expect(text);
         let written: Vec<String> = cost.loads.iter().map(Rational::to_string).collect();
         assert_eq!(
             (written.join(", ").as_str(), cost.t_b.as_ref().map(Rational::to_string).as_deref()),
@@ -97,7 +98,7 @@ fn what_holds_for_one_receiver_holds_for_all() {
         let graph = graph(text);
         if graph.n() <= 256 {
             let unmarked = Graph::new(graph.n(), graph.edges().to_vec()).expect(text);
-            assert_eq!(bfb::cost(&unmarked, 2), bfb::cost(&graph, 2), "{text}");
+            assert_eq!(bfb::cost(&unmarked, &Run::quiet(2)), bfb::cost(&graph, &Run::quiet(2)), "{text}");
         }
     }
 }
@@ -106,19 +107,19 @@ fn what_holds_for_one_receiver_holds_for_all() {
 #[test]
 fn transposed_graphs_have_times_of_their_own() {
     for (text, time) in [("T(Pi(2,9))", "10/9"), ("T(Pi(4,64))", "21/16")] {
-        assert_eq!(bfb::cost(&graph(text), 2).expect(text).t_b, Rational::parse(time).ok(), "{text}");
+        assert_eq!(bfb::cost(&graph(text), &Run::quiet(2)).expect(text).t_b, Rational::parse(time).ok(), "{text}");
     }
 }
 
 #[test]
 fn generalized_kautz_graphs_stay_within_twice_the_least_time() {
     for (d, m, steps, time) in [(2, 50, 6, "49/25"), (4, 500, 5, "33/25"), (8, 1000, 4, "999/875")] {
-        let cost = bfb::cost(&graph(&format!("Pi({d},{m})")), 2).expect("a cost");
+        let cost = bfb::cost(&graph(&format!("Pi({d},{m})")), &Run::quiet(2)).expect("a cost");
         assert_eq!((cost.t_l(), cost.t_b), (steps, Rational::parse(time).ok()), "Pi({d},{m})");
     }
     for (d, sizes) in [(2, 3..80), (4, 5..120), (8, 9..60)] {
         for m in sizes {
-            let cost = bfb::cost(&graph(&format!("Pi({d},{m})")), 1).expect("a cost");
+            let cost = bfb::cost(&graph(&format!("Pi({d},{m})")), &Run::quiet(1)).expect("a cost");
             assert!(cost.t_b.expect("regular") <= &Rational::from(2) * &least_bandwidth(m), "Pi({d},{m})");
             assert!(cost.loads.len() as u32 <= fewest_steps(m, d).expect("a degree") + 1, "Pi({d},{m})");
         }
@@ -139,7 +140,7 @@ fn tori_rings_and_two_offsets_take_the_least_time() {
     });
     for text in twisted.chain(tori).chain(circulants) {
         let graph = graph(&text);
-        let cost = bfb::cost(&graph, 1).expect("a cost");
+        let cost = bfb::cost(&graph, &Run::quiet(1)).expect("a cost");
         assert_eq!(cost.t_b, Some(least_bandwidth(graph.n())), "{text}");
     }
 }

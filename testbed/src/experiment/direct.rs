@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::{Collective, MadeBy};
-use sluice_planners::direct::{Instance, Proof, Request, make};
+use sluice_planners::direct::{Instance, Options, make};
+use sluice_planners::{Request, Run};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::capacity::queue;
@@ -148,9 +149,9 @@ pub struct Planned {
 pub fn plan_on(wiring: &Wiring, rate: Rate, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
     let refused = |errors: sluice_formats::problem::Problems| RunError::Plan(errors.to_string());
     let topology = wiring.topology(rate)?;
-    let request = Request { collective, size: None, units: None, proof: Proof::Bandwidth, ignore: &[] };
-    let instance = Instance::new(&topology, &request, "topology.json").map_err(refused)?;
-    let mut made = make(&instance, 1).map_err(refused)?;
+    let (request, options) = (Request::of_all(collective), Options::default());
+    let instance = Instance::new(&topology, &request, &options, "topology.json").map_err(refused)?;
+    let mut made = make(&instance, &Run::quiet(1)).map_err(refused)?;
     made.plan.body.made_by =
         Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
     std::fs::write(&file, made.plan.to_text()).map_err(RunError::io(format!("writing {}", file.display())))?;
@@ -159,8 +160,8 @@ pub fn plan_on(wiring: &Wiring, rate: Rate, collective: Collective, file: PathBu
     Ok(Planned {
         file,
         claim: Rate((8.0 / per_byte) as u64),
-        steps: made.cost.t_l(),
-        t_b: made.cost.t_b.as_ref().map_or("none".into(), ToString::to_string),
+        steps: made.figures.cost.t_l(),
+        t_b: made.figures.cost.t_b.as_ref().map_or("none".into(), ToString::to_string),
         optimal: claim.optimal == Some(true),
     })
 }

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::{Collective, MadeBy};
-use sluice_planners::forestcoll::{Instance, Options, Request, Run, Way, make};
+use sluice_planners::forestcoll::{Instance, Options, Way, make};
+use sluice_planners::{Request, Run};
 use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
@@ -157,7 +158,7 @@ pub fn plan_on(spec: &FabricSpec, collective: Collective, file: PathBuf) -> Resu
     let layout = Layout::of(spec)?;
     let refused = |errors: sluice_formats::problem::Problems| RunError::Plan(errors.to_string());
     let topology = Topology::read(topology_json(spec, &layout, false).as_bytes(), "topology.json").map_err(refused)?;
-    let request = Request { collective, participants: None, root: None, ignore: &[] };
+    let request = Request::of_all(collective);
     let instance = Instance::new(&topology, &request, "topology.json").map_err(refused)?;
     let mut made = make(&instance, &Options::default(), Way::Auto, &Run::quiet(1)).map_err(refused)?;
     let claim = &made.plan.body.claim;

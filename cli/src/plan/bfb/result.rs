@@ -4,7 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use sluice_formats::quantity::{Rational, Unit};
 use sluice_formats::topology::Topology;
-use sluice_planners::direct::Made;
+use sluice_plan::plan::Collective;
+use sluice_planners::direct::Figures;
 
 use crate::failure::Failure;
 use crate::plan::forestcoll::result::{seconds, short};
@@ -48,28 +49,29 @@ impl Shown {
     /// The figures of a plan; `size` in bytes, `seconds` that planning took, `out` is where the plan was written.
     pub fn new(
         topology: &Topology,
-        made: &Made,
+        collective: Collective,
+        figures: &Figures,
         size: Option<&Rational>,
         seconds: f64,
         out: Option<String>,
     ) -> Result<Shown, Failure> {
-        let claim = serde_json::from_str(&made.claim_json()).map_err(Failure::failed)?;
-        let time = made.time.as_ref().map(Rational::to_f64);
+        let claim = serde_json::from_str(&figures.claim_json()).map_err(Failure::failed)?;
+        let time = figures.time.as_ref().map(Rational::to_f64);
         let is_abstract = topology.unit() == Unit::Abstract;
         Ok(Shown {
             schema: 1,
             planner: "bfb",
-            collective: made.plan.body.collective.word(),
+            collective: collective.word(),
             claim,
-            n: made.n,
-            d: made.d,
-            t_l: made.cost.t_l(),
-            t_b: made.cost.t_b.as_ref().map(Rational::to_string),
-            load_sum: made.cost.load_sum.to_string(),
-            p: made.units,
-            bw_optimal: made.bandwidth_optimal,
-            moore_optimal: made.moore_optimal,
-            loads: made.cost.loads.iter().map(Rational::to_string).collect(),
+            n: figures.n,
+            d: figures.d,
+            t_l: figures.cost.t_l(),
+            t_b: figures.cost.t_b.as_ref().map(Rational::to_string),
+            load_sum: figures.cost.load_sum.to_string(),
+            p: figures.units,
+            bw_optimal: figures.bandwidth_optimal,
+            moore_optimal: figures.moore_optimal,
+            loads: figures.cost.loads.iter().map(Rational::to_string).collect(),
             size: size.map(Rational::to_string),
             total_us: time.filter(|_| !is_abstract).map(|time| time * 1e6),
             time: time.filter(|_| is_abstract),
@@ -79,7 +81,7 @@ impl Shown {
     }
 
     /// The figures for people.
-    pub fn text(&self, topology: &Topology, made: &Made) -> String {
+    pub fn text(&self, topology: &Topology, figures: &Figures, ignored: &[&str]) -> String {
         let name = if topology.name().is_empty() { "this graph" } else { topology.name() };
         let degree = self.d.map_or("nodes or links that differ".into(), |d| format!("degree {d}"));
         let mut text = format!("{} on {name}, {} nodes, {degree}\n", self.collective, self.n);
@@ -88,7 +90,7 @@ impl Shown {
         line("steps", format!("{}{fewest}", self.t_l));
         let best = if self.bw_optimal { ", the best possible" } else { "" };
         match &self.t_b {
-            Some(t_b) => line("bandwidth", format!("{t_b} M/B = {}{best}", short(ratio(made)))),
+            Some(t_b) => line("bandwidth", format!("{t_b} M/B = {}{best}", short(ratio(figures)))),
             None => line("bandwidth", "no single figure where nodes or links differ".into()),
         }
         let shown = self.loads.iter().take(MAX_LOADS).cloned().collect::<Vec<_>>().join(", ");
@@ -102,7 +104,7 @@ impl Shown {
                 (None, None) => {}
             }
         }
-        if let Some(ignored) = &made.plan.body.ignored {
+        if !ignored.is_empty() {
             line("ignored", ignored.join(", "));
         }
         line("took", seconds(self.seconds));
@@ -113,6 +115,6 @@ impl Shown {
     }
 }
 
-fn ratio(made: &Made) -> f64 {
-    made.cost.t_b.as_ref().map_or(f64::NAN, Rational::to_f64)
+fn ratio(figures: &Figures) -> f64 {
+    figures.cost.t_b.as_ref().map_or(f64::NAN, Rational::to_f64)
 }

@@ -1,8 +1,6 @@
 //! How long an all-to-all takes at least on the graphs of a frontier.
 
-use std::sync::atomic::AtomicBool;
-
-use indicatif::ProgressBar;
+use sluice_planners::Run;
 use sluice_planners::direct::finder::Workload;
 
 use super::result::Point;
@@ -10,12 +8,12 @@ use crate::plan::Stop;
 
 /// Fills in the time at the best rate that was proved, for every graph that can be built.
 #[cfg(feature = "lp")]
-pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar: &ProgressBar) -> Result<(), Stop> {
+pub fn times(points: &mut [Point], workload: &Workload, run: &Run) -> Result<(), Stop> {
     use sluice_formats::problem::{Problem, Problems};
-    use sluice_plan_lp::alltoall::{Limits, Refusal, throughput};
+    use sluice_planners::Progress;
+    use sluice_planners_lp::alltoall::{Options, Refusal, throughput};
 
     let Some(scale) = workload.size.checked_div(&workload.bandwidth) else { return Ok(()) };
-    let limits = Limits { cancel, ..Limits::quiet() };
     for point in points.iter_mut().filter(|point| point.constructible) {
         let candidate = &point.candidate;
         let refused = |refusal: Refusal| {
@@ -23,9 +21,13 @@ pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar
                 Problem::new(refusal.code(), "--all-to-all", refusal.to_string()).found(candidate.expr.to_string()),
             )
         };
-        bar.set_message(format!("all-to-all on {}", candidate.expr));
+        let watch = |progress: Progress<'_>| {
+            let about = format_args!("{}, {}", candidate.expr, progress.about);
+            (run.watch)(Progress { about, ..progress });
+        };
+        let run = Run { watch: &watch, ..*run };
         let graph = candidate.expr.graph().map_err(|refusal| refused(refusal.into()))?;
-        let found = throughput(&graph, None, &limits).map_err(refused)?;
+        let found = throughput(&graph, None, &Options::default(), &run).map_err(refused)?;
         point.alltoall_us = Some(found.time(candidate.n, candidate.d) * scale.to_f64() * 1e6);
     }
     Ok(())
@@ -33,7 +35,7 @@ pub fn times(points: &mut [Point], workload: &Workload, cancel: &AtomicBool, bar
 
 /// Says that this program cannot.
 #[cfg(not(feature = "lp"))]
-pub fn times(_: &mut [Point], _: &Workload, _: &AtomicBool, _: &ProgressBar) -> Result<(), Stop> {
+pub fn times(_: &mut [Point], _: &Workload, _: &Run) -> Result<(), Stop> {
     use sluice_formats::problem::{E_RANGE, Problem, Problems};
 
     let error = Problem::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");

@@ -7,15 +7,60 @@ use serde_json::Value;
 use sluice_formats::quantity::{Rational, Unit};
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::{CertificateKind, Collective};
-use sluice_planners::forestcoll::Made;
+use sluice_planners::Stage;
+use sluice_planners::forestcoll::{Made, Tried};
 
 use crate::failure::Failure;
-use crate::plan::watch::Seconds;
+use crate::plan::watch::Spent;
 
 /// What is shown where no size was given.
 const EXAMPLE_BYTES: u64 = 1_000_000_000;
 /// Nodes that are named before they are only counted.
 const MAX_NAMED: usize = 4;
+
+/// Seconds by stage, under the fixed names of the results.
+#[derive(Clone, Debug, Serialize)]
+struct Seconds {
+    /// The best rate and its cut; with a fixed k the search for the best rounding too.
+    optimum: f64,
+    /// Switches replaced by direct links.
+    switch_removal: f64,
+    /// Trees packed, also those found by symmetry.
+    tree_construction: f64,
+    /// Paths found and the forest verified.
+    path_recovery: f64,
+    /// The all-reduce program, where it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<f64>,
+    /// From reading the topology to the checked plan.
+    total: f64,
+}
+
+impl Seconds {
+    fn new(spent: &Spent) -> Seconds {
+        let on = |stages: &[Stage]| spent.on(stages).unwrap_or_default();
+        Seconds {
+            optimum: on(&[Stage::Optimum, Stage::FixedK]),
+            switch_removal: on(&[Stage::SwitchRemoval]),
+            tree_construction: on(&[Stage::Symmetry, Stage::TreeConstruction]),
+            path_recovery: on(&[Stage::PathRecovery, Stage::Verification]),
+            program: spent.on(&[Stage::AllReduceProgram]),
+            total: spent.total.as_secs_f64(),
+        }
+    }
+}
+
+/// What one number of trees per root came to, of those among which the best was sought.
+#[derive(Debug, Serialize)]
+struct OfK {
+    k: i64,
+    /// M/T in the input's unit.
+    algbw: Option<f64>,
+    /// T/M.
+    time_per_byte: Option<String>,
+    /// The code under which this number was refused.
+    refused: Option<&'static str>,
+}
 
 /// The results, under their fixed names.
 #[derive(Debug, Serialize)]
@@ -43,16 +88,21 @@ pub struct Shown {
     time: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<String>,
+    /// What every number of trees came to among which the best was sought.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    best_of: Vec<OfK>,
     seconds: Seconds,
 }
 
 impl Shown {
-    /// The figures of a plan; `size` in bytes, `out` is where the plan was written.
+    /// The figures of a plan; `size` in bytes, `tried` are the numbers of trees among which it is the best, if several
+    /// were tried, `out` is where the plan was written.
     pub fn new(
         topology: &Topology,
         made: &Made,
         size: Option<&Rational>,
-        seconds: Seconds,
+        tried: &[Tried],
+        spent: &Spent,
         out: Option<String>,
     ) -> Result<Shown, Failure> {
         let claim = serde_json::from_str(&made.claim_json()).map_err(Failure::failed)?;
@@ -75,7 +125,8 @@ impl Shown {
             time_s: time.filter(|_| !is_abstract),
             time: time.filter(|_| is_abstract),
             out,
-            seconds,
+            best_of: tried.iter().map(|tried| OfK::new(topology, tried)).collect(),
+            seconds: Seconds::new(spent),
         })
     }
 
@@ -105,6 +156,10 @@ impl Shown {
         );
         let k = self.k.map_or("shares of their own per root".into(), |k| format!("k = {k} per root"));
         line("trees", format!("{} ({} different), {k}, U = {}", self.trees, self.batches, self.u));
+        if !self.best_of.is_empty() {
+            let each: Vec<String> = self.best_of.iter().map(|of| of.text()).collect();
+            line("best of k", each.join(", "));
+        }
         line("bottleneck", self.bottleneck(made));
         if let Some(ignored) = &body.ignored {
             line("ignored", ignored.join(", "));
@@ -161,6 +216,24 @@ impl Shown {
         let named =
             if inside.len() <= MAX_NAMED { String::new() } else { format!(", … ({} participants)", inside.len()) };
         format!("the links {way} {}{named}", inside.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl OfK {
+    fn new(topology: &Topology, tried: &Tried) -> OfK {
+        let time = tried.time.as_ref().ok();
+        OfK {
+            k: tried.k,
+            algbw: time.and_then(Rational::recip).map(|rate| topology.unit().express(&rate).to_f64()),
+            time_per_byte: time.map(Rational::to_string),
+            refused: tried.time.as_ref().err().copied(),
+        }
+    }
+
+    /// `3: 341.333`, or the code instead of the bandwidth.
+    fn text(&self) -> String {
+        let shown = self.algbw.map(short).or_else(|| self.refused.map(str::to_owned)).unwrap_or_default();
+        format!("{}: {shown}", self.k)
     }
 }
 

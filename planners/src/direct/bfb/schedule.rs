@@ -11,7 +11,9 @@ use super::least::Ratio;
 use super::transport::{Jobs, Transport};
 use super::unequal::{self, LinkTime};
 use super::{loads, over_receivers, receivers};
+use crate::direct::turn::common_units;
 use crate::direct::{Cost, Graph, Refusal, Schedule, Send, Shape};
+use crate::run::Run;
 use sluice_formats::quantity::Rational;
 
 #[cfg(test)]
@@ -32,8 +34,6 @@ pub struct Options<'a> {
     pub units: Option<u32>,
     /// Times of the links, by edge, where they differ.
     pub times: Option<&'a [LinkTime]>,
-    /// Threads; the schedule is the same with any number.
-    pub threads: usize,
 }
 
 /// A schedule and what it costs.
@@ -47,33 +47,30 @@ pub struct Planned {
     pub times: Option<Vec<Rational>>,
 }
 
+/// What a schedule costs, known without its sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Costed {
+    /// Units per shard.
+    pub units: u32,
+    /// The loads of its steps.
+    pub cost: Cost,
+}
+
 /// The best BFB all-gather in whole units.
 ///
 /// # Errors
 /// As [`super::cost`]; `InvalidChunking`; `InvalidLinkParameter`; `TopologyTooLarge` with more sends than a plan may have.
-pub fn all_gather(graph: &Graph, options: &Options<'_>) -> Result<Planned, Refusal> {
-    if let Some(units) = options.units.filter(|units| !(1..=MAX_UNITS).contains(units)) {
-        let reason = format!("{units} units per shard; 1 to {MAX_UNITS} are allowed");
-        return Err(Refusal::InvalidChunking { reason });
-    }
-    let n = u64::from(graph.n());
-    fits(n * (n - 1))?;
-    if let Some(times) = options.times {
-        unequal::validate(graph, times)?;
-    }
-    let links = Inlinks::new(graph)?;
+pub fn all_gather(graph: &Graph, options: &Options<'_>, run: &Run) -> Result<Planned, Refusal> {
+    let links = servable(graph, options)?;
     let Some(of) = options.times else {
-        let exact = loads(&links, receivers(graph), options.threads);
-        let units = options.units.map_or_else(|| lossless(&exact), Ok)?;
-        let most: Vec<u64> = exact.iter().map(|load| load.ceiling(units.into())).collect();
-        let schedule = lay_out(&links, units, options.threads, &|step, _| most[step - 1])?;
-        let loads = most.iter().filter_map(|most| Rational::new(i128::from(*most), i128::from(units))).collect();
-        return Ok(Planned { schedule, cost: Cost::new(loads, graph.n(), graph.degree().ok()), times: None });
+        let even = Even::new(&links, graph, options.units, run)?;
+        let schedule = lay_out(&links, even.units, run, &|step, _| even.most[step - 1])?;
+        return Ok(Planned { schedule, cost: even.cost(graph), times: None });
     };
     let units = options.units.unwrap_or(UNITS_OF_UNEQUAL_LINKS);
-    let times = unequal::step_times_in_units(&links, of, units, options.threads);
+    let times = unequal::step_times_in_units(&links, of, units, run)?;
     let most = |step: usize, edge: u32| of[edge as usize].units(&times[step - 1], units);
-    let schedule = lay_out(&links, units, options.threads, &most)?;
+    let schedule = lay_out(&links, units, run, &most)?;
     let cost = Cost::new(largest(graph, &schedule), graph.n(), None);
     Ok(Planned { schedule, cost, times: Some(times) })
 }
@@ -82,8 +79,8 @@ pub fn all_gather(graph: &Graph, options: &Options<'_>) -> Result<Planned, Refus
 ///
 /// # Errors
 /// As [`all_gather`].
-pub fn reduce_scatter(graph: &Graph, options: &Options<'_>) -> Result<Planned, Refusal> {
-    let Planned { schedule, mut cost, mut times } = all_gather(&graph.transposed(), options)?;
+pub fn reduce_scatter(graph: &Graph, options: &Options<'_>, run: &Run) -> Result<Planned, Refusal> {
+    let Planned { schedule, mut cost, mut times } = all_gather(&graph.transposed(), options, run)?;
     cost.loads.reverse();
     times.iter_mut().for_each(|times| times.reverse());
     Ok(Planned { schedule: schedule.transposed(), cost, times })
@@ -93,15 +90,80 @@ pub fn reduce_scatter(graph: &Graph, options: &Options<'_>) -> Result<Planned, R
 ///
 /// # Errors
 /// As [`all_gather`].
-pub fn all_reduce(graph: &Graph, options: &Options<'_>) -> Result<Planned, Refusal> {
-    let scatter = reduce_scatter(graph, options)?;
-    let gather = all_gather(graph, options)?;
+pub fn all_reduce(graph: &Graph, options: &Options<'_>, run: &Run) -> Result<Planned, Refusal> {
+    let scatter = reduce_scatter(graph, options, run)?;
+    let gather = all_gather(graph, options, run)?;
     fits((scatter.schedule.sends.len() + gather.schedule.sends.len()) as u64)?;
     let schedule = scatter.schedule.then(gather.schedule)?;
     let degree = graph.degree().ok().filter(|_| options.times.is_none());
     let cost = Cost::new([scatter.cost.loads, gather.cost.loads].concat(), graph.n(), degree);
     let times = scatter.times.zip(gather.times).map(|(scatter, gather)| [scatter, gather].concat());
     Ok(Planned { schedule, cost, times })
+}
+
+/// What [`all_gather`] over links that are all alike costs, in so many units per shard, or the fewest that lose nothing.
+///
+/// # Errors
+/// As [`all_gather`].
+pub fn all_gather_cost(graph: &Graph, units: Option<u32>, run: &Run) -> Result<Costed, Refusal> {
+    let links = servable(graph, &Options { units, times: None })?;
+    let even = Even::new(&links, graph, units, run)?;
+    Ok(Costed { units: even.units, cost: even.cost(graph) })
+}
+
+/// The same for [`reduce_scatter`].
+///
+/// # Errors
+/// As [`all_gather`].
+pub fn reduce_scatter_cost(graph: &Graph, units: Option<u32>, run: &Run) -> Result<Costed, Refusal> {
+    let mut costed = all_gather_cost(&graph.transposed(), units, run)?;
+    costed.cost.loads.reverse();
+    Ok(costed)
+}
+
+/// The same for [`all_reduce`].
+///
+/// # Errors
+/// As [`all_gather`].
+pub fn all_reduce_cost(graph: &Graph, units: Option<u32>, run: &Run) -> Result<Costed, Refusal> {
+    let (scatter, gather) = (reduce_scatter_cost(graph, units, run)?, all_gather_cost(graph, units, run)?);
+    let loads = [scatter.cost.loads, gather.cost.loads].concat();
+    let cost = Cost::new(loads, graph.n(), graph.degree().ok());
+    Ok(Costed { units: common_units(scatter.units, gather.units)?, cost })
+}
+
+/// The graph's links, where it and the options allow a schedule.
+fn servable(graph: &Graph, options: &Options<'_>) -> Result<Inlinks, Refusal> {
+    if let Some(units) = options.units.filter(|units| !(1..=MAX_UNITS).contains(units)) {
+        let reason = format!("{units} units per shard; 1 to {MAX_UNITS} are allowed");
+        return Err(Refusal::InvalidChunking { reason });
+    }
+    let n = u64::from(graph.n());
+    fits(n * (n - 1))?;
+    if let Some(times) = options.times {
+        unequal::validate(graph, times)?;
+    }
+    Inlinks::new(graph)
+}
+
+/// Loads in whole units over links that are all alike.
+struct Even {
+    /// Units per shard.
+    units: u32,
+    /// Units on a link at most, by step.
+    most: Vec<u64>,
+}
+
+impl Even {
+    fn new(links: &Inlinks, graph: &Graph, units: Option<u32>, run: &Run) -> Result<Even, Refusal> {
+        let exact = loads(links, receivers(graph), run)?;
+        let units = units.map_or_else(|| lossless(&exact), Ok)?;
+        Ok(Even { units, most: exact.iter().map(|load| load.ceiling(units.into())).collect() })
+    }
+    fn cost(&self, graph: &Graph) -> Cost {
+        let shards = |most: &u64| Rational::new(i128::from(*most), i128::from(self.units));
+        Cost::new(self.most.iter().filter_map(shards).collect(), graph.n(), graph.degree().ok())
+    }
 }
 
 /// The largest load of a link in each step.
@@ -135,17 +197,17 @@ fn lossless(loads: &[Ratio]) -> Result<u32, Refusal> {
 fn lay_out(
     links: &Inlinks,
     units: u32,
-    threads: usize,
+    run: &Run,
     most: &(dyn Fn(usize, u32) -> u64 + Sync),
 ) -> Result<Schedule, Refusal> {
-    let parts = over_receivers(links.n(), threads, |receivers| {
+    let parts = over_receivers(links.n(), run, |receivers| {
         let (arrivals, jobs, transport) = (Arrivals::new(links), Jobs::default(), Transport::default());
         let mut layout = Layout { links, units, most, arrivals, jobs, transport, sends: Vec::new() };
         for receiver in receivers {
             layout.receive(receiver)?;
         }
-        Ok(layout.sends)
-    });
+        Ok::<_, Refusal>(layout.sends)
+    })?;
     let mut sends = Vec::new();
     for part in parts {
         sends.extend(part?);

@@ -11,7 +11,7 @@ fn exact(text: &str) -> Rational {
 
 /// Loads as written in the tables: fractions, comma, blank.
 fn check(name: &str, graph: &Graph, loads: &str, t_b: Option<&str>) {
-    let cost = cost(graph, 2).unwrap();
+    let cost = cost(graph, &Run::quiet(2)).unwrap();
     let wanted: Vec<Rational> = loads.split(", ").map(exact).collect();
     assert_eq!(cost.loads, wanted, "{name}");
     assert_eq!(cost.t_b, t_b.map(exact), "{name}");
@@ -63,7 +63,7 @@ fn the_vectors_of_simple_graphs() {
 
 #[test]
 fn the_vectors_of_generalized_kautz_graphs_and_their_transposes() {
-    let t_b = |graph: &Graph| cost(graph, 2).unwrap().t_b.unwrap();
+    let t_b = |graph: &Graph| cost(graph, &Run::quiet(2)).unwrap().t_b.unwrap();
     assert_eq!(t_b(&kautz(2, 50)), exact("49/25"));
     assert_eq!(t_b(&kautz(4, 500)), exact("33/25"));
     assert_eq!(t_b(&kautz(2, 9).transposed()), exact("10/9"));
@@ -73,7 +73,7 @@ fn the_vectors_of_generalized_kautz_graphs_and_their_transposes() {
 #[test]
 fn large_symmetric_graphs_reach_the_bound() {
     for (graph, steps) in [(hypercube(10), 10), (torus(&[50, 50]), 50)] {
-        let cost = cost(&graph, 2).unwrap();
+        let cost = cost(&graph, &Run::quiet(2)).unwrap();
         assert_eq!(cost.t_l(), steps);
         assert_eq!(cost.t_b, Some(least_bandwidth(graph.n())));
     }
@@ -83,14 +83,14 @@ fn large_symmetric_graphs_reach_the_bound() {
 fn one_receiver_stands_for_all_where_the_generator_says_so() {
     for symmetric in [hypercube(6), torus(&[5, 4]), directed(64, &[1, 29, 49, 60]), circulant(18, &[1, 5, 6])] {
         let plain = symmetric.clone().with_symmetry(Symmetry::None);
-        assert_eq!(cost(&symmetric, 1), cost(&plain, 2));
+        assert_eq!(cost(&symmetric, &Run::quiet(1)), cost(&plain, &Run::quiet(2)));
     }
 }
 
 #[test]
 fn the_trivial_graph_costs_nothing() {
     for pairs in [vec![], vec![(0, 0)]] {
-        let cost = cost(&graph(1, pairs), 2).unwrap();
+        let cost = cost(&graph(1, pairs), &Run::quiet(2)).unwrap();
         assert_eq!((cost.t_l(), cost.load_sum), (0, Rational::ZERO));
         assert_eq!(cost.t_b, Some(Rational::ZERO));
     }
@@ -98,7 +98,7 @@ fn the_trivial_graph_costs_nothing() {
 
 #[test]
 fn a_vertex_that_nobody_reaches_is_named() {
-    let refused = |n, pairs: &[(u32, u32)]| cost(&graph(n, pairs.iter().copied()), 1).unwrap_err();
+    let refused = |n, pairs: &[(u32, u32)]| cost(&graph(n, pairs.iter().copied()), &Run::quiet(1)).unwrap_err();
     assert_eq!(refused(3, &[(0, 1), (1, 0), (2, 0)]), Refusal::NotStronglyConnected { from: 0, to: 2 });
     assert_eq!(refused(3, &[(0, 1), (1, 0), (0, 2)]), Refusal::NotStronglyConnected { from: 2, to: 0 });
     assert_eq!(refused(2, &[(0, 0), (1, 1)]), Refusal::NotStronglyConnected { from: 1, to: 0 });
@@ -108,7 +108,7 @@ fn a_vertex_that_nobody_reaches_is_named() {
 fn a_hub_beyond_memory_is_refused() {
     let n = 20_000;
     let star = graph(n, (1..n).flat_map(|leaf| [(0, leaf), (leaf, 0)]));
-    let refusal = cost(&star, 1).unwrap_err();
+    let refusal = cost(&star, &Run::quiet(1)).unwrap_err();
     assert!(matches!(refusal, Refusal::TooManyNeighbours { vertex: 0, found: 19_999, .. }), "{refusal}");
     assert_eq!(refusal.code(), "TopologyTooLarge");
 }
@@ -116,7 +116,7 @@ fn a_hub_beyond_memory_is_refused() {
 #[test]
 fn more_than_64_neighbours_are_as_good_as_few() {
     let many = bipartite(100);
-    assert_eq!(cost(&many, 2).unwrap().loads, [exact("1"), exact("99/100")]);
+    assert_eq!(cost(&many, &Run::quiet(2)).unwrap().loads, [exact("1"), exact("99/100")]);
 }
 
 #[test]
@@ -130,9 +130,9 @@ proptest! {
     #[test]
     fn it_agrees_with_the_definition((n, pairs) in multigraphs()) {
         let graph = graph(n, pairs);
-        let found = cost(&graph, 1).unwrap();
+        let found = cost(&graph, &Run::quiet(1)).unwrap();
         prop_assert_eq!(&found.loads, &reference::loads(&graph));
-        prop_assert_eq!(cost(&graph, 3).unwrap(), found);
+        prop_assert_eq!(cost(&graph, &Run::quiet(3)).unwrap(), found);
     }
 
     /// P2: the bounds hold.
@@ -140,7 +140,7 @@ proptest! {
     fn no_cost_is_below_the_bounds(n in 3..40_u32, d in 2..5_u32) {
         prop_assume!(n > d);
         let graph = kautz(d, n);
-        let cost = cost(&graph, 2).unwrap();
+        let cost = cost(&graph, &Run::quiet(2)).unwrap();
         let far = reference::distances(&graph).into_iter().flatten().flatten().max();
         prop_assert_eq!(Some(cost.t_l()), far);
         prop_assert!(Some(cost.t_l()) >= fewest_steps(n, d));
@@ -158,14 +158,14 @@ proptest! {
         let (names, order) = (shuffle(n as usize, 1), shuffle(pairs.len(), seed));
         let renamed = order.iter().map(|place| pairs[*place as usize]).map(|(a, b)| (names[a as usize], names[b as usize]));
         let renamed = graph(n, renamed.collect::<Vec<_>>());
-        prop_assert_eq!(cost(&graph(n, pairs), 1).unwrap().loads, cost(&renamed, 1).unwrap().loads);
+        prop_assert_eq!(cost(&graph(n, pairs), &Run::quiet(1)).unwrap().loads, cost(&renamed, &Run::quiet(1)).unwrap().loads);
     }
 
     /// P8: k parallel copies of everything divide every load by k.
     #[test]
     fn parallel_copies_divide_the_loads((n, pairs) in multigraphs(), k in 2..5_usize) {
-        let once = cost(&graph(n, pairs.clone()), 1).unwrap();
-        let often = cost(&graph(n, pairs.repeat(k)), 1).unwrap();
+        let once = cost(&graph(n, pairs.clone()), &Run::quiet(1)).unwrap();
+        let often = cost(&graph(n, pairs.repeat(k)), &Run::quiet(1)).unwrap();
         let share = Rational::new(1, k as i128).unwrap();
         prop_assert_eq!(often.loads, once.loads.iter().map(|load| load * &share).collect::<Vec<_>>());
         prop_assert_eq!(often.t_b, once.t_b);
@@ -175,6 +175,6 @@ proptest! {
     #[test]
     fn an_edge_more_breaks_nothing((n, pairs) in multigraphs(), more in (0..8_u32, 0..8_u32)) {
         let wider = graph(n, [pairs, vec![(more.0 % n, more.1 % n)]].concat());
-        prop_assert_eq!(cost(&wider, 1).unwrap().loads, reference::loads(&wider));
+        prop_assert_eq!(cost(&wider, &Run::quiet(1)).unwrap().loads, reference::loads(&wider));
     }
 }

@@ -13,6 +13,7 @@ use super::inlinks::{Inlinks, Neighbour};
 use super::over_receivers;
 use super::transport::{Amount, Jobs, Transport, members};
 use crate::direct::{Graph, Refusal};
+use crate::run::Run;
 use sluice_formats::quantity::Rational;
 
 #[cfg(test)]
@@ -79,11 +80,11 @@ pub fn validate(graph: &Graph, times: &[LinkTime]) -> Result<(), Refusal> {
 /// Per step the time that the best BFB all-gather takes, latency included; parts of shards may be as small as they like.
 ///
 /// # Errors
-/// `InvalidLinkParameter`, `NotStronglyConnected`, `TopologyTooLarge`.
-pub fn step_times(graph: &Graph, times: &[LinkTime], threads: usize) -> Result<Vec<Rational>, Refusal> {
+/// `InvalidLinkParameter`, `NotStronglyConnected`, `TopologyTooLarge`, `Cancelled`, `TimeLimit`.
+pub fn step_times(graph: &Graph, times: &[LinkTime], run: &Run) -> Result<Vec<Rational>, Refusal> {
     validate(graph, times)?;
     let links = Inlinks::new(graph)?;
-    Ok(slowest(&links, times, threads, |jobs, of, transport: &mut Transport<Rational>, least| {
+    slowest(&links, times, run, |jobs, of, transport: &mut Transport<Rational>, least| {
         let capacity = |of: &[&LinkTime], within: &Rational| {
             of.iter().map(|link| link.shards(within)).fold(Rational::ZERO, |sum, own| &sum + &own)
         };
@@ -97,12 +98,20 @@ pub fn step_times(graph: &Graph, times: &[LinkTime], threads: usize) -> Result<V
             within = root(&confined, members(transport.cut()).flat_map(|place| &of[place]));
         }
         within
-    }))
+    })
 }
 
 /// The same in whole units.
-pub fn step_times_in_units(links: &Inlinks, times: &[LinkTime], units: u32, threads: usize) -> Vec<Rational> {
-    slowest(links, times, threads, |jobs, of, transport: &mut Transport<u64>, least| {
+///
+/// # Errors
+/// `Cancelled`, `TimeLimit`.
+pub fn step_times_in_units(
+    links: &Inlinks,
+    times: &[LinkTime],
+    units: u32,
+    run: &Run,
+) -> Result<Vec<Rational>, Refusal> {
+    slowest(links, times, run, |jobs, of, transport: &mut Transport<u64>, least| {
         let capacity = |of: &[&LinkTime], within: &Rational| of.iter().map(|link| link.units(within, units)).sum();
         let all = u64::from(units);
         let mut within = root_in_units(jobs.total() * all, of.iter().flatten(), units).max(least);
@@ -119,10 +128,10 @@ pub fn step_times_in_units(links: &Inlinks, times: &[LinkTime], units: u32, thre
 fn slowest<T: Amount + Send>(
     links: &Inlinks,
     times: &[LinkTime],
-    threads: usize,
+    run: &Run,
     solve: impl Fn(&Jobs, &[Vec<&LinkTime>], &mut Transport<T>, Rational) -> Rational + Sync,
-) -> Vec<Rational> {
-    let parts = over_receivers(links.n(), threads, |receivers| {
+) -> Result<Vec<Rational>, Refusal> {
+    let parts = over_receivers(links.n(), run, |receivers| {
         let (mut arrivals, mut jobs, mut transport) = (Arrivals::new(links), Jobs::default(), Transport::default());
         let mut slowest: Vec<Rational> = Vec::new();
         for receiver in receivers {
@@ -137,10 +146,10 @@ fn slowest<T: Amount + Send>(
             }
         }
         slowest
-    });
+    })?;
     let steps = parts.iter().map(Vec::len).max().unwrap_or(0);
     let step = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().cloned().unwrap_or(Rational::ZERO);
-    (0..steps).map(step).collect()
+    Ok((0..steps).map(step).collect())
 }
 
 /// The smallest time within which the links carry so many shards together. The links of a cut are never none.

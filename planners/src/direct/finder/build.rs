@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Candidate, Recipe};
 use crate::direct::{Cost, Expr, Graph, Refusal, Schedule, bfb, expand};
+use crate::run::Run;
 use sluice_formats::quantity::Rational;
 
 impl Candidate {
@@ -11,8 +12,8 @@ impl Candidate {
     ///
     /// # Errors
     /// Those of building the graph; `InvalidChunking` and `TopologyTooLarge` for schedules beyond memory.
-    pub fn all_gather(&self, threads: usize) -> Result<(Graph, Schedule), Refusal> {
-        made(&self.expr, &self.recipe, threads)
+    pub fn all_gather(&self, run: &Run) -> Result<(Graph, Schedule), Refusal> {
+        made(&self.expr, &self.recipe, run)
     }
 
     /// The graph and its reduce-scatter: the all-gather turned around and mirrored where a mirror is known, else the best
@@ -20,13 +21,13 @@ impl Candidate {
     ///
     /// # Errors
     /// As [`Candidate::all_gather`].
-    pub fn reduce_scatter(&self, threads: usize) -> Result<(Graph, Schedule), Refusal> {
+    pub fn reduce_scatter(&self, run: &Run) -> Result<(Graph, Schedule), Refusal> {
         if !self.flags.mirrored {
             let graph = self.expr.graph()?;
-            let schedule = bfb::reduce_scatter(&graph, &options(threads))?.schedule;
+            let schedule = bfb::reduce_scatter(&graph, &bfb::Options::default(), run)?.schedule;
             return Ok((graph, schedule));
         }
-        let (graph, gather) = self.all_gather(threads)?;
+        let (graph, gather) = self.all_gather(run)?;
         let scatter = gather.transposed().mapped(&graph.transposed(), &graph, &self.expr.mirror()?)?;
         Ok((graph, scatter))
     }
@@ -35,9 +36,9 @@ impl Candidate {
     ///
     /// # Errors
     /// As [`Candidate::all_gather`].
-    pub fn all_reduce(&self, threads: usize) -> Result<(Graph, Schedule), Refusal> {
-        let scatter = self.reduce_scatter(threads)?.1;
-        let (graph, gather) = self.all_gather(threads)?;
+    pub fn all_reduce(&self, run: &Run) -> Result<(Graph, Schedule), Refusal> {
+        let scatter = self.reduce_scatter(run)?.1;
+        let (graph, gather) = self.all_gather(run)?;
         Ok((graph, scatter.then(gather)?))
     }
 }
@@ -55,34 +56,30 @@ pub fn measured(graph: &Graph, schedule: &Schedule) -> Cost {
     Cost::new(shards.collect(), graph.n(), graph.degree().ok())
 }
 
-fn options(threads: usize) -> bfb::Options<'static> {
-    bfb::Options { units: None, times: None, threads }
-}
-
-fn made(expr: &Expr, recipe: &Recipe, threads: usize) -> Result<(Graph, Schedule), Refusal> {
+fn made(expr: &Expr, recipe: &Recipe, run: &Run) -> Result<(Graph, Schedule), Refusal> {
     match (expr, recipe) {
         (_, Recipe::Bfb | Recipe::Published) => {
             let graph = expr.graph()?;
-            let schedule = bfb::all_gather(&graph, &options(threads))?.schedule;
+            let schedule = bfb::all_gather(&graph, &bfb::Options::default(), run)?.schedule;
             Ok((graph, schedule))
         }
         (Expr::Line(times, base), Recipe::Line(below)) => {
             let (graph, schedule) = match times {
-                0 | 1 => made(base, below, threads)?,
-                _ => made(&Expr::Line(times - 1, base.clone()), below, threads)?,
+                0 | 1 => made(base, below, run)?,
+                _ => made(&Expr::Line(times - 1, base.clone()), below, run)?,
             };
             Ok((expand::line(&graph)?, expand::line_schedule(&graph, &schedule)?))
         }
         (Expr::Degree(base, copies), Recipe::Degree(below)) => {
-            let (graph, schedule) = made(base, below, threads)?;
+            let (graph, schedule) = made(base, below, run)?;
             Ok((expand::degree(&graph, *copies)?, expand::degree_schedule(&graph, &schedule, *copies)?))
         }
         (Expr::Power(base, exponent), Recipe::Power(below)) => {
-            let (graph, schedule) = made(base, below, threads)?;
+            let (graph, schedule) = made(base, below, run)?;
             Ok((expand::power(&graph, *exponent)?, expand::power_schedule(&graph, &schedule, *exponent)?))
         }
         (Expr::Bidirectional(base), Recipe::Bidirectional(below)) => {
-            let (graph, schedule) = made(base, below, threads)?;
+            let (graph, schedule) = made(base, below, run)?;
             let both = expand::bidirectional_schedule(&graph, &schedule, &base.mirror()?)?;
             Ok((expand::bidirectional(&graph)?, both))
         }

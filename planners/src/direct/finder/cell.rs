@@ -6,6 +6,7 @@ use super::{Candidate, Cell, Finder, Flags, Mode, Recipe};
 use crate::direct::bfb::least_bandwidth;
 use crate::direct::expand::cost::{self, StepsAndTime};
 use crate::direct::{Expr, Refusal};
+use crate::run::Stage;
 
 impl Finder<'_, '_> {
     /// The candidates of a cell that are of use, as results or as bases.
@@ -18,8 +19,9 @@ impl Finder<'_, '_> {
             return Ok(Vec::new());
         }
         let mut all = self.worthy(key)?;
-        self.check()?;
-        (self.watch)(n, d, self.values.computed());
+        self.run.check()?;
+        let about = format_args!("{n} vertices of degree {d}");
+        self.run.tell(Stage::Finder, self.values.computed(), 0, about);
         all.extend(self.other_base(n, d, mode)?);
         self.lines(key, &mut all)?;
         self.degrees(key, &mut all)?;

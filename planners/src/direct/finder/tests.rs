@@ -5,11 +5,10 @@ use std::cell::Cell as Counter;
 use super::*;
 use crate::direct::bfb::{self, fewest_steps, least_bandwidth};
 use crate::direct::{Cost, Graph};
-
-static GO_ON: AtomicBool = AtomicBool::new(false);
+use std::sync::atomic::AtomicBool;
 
 fn exact_cost(graph: &Graph) -> Result<Cost, Refusal> {
-    bfb::cost(graph, 1)
+    bfb::cost(graph, &Run::quiet(1))
 }
 
 fn small() -> Options {
@@ -18,7 +17,7 @@ fn small() -> Options {
 
 fn frontier(n: u32, d: u32, options: &Options) -> Vec<Candidate> {
     let mut values = Values::new(&exact_cost);
-    Finder::new(options, &mut values, &GO_ON, &|_, _, _| {}).frontier(n, d).expect("a frontier")
+    Finder::new(options, &mut values, &Run::quiet(1)).frontier(n, d).expect("a frontier")
 }
 
 fn ratio(p: i64, q: i64) -> Rational {
@@ -115,19 +114,24 @@ fn nothing_and_one_vertex_and_too_much() {
     assert_eq!((one.len(), one[0].t_l, &one[0].t_b), (1, 0, &Rational::ZERO));
     let mut values = Values::new(&exact_cost);
     let options = small();
-    let mut finder = Finder::new(&options, &mut values, &GO_ON, &|_, _, _| {});
+    let run = Run::quiet(1);
+    let mut finder = Finder::new(&options, &mut values, &run);
     assert_eq!(finder.frontier(0, 4), Err(Refusal::EmptyTopology));
     assert_eq!(finder.frontier(u32::MAX, 4).expect_err("too large").code(), "TopologyTooLarge");
     let stop = AtomicBool::new(true);
     let mut values = Values::new(&exact_cost);
-    assert_eq!(Finder::new(&options, &mut values, &stop, &|_, _, _| {}).frontier(30, 4), Err(Refusal::Cancelled));
+    assert_eq!(
+        Finder::new(&options, &mut values, &Run { cancel: &stop, ..Run::quiet(1) }).frontier(30, 4),
+        Err(Refusal::Cancelled)
+    );
 }
 
 #[test]
 fn a_reduce_scatter_has_a_time_of_its_own() {
     let options = Options { allow: vec!["Pi".into()], exact_limit: 0, ..small() };
     let mut values = Values::new(&exact_cost);
-    let mut finder = Finder::new(&options, &mut values, &GO_ON, &|_, _, _| {});
+    let run = Run::quiet(1);
+    let mut finder = Finder::new(&options, &mut values, &run);
     let kautz = finder.frontier(9, 2).expect("some").remove(0);
     assert_eq!((kautz.expr.to_string().as_str(), &kautz.t_b), ("Pi(2,9)", &ratio(14, 9)));
     assert_eq!(finder.reduce_scatter(&kautz), Ok(Some(ratio(10, 9))));
@@ -142,14 +146,14 @@ fn values_are_computed_once_and_kept_between_runs() {
     };
     let mut values = Values::new(&counting);
     let options = small();
-    let first = Finder::new(&options, &mut values, &GO_ON, &|_, _, _| {}).frontier(24, 4).expect("some");
+    let first = Finder::new(&options, &mut values, &Run::quiet(1)).frontier(24, 4).expect("some");
     let computed = count.get();
     assert!(computed > 0 && values.computed() == computed);
     let text = values.to_text();
     let mut again = Values::new(&counting);
     assert_eq!(again.take(&text), Ok(computed as usize));
     assert_eq!(again.to_text(), text);
-    assert_eq!(Finder::new(&options, &mut again, &GO_ON, &|_, _, _| {}).frontier(24, 4), Ok(first));
+    assert_eq!(Finder::new(&options, &mut again, &Run::quiet(1)).frontier(24, 4), Ok(first));
     assert_eq!((count.get(), again.computed()), (computed, 0));
 }
 

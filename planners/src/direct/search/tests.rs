@@ -3,6 +3,8 @@ use super::receiver::{PARTS, Receiver};
 use super::*;
 use crate::direct::{Edge, Graph, bfb};
 use proptest::prelude::*;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// Distances to vertex `u` by going back along arcs.
 fn hops_to(arcs: &[(u32, u32)], n: u32, u: u32) -> Vec<u32> {
@@ -113,24 +115,19 @@ proptest! {
         let d = generators.len() as u32;
         let fast = Receiver::new(n, d).score(group, &generators, 0, u32::MAX);
         let edges = arcs(group, &generators).into_iter().map(|(tail, head)| Edge { tail, head }).collect();
-        let cost = bfb::cost(&Graph::new(n, edges).unwrap(), 1).ok();
+        let cost = bfb::cost(&Graph::new(n, edges).unwrap(), &Run::quiet(1)).ok();
         let sum = |loads: u64| Rational::new(i128::from(loads), i128::from(PARTS)).unwrap();
         let found = fast.map(|score| (score.t_l, sum(score.loads)));
         prop_assert_eq!(found, cost.map(|cost| (cost.t_l(), cost.load_sum)), "{}", group.expression(&generators));
     }
 }
 
-fn request(n: u32, d: u32, threads: usize) -> Request<'static> {
-    Request { n, d, bidirectional: false, seed: 1, threads, known: &[] }
+fn request(n: u32, d: u32) -> Request<'static> {
+    Request { n, d, bidirectional: false, seed: 1, rounds: 1, known: &[] }
 }
 
-fn rounds(request: &Request<'_>, rounds: u32) -> Vec<Found> {
-    let mut asked = 0;
-    let go_on = |_: Progress| {
-        asked += 1;
-        asked <= rounds
-    };
-    search(request, go_on).unwrap()
+fn searched(request: &Request<'_>) -> Vec<Found> {
+    search(request, &Run::quiet(2)).unwrap()
 }
 
 fn frontier(found: &[Found]) -> Vec<(u32, Rational)> {
@@ -144,7 +141,7 @@ fn finds_of_longer_searches_are_worth_what_was_found() {
         let group = Group::metacyclic(a, b, r, c).unwrap();
         let generators = generators.map(|(i, j)| Element { i, j });
         let edges = arcs(&group, &generators).into_iter().map(|(tail, head)| Edge { tail, head }).collect();
-        let cost = bfb::cost(&Graph::new(a * b, edges).unwrap(), 2).unwrap();
+        let cost = bfb::cost(&Graph::new(a * b, edges).unwrap(), &Run::quiet(2)).unwrap();
         (cost.t_l(), cost.t_b.unwrap())
     };
     let best = |n: i128| tau(n - 1, n);
@@ -157,36 +154,42 @@ fn finds_of_longer_searches_are_worth_what_was_found() {
 #[test]
 fn small_entries_of_the_specification_are_found() {
     // Moore- and bandwidth-optimal where its tables are; (3, 7/8) takes the place of Diamond.
-    assert_eq!(frontier(&rounds(&request(8, 2, 2), 1)), [(3, tau(7, 8))]);
-    assert_eq!(frontier(&rounds(&request(16, 2, 2), 1)), [(4, tau(15, 16))]);
-    assert_eq!(frontier(&rounds(&request(16, 4, 2), 1)), [(2, tau(1, 1)), (3, tau(15, 16))]);
+    assert_eq!(frontier(&searched(&request(8, 2))), [(3, tau(7, 8))]);
+    assert_eq!(frontier(&searched(&request(16, 2))), [(4, tau(15, 16))]);
+    assert_eq!(frontier(&searched(&request(16, 4))), [(2, tau(1, 1)), (3, tau(15, 16))]);
 }
 
 #[test]
 fn a_search_depends_on_seed_and_rounds_alone() {
-    let one = rounds(&request(27, 3, 1), 2);
-    assert_eq!(one, rounds(&request(27, 3, 3), 2));
+    let two = Request { rounds: 2, ..request(27, 3) };
+    let one = search(&two, &Run::quiet(1)).unwrap();
+    assert_eq!(one, search(&two, &Run::quiet(3)).unwrap());
     assert!(!one.is_empty());
 }
 
 #[test]
 fn what_is_known_is_not_reported() {
     let known = [(3, tau(15, 16))];
-    let found = rounds(&Request { known: &known, ..request(16, 4, 2) }, 1);
+    let found = searched(&Request { known: &known, ..request(16, 4) });
     assert_eq!(frontier(&found), [(2, tau(1, 1))]);
 }
 
 #[test]
 fn bidirectional_graphs_are_closed_under_inverses() {
-    let found = rounds(&Request { bidirectional: true, ..request(20, 3, 2) }, 1);
+    let found = searched(&Request { bidirectional: true, ..request(20, 3) });
     assert!(!found.is_empty() && found.iter().all(|found| found.bidirectional && found.t_b == found.t_b_reduce));
 }
 
 #[test]
 fn no_time_no_result_and_limits_are_said() {
-    assert_eq!(rounds(&request(16, 4, 1), 0), []);
+    assert_eq!(searched(&Request { rounds: 0, ..request(16, 4) }), []);
+    let late = Run { deadline: Some(Instant::now()), ..Run::quiet(1) };
+    assert_eq!(search(&Request { rounds: u64::MAX, ..request(16, 4) }, &late), Ok(Vec::new()));
+    let called_off = AtomicBool::new(true);
+    let run = Run { cancel: &called_off, ..Run::quiet(1) };
+    assert_eq!(search(&request(16, 4), &run), Err(Refusal::Cancelled));
     for (n, d) in [(1, 2), (1 << 20, 4), (16, 1), (16, 11), (3, 3)] {
-        let refused = search(&request(n, d, 1), |_| true).unwrap_err();
+        let refused = search(&request(n, d), &Run::quiet(1)).unwrap_err();
         assert_eq!(refused.code(), sluice_formats::problem::E_RANGE, "{refused}");
     }
 }

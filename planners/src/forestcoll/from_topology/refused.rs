@@ -8,8 +8,9 @@ use sluice_formats::problem::{Problem, Problems};
 /// The refusal as an error of the file, or of the parameter that is to blame.
 pub fn errors(instance: &Instance<'_>, refusal: &Refusal) -> Problems {
     let error = |key: &str| Problem::new(refusal.code(), key, refusal.to_string());
-    let node = |name: &str| instance.topology.node(name).map_or("/nodes".to_owned(), |node| format!("/nodes/{node}"));
-    let in_file = |error: Problem| Problems::from(error).in_file(&instance.file);
+    let node =
+        |name: &str| instance.asked.topology.node(name).map_or("/nodes".to_owned(), |node| format!("/nodes/{node}"));
+    let in_file = |error: Problem| instance.asked.in_file(error);
     match refusal {
         Refusal::TooFewCompute { found } => {
             let error = error("/nodes").found(format!("{found} participant(s)")).allowed("2 or more");

@@ -1,9 +1,10 @@
 use super::*;
 use serde_json::{Value, json};
+use sluice_formats::problem::{DUPLICATE_NODE, E_KEY, E_MISSING, UNKNOWN_NODE, UNSUPPORTED_FIELD};
 use sluice_formats::topology::r#gen::{Wiring, dgx_a100, ring};
 
 fn all_gather() -> Request<'static> {
-    Request { collective: Word::AllGather, participants: None, root: None, ignore: &[] }
+    Request::of_all(Word::AllGather)
 }
 
 fn edited(topology: &Topology, edit: impl Fn(&mut Value)) -> Topology {
@@ -61,13 +62,13 @@ fn keys_without_meaning_are_refused_or_ignored_on_request() {
     let ignore: Vec<String> = ["groups", "buffer"].map(String::from).to_vec();
     let request = Request { ignore: &ignore, ..all_gather() };
     assert_eq!(refused(&topology, &request), [(UNSUPPORTED_FIELD, "/links/3/capacity_per_epoch".into())]);
-    let ignore = IGNORABLE.map(String::from);
+    let ignore: Vec<String> = SUPPORT.ignorable.iter().map(|key| (*key).to_owned()).collect();
     let request = Request { ignore: &ignore, ..all_gather() };
     let instance = Instance::new(&topology, &request, "f.json").expect("a problem");
-    assert_eq!(instance.ignored, ["buffer", "capacity_per_epoch", "groups"]);
+    assert_eq!(instance.asked.ignored, ["buffer", "capacity_per_epoch", "groups"]);
     let plain = ring(4, "2GB/s", true).expect("valid");
     assert!(
-        Instance::new(&plain, &request, "f.json").expect("a problem").ignored.is_empty(),
+        Instance::new(&plain, &request, "f.json").expect("a problem").asked.ignored.is_empty(),
         "nothing there to ignore"
     );
 }

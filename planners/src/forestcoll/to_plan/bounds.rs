@@ -47,7 +47,7 @@ pub fn best(
 
 /// What a cut of the fabric proves about the topology.
 fn cut(instance: &Instance<'_>, nodes: &[u32]) -> Option<Bound> {
-    let topology = instance.topology;
+    let topology = instance.asked.topology;
     let mut inside = vec![false; topology.nodes().len()];
     let mut known = inside.clone();
     instance.nodes.iter().for_each(|node| known[*node] = true);
@@ -82,7 +82,7 @@ fn cut(instance: &Instance<'_>, nodes: &[u32]) -> Option<Bound> {
 
 /// Puts every group of nodes that are not in the fabric on the side that adds less to the cut.
 fn join(instance: &Instance<'_>, known: &mut [bool], inside: &mut [bool], inwards: bool) {
-    let topology = instance.topology;
+    let topology = instance.asked.topology;
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); known.len()];
     if known.iter().all(|known| *known) {
         return;
@@ -145,7 +145,7 @@ fn least_cut(instance: &Instance<'_>, relaxed: bool, run: &Run) -> Result<Vec<u3
 
 /// Are the participants the only ones that can copy and add up?
 pub fn is_unaided(instance: &Instance<'_>) -> bool {
-    let nodes = instance.topology.nodes();
+    let nodes = instance.asked.topology.nodes();
     let mut part = vec![false; nodes.len()];
     instance.nodes[..instance.fabric.compute].iter().for_each(|node| part[*node] = true);
     nodes.iter().zip(&part).all(|(node, part)| *part || !(node.can.copy || node.can.reduce))
@@ -155,7 +155,7 @@ pub fn is_unaided(instance: &Instance<'_>) -> bool {
 /// machine is taken for one somebody; provided that nobody outside can add up and copy. The better of the two bounds.
 fn arrivals(instance: &Instance<'_>) -> Option<Bound> {
     let participants = &instance.nodes[..instance.fabric.compute];
-    let nodes = instance.topology.nodes();
+    let nodes = instance.asked.topology.nodes();
     let mut alone = vec![None; nodes.len()];
     participants.iter().zip(0..).for_each(|(node, number)| alone[*node] = Some(number));
     let mut machines = alone.clone();
@@ -175,12 +175,14 @@ fn arrivals(instance: &Instance<'_>) -> Option<Bound> {
 
 /// The bound for these sets of nodes, each with a participant.
 fn into_sets(instance: &Instance<'_>, sets: &[Option<usize>]) -> Option<Rational> {
-    let helps = |node: usize| instance.topology.nodes()[node].can.copy || instance.topology.nodes()[node].can.reduce;
+    let helps = |node: usize| {
+        instance.asked.topology.nodes()[node].can.copy || instance.asked.topology.nodes()[node].can.reduce
+    };
     if sets.iter().enumerate().any(|(node, set)| set.is_none() && helps(node)) {
         return None;
     }
     let count = sets.iter().flatten().collect::<HashSet<_>>().len() as u64;
-    let links = instance.topology.links().iter();
+    let links = instance.asked.topology.links().iter();
     let enters = links.filter(|link| sets[link.to].is_some() && sets[link.from] != sets[link.to]);
     let into: Rational = enters.filter_map(|link| link.capacity.finite()).sum();
     Rational::from(2 * count.checked_sub(1)?).checked_div(&into)

@@ -27,7 +27,7 @@ pub fn times(instance: &Instance<'_>, forests: &[Forest]) -> Option<(Rational, V
         own.push(largest);
     }
     let slowest = parts.into_values().max().unwrap_or(Rational::ZERO);
-    let unit = instance.topology.unit().base(&Rational::ONE);
+    let unit = instance.asked.topology.unit().base(&Rational::ONE);
     Some((slowest.checked_div(&unit)?, own))
 }
 

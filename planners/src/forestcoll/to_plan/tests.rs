@@ -1,12 +1,14 @@
 use super::*;
-use crate::forestcoll::{Instance, Request};
+use crate::Request;
+use crate::forestcoll::{Instance, best_of};
 use serde_json::{Value, json};
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::r#gen::{
-    Rails, Wiring, complete, dgx_a100, hypercube, rail_optimised, ring, star, torus,
+    Rails, Wiring, complete, dgx_a100, hypercube, mi250, rail_optimised, ring, star, torus,
 };
 use sluice_plan::check::check;
 use sluice_plan::plan::Collective as Word;
+use std::time::{Duration, Instant};
 
 fn fraction(p: i64, q: i64) -> Rational {
     Rational::new(p, q).expect("not over zero")
@@ -201,4 +203,28 @@ fn refusals_of_the_planner_point_into_the_topology() {
     let errors =
         make(&instance(&topology, Word::AllGather), &options, Way::Auto, &Run::quiet(1)).expect_err("no trees");
     assert_eq!((errors.code(), errors.all()[0].key.as_str()), ("BAD_K", "fixed_k"));
+}
+
+#[test]
+fn the_best_number_of_trees_until_the_deadline() {
+    let topology = mi250(2, 8).expect("valid");
+    let instance = instance(&topology, Word::AllGather);
+    let all = best_of(&instance, &plain(), 1..=4, &Run::quiet(1)).expect("a plan");
+    let times: Vec<Rational> = all.tried.iter().map(|tried| tried.time.clone().expect("planned")).collect();
+    assert!(all.complete && times.len() == 4 && times[all.k as usize - 1] == *times.iter().min().expect("four"));
+    // The second number is still at work when the deadline comes.
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let watch = |progress: crate::Progress<'_>| {
+        if progress.about.to_string() == "k = 2" {
+            std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        }
+    };
+    let run = Run { watch: &watch, deadline: Some(deadline), ..Run::quiet(1) };
+    let best = best_of(&instance, &plain(), 1..=4, &run).expect("one plan");
+    assert_eq!((best.complete, best.k, best.tried.as_slice()), (false, 1, &all.tried[..1]));
+    assert_eq!(best.made.plan.body.claim.status, Some(Status::TimeLimit));
+    let none = best_of(&instance, &plain(), 1..=4, &Run { deadline: Some(Instant::now()), ..Run::quiet(1) });
+    assert_eq!(none.expect_err("no time").code(), crate::TIME_LIMIT);
+    let zero = best_of(&instance, &plain(), 0..=0, &Run::quiet(1)).expect_err("no trees");
+    assert_eq!(zero.code(), "BAD_K");
 }

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use sluice_formats::topology::Topology;
-use sluice_planners::direct::{Instance, Proof, Request, make};
+use sluice_planners::direct::{Instance, Options, make};
+use sluice_planners::{Request, Run};
 
 use super::*;
 use crate::job::trees::tests::{COLLECTIVES, Dice, exchange};
@@ -26,8 +27,9 @@ fn graph(hosts: usize, more: usize, dice: &mut Dice) -> Topology {
 }
 
 fn planned(topology: &Topology, collective: Collective, ranks: Option<&[String]>) -> Followed {
-    let request = Request { collective, size: None, units: None, proof: Proof::Bandwidth, ignore: &[] };
-    let made = make(&Instance::new(topology, &request, "t").expect("planned for"), 1).expect("a plan");
+    let (request, options) = (Request::of_all(collective), Options::default());
+    let made =
+        make(&Instance::new(topology, &request, &options, "t").expect("planned for"), &Run::quiet(1)).expect("a plan");
     Followed::read(made.plan.to_text().as_bytes(), "p", ranks, None).expect("followed")
 }
 

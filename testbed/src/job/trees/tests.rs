@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use sluice_formats::topology::Topology;
-use sluice_planners::forestcoll::{Instance, Options, Request, Run, Way, make};
+use sluice_planners::forestcoll::{Instance, Options, Way, make};
+use sluice_planners::{Request, Run};
 
 use super::*;
 
@@ -50,7 +51,7 @@ fn fabric(hosts: usize, switches: usize, more: usize, shares: bool, dice: &mut D
 
 /// The plan as every rank reads it from the file.
 fn planned(topology: &Topology, collective: Collective, fixed_k: Option<i64>) -> Followed {
-    let request = Request { collective, participants: None, root: None, ignore: &[] };
+    let request = Request::of_all(collective);
     let problem = Instance::new(topology, &request, "t").expect("planned for");
     let options = Options { fixed_k, ..Options::default() };
     let made = make(&problem, &options, Way::Auto, &Run::quiet(1)).expect("a plan");
@@ -142,7 +143,7 @@ proptest! {
 fn a_rank_may_be_named_by_another_order() {
     let mut dice = Dice(7);
     let topology = fabric(4, 2, 3, false, &mut dice);
-    let request = Request { collective: Collective::AllReduce, participants: None, root: None, ignore: &[] };
+    let request = Request::of_all(Collective::AllReduce);
     let problem = Instance::new(&topology, &request, "t").expect("planned for");
     let made = make(&problem, &Options::default(), Way::Auto, &Run::quiet(1)).expect("a plan");
     let ranks = ["h2", "h0", "h3", "h1"].map(str::to_owned);

@@ -7,7 +7,7 @@ use crate::direct::bfb::{cost, samples::*};
 use crate::direct::{Fault, replay};
 
 fn units(units: u32) -> Options<'static> {
-    Options { units: Some(units), times: None, threads: 2 }
+    Options { units: Some(units), times: None }
 }
 
 fn exact(text: &str) -> Rational {
@@ -30,7 +30,7 @@ fn chunked_vectors() {
     ];
     for (graph, sums) in cases {
         for (parts, sum) in sums {
-            let planned = all_gather(&graph, &units(parts)).unwrap();
+            let planned = all_gather(&graph, &units(parts), &Run::quiet(2)).unwrap();
             assert_eq!(planned.cost.load_sum, exact(sum));
             sound(&graph, &planned);
         }
@@ -39,12 +39,12 @@ fn chunked_vectors() {
 
 #[test]
 fn where_a_graph_is_not_its_transpose_the_two_halves_differ() {
-    let options = Options { threads: 2, ..Options::default() };
+    let options = Options::default();
     let t_b = |planned: Planned| planned.cost.t_b.unwrap();
     let pi = kautz(2, 9);
-    assert_eq!(t_b(all_gather(&pi, &options).unwrap()), exact("14/9"));
-    assert_eq!(t_b(reduce_scatter(&pi, &options).unwrap()), exact("10/9"));
-    let both = all_reduce(&pi, &options).unwrap();
+    assert_eq!(t_b(all_gather(&pi, &options, &Run::quiet(2)).unwrap()), exact("14/9"));
+    assert_eq!(t_b(reduce_scatter(&pi, &options, &Run::quiet(2)).unwrap()), exact("10/9"));
+    let both = all_reduce(&pi, &options, &Run::quiet(2)).unwrap();
     sound(&pi, &both);
     assert_eq!(t_b(both), exact("24/9"));
 }
@@ -63,19 +63,19 @@ fn an_all_reduce_on_every_kind_of_graph_is_sound() {
         bipartite(70),
     ];
     for graph in graphs {
-        sound(&graph, &all_reduce(&graph, &Options { threads: 2, ..Options::default() }).unwrap());
+        sound(&graph, &all_reduce(&graph, &Options::default(), &Run::quiet(2)).unwrap());
     }
 }
 
 #[test]
 fn a_bidirectional_graph_turns_its_own_all_gather_into_a_reduce_scatter() {
     let graph = torus(&[4, 3]);
-    let gather = all_gather(&graph, &Options::default()).unwrap();
+    let gather = all_gather(&graph, &Options::default(), &Run::quiet(2)).unwrap();
     let same: Vec<u32> = (0..graph.n()).collect();
     let turned = gather.schedule.clone().transposed().mapped(&graph.transposed(), &graph, &same).unwrap();
     assert_eq!(replay(&graph, &turned).unwrap().load_sum, gather.cost.load_sum);
     let ring = directed(3, &[1]);
-    let gather = all_gather(&ring, &Options::default()).unwrap().schedule.transposed();
+    let gather = all_gather(&ring, &Options::default(), &Run::quiet(2)).unwrap().schedule.transposed();
     // A one-way ring is its own transpose too, but not by the identity.
     assert_eq!(gather.clone().mapped(&ring.transposed(), &ring, &[0, 1, 2]), Err(Refusal::NotReverseSymmetric));
     let turned = gather.mapped(&ring.transposed(), &ring, &[0, 2, 1]).unwrap();
@@ -86,29 +86,29 @@ fn a_bidirectional_graph_turns_its_own_all_gather_into_a_reduce_scatter() {
 fn units_that_cannot_be_are_refused() {
     let graph = directed(3, &[1]);
     for parts in [0, MAX_UNITS + 1] {
-        assert!(matches!(all_gather(&graph, &units(parts)), Err(Refusal::InvalidChunking { .. })));
+        assert!(matches!(all_gather(&graph, &units(parts), &Run::quiet(2)), Err(Refusal::InvalidChunking { .. })));
     }
-    let gather = all_gather(&graph, &units(2)).unwrap().schedule;
+    let gather = all_gather(&graph, &units(2), &Run::quiet(2)).unwrap().schedule;
     assert!(matches!(gather.clone().rescaled(3), Err(Refusal::InvalidChunking { .. })));
     assert!(matches!(gather.clone().then(gather), Err(Refusal::Internal { .. })));
 }
 
 #[test]
 fn a_schedule_beyond_every_plan_is_refused_before_it_is_made() {
-    let refusal = all_gather(&directed(5_000, &[1]), &Options::default()).unwrap_err();
+    let refusal = all_gather(&directed(5_000, &[1]), &Options::default(), &Run::quiet(2)).unwrap_err();
     assert!(matches!(refusal, Refusal::ScheduleTooLarge { sends: 24_995_000, .. }), "{refusal}");
 }
 
 #[test]
 fn one_vertex_needs_no_sends() {
-    let planned = all_reduce(&graph(1, [(0, 0)]), &Options::default()).unwrap();
+    let planned = all_reduce(&graph(1, [(0, 0)]), &Options::default(), &Run::quiet(1)).unwrap();
     assert!(planned.schedule.sends.is_empty() && planned.cost.t_l() == 0);
 }
 
 #[test]
 fn the_replay_sees_what_is_wrong() {
     let graph = torus(&[3, 3]);
-    let gather = all_gather(&graph, &Options::default()).unwrap().schedule;
+    let gather = all_gather(&graph, &Options::default(), &Run::quiet(2)).unwrap().schedule;
     let mut less = gather.clone();
     less.sends.pop();
     assert!(matches!(replay(&graph, &less), Err(Fault::Missing { .. })));
@@ -118,7 +118,7 @@ fn the_replay_sees_what_is_wrong() {
     let mut astray = gather.clone();
     astray.sends[0].edge = 1_000;
     assert!(matches!(replay(&graph, &astray), Err(Fault::BadSend { .. })));
-    let scatter = reduce_scatter(&graph, &Options::default()).unwrap().schedule;
+    let scatter = reduce_scatter(&graph, &Options::default(), &Run::quiet(2)).unwrap().schedule;
     let mut lost = scatter.clone();
     lost.sends.remove(0);
     assert!(matches!(replay(&graph, &lost), Err(Fault::Missing { .. })));
@@ -135,8 +135,8 @@ proptest! {
     #[test]
     fn whole_units_cost_what_rounding_up_says((n, pairs) in multigraphs(), parts in 1..13_u32) {
         let graph = graph(n, pairs);
-        let best = cost(&graph, 1).unwrap();
-        let planned = all_gather(&graph, &units(parts)).unwrap();
+        let best = cost(&graph, &Run::quiet(1)).unwrap();
+        let planned = all_gather(&graph, &units(parts), &Run::quiet(2)).unwrap();
         sound(&graph, &planned);
         let unit = Rational::from(u64::from(parts));
         let up = |load: &Rational| {
@@ -144,33 +144,32 @@ proptest! {
             Rational::new(i128::from((p as u64).div_ceil(q as u64)), i128::from(parts)).unwrap()
         };
         prop_assert_eq!(&planned.cost.loads, &best.loads.iter().map(up).collect::<Vec<_>>());
-        let finer = all_gather(&graph, &units(parts * 2)).unwrap();
+        let finer = all_gather(&graph, &units(parts * 2), &Run::quiet(2)).unwrap();
         prop_assert!(finer.cost.load_sum <= planned.cost.load_sum);
-        let single = Options { threads: 1, ..units(parts) };
-        prop_assert_eq!(all_gather(&graph, &single).unwrap(), planned);
+        prop_assert_eq!(all_gather(&graph, &units(parts), &Run::quiet(1)).unwrap(), planned);
     }
 
     /// P1, P4: backwards it is a reduce-scatter with the loads in reverse, and both together an all-reduce.
     #[test]
     fn backwards_it_is_a_reduce_scatter((n, pairs) in multigraphs()) {
         let graph = graph(n, pairs);
-        let options = Options { threads: 1, ..Options::default() };
-        let gather = all_gather(&graph, &options).unwrap();
-        prop_assert_eq!(&gather.cost, &cost(&graph, 1).unwrap());
+        let options = Options::default();
+        let gather = all_gather(&graph, &options, &Run::quiet(2)).unwrap();
+        prop_assert_eq!(&gather.cost, &cost(&graph, &Run::quiet(1)).unwrap());
         let back = gather.schedule.clone().transposed();
         let mut loads = gather.cost.loads;
         loads.reverse();
         prop_assert_eq!(replay(&graph.transposed(), &back).unwrap().loads, loads);
         prop_assert_eq!(back.transposed(), gather.schedule);
-        sound(&graph, &reduce_scatter(&graph, &options).unwrap());
-        sound(&graph, &all_reduce(&graph, &options).unwrap());
+        sound(&graph, &reduce_scatter(&graph, &options, &Run::quiet(2)).unwrap());
+        sound(&graph, &all_reduce(&graph, &options, &Run::quiet(2)).unwrap());
     }
 
     /// The bound of rounding a fractional solution (Theorem 20) holds for the exact one all the more.
     #[test]
     fn rounding_costs_little(n in 5..40_u32, parts in 1..6_u32) {
         let graph = kautz(3, n);
-        let (best, planned) = (cost(&graph, 1).unwrap(), all_gather(&graph, &units(parts)).unwrap());
+        let (best, planned) = (cost(&graph, &Run::quiet(1)).unwrap(), all_gather(&graph, &units(parts), &Run::quiet(2)).unwrap());
         let steps = planned.cost.t_l();
         let slack = Rational::new(3 * (3_i128.pow(steps) - 1), 2 * i128::from(parts) * i128::from(n)).unwrap();
         prop_assert!(planned.cost.t_b.unwrap() <= &best.t_b.unwrap() + &slack);

@@ -15,7 +15,7 @@ fn whole(number: u64) -> Rational {
 }
 
 fn total(graph: &Graph, times: &[LinkTime]) -> Rational {
-    step_times(graph, times, 1).unwrap().iter().sum()
+    step_times(graph, times, &Run::quiet(1)).unwrap().iter().sum()
 }
 
 #[test]
@@ -23,9 +23,9 @@ fn one_slow_start_is_gone_round() {
     let graph = graph(4, [(0, 2), (2, 0), (0, 3), (3, 0), (1, 2), (2, 1), (1, 3), (3, 1)]);
     // Bandwidth 2, shards of 8: 4 for a shard.
     let times: Vec<LinkTime> = (0..8).map(|edge| time(if edge == 7 { 40 } else { 1 }, whole(4))).collect();
-    assert_eq!(step_times(&graph, &times, 2).unwrap(), [whole(44), whole(5)]);
-    let options = Options { units: Some(2), times: Some(&times), threads: 1 };
-    let planned = all_gather(&graph, &options).unwrap();
+    assert_eq!(step_times(&graph, &times, &Run::quiet(2)).unwrap(), [whole(44), whole(5)]);
+    let options = Options { units: Some(2), times: Some(&times) };
+    let planned = all_gather(&graph, &options, &Run::quiet(2)).unwrap();
     assert_eq!(planned.times.unwrap(), [whole(44), whole(5)]);
 }
 
@@ -36,10 +36,13 @@ fn times_that_cannot_be_are_refused() {
     for (edge, bad) in [(0, time(0, Rational::ZERO)), (1, LinkTime { latency: -&Rational::ONE, shard: whole(1) })] {
         let mut times = good.clone();
         times[edge as usize] = bad;
-        let refusal = step_times(&graph, &times, 1).unwrap_err();
+        let refusal = step_times(&graph, &times, &Run::quiet(1)).unwrap_err();
         assert!(matches!(&refusal, Refusal::InvalidLinkParameter { edge: at, .. } if *at == edge), "{refusal}");
     }
-    assert!(matches!(step_times(&graph, &good[1..], 1), Err(Refusal::InvalidLinkParameter { edge: 2, .. })));
+    assert!(matches!(
+        step_times(&graph, &good[1..], &Run::quiet(1)),
+        Err(Refusal::InvalidLinkParameter { edge: 2, .. })
+    ));
 }
 
 /// Random graphs with random times.
@@ -90,23 +93,23 @@ proptest! {
         let shard = Rational::new(p, q).unwrap();
         let times = vec![time(latency, shard.clone()); pairs.len()];
         let graph = graph(n, pairs);
-        let loads = cost(&graph, 1).unwrap().loads;
+        let loads = cost(&graph, &Run::quiet(1)).unwrap().loads;
         let steps: Vec<Rational> = loads.iter().map(|load| &whole(latency) + &(load * &shard)).collect();
-        prop_assert_eq!(step_times(&graph, &times, 2).unwrap(), steps);
+        prop_assert_eq!(step_times(&graph, &times, &Run::quiet(2)).unwrap(), steps);
     }
 
     /// In whole units as by trying everything; never faster than in parts as small as one likes; and the schedule keeps
     /// within the times.
     #[test]
     fn whole_units_agree_with_trying((graph, times) in timed(), units in 1..5_u32) {
-        let options = Options { units: Some(units), times: Some(&times), threads: 2 };
-        let planned = all_gather(&graph, &options).unwrap();
+        let options = Options { units: Some(units), times: Some(&times) };
+        let planned = all_gather(&graph, &options, &Run::quiet(2)).unwrap();
         prop_assert_eq!(planned.times.as_ref().unwrap(), &naive(&graph, &times, units));
-        for (whole, best) in planned.times.unwrap().iter().zip(step_times(&graph, &times, 1).unwrap()) {
+        for (whole, best) in planned.times.unwrap().iter().zip(step_times(&graph, &times, &Run::quiet(1)).unwrap()) {
             prop_assert!(*whole >= best);
         }
         prop_assert_eq!(&replay(&graph, &planned.schedule).unwrap().loads, &planned.cost.loads);
-        let both = all_reduce(&graph, &options).unwrap();
+        let both = all_reduce(&graph, &options, &Run::quiet(2)).unwrap();
         prop_assert_eq!(&replay(&graph, &both.schedule).unwrap().loads, &both.cost.loads);
         prop_assert_eq!(both.times.unwrap().len(), both.cost.loads.len());
     }

@@ -11,8 +11,9 @@
 
 use super::links::Links;
 use super::program::Solved;
-use super::{Limits, Progress, Refusal, lengths};
+use super::{Refusal, going_on, lengths};
 use sluice_formats::quantity::Rational;
+use sluice_planners::{Run, Stage};
 
 /// How steep prices are at first: the exponent from the price of an empty link to that of the fullest.
 const FIRST_STEEPNESS: f64 = 10.0;
@@ -30,19 +31,19 @@ const MIN_SHARE: f32 = 1e-5;
 const ROUNDING: f64 = 1e-9;
 
 /// Solves until the gap is small enough, time runs out, or nothing moves any more.
-pub(super) fn solve(links: &Links, bound: &Rational, limits: &Limits<'_>) -> Result<Solved, Refusal> {
+pub(super) fn solve(links: &Links, bound: &Rational, gap: f64, run: &Run) -> Result<Solved, Refusal> {
     let mut state = State::new(links);
     let mut best = Solved { rate: state.rate(), bound: Some(bound.clone()) };
     let mut upper = bound.to_f64();
-    let least_gain = limits.gap.max(1e-6) / 1000.0;
-    let (mut steepness, mut stuck, mut pass) = (FIRST_STEEPNESS, 0, 0);
-    while best.rate < upper * (1.0 - limits.gap) && stuck < PATIENCE {
-        limits.check()?;
-        if limits.is_late() {
+    let least_gain = gap.max(1e-6) / 1000.0;
+    let (mut steepness, mut stuck, mut pass) = (FIRST_STEEPNESS, 0, 0_u64);
+    while best.rate < upper * (1.0 - gap) && stuck < PATIENCE {
+        going_on(run)?;
+        if run.is_late() {
             break;
         }
         let before = (best.rate, upper);
-        state.pass(links, steepness, limits)?;
+        state.pass(links, steepness, run)?;
         best.rate = best.rate.max(state.rate());
         let prices = state.prices(steepness);
         let mut here = upper;
@@ -53,7 +54,8 @@ pub(super) fn solve(links: &Links, bound: &Rational, limits: &Limits<'_>) -> Res
                 best.bound = Some(proved);
             }
         }
-        (limits.progress)(Progress { rate: best.rate, bound: upper, pass });
+        let about = format_args!("rate {:.4e}, at most {upper:.4e}", best.rate);
+        run.tell(Stage::AllToAll, pass, 0, about);
         let paid: f64 = prices.iter().zip(&state.loads).map(|(price, load)| price * load).sum();
         let all: f64 = prices.iter().sum();
         // What is lost because prices are not steep enough, and because flows are not where it is cheapest.
@@ -148,13 +150,13 @@ impl State {
         }
     }
     /// A step for every source in turn.
-    fn pass(&mut self, links: &Links, steepness: f64, limits: &Limits<'_>) -> Result<(), Refusal> {
+    fn pass(&mut self, links: &Links, steepness: f64, run: &Run) -> Result<(), Refusal> {
         let pricing = Pricing { fullest: self.fullest(), steepness };
         let mut prices = self.prices(steepness);
         for source in 0..links.n {
             if source % 64 == 0 {
-                limits.check()?;
-                if limits.is_late() {
+                going_on(run)?;
+                if run.is_late() {
                     break;
                 }
             }

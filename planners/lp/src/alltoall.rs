@@ -21,9 +21,8 @@ pub use refusal::Refusal;
 
 use links::Links;
 use sluice_formats::quantity::Rational;
+use sluice_planners::Run;
 use sluice_planners::direct::Graph;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// Vertices times links up to which the linear program of all sources is chosen: a second or two.
 const MAX_CHOSEN: u64 = 1 << 14;
@@ -46,53 +45,25 @@ pub enum Method {
 /// How to find a throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// One source where classes are given, the program where it is small, else the first-order method.
+    /// One source where classes are given or found, the program where it is small, else the first-order method.
     Auto,
     /// This one.
     By(Method),
 }
 
-/// How far a computation is.
+/// What the caller may choose.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
-    /// The best rate so far.
-    pub rate: f64,
-    /// No flow has more.
-    pub bound: f64,
-    /// Passes over all sources before.
-    pub pass: u32,
-}
-
-/// The terms under which a throughput is computed.
-#[derive(Clone, Copy)]
-pub struct Limits<'a> {
+pub struct Options {
     /// Which method.
     pub way: Way,
     /// The first-order method ends at this distance of rate and bound, as a share of the bound.
     pub gap: f64,
-    /// When to end with what there is.
-    pub deadline: Option<Instant>,
-    /// Who watches; called from time to time.
-    pub progress: &'a (dyn Fn(Progress) + Sync),
-    /// Set to true by another thread, it ends the work with [`Refusal::Cancelled`].
-    pub cancel: &'a AtomicBool,
 }
 
-static NEVER: AtomicBool = AtomicBool::new(false);
-
-impl Limits<'static> {
-    /// Nobody watches, there is no end of time, and half a per cent is close enough.
-    pub fn quiet() -> Limits<'static> {
-        Limits { way: Way::Auto, gap: 0.005, deadline: None, progress: &|_| {}, cancel: &NEVER }
-    }
-}
-
-impl Limits<'_> {
-    fn check(&self) -> Result<(), Refusal> {
-        if self.cancel.load(Ordering::Relaxed) { Err(Refusal::Cancelled) } else { Ok(()) }
-    }
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+impl Default for Options {
+    /// Half a per cent is close enough.
+    fn default() -> Options {
+        Options { way: Way::Auto, gap: 0.005 }
     }
 }
 
@@ -122,15 +93,23 @@ impl Throughput {
 
 /// The all-to-all throughput of a graph.
 ///
-/// `classes` are edges that translations carry onto one another; then one source stands for all.
+/// `classes` are edges that translations carry onto one another; then one source stands for all. Where none are given
+/// and the way is left open, [`Classes::found`] looks for them. At the deadline the best that is proved is the answer.
 ///
 /// # Errors
 /// `E_RANGE` below two vertices, `NotStronglyConnected`, `TopologyTooLarge`, `TimeLimit` where not even a bad flow was
 /// found in time, `Solver`, `CANCELLED`.
-pub fn throughput(graph: &Graph, classes: Option<&Classes>, limits: &Limits<'_>) -> Result<Throughput, Refusal> {
+pub fn throughput(
+    graph: &Graph,
+    classes: Option<&Classes>,
+    options: &Options,
+    run: &Run,
+) -> Result<Throughput, Refusal> {
     let links = Links::new(graph)?;
     let numbers = links.n as u64 * links.len() as u64;
-    let method = match (limits.way, classes) {
+    let found = classes.is_none().then(|| Classes::found(graph).filter(|_| options.way == Way::Auto)).flatten();
+    let classes = classes.or(found.as_ref());
+    let method = match (options.way, classes) {
         (Way::By(method), _) => method,
         (Way::Auto, Some(_)) => Method::OneSource,
         (Way::Auto, None) if numbers <= MAX_CHOSEN => Method::Program,
@@ -144,7 +123,7 @@ pub fn throughput(graph: &Graph, classes: Option<&Classes>, limits: &Limits<'_>)
     if numbers > most {
         return Err(Refusal::TooLarge { numbers, most });
     }
-    limits.check()?;
+    going_on(run)?;
     // The classes may be another graph's; looking again costs next to nothing.
     let classes = match (method, classes) {
         (Method::OneSource, Some(classes)) => Some(Classes::new(graph, classes.of_edges().to_vec())?),
@@ -155,14 +134,19 @@ pub fn throughput(graph: &Graph, classes: Option<&Classes>, limits: &Limits<'_>)
     let solved = match (method, &classes) {
         (_, Some(classes)) => {
             let share: Vec<u32> = links.edge.iter().map(|&edge| classes.of_edges()[edge as usize]).collect();
-            program::solve(&links, sources, &share, classes.count() as usize, limits)?
+            program::solve(&links, sources, &share, classes.count() as usize, run)?
         }
-        (Method::Descent, _) => descend::solve(&links, &by_distance, limits)?,
+        (Method::Descent, _) => descend::solve(&links, &by_distance, options.gap, run)?,
         _ => {
             let share: Vec<u32> = (0..links.len() as u32).collect();
-            program::solve(&links, sources, &share, links.len(), limits)?
+            program::solve(&links, sources, &share, links.len(), run)?
         }
     };
     let bound = solved.bound.filter(|bound| *bound < by_distance).unwrap_or_else(|| by_distance.clone());
     Ok(Throughput { rate: solved.rate, bound, by_distance, method })
+}
+
+/// Ends the work where it was called off; a deadline ends it with what there is.
+fn going_on(run: &Run) -> Result<(), Refusal> {
+    if run.is_cancelled() { Err(Refusal::Cancelled) } else { Ok(()) }
 }

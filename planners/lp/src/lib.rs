@@ -1,4 +1,4 @@
-//! Planning that needs a solver of linear programs (HiGHS, a C++ library that is built with this crate).
+//! Planners that need a solver of linear programs (`sluice-solver`, which builds HiGHS, a C++ library).
 //!
 //! It stands apart so that whoever plans without it builds without it: only `sluice` depends on this crate, through
 //! its feature `lp`.

@@ -1,7 +1,8 @@
 //! Classes of edges that translations carry onto one another, and the proof that they do.
 
 use super::Refusal;
-use sluice_planners::direct::Graph;
+use sluice_planners::direct::{Edge, Graph};
+use std::collections::HashMap;
 
 /// A class for every edge of a graph: those of one generator of a Cayley graph (an offset of a circulant, a direction of
 /// a dimension of a torus). Made by [`Classes::new`] only, so they are always right.
@@ -48,6 +49,19 @@ impl Classes {
         }
         Ok(Classes { class, count: count as u32 })
     }
+    /// Classes of a graph that looks the same from every vertex, if they are where generators put them: by the place of
+    /// an edge among those of its tail, by how far the numbers of head and tail are apart (circulants), or by the bits
+    /// in which they differ (hypercubes). What is found is proved as in [`Classes::new`]; that a generator marks its
+    /// graph is not needed, so files made from such graphs are recognised, too.
+    pub fn found(graph: &Graph) -> Option<Classes> {
+        let n = u64::from(graph.n());
+        let keys: [fn(&Edge, u64) -> u64; 3] = [
+            |_, _| 0,
+            |edge, n| (u64::from(edge.head) + n - u64::from(edge.tail)) % n,
+            |edge, _| u64::from(edge.head ^ edge.tail),
+        ];
+        keys.into_iter().find_map(|key| Classes::new(graph, numbered(graph, |edge| key(edge, n))).ok())
+    }
     /// The class of every edge.
     pub fn of_edges(&self) -> &[u32] {
         &self.class
@@ -56,6 +70,19 @@ impl Classes {
     pub fn count(&self) -> u32 {
         self.count
     }
+}
+
+/// A class for every edge by its key, and by its place among the edges of its tail with that key.
+fn numbered(graph: &Graph, key: impl Fn(&Edge) -> u64) -> Vec<u32> {
+    let (mut seen, mut classes) = (HashMap::new(), HashMap::new());
+    let class = |edge: &Edge| {
+        let key = key(edge);
+        let place = seen.entry((edge.tail, key)).or_insert(0_u32);
+        *place += 1;
+        let next = classes.len() as u32;
+        *classes.entry((key, *place)).or_insert(next)
+    };
+    graph.edges().iter().map(class).collect()
 }
 
 /// Where the map that takes 0 to `image` and keeps classes is no map: a vertex and a class; `None` where it is one.
@@ -84,7 +111,7 @@ fn unlike(next: &[u32], n: usize, count: usize, image: u32) -> Option<(u32, usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_planners::direct::Edge;
+    use sluice_planners::direct::Expr;
 
     fn ring(n: u32) -> Graph {
         let arcs = |by: u32| (0..n).map(move |v| Edge { tail: v, head: (v + by) % n });
@@ -124,5 +151,32 @@ mod tests {
         let graph = Graph::new(5, arcs.collect()).unwrap();
         let refused = Classes::new(&graph, (0..20).map(|edge| edge / 5).collect()).unwrap_err();
         assert!(refused.to_string().contains("leads elsewhere"), "{refused}");
+    }
+
+    #[test]
+    fn graphs_that_their_generator_marks_have_classes() {
+        for text in [
+            "DC(12,{1,5})",
+            "C(10,{1,3})",
+            "UniRing(2,5)",
+            "BiRing(4,6)",
+            "Torus(3,4)",
+            "TwistedTorus(4,3,1)",
+            "MC(8,2,3,4;(0,1),(5,0))",
+            "K(7)",
+            "DC(5,{1}) x DC(4,{1})",
+            "C(5,{1})^2",
+        ] {
+            let graph = Expr::parse(text).expect(text).graph().expect(text);
+            assert!(Classes::found(&graph).is_some(), "{text}");
+        }
+        for text in ["Pi(2,9)", "L(K(4,4))"] {
+            let graph = Expr::parse(text).expect(text).graph().expect(text);
+            assert!(Classes::found(&graph).is_none(), "{text}");
+        }
+        // As a file of duplex links has them: both directions one after the other.
+        let both = (0..6_u32).flat_map(|v| [(v, (v + 1) % 6), ((v + 1) % 6, v)]);
+        let ring = Graph::new(6, both.map(|(tail, head)| Edge { tail, head }).collect()).expect("a graph");
+        assert_eq!(Classes::found(&ring).map(|classes| classes.count()), Some(2));
     }
 }

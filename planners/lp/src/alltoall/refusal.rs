@@ -1,7 +1,7 @@
 //! Why there is no throughput.
 
 use sluice_formats::problem::Code;
-use sluice_planners::direct;
+use sluice_planners::{CANCELLED, TIME_LIMIT, direct};
 
 /// Why there is no throughput. [`Refusal::code`] gives the stable name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Refusal {
             Refusal::Graph(refusal) => refusal.code(),
             Refusal::NoPair | Refusal::Classes { .. } => sluice_formats::problem::E_RANGE,
             Refusal::TooLarge { .. } => "TopologyTooLarge",
-            Refusal::TimeLimit => "TimeLimit",
+            Refusal::TimeLimit => TIME_LIMIT,
             Refusal::Solver { .. } => "Solver",
-            Refusal::Cancelled => "CANCELLED",
+            Refusal::Cancelled => CANCELLED,
         }
     }
 }

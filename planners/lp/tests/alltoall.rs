@@ -3,18 +3,24 @@
 mod graphs;
 
 use graphs::{Abelian, complete_bipartite, kautz, line, metacyclic, minus_a_parallel_class, random};
-use highs::{ColProblem, HighsModelStatus, Sense};
 use proptest::prelude::*;
-use sluice_plan_lp::alltoall::{Classes, Limits, Method, Refusal, Throughput, Way, by_degree, throughput};
+use sluice_planners::Run;
 use sluice_planners::direct::{Edge, Graph};
+use sluice_planners_lp::alltoall::{Classes, Method, Options, Refusal, Throughput, Way, by_degree};
+use sluice_solver::{Answer, Bounds, Program, Sense};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How close the interior-point method comes.
 const CLOSE: f64 = 1e-5;
 
-fn by(method: Method, gap: f64) -> Limits<'static> {
-    Limits { way: Way::By(method), gap, ..Limits::quiet() }
+fn by(method: Method, gap: f64) -> Options {
+    Options { way: Way::By(method), gap }
+}
+
+/// With all the time in the world.
+fn throughput(graph: &Graph, classes: Option<&Classes>, options: &Options) -> Result<Throughput, Refusal> {
+    sluice_planners_lp::alltoall::throughput(graph, classes, options, &Run::quiet(1))
 }
 
 fn proved(found: &Throughput, gap: f64) {
@@ -45,7 +51,7 @@ fn one_source_gives_the_published_rates() {
     let one = |group: &Abelian| {
         let (graph, classes) = group.graph();
         let classes = Classes::new(&graph, classes).unwrap();
-        throughput(&graph, Some(&classes), &Limits::quiet()).unwrap()
+        throughput(&graph, Some(&classes), &Options::default()).unwrap()
     };
     let uni = |moduli: &[u32]| Abelian::rings(moduli, &[]);
     for (group, published, digits) in [
@@ -62,7 +68,7 @@ fn one_source_gives_the_published_rates() {
     }
     let (graph, classes) = metacyclic(16, 4, 13, 0, &[(13, 1), (5, 0), (11, 2), (14, 3)]);
     let classes = Classes::new(&graph, classes).unwrap();
-    let found = throughput(&graph, Some(&classes), &Limits::quiet()).unwrap();
+    let found = throughput(&graph, Some(&classes), &Options::default()).unwrap();
     proved(&found, CLOSE);
     is(&found, 0.02155, 4);
 }
@@ -81,38 +87,37 @@ fn time_of_an_all_to_all() {
     // Table 3.4 of Zhao 2026: (UniRing(1,4)□UniRing(1,8))□2, 1 MiB at 100 Gbit/s.
     let (graph, classes) = Abelian::rings(&[4, 8, 4, 8], &[]).graph();
     let classes = Classes::new(&graph, classes).unwrap();
-    let found = throughput(&graph, Some(&classes), &Limits::quiet()).unwrap();
+    let found = throughput(&graph, Some(&classes), &Options::default()).unwrap();
     assert!((found.time(1024, 4) * 83.88608 - 1174.4).abs() < 0.1);
 }
 
 /// The rate by a flow of its own for every pair: nothing is aggregated.
 fn by_pairs(graph: &Graph) -> f64 {
-    let mut problem = ColProblem::new();
+    let mut program = Program::new(Sense::Maximise);
     let n = graph.n() as usize;
     let links: Vec<Edge> = graph.edges().iter().copied().filter(|edge| edge.tail != edge.head).collect();
-    let capacity: Vec<_> = links.iter().map(|_| problem.add_row(..=1.0)).collect();
+    let capacity: Vec<_> = links.iter().map(|_| program.row(Bounds::at_most(1.0)).unwrap()).collect();
     let mut rate = Vec::new();
     let mut flows = Vec::new();
     for (s, t) in (0..n).flat_map(|s| (0..n).map(move |t| (s, t))).filter(|(s, t)| s != t) {
-        let balance: Vec<_> = (0..n).map(|_| problem.add_row(0.0..=0.0)).collect();
+        let balance: Vec<_> = (0..n).map(|_| program.row(Bounds::exactly(0.0)).unwrap()).collect();
         rate.extend([(balance[s], 1.0), (balance[t], -1.0)]);
         for (link, edge) in links.iter().enumerate() {
-            flows.push(vec![
+            flows.push([
                 (capacity[link], 1.0),
                 (balance[edge.tail as usize], -1.0),
                 (balance[edge.head as usize], 1.0),
             ]);
         }
     }
-    problem.add_column(1.0, 0.0.., rate);
-    flows.into_iter().for_each(|flow| {
-        problem.add_column(0.0, 0.0.., flow);
-    });
-    let mut model = problem.optimise(Sense::Maximise);
-    model.make_quiet();
-    let solved = model.solve();
-    assert_eq!(solved.status(), HighsModelStatus::Optimal);
-    solved.objective_value()
+    program.column(1.0, Bounds::POSITIVE, rate).unwrap();
+    for flow in flows {
+        program.column(0.0, Bounds::POSITIVE, flow).unwrap();
+    }
+    match program.solve(&sluice_solver::Options::default(), None) {
+        Ok(Answer::Optimal(solution)) => solution.objective,
+        other => panic!("{other:?}"),
+    }
 }
 
 proptest! {
@@ -148,7 +153,10 @@ proptest! {
         let offsets: Vec<u32> = offsets.into_iter().filter(|&o| o < n).chain([1]).collect();
         let (graph, classes) = Abelian { moduli: vec![n], generators: offsets.iter().map(|&o| vec![o]).collect() }.graph();
         let classes = Classes::new(&graph, classes).unwrap();
-        let one = throughput(&graph, Some(&classes), &Limits::quiet()).unwrap();
+        let one = throughput(&graph, Some(&classes), &Options::default()).unwrap();
+        let found = throughput(&graph, None, &Options::default()).unwrap();
+        prop_assert_eq!(found.method, Method::OneSource);
+        prop_assert!((found.rate / one.rate - 1.0).abs() < CLOSE, "{:?} {:?}", found, one);
         let all = throughput(&graph, None, &by(Method::Program, 0.0)).unwrap();
         prop_assert!((one.rate / all.rate - 1.0).abs() < CLOSE, "{one:?} {all:?}");
         prop_assert!(one.gap() < CLOSE && all.gap() < CLOSE);
@@ -167,20 +175,21 @@ proptest! {
 #[test]
 fn no_pair_no_path_and_no_patience() {
     let alone = Graph::new(1, vec![]).unwrap();
-    assert_eq!(throughput(&alone, None, &Limits::quiet()), Err(Refusal::NoPair));
+    assert_eq!(throughput(&alone, None, &Options::default()), Err(Refusal::NoPair));
     let apart = Graph::new(2, vec![Edge { tail: 0, head: 1 }]).unwrap();
-    let refused = throughput(&apart, None, &Limits::quiet()).unwrap_err();
+    let refused = throughput(&apart, None, &Options::default()).unwrap_err();
     assert_eq!(refused.code(), "NotStronglyConnected");
     let back = Graph::new(2, vec![Edge { tail: 1, head: 0 }]).unwrap();
-    assert_eq!(throughput(&back, None, &Limits::quiet()).unwrap_err().code(), "NotStronglyConnected");
+    assert_eq!(throughput(&back, None, &Options::default()).unwrap_err().code(), "NotStronglyConnected");
     let called_off = AtomicBool::new(true);
     for method in [Method::Program, Method::Descent] {
-        let limits = Limits { way: Way::By(method), cancel: &called_off, ..Limits::quiet() };
-        assert_eq!(throughput(&kautz(4, 64), None, &limits), Err(Refusal::Cancelled));
+        let run = Run { cancel: &called_off, ..Run::quiet(1) };
+        let found = sluice_planners_lp::alltoall::throughput(&kautz(4, 64), None, &by(method, 0.005), &run);
+        assert_eq!(found, Err(Refusal::Cancelled));
     }
     let (ring, classes) = Abelian::circulant(9, &[1]).graph();
     let classes = Classes::new(&ring, classes).unwrap();
-    let strange = throughput(&kautz(2, 9), Some(&classes), &Limits::quiet()).unwrap_err();
+    let strange = throughput(&kautz(2, 9), Some(&classes), &Options::default()).unwrap_err();
     assert!(matches!(strange, Refusal::Classes { .. }), "{strange}");
     let none = throughput(&kautz(2, 9), None, &by(Method::OneSource, 0.0)).unwrap_err();
     assert_eq!(none.code(), "E_RANGE");
@@ -189,9 +198,9 @@ fn no_pair_no_path_and_no_patience() {
 #[test]
 fn work_is_called_off_while_the_solver_works() {
     let called_off = AtomicBool::new(false);
-    let limits = Limits { way: Way::By(Method::Program), cancel: &called_off, ..Limits::quiet() };
+    let (run, options) = (Run { cancel: &called_off, ..Run::quiet(1) }, by(Method::Program, 0.0));
     let result = std::thread::scope(|scope| {
-        let work = scope.spawn(|| throughput(&kautz(4, 128), None, &limits));
+        let work = scope.spawn(|| sluice_planners_lp::alltoall::throughput(&kautz(4, 128), None, &options, &run));
         std::thread::sleep(Duration::from_millis(100));
         called_off.store(true, std::sync::atomic::Ordering::Relaxed);
         work.join().unwrap()
@@ -201,12 +210,14 @@ fn work_is_called_off_while_the_solver_works() {
 
 #[test]
 fn late_is_not_wrong() {
-    let limits = Limits { deadline: Some(Instant::now()), ..by(Method::Descent, 0.0) };
-    let found = throughput(&kautz(4, 64), None, &limits).unwrap();
+    let run = Run { deadline: Some(Instant::now()), ..Run::quiet(1) };
+    let late = |options| sluice_planners_lp::alltoall::throughput(&kautz(4, 64), None, &options, &run);
+    assert_eq!(late(by(Method::Program, 0.0)), Err(Refusal::TimeLimit));
+    let found = late(by(Method::Descent, 0.0)).unwrap();
     assert!(found.rate > 0.0 && found.rate < 0.0217077 && found.bound.to_f64() > 0.0217077);
 }
 
-/// `cargo test --release -p sluice-plan-lp --test alltoall -- --ignored --nocapture large`
+/// `cargo test --release -p sluice-planners-lp --test alltoall -- --ignored --nocapture large`
 #[test]
 #[ignore = "a minute or two"]
 fn large() {
