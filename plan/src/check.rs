@@ -13,9 +13,11 @@
 //! | `steps`, `step_loads` | synchronised steps, replayed; their loads and times |
 //! | `sends` | chunks in epochs, replayed with their model of time |
 //! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
-//! | `claims`, `bound` | the claim against the recomputed figures, and certificates |
+//! | `shards` | the shards of a step schedule, who has them and who is owed them |
+//! | `achieved`, `claims`, `bound` | what the plan achieves, the claim against it, and certificates |
 //! | `dual`, `arborescence` | what prices of the limits prove, and the cheapest tree under them |
 
+mod achieved;
 mod arborescence;
 mod bound;
 mod claims;
@@ -29,6 +31,7 @@ mod order;
 mod paths;
 mod rates;
 mod sends;
+mod shards;
 mod step_loads;
 mod steps;
 mod trees;
@@ -136,7 +139,10 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
             claims::check_loads(plan, &fabric, &loads, born, report)
         }
         Content::Steps(steps) => steps::check(plan, &fabric, steps, report),
-        Content::Sends(sends) => sends::check(plan, &fabric, sends, report),
+        Content::Sends(sends) => {
+            let achieved = sends::check(plan, &fabric, sends, report)?;
+            claims::check(plan, &fabric, &achieved, report)
+        }
         Content::Rates(rates) => rates::check_rates(plan, &fabric, rates, report),
         Content::Weights(weights) => rates::check_weights(plan, &fabric, weights, report),
         Content::Order(order) => order::check(plan, &fabric, order, report),

@@ -14,6 +14,7 @@
 //! | `machine` | running, with messages that meet and deadlocks found |
 //! | `order` | races: steps that touch one chunk in no order |
 
+mod element;
 mod fault;
 mod machine;
 mod memory;

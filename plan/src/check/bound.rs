@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::claims::Quantity;
+use super::achieved::Quantity;
 use super::fabric::{Cable, Fabric};
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Collective, Plan};

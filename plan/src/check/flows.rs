@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::claims::{Achieved, Born, Quantity};
+use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
 use super::{Report, check_common_denominator, claims};

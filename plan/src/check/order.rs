@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::claims::Born;
+use super::achieved::Born;
 use super::fabric::Fabric;
 use super::flows::{Chains, Times, at, check_times, fits, release, unfit};
 use super::violation::{Code, Violation};

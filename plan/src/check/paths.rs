@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
-use super::{Report, claims::Born};
+use super::{Report, achieved::Born};
 use crate::plan::{Collective, Paths, Plan};
 use sluice_formats::quantity::Rational;
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::claims::{Achieved, Born, Quantity};
+use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
-use super::steps::Shards;
+use super::shards::Shards;
 use super::violation::{Code, Violation};
 use super::{Figures, Report, check_common_denominator, claims};
 use crate::plan::{CertificateKind, Exact, Plan, Step, Steps};

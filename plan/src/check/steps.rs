@@ -7,9 +7,10 @@
 
 use super::fabric::Fabric;
 use super::ledger::Ledger;
+use super::shards::Shards;
 use super::violation::{Code, Violation};
 use super::{Report, claims, step_loads};
-use crate::plan::{Collective, Op, Plan, Shard, Step, Steps};
+use crate::plan::{Collective, Op, Plan, Step, Steps};
 
 /// Units of a shard at most.
 const MAX_UNITS: u64 = 1 << 20;
@@ -51,112 +52,6 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps, report: &mut Repor
     report.proved.push(format!("all {n} participants end with what they are owed, by {sends} sends in {count} steps"));
     let achieved = step_loads::check(plan, fabric, steps, &shards, report)?;
     claims::check(plan, fabric, &achieved, report)
-}
-
-/// Which shards there are, where they begin and how large they are.
-pub struct Shards {
-    collective: Collective,
-    /// Participants.
-    pub n: usize,
-    /// Rank of the root.
-    root: usize,
-    /// Per rank its share of the data.
-    shares: Vec<u64>,
-    /// What all shares of M are parts of.
-    pub total: u128,
-}
-
-impl Shards {
-    fn new(plan: &Plan, fabric: &Fabric<'_>) -> Result<Shards, Violation> {
-        let collective = plan.body.collective;
-        let n = fabric.participants.len();
-        let refuse = |message: String| Err(Violation::new(Code::UnsupportedField, "/topology/inline/nodes", message));
-        for node in &fabric.participants {
-            if !fabric.topology.nodes()[*node].can.store {
-                return refuse(format!("{} takes part and cannot store", fabric.id(*node)));
-            }
-        }
-        let shares: Vec<u64> = fabric.participants.iter().map(|node| fabric.share(*node)).collect();
-        let (shares, total) = match collective {
-            Collective::Custom => return Err(Fabric::unserved(collective, "steps")),
-            Collective::AllToAll if shares.iter().any(|share| *share != 1) => {
-                return refuse(
-                    "an all-to-all gives every pair the same amount; other node weights mean nothing".into(),
-                );
-            }
-            Collective::AllToAll | Collective::Scatter | Collective::Gather => (vec![1; n], n as u128),
-            _ => (shares, fabric.total),
-        };
-        let root = fabric.root.and_then(|root| fabric.participants.iter().position(|node| *node == root)).unwrap_or(0);
-        Ok(Shards { collective, n, root, shares, total })
-    }
-
-    /// The item of a shard, if the collective has it.
-    pub fn item(&self, shard: Shard) -> Option<u64> {
-        let n = self.n as u64;
-        match (self.collective, shard) {
-            (Collective::AllToAll, Shard::Between(from, to)) => {
-                let (from, to) = (u64::from(from), u64::from(to));
-                (from < n && to < n && from != to).then_some(from * n + to)
-            }
-            (Collective::AllToAll, Shard::Of(_)) | (_, Shard::Between(..)) => None,
-            (Collective::Scatter | Collective::Gather, Shard::Of(rank)) => {
-                (u64::from(rank) < n && rank as usize != self.root).then_some(rank.into())
-            }
-            (_, Shard::Of(rank)) => self.shares.get(rank as usize).filter(|share| **share > 0).map(|_| rank.into()),
-        }
-    }
-    /// An item's size, in parts of `total`.
-    pub fn share(&self, item: u64) -> u128 {
-        match self.collective {
-            Collective::AllToAll => 1,
-            _ => self.shares.get(item as usize).copied().unwrap_or(0).into(),
-        }
-    }
-    /// Are all shards equally large?
-    pub fn is_even(&self) -> bool {
-        let mut shares = self.shares.iter().filter(|share| **share > 0);
-        let first = shares.next();
-        shares.all(|share| Some(share) == first)
-    }
-    /// The largest share.
-    pub fn largest(&self) -> u128 {
-        self.shares.iter().copied().max().unwrap_or(0).into()
-    }
-    /// The rank that owns an item: that has it when copying begins, or is to have its sum.
-    fn owner(&self, item: u64) -> usize {
-        match self.collective {
-            Collective::AllToAll => (item / self.n as u64) as usize,
-            Collective::Scatter => self.root,
-            _ => item as usize,
-        }
-    }
-    /// All items.
-    fn all(&self) -> Box<dyn Iterator<Item = u64> + '_> {
-        let n = self.n as u64;
-        match self.collective {
-            Collective::AllToAll => Box::new((0..n * n).filter(move |item| item / n != item % n)),
-            Collective::Scatter | Collective::Gather => Box::new((0..n).filter(|rank| *rank != self.root as u64)),
-            _ => Box::new((0..n).filter(|rank| self.shares.get(*rank as usize).is_some_and(|share| *share > 0))),
-        }
-    }
-    /// The ranks that are owed an item.
-    fn wanted_by(&self, item: u64) -> std::ops::Range<usize> {
-        let only = |rank: usize| rank..rank + 1;
-        match self.collective {
-            Collective::AllToAll => only((item % self.n as u64) as usize),
-            Collective::Scatter => only(item as usize),
-            Collective::Gather => only(self.root),
-            _ => 0..self.n,
-        }
-    }
-    /// An item in words.
-    fn name(&self, item: u64) -> String {
-        match self.collective {
-            Collective::AllToAll => format!("[{}, {}]", item / self.n as u64, item % self.n as u64),
-            _ => item.to_string(),
-        }
-    }
 }
 
 /// A send whose link and shard are there.

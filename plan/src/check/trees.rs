@@ -4,7 +4,7 @@ use super::fabric::Fabric;
 use super::hops::Hops;
 use super::load::Loads;
 use super::violation::{Code, Violation};
-use super::{Report, claims::Born};
+use super::{Report, achieved::Born};
 use crate::plan::{Collective, Direction, Edge, Forest, Plan, Tree, Trees};
 use sluice_formats::quantity::Rational;
 

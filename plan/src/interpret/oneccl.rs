@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
 use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
-use super::read::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
 use sluice_formats::problem::{E_PARSE, E_RANGE, Problem, Problems};
 use sluice_formats::topology::import::xml::{Tag, Tags};
 

@@ -1,25 +1,13 @@
 //! Reads a program from XML, within bounds; everything that names something names something that is there.
 
-use std::borrow::Cow;
-
+use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
 use super::oneccl;
 use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
-use crate::plan::Collective;
-use sluice_formats::problem::{E_KEY, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, Problem, Problems};
+use sluice_formats::problem::{E_LIMIT, E_PARSE, E_RANGE, Problem, Problems};
 use sluice_formats::topology::import::xml::{Tag, Tags};
 
 /// Bytes of a program at most.
 const MAX_BYTES: usize = 256 << 20;
-/// Ranks at most.
-pub(super) const MAX_RANKS: u32 = 1 << 16;
-/// Steps at most, and blocks.
-const MAX_STEPS: usize = 1 << 23;
-/// Chunks of a buffer, channels, and every other number of a step at most.
-pub(super) const MAX_NUMBER: u32 = 1 << 24;
-
-/// One mistake, boxed: most calls have none to give.
-pub(super) type Mistake = Box<Problem>;
-
 const ALGO: &[&str] = &[
     "name",
     "proto",
@@ -36,13 +24,6 @@ const ALGO: &[&str] = &[
 const GPU: &[&str] = &["id", "i_chunks", "o_chunks", "s_chunks"];
 const TB: &[&str] = &["id", "send", "recv", "chan"];
 const STEP: &[&str] = &["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"];
-
-/// The collective that a word of `coll` means, in either dialect.
-pub(super) fn collective(word: &str) -> Option<Collective> {
-    let known = Collective::parse(word).or((word == "reducescatter").then_some(Collective::ReduceScatter))?;
-    use Collective::{AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter};
-    matches!(known, AllGather | AllReduce | AllToAll | Broadcast | Reduce | ReduceScatter).then_some(known)
-}
 
 /// Reads a program; `file` is the name used in messages.
 ///
@@ -254,77 +235,4 @@ fn finish(draft: Draft) -> Result<Program, Mistake> {
         }
     }
     Ok(program)
-}
-
-pub(super) fn limit(count: usize, what: &str) -> Result<(), Mistake> {
-    if count <= MAX_STEPS {
-        return Ok(());
-    }
-    Err(Box::new(Problem::new(E_LIMIT, "", format!("too many {what}")).allowed(format!("at most {MAX_STEPS}"))))
-}
-
-/// A tag with its attributes.
-pub(super) struct Element<'a> {
-    pub name: &'a str,
-    pub list: Vec<(&'a str, Cow<'a, str>)>,
-}
-
-impl Element<'_> {
-    /// Refuses attributes that nobody knows.
-    pub fn only(&self, known: &[&str]) -> Result<(), Mistake> {
-        match self.list.iter().find(|(key, _)| !known.contains(key)) {
-            None => Ok(()),
-            Some((key, _)) => {
-                let error = Problem::new(E_KEY, "", format!("<{}> has an unknown attribute", self.name));
-                Err(Box::new(error.found(key).allowed(known.join(", "))))
-            }
-        }
-    }
-    pub fn text(&self, key: &'static str) -> Result<&str, Mistake> {
-        let value = self.list.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_ref());
-        value.ok_or_else(|| Problem::new(E_MISSING, "", format!("<{}> without `{key}`", self.name)).into())
-    }
-    /// Digits without sign or leading zeros: every number has one spelling.
-    fn digits<T: std::str::FromStr>(&self, key: &'static str) -> Result<Option<T>, Mistake> {
-        let text = self.text(key)?;
-        let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
-        Ok(if plain { text.parse().ok() } else { None })
-    }
-    pub fn number(&self, key: &'static str, least: u32, most: u32) -> Result<u32, Mistake> {
-        match self.digits(key)? {
-            Some(number) if (least..=most).contains(&number) => Ok(number),
-            _ => {
-                let error = Problem::new(E_RANGE, format!(" {key}"), "not a number that can stand here");
-                Err(Box::new(error.found(self.text(key)?).allowed(format!("{least} to {most}"))))
-            }
-        }
-    }
-    fn bytes(&self, key: &'static str) -> Result<u64, Mistake> {
-        let number = self.digits(key)?;
-        number.ok_or_else(|| Problem::new(E_RANGE, format!(" {key}"), "not a number of bytes").into())
-    }
-    /// A number or −1 for none.
-    pub fn optional(&self, key: &'static str, most: u32) -> Result<Option<u32>, Mistake> {
-        if self.text(key)? == "-1" { Ok(None) } else { self.number(key, 0, most).map(Some) }
-    }
-    fn flag(&self, key: &'static str) -> Result<bool, Mistake> {
-        self.number(key, 0, 1).map(|number| number == 1)
-    }
-    pub fn word<T>(&self, key: &'static str, parse: fn(&str) -> Option<T>, allowed: &str) -> Result<T, Mistake> {
-        let text = self.text(key)?;
-        parse(text).ok_or_else(|| {
-            let error = Problem::new(E_RANGE, format!(" {key}"), "not a word that can stand here");
-            error.found(text).allowed(allowed).into()
-        })
-    }
-    /// Numbers count up from 0.
-    pub fn is_next(&self, key: &'static str, next: usize) -> Result<(), Mistake> {
-        let text = self.text(key)?;
-        if text == next.to_string() {
-            return Ok(());
-        }
-        Err(Box::new(
-            Problem::new(E_RANGE, format!(" {key}"), "numbers count up from 0").found(text).allowed(next.to_string()),
-        ))
-    }
 }
