@@ -1,6 +1,8 @@
 //! One max–min computation: `cargo bench -p sluice-share --bench share`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use sluice_share::Share;
 
 /// Servers of a rack, racks under an edge switch; 10, 20 and 40 Gbit/s from tier to tier.
@@ -30,21 +32,13 @@ fn build(share: &mut Share, ends: &[[u64; 2]], hosts: u64) {
     }
 }
 
-/// The next output of SplitMix64.
-fn mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 fn sharing(c: &mut Criterion) {
     let mut group = c.benchmark_group("one-max-min");
     for (name, flows, hosts) in
         [("50-in-a-rack", 50, 10), ("1000-over-three-tiers", 1000, 1000), ("4000-over-three-tiers", 4000, 1000)]
     {
-        let mut state = 1;
-        let mut host = || mix(&mut state) % hosts;
+        let mut draws = SplitMix64::seed_from_u64(1);
+        let mut host = || draws.next_u64() % hosts;
         let ends: Vec<[u64; 2]> = (0..flows).map(|_| [host(), host()]).collect();
         let mut share = Share::default();
         group.bench_function(name, |b| {

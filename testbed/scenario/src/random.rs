@@ -1,32 +1,27 @@
 //! The only randomness of a scenario: SplitMix64 streams, one per purpose (`simulation.md` section 2.10).
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use sluice_schedule::units::fnv1a64;
 
 /// One output of SplitMix64 for this state.
-pub const fn mix(state: u64) -> u64 {
-    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+pub fn mix(state: u64) -> u64 {
+    SplitMix64::seed_from_u64(state).next_u64()
 }
 
 /// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
-pub struct Stream {
-    state: u64,
-}
+pub struct Stream(SplitMix64);
 
 impl Stream {
     /// The stream of this scenario seed with this label.
-    pub const fn new(seed: u64, label: &str) -> Stream {
-        Stream { state: seed ^ fnv1a64(label.as_bytes()) }
+    pub fn new(seed: u64, label: &str) -> Stream {
+        Stream(SplitMix64::seed_from_u64(seed ^ fnv1a64(label.as_bytes())))
     }
 
     /// The next 64 bits.
-    pub const fn bits(&mut self) -> u64 {
-        let out = mix(self.state);
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        out
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// Uniform in [0, 1).
