@@ -6,6 +6,7 @@ mod desk;
 mod guide;
 mod plan;
 mod planning_guide;
+mod readers;
 mod sim;
 mod simulating_guide;
 mod topology;
