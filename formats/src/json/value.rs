@@ -122,7 +122,7 @@ macro_rules! whole {
                 Ok(value)
             }
             fn write(&self, writer: &mut Writer<'_>) {
-                writer.raw(&self.to_string());
+                writer.number((*self).into());
             }
         }
     )*};
@@ -153,7 +153,7 @@ impl Json for Rational {
     }
     fn write(&self, writer: &mut Writer<'_>) {
         match self.to_u64() {
-            Some(whole) => writer.raw(&whole.to_string()),
+            Some(whole) => writer.number(whole),
             None => writer.text(&self.to_string()),
         }
     }

@@ -95,6 +95,10 @@ impl<'a> Writer<'a> {
             None => self.text(""),
         }
     }
+    /// A whole number.
+    pub fn number(&mut self, number: u64) {
+        self.out.push_str(itoa::Buffer::new().format(number));
+    }
     /// A number, `true`, `false` or `null`.
     pub fn raw(&mut self, text: &str) {
         self.out.push_str(text);

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 /// Runs looked at in one replay at most, so that a plan cut into splinters ends in a refusal and not next week.
 const MAX_WORK: u64 = 1 << 33;
+/// Places up to which there is a cell for each, touched or not: memory that is not touched costs nothing.
+const MAX_CELLS: usize = 1 << 25;
 
 /// Units with the same number of copies: where they end, and the number.
 type Run = (u64, u32);
@@ -14,20 +16,66 @@ type Run = (u64, u32);
 /// Whose copies of what.
 pub type Place = (usize, u64);
 
+/// What a node holds of an item: 0 is what it began with; else, doubled, one more than the copies of all units, or, odd,
+/// where its runs are.
+type Cell = u64;
+
 /// What all nodes hold.
 pub struct Ledger<F> {
     /// Units of an item.
     units: u64,
     /// What a node holds of an item before anything happened.
     initial: F,
-    held: HashMap<Place, Vec<Run>>,
+    cells: Cells,
+    runs: Vec<Vec<Run>>,
+    /// Those of `runs` that nobody uses.
+    free: Vec<usize>,
+    /// What runs are changed into, used again and again.
+    scratch: Vec<Run>,
     work: u64,
 }
 
+/// A cell per place, by node, then item.
+enum Cells {
+    All { items: u64, cells: Vec<Cell> },
+    Touched(HashMap<Place, Cell>),
+}
+
+impl Cells {
+    fn get(&self, (node, item): Place) -> Cell {
+        match self {
+            Cells::All { items, cells } => cells[node * *items as usize + item as usize],
+            Cells::Touched(cells) => cells.get(&(node, item)).copied().unwrap_or(0),
+        }
+    }
+    fn at(&mut self, (node, item): Place) -> &mut Cell {
+        match self {
+            Cells::All { items, cells } => &mut cells[node * *items as usize + item as usize],
+            Cells::Touched(cells) => cells.entry((node, item)).or_insert(0),
+        }
+    }
+}
+
+/// The cell of so many copies of all units.
+fn whole(copies: u32) -> Cell {
+    (u64::from(copies) + 1) << 1
+}
+
+/// What a cell says.
+enum Held {
+    Whole(u32),
+    Runs(usize),
+}
+
 impl<F: Fn(Place) -> u32> Ledger<F> {
-    /// Items of so many units, of which nodes hold `initial` copies.
-    pub fn new(units: u64, initial: F) -> Ledger<F> {
-        Ledger { units, initial, held: HashMap::new(), work: 0 }
+    /// Items `0..items` of so many units, of which nodes `0..nodes` hold `initial` copies.
+    pub fn new(units: u64, nodes: usize, items: u64, initial: F) -> Ledger<F> {
+        let all = usize::try_from(items).ok().and_then(|items| nodes.checked_mul(items));
+        let cells = match all.filter(|all| *all <= MAX_CELLS) {
+            Some(all) => Cells::All { items, cells: vec![0; all] },
+            None => Cells::Touched(HashMap::new()),
+        };
+        Ledger { units, initial, cells, runs: Vec::new(), free: Vec::new(), scratch: Vec::new(), work: 0 }
     }
     /// Has it taken more work than any plan is worth?
     pub fn is_tired(&self) -> bool {
@@ -35,8 +83,14 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
     }
     /// The first unit of a part that is not there.
     pub fn missing(&mut self, place: Place, lo: u64, hi: u64) -> Option<u64> {
-        let (mut begin, runs) = (0, self.held.get(&place));
-        let Some(runs) = runs else { return ((self.initial)(place) == 0).then_some(lo) };
+        let runs = match self.held(place) {
+            Held::Whole(copies) => {
+                self.work += 1;
+                return (copies == 0).then_some(lo);
+            }
+            Held::Runs(runs) => &self.runs[runs],
+        };
+        let mut begin = 0;
         for (end, copies) in runs {
             self.work += 1;
             if *copies == 0 && begin < hi && *end > lo {
@@ -56,48 +110,87 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
     }
     /// Nothing is left of it.
     pub fn clear(&mut self, place: Place) {
-        self.held.insert(place, vec![(self.units, 0)]);
+        if let Held::Runs(at) = self.held(place) {
+            self.free.push(at);
+        }
+        *self.cells.at(place) = whole(0);
     }
     /// Does a node hold exactly so many copies of all units?
     pub fn holds(&self, place: Place, copies: u32) -> bool {
-        match self.held.get(&place) {
-            Some(runs) => runs.iter().all(|(_, held)| *held == copies),
-            None => (self.initial)(place) == copies,
+        match self.held(place) {
+            Held::Whole(held) => held == copies,
+            Held::Runs(runs) => self.runs[runs].iter().all(|(_, held)| *held == copies),
         }
     }
     /// Everything that anybody ever gave or took, in no order.
-    pub fn touched(&self) -> impl Iterator<Item = Place> + '_ {
-        self.held.keys().copied()
+    pub fn touched(&self) -> Vec<Place> {
+        match &self.cells {
+            Cells::All { items, cells } => {
+                let touched = cells.iter().zip(0_u64..).filter(|(cell, _)| **cell != 0);
+                touched.map(|(_, place)| ((place / items) as usize, place % items)).collect()
+            }
+            Cells::Touched(cells) => cells.keys().copied().collect(),
+        }
+    }
+
+    fn held(&self, place: Place) -> Held {
+        match self.cells.get(place) {
+            0 => Held::Whole((self.initial)(place)),
+            cell if cell & 1 == 1 => Held::Runs((cell >> 1) as usize),
+            cell => Held::Whole(((cell >> 1) - 1) as u32),
+        }
     }
 
     fn change(&mut self, place: Place, lo: u64, hi: u64, new: impl Fn(u32) -> u32) {
         let units = self.units;
-        let initial = (self.initial)(place);
-        let runs = self.held.entry(place).or_insert_with(|| vec![(units, initial)]);
-        self.work += runs.len() as u64;
-        if let ([(_, copies)], 0, true) = (runs.as_mut_slice(), lo, hi == units) {
-            *copies = new(*copies);
-            return;
-        }
-        let mut changed: Vec<Run> = Vec::with_capacity(runs.len() + 2);
-        let mut begin = 0;
-        for (end, copies) in runs.iter() {
-            for (from, to, copies) in [
-                (begin, *end.min(&lo), *copies),
-                (begin.max(lo), *end.min(&hi), new(*copies)),
-                (begin.max(hi), *end, *copies),
-            ] {
-                if from >= to {
-                    continue;
+        match self.held(place) {
+            Held::Whole(copies) => {
+                self.work += 1;
+                if (lo, hi) == (0, units) {
+                    *self.cells.at(place) = whole(new(copies));
+                    return;
                 }
-                match changed.last_mut() {
-                    Some(last) if last.1 == copies => last.0 = to,
-                    _ => changed.push((to, copies)),
+                change(&mut self.scratch, &[(units, copies)], lo, hi, new);
+                let at = self.free.pop().unwrap_or_else(|| {
+                    self.runs.push(Vec::new());
+                    self.runs.len() - 1
+                });
+                self.runs[at].clone_from(&self.scratch);
+                *self.cells.at(place) = (at as u64) << 1 | 1;
+            }
+            Held::Runs(at) => {
+                let runs = &mut self.runs[at];
+                self.work += runs.len() as u64;
+                change(&mut self.scratch, runs, lo, hi, new);
+                std::mem::swap(runs, &mut self.scratch);
+                if let [(_, copies)] = runs[..] {
+                    *self.cells.at(place) = whole(copies);
+                    self.free.push(at);
                 }
             }
-            begin = *end;
         }
-        *runs = changed;
+    }
+}
+
+/// Writes the runs with `new` copies of a part.
+fn change(changed: &mut Vec<Run>, runs: &[Run], lo: u64, hi: u64, new: impl Fn(u32) -> u32) {
+    changed.clear();
+    let mut begin = 0;
+    for (end, copies) in runs {
+        for (from, to, copies) in [
+            (begin, *end.min(&lo), *copies),
+            (begin.max(lo), *end.min(&hi), new(*copies)),
+            (begin.max(hi), *end, *copies),
+        ] {
+            if from >= to {
+                continue;
+            }
+            match changed.last_mut() {
+                Some(last) if last.1 == copies => last.0 = to,
+                _ => changed.push((to, copies)),
+            }
+        }
+        begin = *end;
     }
 }
 
@@ -115,9 +208,11 @@ mod tests {
             changes in proptest::collection::vec((0_u64..12, 1_u64..12, 0_u8..4), 0..40),
         ) {
             let place = (3, 7);
-            let mut ledger = Ledger::new(12, |of| if of == place { initial } else { 9 });
+            // With a cell for every place, and with one for each that is touched.
+            for items in [9, 1 << 40] {
+            let mut ledger = Ledger::new(12, 4, items, |of| if of == place { initial } else { 9 });
             let mut counters = [initial; 12];
-            for (lo, length, what) in changes {
+            for &(lo, length, what) in &changes {
                 let hi = (lo + length).min(12);
                 let part = &mut counters[lo as usize..hi as usize];
                 let missing = part.iter().position(|copies| *copies == 0).map(|at| lo + at as u64);
@@ -143,6 +238,8 @@ mod tests {
             }
             ledger.clear(place);
             prop_assert!(ledger.holds(place, 0) && ledger.holds((3, 8), 9));
+            prop_assert_eq!(ledger.touched(), [place]);
+            }
         }
     }
 }

@@ -203,7 +203,7 @@ impl Replay<'_> {
     fn run(&self, flights: &[Flight]) -> Result<Option<u64>, Violation> {
         let (timing, demand, nodes) = (self.timing, self.demand, self.fabric.topology.nodes());
         let starts = |(node, chunk): (usize, u64)| u32::from(demand.source(chunk) == Some(node));
-        let mut ledger = Ledger::new(timing.units, starts);
+        let mut ledger = Ledger::new(timing.units, nodes.len(), demand.chunks(), starts);
         // Pieces of chunks are moved, whole chunks are copied, and switches do as they can.
         let copies = |node: usize| if timing.is_switch(node) { nodes[node].can.copy } else { !timing.divisible };
         let mut due: BTreeMap<u64, Vec<&Flight>> = BTreeMap::new();

@@ -83,6 +83,11 @@ impl Shards {
             _ => item as usize,
         }
     }
+    /// Items are below this.
+    pub fn items(&self) -> u64 {
+        let n = self.n as u64;
+        if self.collective == Collective::AllToAll { n * n } else { n }
+    }
     /// All items.
     pub fn all(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         let n = self.n as u64;

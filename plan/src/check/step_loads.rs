@@ -33,8 +33,9 @@ pub fn check(
         group.links.iter().for_each(|link| of_groups.entry(*link).or_default().push(number));
     }
     let mut loads = Vec::with_capacity(steps.steps.len());
+    let mut on_links = vec![(0, 0); fabric.topology.links().len()];
     for step in &steps.steps {
-        loads.push(load(fabric, steps, shards, step, &of_groups));
+        loads.push(load(fabric, steps, shards, step, &of_groups, &mut on_links));
     }
     check_common_denominator(loads.iter().flat_map(|load| [&load.time, &load.shards]), "/content/steps")?;
     let used = steps.steps.iter().rposition(|step| !step.sends.is_empty()).map_or(0, |last| last + 1);
@@ -59,22 +60,27 @@ pub fn check(
     Ok(Achieved { value: time, quantity: Quantity::TimePerByte, born })
 }
 
+/// The loads of a step. `on_links` has per link the amount in units of a share of one, and in units of a shard, whatever
+/// its share: nothing before and after.
 fn load(
     fabric: &Fabric<'_>,
     steps: &Steps,
     shards: &Shards,
     step: &Step,
     of_groups: &HashMap<usize, Vec<usize>>,
+    on_links: &mut [(u128, u128)],
 ) -> Load {
-    // Amounts in units of a share of one; and in units of a shard, whatever its share.
-    let mut on_links: HashMap<usize, (u128, u128)> = HashMap::new();
+    let mut used: Vec<usize> = Vec::new();
     let mut on_groups: HashMap<usize, u128> = HashMap::new();
     for send in &step.sends {
         let Some(item) = shards.item(send.shard) else { continue };
         let units = u128::from(send.hi - send.lo);
         let amount = units * shards.share(item);
         let link = send.link as usize;
-        let on = on_links.entry(link).or_default();
+        let Some(on) = on_links.get_mut(link) else { continue };
+        if *on == (0, 0) {
+            used.push(link);
+        }
         (on.0, on.1) = (on.0 + amount, on.1 + units);
         for group in of_groups.get(&link).into_iter().flatten() {
             *on_groups.entry(*group).or_default() += amount;
@@ -91,9 +97,12 @@ fn load(
             (slowest.time, slowest.place) = (time, place());
         }
     };
-    let mut links: Vec<(usize, u128, u128)> =
-        on_links.into_iter().map(|(link, (amount, units))| (link, amount, units)).collect();
-    links.sort_unstable();
+    used.sort_unstable();
+    let take = |link: usize| {
+        let (amount, units) = std::mem::take(&mut on_links[link]);
+        (link, amount, units)
+    };
+    let links: Vec<(usize, u128, u128)> = used.into_iter().map(take).collect();
     for (link, amount, _) in &links {
         let of = &fabric.topology.links()[*link];
         consider(*amount, &of.capacity, &|| format!("{} → {}", fabric.id(of.from), fabric.id(of.to)));

@@ -99,10 +99,15 @@ impl Replay<'_> {
         Ok(Sent { from: link.from, to: link.to, item, lo: send.lo, hi: send.hi })
     }
 
+    /// What everybody holds before the first step.
+    fn ledger<F: Fn((usize, u64)) -> u32>(&self, starts: F) -> Ledger<F> {
+        Ledger::new(self.steps.p, self.fabric.topology.nodes().len(), self.shards.items(), starts)
+    }
+
     /// Moves sums until only owners have any.
     fn reduce(&self, steps: &[Step]) -> Result<(), Violation> {
         let fabric = self.fabric;
-        let mut ledger = Ledger::new(self.steps.p, |(node, _)| u32::from(fabric.takes_part(node)));
+        let mut ledger = self.ledger(|(node, _)| u32::from(fabric.takes_part(node)));
         let nodes = fabric.topology.nodes();
         self.replay(steps, 0, &mut ledger, |_| true, |node| nodes[node].can.reduce)?;
         let left = |node: usize, item: u64| {
@@ -118,7 +123,8 @@ impl Replay<'_> {
                 }
             }
         }
-        let mut others: Vec<_> = ledger.touched().filter(|(node, _)| !fabric.takes_part(*node)).collect();
+        let mut others: Vec<_> = ledger.touched();
+        others.retain(|(node, _)| !fabric.takes_part(*node));
         others.sort_unstable();
         match others.into_iter().find(|place| !ledger.holds(*place, 0)) {
             Some((node, item)) => left(node, item),
@@ -130,7 +136,7 @@ impl Replay<'_> {
     fn copy(&self, steps: &[Step], before: usize) -> Result<(), Violation> {
         let (fabric, shards) = (self.fabric, self.shards);
         let starts = |(node, item)| u32::from(fabric.participants.get(shards.owner(item)) == Some(&node));
-        let mut ledger = Ledger::new(self.steps.p, starts);
+        let mut ledger = self.ledger(starts);
         let nodes = fabric.topology.nodes();
         self.replay(steps, before, &mut ledger, |node| !nodes[node].can.copy, |node| nodes[node].can.copy)?;
         for item in shards.all() {

@@ -44,6 +44,34 @@ pub struct Schedule {
     pub sends: Vec<Send>,
 }
 
+/// Sends in order of a number below `numbers`, and of `then` where that is the same. Millions of sends have few of each
+/// number: putting each in its place takes two passes over them, and what is left to sort is short.
+pub fn in_order<T: Ord>(
+    sends: &[Send],
+    numbers: usize,
+    number: impl Fn(&Send) -> usize,
+    then: impl Fn(&Send) -> T,
+) -> Vec<Send> {
+    let mut sorted = sends.to_vec();
+    if numbers / 4 > sends.len() {
+        sorted.sort_unstable_by_key(|send| (number(send), then(send)));
+        return sorted;
+    }
+    let mut first = vec![0_u32; numbers + 1];
+    sends.iter().for_each(|send| first[number(send) + 1] += 1);
+    (0..numbers).for_each(|number| first[number + 1] += first[number]);
+    let mut next = first.clone();
+    for send in sends {
+        let place = &mut next[number(send)];
+        sorted[*place as usize] = *send;
+        *place += 1;
+    }
+    for ends in first.windows(2) {
+        sorted[ends[0] as usize..ends[1] as usize].sort_unstable_by_key(&then);
+    }
+    sorted
+}
+
 /// What a schedule costs: `T_L` is the number of steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
@@ -75,6 +103,24 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sends_are_put_in_order_like_any_sort_does() {
+        let mut state = 1_u32;
+        let mut below = |most: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % most
+        };
+        let sends: Vec<Send> = (0..500)
+            .map(|_| Send { step: 1 + below(4), edge: below(9), shard: below(5), lo: below(3), hi: 3 + below(2) })
+            .collect();
+        let mut wanted = sends.clone();
+        wanted.sort_unstable();
+        let place = |send: &Send| (send.step as usize - 1) * 9 + send.edge as usize;
+        assert_eq!(in_order(&sends, 36, place, |send| (send.shard, send.lo, send.hi)), wanted);
+        assert_eq!(in_order(&sends, 36_000, place, |send| (send.shard, send.lo, send.hi)), wanted);
+        assert_eq!(in_order(&[], 36, place, |send| send.lo), []);
+    }
 
     #[test]
     fn the_cost_of_a_complete_graph_is_the_bandwidth_bound() {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::bfb::{self, Costed, Planned};
 use super::from_topology::{Instance, Proof, SUPPORT, has_units};
+use super::schedule::in_order;
 use super::{Cost, Refusal, Schedule, Shape};
 use crate::front::{Asked, Draft};
 use crate::run::Run;
@@ -183,13 +184,18 @@ fn content(schedule: &Schedule) -> Content {
     };
     let op = |step: u32| if step < reduce_steps { Op::Reduce } else { Op::Copy };
     let mut steps: Vec<Step> = (0..schedule.steps).map(|step| Step { op: op(step), sends: Vec::new() }).collect();
-    let mut sorted = schedule.sends.clone();
-    sorted.sort_unstable_by_key(|send| (send.step, send.shard, send.lo, send.edge));
-    for send in sorted {
-        if let Some(step) = steps.get_mut(send.step.wrapping_sub(1) as usize) {
-            let (shard, lo, hi, link) = (Shard::Of(send.shard), send.lo.into(), send.hi.into(), send.edge);
-            step.sends.push(StepSend { shard, lo, hi, link });
-        }
+    let shards = schedule.sends.iter().map(|send| send.shard as usize + 1).max().unwrap_or(0);
+    for (step, of) in steps.iter_mut().zip(1..) {
+        let end = |step: u32| schedule.sends.partition_point(|send| send.step <= step);
+        let sends = &schedule.sends[end(of - 1)..end(of)];
+        let sends = in_order(sends, shards, |send| send.shard as usize, |send| (send.lo, send.edge));
+        let written = |send: &super::Send| StepSend {
+            shard: Shard::Of(send.shard),
+            lo: send.lo.into(),
+            hi: send.hi.into(),
+            link: send.edge,
+        };
+        step.sends = sends.iter().map(written).collect();
     }
     Content::Steps(Steps { p: schedule.units.into(), step_length: None, steps })
 }

@@ -187,6 +187,10 @@ impl Demand {
         };
         self.places.get(&(tenant, source, chunk)).copied()
     }
+    /// Chunks are below this.
+    pub fn chunks(&self) -> u64 {
+        self.names.len() as u64
+    }
     /// Where a chunk begins.
     pub fn source(&self, chunk: u64) -> Option<usize> {
         self.names.get(chunk as usize).map(|(_, source, _)| *source)

@@ -14,6 +14,8 @@ pub struct Inlinks {
     neighbours: Vec<Neighbour>,
     /// Ids of the links, by head, then tail, then id.
     edges: Vec<u32>,
+    /// Links of the graph, self-loops among them.
+    ids: usize,
     most_neighbours: usize,
 }
 
@@ -66,13 +68,17 @@ impl Inlinks {
                 most: MAX_CELLS / u64::from(n),
             });
         }
-        let links = Inlinks { n, first, neighbours, edges, most_neighbours: most as usize };
+        let links = Inlinks { n, first, neighbours, edges, ids: graph.edges().len(), most_neighbours: most as usize };
         links.strongly_connected(graph)?;
         Ok(links)
     }
     /// Number of vertices.
     pub fn n(&self) -> u32 {
         self.n
+    }
+    /// Ids of links are below this.
+    pub fn edge_count(&self) -> usize {
+        self.ids
     }
     /// The most in-neighbours that a vertex has.
     pub fn most_neighbours(&self) -> usize {

@@ -11,6 +11,7 @@ use super::least::Ratio;
 use super::transport::{Jobs, Transport};
 use super::unequal::{self, LinkTime};
 use super::{loads, over_receivers, receivers};
+use crate::direct::schedule::in_order;
 use crate::direct::turn::common_units;
 use crate::direct::{Cost, Graph, Refusal, Schedule, Send, Shape};
 use crate::run::Run;
@@ -213,8 +214,10 @@ fn lay_out(
         sends.extend(part?);
     }
     fits(sends.len() as u64)?;
-    sends.sort_unstable();
-    let steps = sends.last().map_or(0, |send: &Send| send.step);
+    let steps = sends.iter().map(|send: &Send| send.step).max().unwrap_or(0);
+    let edges = links.edge_count();
+    let place = |send: &Send| (send.step as usize - 1) * edges + send.edge as usize;
+    let sends = in_order(&sends, steps as usize * edges, place, |send| (send.shard, send.lo, send.hi));
     Ok(Schedule { shape: Shape::AllGather, units, steps, sends })
 }
 
