@@ -110,8 +110,11 @@ fn without_switches_balance_may_be_waived() {
     assert_eq!(refused(&switched, &relaxed).code(), "NOT_EULERIAN");
 }
 
+/// A stage, how much of it is done, and of how much.
+type Heard = (Stage, u64, u64);
+
 /// Plans, calling off at the first sign of a stage; with what was heard of stages until then.
-fn called_off(fabric: &Fabric, options: &Options, at: Option<Stage>) -> (Result<(), Refusal>, Vec<(Stage, u64, u64)>) {
+fn called_off(fabric: &Fabric, options: &Options, at: Option<Stage>) -> (Result<(), Refusal>, Vec<Heard>) {
     let (cancel, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let watch = |progress: Progress<'_>| {
         seen.lock().expect("no panic").push((progress.stage, progress.done, progress.total));
