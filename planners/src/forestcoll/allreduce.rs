@@ -25,7 +25,7 @@ use num_bigint::BigInt;
 use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::{CheckedMul, One, ToPrimitive, Zero};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The exact method works on dense rows: 144 variables (16 GPUs without a switch) take a second or two, 750 (16 GPUs
 /// behind box switches and a common one) some minutes, and more too long.
@@ -38,6 +38,8 @@ pub struct AllReduce {
     pub sum_x: Rational,
     /// In-trees, then out-trees: a root has the same weight in both, and they share the links at the same time.
     pub forests: Vec<Forest>,
+    /// By the ends of a link what its capacity is worth: the program's dual, which proves that no other is better.
+    pub prices: BTreeMap<(u32, u32), BigRational>,
 }
 
 /// The best rate of an all-reduce and forests that reach it. Shares of the fabric are not looked at.
@@ -52,7 +54,7 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
         let (what, found, allowed) = ("the number of variables", commodities.variables(), MAX_VARIABLES);
         return Err(Refusal::ProgramTooLarge { what, found, allowed });
     }
-    let (values, sum) = solve(&graph, &commodities, run)?;
+    let Solved { values, sum, prices } = solve(&graph, &commodities, run)?;
     let denominator = values.iter().fold(BigInt::one(), |common, value| common.lcm(value.denom()));
     let whole: Option<Vec<i64>> = values.iter().map(|value| (value * &denominator).to_integer().to_i64()).collect();
     let overflow = Refusal::Overflow { what: "the amounts of the all-reduce program in whole numbers" };
@@ -69,7 +71,8 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
     let forests = vec![forest(Kind::Reduce)?, forest(Kind::Broadcast)?];
     forests.iter().try_for_each(|forest| verify(fabric, forest))?;
     verify_together(fabric, &forests)?;
-    Ok(AllReduce { sum_x, forests })
+    let prices = graph.arcs.iter().map(|&(from, to, _)| (from, to)).zip(prices).collect();
+    Ok(AllReduce { sum_x, forests, prices })
 }
 
 /// No all-reduce by trees has a Σ x_v above this: what leaves a set of nodes carries the roots inside outwards and the
@@ -93,8 +96,17 @@ pub fn all_reduce_bound(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<Rat
     least.checked_mul(&graph.factor.recip()).ok_or(Refusal::Overflow { what: "the bound of all-reduce" })
 }
 
-/// The program's optimum: values of all variables, and the sum of the amounts, in the graph's whole numbers.
-fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<(Vec<BigRational>, BigRational), Refusal> {
+/// The program's optimum, in the graph's whole numbers.
+struct Solved {
+    /// Of all variables.
+    values: Vec<BigRational>,
+    /// Of the amounts.
+    sum: BigRational,
+    /// Of the links, in the order of the graph.
+    prices: Vec<BigRational>,
+}
+
+fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<Solved, Refusal> {
     let mut gain = vec![BigRational::zero(); commodities.variables()];
     gain[..graph.compute].fill(BigRational::one());
     let mut program = Program::new(gain);
@@ -127,7 +139,9 @@ fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<(Vec<Big
             }
         }
         if !found {
-            return Ok((values, program.objective()));
+            // The rows of the links are the first.
+            let prices = (0..graph.arcs.len()).map(|link| program.price(link)).collect();
+            return Ok(Solved { values, sum: program.objective(), prices });
         }
     }
     Err(Refusal::InternalInvariant { what: "the all-reduce program has endless rounds" })

@@ -67,6 +67,13 @@ impl Program {
         -self.gain[self.columns.len()].clone()
     }
 
+    /// At the optimum: what one unit more of a row's bound would bring. Rows count in the order in which they were added.
+    pub fn price(&self, row: usize) -> BigRational {
+        let slack = self.variables + row;
+        let column = self.columns.iter().position(|&variable| variable == slack);
+        column.map_or_else(BigRational::zero, |column| -&self.gain[column])
+    }
+
     /// Goes on to the optimum. All rows must allow zero in every variable, and some rows must bound the objective.
     pub fn solve(&mut self, run: &Run) -> Result<(), Refusal> {
         let mut stalled = 0;

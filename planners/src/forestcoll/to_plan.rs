@@ -159,12 +159,12 @@ impl Claimed {
         options: &Options,
         run: &Run,
     ) -> Result<Claimed, Problems> {
-        let AllReduce { sum_x, forests } = program;
+        let AllReduce { sum_x, forests, prices } = program;
         let mut draft = Claimed::new(instance, Planned { optimum, forests }, options, run)?;
         draft.sum_x = Rational::new(*sum_x.numer(), *sum_x.denom());
         if !draft.is_optimal() && bounds::is_unaided(instance) {
             // No cut says so, but the program's dual does.
-            draft.bound = Bound { time: draft.time.clone(), certificate: CertificateKind::Solver, inside: Vec::new() };
+            draft.bound = bounds::dual(instance, &draft.time, &prices);
         }
         Ok(draft)
     }
@@ -195,6 +195,7 @@ impl Claimed {
         let seconds = unit != Unit::Abstract;
         let kind = self.bound.certificate;
         let nodes = (kind == CertificateKind::Cut).then_some(inside);
+        let prices = (kind == CertificateKind::Dual).then_some(self.bound.prices);
         let claim = Claim {
             algorithm_bandwidth: self.time.recip().map(|rate| Exact(unit.express(&rate))),
             time_per_byte: Some(PerByte { value: self.time.clone(), seconds }),
@@ -202,7 +203,7 @@ impl Claimed {
             optimal: Some(optimal),
             status: Some(if optimal { Status::Optimal } else { Status::Feasible }),
             sum_x: self.sum_x.clone().map(Exact),
-            certificate: Some(Certificate { kind, nodes, prices: None }),
+            certificate: Some(Certificate { kind, nodes, prices }),
             ..Claim::default()
         };
         let plan = instance.asked.plan(Draft { names, content: Content::Trees(Trees { forests }), claim })?;

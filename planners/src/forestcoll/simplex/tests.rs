@@ -20,11 +20,16 @@ fn a_corner_with_fractions() {
     program.solve(&Run::quiet(1)).expect("an optimum");
     assert_eq!(program.values(), [fraction(13, 5), fraction(9, 5)]);
     assert_eq!(program.objective(), fraction(57, 5));
+    // A unit more of the first bound brings 7/5, of the second 1/5: 7 · 7/5 + 8 · 1/5 = 57/5.
+    assert_eq!([0, 1].map(|row| program.price(row)), [fraction(7, 5), fraction(1, 5)]);
     // Two rows more, found later; the first does not bind.
     program.add(&row(&[1, 0]), fraction(3, 1));
     program.add(&row(&[1, 1]), fraction(4, 1));
     program.solve(&Run::quiet(1)).expect("an optimum");
     assert_eq!((program.values(), program.objective()), (vec![fraction(3, 1), fraction(1, 1)], fraction(11, 1)));
+    let prices: Vec<BigRational> = (0..4).map(|row| program.price(row)).collect();
+    let bounds = [7, 8, 3, 4].map(|bound| fraction(bound, 1));
+    assert_eq!(prices.iter().zip(&bounds).map(|(price, bound)| price * bound).sum::<BigRational>(), fraction(11, 1));
 }
 
 #[test]

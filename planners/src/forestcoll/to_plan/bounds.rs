@@ -5,13 +5,15 @@
 //! the least cut, which all sums and all results must cross, and what must arrive at all participants, or machines,
 //! together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::forestcoll::flow::Arena;
 use crate::forestcoll::from_topology::Instance;
 use crate::forestcoll::network::Network;
 use crate::forestcoll::{Collective, Optimum, Refusal, Run, fabric};
+use num_rational::BigRational;
 use sluice_formats::quantity::Rational;
+use sluice_formats::topology::Link;
 use sluice_plan::plan::CertificateKind;
 
 /// A lower bound of T/M.
@@ -23,6 +25,14 @@ pub struct Bound {
     pub certificate: CertificateKind,
     /// Topology indices of the nodes inside a cut.
     pub inside: Vec<usize>,
+    /// What each link is worth, of a dual.
+    pub prices: Vec<Rational>,
+}
+
+impl Bound {
+    fn new(time: Rational, certificate: CertificateKind) -> Bound {
+        Bound { time, certificate, inside: Vec::new(), prices: Vec::new() }
+    }
 }
 
 /// The best bound there is a certificate for; `time` is what the plan takes, which none can exceed.
@@ -33,7 +43,7 @@ pub fn best(
     relaxed: bool,
     run: &Run,
 ) -> Result<Bound, Refusal> {
-    let none = Bound { time: Rational::ZERO, certificate: CertificateKind::None, inside: Vec::new() };
+    let none = Bound::new(Rational::ZERO, CertificateKind::None);
     let better = |best: Bound, new: Option<Bound>| new.filter(|new| new.time > best.time).unwrap_or(best);
     let mut best = better(none, cut(instance, &optimum.cut));
     if instance.collective == Collective::AllReduce && best.time != *time {
@@ -77,7 +87,7 @@ fn cut(instance: &Instance<'_>, nodes: &[u32]) -> Option<Bound> {
         Collective::AllReduce => outward.recip()?.max(inward.recip()?),
     };
     let inside = (0..inside.len()).filter(|node| inside[*node]).collect();
-    Some(Bound { time, certificate: CertificateKind::Cut, inside })
+    Some(Bound { inside, ..Bound::new(time, CertificateKind::Cut) })
 }
 
 /// Puts every group of nodes that are not in the fabric on the side that adds less to the cut.
@@ -143,6 +153,18 @@ fn least_cut(instance: &Instance<'_>, relaxed: bool, run: &Run) -> Result<Vec<u3
     Ok((0_u32..).zip(inside).filter(|(_, inside)| *inside).map(|(node, _)| node).collect())
 }
 
+/// What the program's prices prove of a fabric whose every node the planner knows: its optimum, which takes `time`.
+pub fn dual(instance: &Instance<'_>, time: &Rational, prices: &BTreeMap<(u32, u32), BigRational>) -> Bound {
+    let mut places = vec![None; instance.asked.topology.nodes().len()];
+    (0_u32..).zip(&instance.nodes).for_each(|(place, node)| places[*node] = Some(place));
+    let of_link = |link: &Link| {
+        let price = prices.get(&places[link.from].zip(places[link.to])?)?;
+        Rational::from_big(price.numer().clone(), price.denom().clone())
+    };
+    let all = instance.asked.topology.links().iter().map(|link| of_link(link).unwrap_or(Rational::ZERO));
+    Bound { prices: all.collect(), ..Bound::new(time.clone(), CertificateKind::Dual) }
+}
+
 /// Are the participants the only ones that can copy and add up?
 pub fn is_unaided(instance: &Instance<'_>) -> bool {
     let nodes = instance.asked.topology.nodes();
@@ -170,7 +192,7 @@ fn arrivals(instance: &Instance<'_>) -> Option<Bound> {
         *machine = machine.or_else(|| numbers.get(node.machine.as_ref()?).copied());
     }
     let time = [alone, machines].iter().filter_map(|sets| into_sets(instance, sets)).max()?;
-    Some(Bound { time, certificate: CertificateKind::Bandwidth, inside: Vec::new() })
+    Some(Bound::new(time, CertificateKind::Bandwidth))
 }
 
 /// The bound for these sets of nodes, each with a participant.

@@ -129,6 +129,53 @@ fn the_program_is_used_where_it_is_better_and_proves_what_no_cut_does() {
     assert_eq!(refused.expect_err("refused").all()[0].key, "fixed_k");
 }
 
+fn prices_of(plan: &Plan) -> &[Rational] {
+    plan.body.claim.certificate.as_ref().and_then(|of| of.prices.as_deref()).expect("prices")
+}
+
+#[test]
+fn prices_prove_the_program() {
+    let uneven = edited(&complete(5, "1").expect("valid"), |file| {
+        let links = file["links"].as_array_mut().expect("links");
+        links.iter_mut().enumerate().for_each(|(i, link)| link["capacity"] = json!((7 * i % 10 + 1).to_string()));
+    });
+    let two_parallel = edited(&ring(4, "3", true).expect("valid"), |file| file["links"][0]["count"] = json!(2));
+    let star = star(&["1", "2", "3", "1", "2"]).expect("valid");
+    for topology in
+        [&uneven, &two_parallel, &star, &complete(4, "4GB/s").expect("valid"), &hypercube(3, "2").expect("valid")]
+    {
+        let (instance, options, run) = (instance(topology, Word::AllReduce), plain(), Run::quiet(1));
+        let program = all_reduce(&instance.fabric, false, &run).expect("an optimum");
+        let optimum = crate::forestcoll::optimum(&instance.fabric, false, &run).expect("an optimum");
+        let prices = program.prices.clone();
+        let mut draft = Claimed::of_program(&instance, program, optimum, &options, &run).expect("a draft");
+        draft.bound = bounds::dual(&instance, &draft.time, &prices);
+        let made = draft.finish(&instance).expect("a plan that passes the checker");
+        let report = check(&made.plan, None);
+        assert!(report.not_rechecked.is_empty() && report.proved.iter().any(|said| said == "the plan is optimal"));
+        // Other prices prove less, unless they price the same cut.
+        let refused = (0..prices_of(&made.plan).len()).filter(|place| {
+            let mut worse = made.plan.clone();
+            let prices = worse.body.claim.certificate.as_mut().and_then(|of| of.prices.as_mut());
+            prices.expect("prices")[*place] += &Rational::ONE;
+            check(&worse, None).violation.is_some()
+        });
+        assert!(refused.count() > 0, "{}", topology.name());
+    }
+    // Four that are linked to each other, and one on a fast cable: neither a cut nor what arrives at all five says how
+    // slow the four are.
+    let hanging = edited(&complete(4, "1").expect("valid"), |file| {
+        file["nodes"].as_array_mut().expect("nodes").push(json!({"id": "n4", "kind": "gpu"}));
+        let cable = json!({"from": "n0", "to": "n4", "capacity": "100", "duplex": true});
+        file["links"].as_array_mut().expect("links").push(cable);
+    });
+    let made = make(&instance(&hanging, Word::AllReduce), &plain(), Way::Auto, &Run::quiet(1)).expect("a plan");
+    let claim = &made.plan.body.claim;
+    assert_eq!(claim.certificate.as_ref().map(|of| of.kind), Some(CertificateKind::Dual));
+    assert_eq!(claim.time_per_byte.as_ref().map(|time| &time.value), Some(&fraction(1, 2)));
+    assert_eq!(claim.optimal, Some(true));
+}
+
 #[test]
 fn what_must_arrive_at_machines_proves_large_all_reduces() {
     // Three boxes and more: each element crosses into them 2(n − 1) times, and 8 · 25 GB/s lead into each.
