@@ -93,6 +93,9 @@ pub struct Options {
     pub protocol: Protocol,
     /// MSCCL: refuse what no runtime can run; without, only the interpreter can.
     pub limits: bool,
+    /// MSCCL: the size in bytes up to which the runtime takes the program. Some of its paths take 0 for no limit, that of
+    /// the all-to-all for never.
+    pub max_bytes: u64,
     /// MSCCL, steps: parts of one step over one link that do not lie together are packed, sent as one and unpacked; else each
     /// is a message of its own.
     pub consolidate: bool,
@@ -109,6 +112,7 @@ impl Default for Options {
             dialect: Dialect::Msccl,
             protocol: Protocol::Simple,
             limits: true,
+            max_bytes: 1 << 40,
             consolidate: false,
             tree: None,
             colour: None,
@@ -227,11 +231,11 @@ fn programs_of_steps(
 ) -> Result<Export, Problems> {
     right(plan, topology)?;
     let messages = messages::messages(plan, topology, steps)?;
-    let text = match format {
-        Format::OnecclXml => oneccl::write(&msccl::name(plan, topology), &messages),
-        _ => msccl::write_steps(plan, topology, &messages, options)?,
-    };
-    Ok(Export::one(text, Vec::new()))
+    if format == Format::OnecclXml {
+        return Ok(Export::one(oneccl::write(&msccl::name(plan, topology), &messages), Vec::new()));
+    }
+    let written = msccl::write_steps(plan, topology, &messages, options)?;
+    Ok(Export::one(written.text, written.warnings))
 }
 
 fn programs(
@@ -243,7 +247,7 @@ fn programs(
 ) -> Result<Export, Problems> {
     right(plan, topology)?;
     let lowered = lower::lower(plan, topology, trees)?;
-    let warnings = if lowered.lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
+    let mut warnings = if lowered.lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
     match format {
         // Trees are written with their paths, and switches that copy are nodes of them: only hops are lost.
         Format::TreeXml => {
@@ -251,6 +255,10 @@ fn programs(
             let warnings = if hops { warnings } else { Vec::new() };
             Ok(Export::one(tree_xml::write(plan, topology, trees, &lowered)?, warnings))
         }
-        _ => Ok(Export::one(msccl::write(plan, topology, &lowered, options)?, warnings)),
+        _ => {
+            let written = msccl::write(plan, topology, &lowered, options)?;
+            warnings.extend(written.warnings);
+            Ok(Export::one(written.text, warnings))
+        }
     }
 }

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use sluice_formats::problem::{E_KEY, E_MISSING, Problem, Problems};
+use sluice_formats::problem::{E_KEY, E_MISSING, E_RANGE, Problem, Problems};
 use sluice_plan::export::{self, INTERNAL_INVARIANT, Options};
 use sluice_plan::interpret::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
 
 use super::args::{ExportArgs, ExportFormat};
+use super::made::bytes;
 use super::{Stop, files, form};
 use crate::args::Global;
 use crate::output;
@@ -48,6 +49,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
         dialect: args.dialect.dialect(),
         protocol: args.proto.protocol(),
         limits: !args.no_limits,
+        max_bytes: most_bytes(&args.max_bytes)?,
         consolidate: args.consolidate,
         tree: args.tree,
         colour: args.colour.map(super::args::ColourBy::colour),
@@ -95,6 +97,7 @@ fn fitting(args: &ExportArgs) -> Result<(), Problems> {
         ("--instances", args.instances != 1, program, "msccl-xml"),
         ("--dialect", args.dialect != Default::default(), program, "msccl-xml"),
         ("--proto", args.proto != Default::default(), program, "msccl-xml"),
+        ("--max-bytes", args.max_bytes != "1TiB", program, "msccl-xml"),
         ("--no-limits", args.no_limits, program, "msccl-xml"),
         ("--consolidate", args.consolidate, program, "msccl-xml"),
         ("--verify", args.verify, executable, "msccl-xml and oneccl-xml"),
@@ -109,6 +112,14 @@ fn fitting(args: &ExportArgs) -> Result<(), Problems> {
             Err(error.allowed(format!("with {formats}")).into())
         }
     }
+}
+
+/// A whole number of bytes, at least one.
+fn most_bytes(text: &str) -> Result<u64, Problems> {
+    bytes(text, "--max-bytes")?.to_u64().ok_or_else(|| {
+        let error = Problem::new(E_RANGE, "--max-bytes", "not a whole number of bytes").found(text);
+        error.allowed(format!("1 to {}", u64::MAX)).into()
+    })
 }
 
 /// Runs the program; what goes wrong there is a defect of the exporter.
@@ -150,10 +161,10 @@ fn with_part(path: &Path, part: &str) -> PathBuf {
 /// Names of parameters as flags, and the plan as the place of all other keys.
 fn flags(errors: Problems, file: &str) -> Problems {
     let flag = |error: &Problem| match error.key.as_str() {
-        "consolidate" | "instances" | "tree" => Problem { key: format!("--{}", error.key), ..error.clone() },
+        "colour" | "consolidate" | "instances" | "tree" => Problem { key: format!("--{}", error.key), ..error.clone() },
         _ => Problem { file: file.into(), ..error.clone() },
     };
-    let is_flag = |error: &Problem| matches!(error.key.as_str(), "consolidate" | "instances" | "tree");
+    let is_flag = |error: &Problem| matches!(error.key.as_str(), "colour" | "consolidate" | "instances" | "tree");
     if errors.all().iter().any(is_flag) {
         return Problems::collect(errors.all().iter().map(flag).collect(), "").unwrap_or(errors);
     }

@@ -13,12 +13,17 @@ use crate::output;
 
 /// Bytes of `--size`, more than none.
 pub(super) fn size(text: &str) -> Result<Rational, Problems> {
+    bytes(text, "--size")
+}
+
+/// Bytes of a flag, more than none.
+pub(super) fn bytes(text: &str, flag: &str) -> Result<Rational, Problems> {
     let refuse = |error: Problem| Problems::from(error.found(text));
     match quantity::size(text) {
         Ok(size) if size.is_positive() => Ok(size),
-        Ok(_) => Err(refuse(Problem::new(E_RANGE, "--size", "no data at all").allowed("more than 0"))),
+        Ok(_) => Err(refuse(Problem::new(E_RANGE, flag, "no data at all").allowed("more than 0"))),
         Err(misread) => {
-            let error = Problem::new(E_RANGE, "--size", format!("not {}", misread.what));
+            let error = Problem::new(E_RANGE, flag, format!("not {}", misread.what));
             Err(refuse(error.allowed(misread.allowed).help(misread.help)))
         }
     }

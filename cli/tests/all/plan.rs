@@ -390,10 +390,10 @@ fn exports_that_are_refused_write_nothing() {
     assert!(desk.run("topology gen dgx-a100 --boxes 2 --out t.json").status.success());
     assert!(desk.run("plan forestcoll --topology t.json --collective all-gather --out p.json").status.success());
     let line = "plan export p.json --out out --format";
-    // 13 trees per root are too many for the runtime, and the message says of what and how many.
-    assert_eq!(desk.refused(&format!("{line} msccl-xml")).0, "XML_LIMIT_EXCEEDED");
-    let value: Value =
-        serde_json::from_slice(&desk.run(&format!("{line} msccl-xml --json")).stdout).expect("one JSON document");
+    // Thirty-two times 13 trees per root are too many for the runtime, and the message says of what and how many.
+    assert_eq!(desk.refused(&format!("{line} msccl-xml --instances 32")).0, "XML_LIMIT_EXCEEDED");
+    let value: Value = serde_json::from_slice(&desk.run(&format!("{line} msccl-xml --instances 32 --json")).stdout)
+        .expect("one JSON document");
     let details: Vec<(&str, bool)> = value["errors"]
         .as_array()
         .expect("errors")

@@ -125,13 +125,63 @@ fn known_machines_fit_the_runtime() {
 #[test]
 fn what_the_runtime_cannot_hold_is_refused_with_the_count() {
     let plan = planned(&mi250(2, 16).expect("valid"), Collective::AllGather, None);
-    let errors = export(&plan, None, Format::MscclXml, &Options::default()).expect_err("too much");
+    // Even if chains share blocks; the counts are of a program in which they do not.
+    let errors = export(&plan, None, Format::MscclXml, &Options { instances: 32, ..Options::default() });
+    let errors = errors.expect_err("too much");
     assert!(errors.all().iter().all(|error| error.code == XML_LIMIT_EXCEEDED), "{errors}");
     let blocks = errors.all().iter().find(|error| error.details["what"] == "thread blocks").expect("too many blocks");
     let count = blocks.details["count"].as_u64().expect("a count");
-    let report = good(&text(&plan, Format::MscclXml, &unlimited(1)));
+    let report = good(&text(&plan, Format::MscclXml, &unlimited(32)));
     assert_eq!(count, report.blocks as u64);
     assert!(count > 108);
+}
+
+#[test]
+fn two_a100_at_their_best_rate_fit_the_runtime() {
+    let topology = dgx_a100(2, Wiring::Plain).expect("valid");
+    for collective in OF_TREES {
+        let plan = planned(&topology, collective, None);
+        let alone = good(&text(&plan, Format::MscclXml, &unlimited(1)));
+        let report = good(&text(&plan, Format::MscclXml, &Options::default()));
+        let (channels, blocks) = (report.channels, report.blocks);
+        println!("{}: {} → {channels} channels, {} → {blocks} blocks", collective.word(), alone.channels, alone.blocks);
+        assert_eq!(alone.channels > 32, !collective.is_rooted());
+        assert!(channels <= 32 && blocks <= 108);
+        // Instances are side by side whatever they need.
+        let many = export(&plan, None, Format::MscclXml, &Options { instances: 32, ..Options::default() });
+        println!("{}", many.expect_err("too much"));
+    }
+}
+
+#[test]
+fn unequal_shares_of_an_all_gather_are_for_the_interpreter() {
+    let uneven = edited(&complete(4, "1").expect("valid"), |file| file["nodes"][0]["weight"] = json!(3));
+    let plan = planned(&uneven, Collective::AllGather, None);
+    let errors = export(&plan, None, Format::MscclXml, &Options::default()).expect_err("refused");
+    assert_eq!((errors.code(), errors.all()[0].key.as_str()), (UNSUPPORTED_FIELD, "/topology/inline/nodes"));
+    assert!(errors.all()[0].help.contains("--no-limits"), "{errors}");
+    good(&text(&plan, Format::MscclXml, &unlimited(1)));
+    let plan = planned(&uneven, Collective::ReduceScatter, None);
+    good(&text(&plan, Format::MscclXml, &Options::default()));
+}
+
+#[test]
+fn no_step_has_more_chunks_than_the_runtime_counts() {
+    // One tree of 200 chunks per root.
+    let mut plan = planned(&complete(3, "1").expect("valid"), Collective::AllGather, None);
+    let Content::Trees(trees) = &mut plan.body.content else { panic!("trees") };
+    let forest = &mut trees.forests[0];
+    let k = forest.k.0.expect("k");
+    forest.k.0 = Some(200 * k);
+    let times = sluice_formats::quantity::Rational::from(200_u64);
+    forest.trees.iter_mut().for_each(|tree| tree.weight = &tree.weight * &times);
+    let xml = text(&plan, Format::MscclXml, &Options::default());
+    good(&xml);
+    let counts = read(xml.as_bytes(), "p.xml").expect("readable");
+    assert_eq!(counts.steps().map(|step| step.count).max(), Some(71));
+    assert!(xml.contains("minBytes=\"0\" maxBytes=\"1099511627776\""));
+    let small = Options { max_bytes: 4096, ..Options::default() };
+    assert!(text(&plan, Format::MscclXml, &small).contains("maxBytes=\"4096\""));
 }
 
 #[test]

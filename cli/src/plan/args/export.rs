@@ -36,6 +36,9 @@ pub struct ExportArgs {
     /// The transport's protocol (msccl-xml)
     #[arg(long, value_enum, value_name = "PROTO", default_value_t)]
     pub proto: Proto,
+    /// The runtime takes the program for data up to this size (msccl-xml)
+    #[arg(long, value_name = "SIZE", default_value = "1TiB")]
+    pub max_bytes: String,
     /// Write also what no runtime has room for; the interpreter can still run it (msccl-xml)
     #[arg(long)]
     pub no_limits: bool,

@@ -18,7 +18,11 @@ use crate::plan::{Collective, Direction};
 use sluice_formats::problem::Problems;
 
 /// Fills in the blocks of a program.
-pub fn build(program: &mut Program, lowered: &Lowered, instances: u32) -> Result<(), Problems> {
+///
+/// With `sharing`, chains are cut after so many hops, and those over the same ranks are one row of blocks, in which every
+/// piece has its steps behind those of the pieces before it; so everything waits only for what comes earlier in this
+/// order, and nothing for itself.
+pub fn build(program: &mut Program, lowered: &Lowered, instances: u32, sharing: Option<usize>) -> Result<(), Problems> {
     let mut before = 0;
     let shards = lowered.shards.iter().map(|shard| {
         before += shard * instances;
@@ -27,13 +31,16 @@ pub fn build(program: &mut Program, lowered: &Lowered, instances: u32) -> Result
     let shards: Vec<u32> = shards.collect();
     let gathers = matches!(program.collective, Collective::AllGather | Collective::Broadcast);
     let buffer = if gathers { Buffer::Output } else { Buffer::Input };
-    let mut builder = Builder { program, channels: HashMap::new(), buffer };
+    let (hops, rows) = (sharing.unwrap_or(usize::MAX), sharing.map(|_| HashMap::new()));
+    let mut builder = Builder { program, channels: HashMap::new(), hops, rows, buffer };
     if gathers {
         for (rank, shard) in (0_u32..).zip(&lowered.shards).filter(|(_, shard)| **shard > 0) {
             builder.own_part(rank, shards[rank as usize], shard * instances);
         }
     }
     for instance in 0..instances {
+        // Instances are there to be side by side: they share nothing.
+        builder.rows.iter_mut().for_each(HashMap::clear);
         // All chunks of a shard's first instance, then all of its second.
         let span = |piece: &Piece| {
             let root = piece.tree.root as usize;
@@ -67,10 +74,34 @@ struct Span {
     count: u32,
 }
 
+/// How data runs over the ranks of a chain, which is given from its head.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Run {
+    /// From the head to the leaf.
+    Out,
+    /// From the leaf to the head.
+    In,
+    /// In and then out again; at the head it comes in and goes out through one block.
+    Round,
+}
+
+/// The blocks of a chain, by place in it.
+#[derive(Clone)]
+struct Row {
+    /// Outwards, or inwards; of [`Run::Round`] the way in.
+    blocks: Vec<u32>,
+    /// Of [`Run::Round`] the way out, without the head.
+    back: Vec<u32>,
+}
+
 struct Builder<'a> {
     program: &'a mut Program,
     /// Per directed link the channels in use, one bit each.
     channels: HashMap<(u32, u32), Vec<u64>>,
+    /// Hops of a chain at most.
+    hops: usize,
+    /// Where chains share blocks: the rows there are, by how they run and their ranks.
+    rows: Option<HashMap<(Run, Vec<u32>), Row>>,
     /// Where all data is gathered or added up.
     buffer: Buffer,
 }
@@ -115,6 +146,38 @@ impl Builder<'_> {
         word as u32 * 64 + bit
     }
 
+    /// The blocks for a chain: new ones on a channel of their own, or those of an earlier chain over the same ranks.
+    fn row(&mut self, run: Run, chain: &[u32]) -> Row {
+        let key = (run, chain.to_vec());
+        if let Some(row) = self.rows.as_ref().and_then(|rows| rows.get(&key)) {
+            return row.clone();
+        }
+        let pairs = chain.windows(2);
+        let links: Vec<(u32, u32)> = match run {
+            Run::Out => pairs.map(|pair| (pair[0], pair[1])).collect(),
+            Run::In => pairs.map(|pair| (pair[1], pair[0])).collect(),
+            Run::Round => pairs.flat_map(|pair| [(pair[0], pair[1]), (pair[1], pair[0])]).collect(),
+        };
+        let channel = self.channel(&links);
+        let mut row = Row { blocks: Vec::with_capacity(chain.len()), back: Vec::new() };
+        for (i, rank) in chain.iter().enumerate() {
+            let (above, below) = (i.checked_sub(1).map(|above| chain[above]), chain.get(i + 1).copied());
+            let (receive, send) = match run {
+                Run::Out => (above, below),
+                Run::In => (below, above),
+                Run::Round => (below, above.or(below)),
+            };
+            row.blocks.push(self.block(*rank, receive, send, channel));
+            if run == Run::Round && i > 0 {
+                row.back.push(self.block(*rank, above, below, channel));
+            }
+        }
+        if let Some(rows) = &mut self.rows {
+            rows.insert(key, row.clone());
+        }
+        row
+    }
+
     fn place(&self, at: Span) -> Place {
         Place { buffer: self.buffer, offset: at.first }
     }
@@ -130,19 +193,15 @@ impl Builder<'_> {
     fn outwards(&mut self, piece: &Piece, at: Span, source: Place, ready: &[Dependency]) {
         let (tree, here) = (&piece.tree, self.place(at));
         let mut arrived: Vec<Option<Dependency>> = vec![None; tree.parents.len()];
-        for chain in chains(tree) {
-            let links: Vec<(u32, u32)> = chain.windows(2).map(|pair| (pair[0], pair[1])).collect();
-            let channel = self.channel(&links);
+        for chain in chains(tree, self.hops) {
+            let row = self.row(Run::Out, &chain);
             let mut held = if chain[0] == tree.root { source } else { here };
-            let block = self.block(chain[0], None, Some(chain[1]), channel);
             let after = arrived[chain[0] as usize];
             let after = if chain[0] == tree.root { ready } else { after.as_slice() };
-            self.step(chain[0], block, Op::Send, [held, here], at.count, after);
-            for (i, rank) in chain.iter().enumerate().skip(1) {
-                let to = chain.get(i + 1).copied();
-                let block = self.block(*rank, Some(chain[i - 1]), to, channel);
-                let op = if to.is_some() { Op::ReceiveCopySend } else { Op::Receive };
-                arrived[*rank as usize] = Some(self.step(*rank, block, op, [held, here], at.count, &[]));
+            self.step(chain[0], row.blocks[0], Op::Send, [held, here], at.count, after);
+            for (i, (rank, block)) in chain.iter().zip(&row.blocks).enumerate().skip(1) {
+                let op = if i + 1 < chain.len() { Op::ReceiveCopySend } else { Op::Receive };
+                arrived[*rank as usize] = Some(self.step(*rank, *block, op, [held, here], at.count, &[]));
                 held = here;
             }
         }
@@ -152,13 +211,9 @@ impl Builder<'_> {
     fn inwards(&mut self, piece: &Piece, at: Span) -> Option<Dependency> {
         let tree = &piece.tree;
         let mut branches = Branches::new(tree.parents.len());
-        for chain in chains(tree) {
-            let links: Vec<(u32, u32)> = chain.windows(2).map(|pair| (pair[1], pair[0])).collect();
-            let channel = self.channel(&links);
-            for (i, rank) in chain.iter().enumerate() {
-                let from = chain.get(i + 1).copied();
-                let to = if i > 0 { Some(chain[i - 1]) } else { None };
-                let block = self.block(*rank, from, to, channel);
+        for chain in chains(tree, self.hops) {
+            let row = self.row(Run::In, &chain);
+            for (i, (rank, block)) in chain.iter().zip(row.blocks).enumerate() {
                 branches.add(*rank, i > 0 || branches.main[*rank as usize].is_none(), block);
             }
         }
@@ -223,18 +278,12 @@ impl Builder<'_> {
     fn round(&mut self, piece: &Piece, at: Span) {
         let (tree, here) = (&piece.tree, [self.place(at); 2]);
         let (mut up, mut down) = (Branches::new(tree.parents.len()), vec![None; tree.parents.len()]);
-        for chain in chains(tree) {
-            let links: Vec<(u32, u32)> =
-                chain.windows(2).flat_map(|pair| [(pair[0], pair[1]), (pair[1], pair[0])]).collect();
-            let channel = self.channel(&links);
-            // At its head a chain comes in and goes out through one block.
-            let head = self.block(chain[0], Some(chain[1]), Some(chain[1]), channel);
-            up.add(chain[0], up.main[chain[0] as usize].is_none(), head);
-            for (i, rank) in chain.iter().enumerate().skip(1) {
-                let (above, below) = (Some(chain[i - 1]), chain.get(i + 1).copied());
-                let block = self.block(*rank, below, above, channel);
+        for chain in chains(tree, self.hops) {
+            let row = self.row(Run::Round, &chain);
+            up.add(chain[0], up.main[chain[0] as usize].is_none(), row.blocks[0]);
+            for ((rank, block), back) in chain.iter().zip(row.blocks).skip(1).zip(row.back) {
                 up.add(*rank, true, block);
-                down[*rank as usize] = Some(self.block(*rank, above, below, channel));
+                down[*rank as usize] = Some(back);
             }
         }
         for rank in 0..tree.parents.len() as u32 {

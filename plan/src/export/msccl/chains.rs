@@ -5,8 +5,9 @@ use crate::export::lower::RankTree;
 /// Chains of a tree, each from a rank that earlier chains have reached (at first the root) down to a leaf.
 ///
 /// The deepest leaf comes first; of equally deep ones the one that the tree reaches first. So every rank's first chain
-/// leads to its deepest leaf.
-pub fn chains(tree: &RankTree) -> Vec<Vec<u32>> {
+/// leads to its deepest leaf. A chain of more than `hops` hops is cut into several, each beginning where the one before
+/// it ends.
+pub fn chains(tree: &RankTree, hops: usize) -> Vec<Vec<u32>> {
     let mut depth = vec![0_u32; tree.parents.len()];
     let mut is_leaf = vec![true; tree.parents.len()];
     for rank in &tree.order {
@@ -26,6 +27,11 @@ pub fn chains(tree: &RankTree) -> Vec<Vec<u32>> {
             chain.push(at);
         }
         chain.reverse();
+        while chain.len() - 1 > hops {
+            let rest = chain.split_off(hops);
+            chain.push(rest[0]);
+            chains.push(std::mem::replace(&mut chain, rest));
+        }
         chains.push(chain);
     }
     chains
@@ -39,6 +45,8 @@ mod tests {
     fn the_deepest_leaf_comes_first_and_every_edge_once() {
         // 0 → 1 → 2 → 3, 1 → 4, 0 → 5 → 6
         let tree = RankTree { root: 0, parents: vec![0, 0, 1, 2, 1, 0, 5], order: vec![1, 5, 2, 4, 6, 3] };
-        assert_eq!(chains(&tree), [vec![0, 1, 2, 3], vec![1, 4], vec![0, 5, 6]]);
+        assert_eq!(chains(&tree, usize::MAX), [vec![0, 1, 2, 3], vec![1, 4], vec![0, 5, 6]]);
+        assert_eq!(chains(&tree, 2), [vec![0, 1, 2], vec![2, 3], vec![1, 4], vec![0, 5, 6]]);
+        assert_eq!(chains(&tree, 1), [[0, 1], [1, 2], [2, 3], [1, 4], [0, 5], [5, 6]]);
     }
 }
