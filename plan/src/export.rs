@@ -8,8 +8,8 @@
 //! | `tree-xml` | the trees one by one, edges in breadth-first order |
 //! | `dot`, `svg` | pictures |
 //!
-//! Plans of kind `trees` are exported in all but `oneccl-xml`, plans of kind `steps` in both kinds of program. The same
-//! plan and options give the same bytes.
+//! Plans of kind `trees` are exported in all but `oneccl-xml`, plans of kind `steps` in both kinds of program and as
+//! pictures. The same plan and options give the same bytes.
 
 mod forest_json;
 mod grow;
@@ -23,7 +23,7 @@ mod tree_xml;
 use crate::check::check;
 use crate::plan::{Content, Plan, Steps, Trees};
 use sluice_formats::json::words;
-use sluice_formats::problem::{Code, Problem, Problems};
+use sluice_formats::problem::{Code, E_RANGE, Problem, Problems};
 pub use sluice_formats::problem::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
 use sluice_formats::topology::Topology;
 
@@ -172,14 +172,14 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
     let program = matches!(format, Format::MscclXml | Format::OnecclXml);
     let fits = match &plan.body.content {
         Content::Trees(_) => format != Format::OnecclXml,
-        Content::Steps(_) => program,
+        Content::Steps(_) => program || matches!(format, Format::Dot | Format::Svg),
         _ => false,
     };
     if !fits {
         let message = format!("plans of this kind are not exported as {}", format.word());
         let error = Problem::new(UNSUPPORTED_FIELD, "/content/kind", message).found(kind);
         let allowed = match format {
-            Format::MscclXml => "trees, steps",
+            Format::MscclXml | Format::Dot | Format::Svg => "trees, steps",
             Format::OnecclXml => "steps",
             _ => "trees",
         };
@@ -206,6 +206,17 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         }
         (Content::Trees(trees), Format::Svg) => {
             Ok(Export::one(picture::svg(plan, topology, trees, options)?, Vec::new()))
+        }
+        (Content::Steps(_), Format::Dot | Format::Svg) if options.tree.is_some() || options.colour.is_some() => {
+            let key = if options.tree.is_some() { "tree" } else { "colour" };
+            let error = Problem::new(E_RANGE, key, "a schedule in steps has no trees to choose or to colour");
+            Err(error.found("a plan of steps").allowed("plans of trees").into())
+        }
+        (Content::Steps(steps), Format::Dot) => {
+            Ok(Export::one(picture::dot_of_steps(plan, topology, steps)?, Vec::new()))
+        }
+        (Content::Steps(steps), Format::Svg) => {
+            Ok(Export::one(picture::svg_of_steps(plan, topology, steps)?, Vec::new()))
         }
         (Content::Trees(trees), _) => programs(plan, topology, trees, format, options),
         (Content::Steps(steps), _) => programs_of_steps(plan, topology, steps, format, options),

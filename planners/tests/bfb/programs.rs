@@ -57,10 +57,58 @@ fn a_small_program_is_within_the_limits_of_the_runtime() {
     let sends = |xml: &str| xml.matches(" type=\"s\"").count();
     assert!(sends(&packed.files[0].text) < sends(&made.files[0].text));
     assert!(run(&packed.files[0].text).ok() && packed.files[0].text.contains("type=\"re\" srcbuf=\"s\""));
-    for format in [Format::TreeXml, Format::ForestJson, Format::Svg, Format::Dot] {
+    for format in [Format::TreeXml, Format::ForestJson] {
         let errors = export(&plan, None, format, &Options::default()).expect_err("trees only");
         assert_eq!(errors.code(), "UNSUPPORTED_FIELD");
     }
+}
+
+#[test]
+fn pictures_show_every_step() {
+    for (topology, all) in [(hypercube(3, "1").expect("valid"), 8), (torus(&[4, 4], "1").expect("valid"), 16)] {
+        for collective in OF_STEPS {
+            let plan = planned(&topology, collective, None).plan;
+            let Content::Steps(steps) = &plan.body.content else { panic!("steps") };
+            let draw =
+                |format| export(&plan, None, format, &Options::default()).expect("a picture").files[0].text.clone();
+            let (svg, dot) = (draw(Format::Svg), draw(Format::Dot));
+            // Up to twelve ranks every shard over a link is a line of its own; else one line says how much there is.
+            let lines = steps.steps.iter().map(|step| {
+                let line = |send: &StepSend| (send.link, (all <= 12).then_some(send.shard));
+                step.sends.iter().map(line).collect::<std::collections::HashSet<_>>().len()
+            });
+            let lines: usize = lines.sum();
+            assert_eq!(svg.matches("fill=\"none\"/>").count(), lines, "{} {collective:?}", topology.name());
+            assert_eq!(svg.matches("<g transform=\"translate(0,").count(), steps.steps.len() + 1);
+            assert_eq!(dot.matches("penwidth=").count(), lines);
+            assert_eq!(dot.matches("rank=same").count(), steps.steps.len() + 1);
+            assert_eq!((svg.matches("<g").count(), svg.matches("<svg ").count()), (svg.matches("</g>").count(), 1));
+            assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("href"));
+            let of_tree = Options { tree: Some(0), ..Options::default() };
+            assert_eq!(export(&plan, None, Format::Svg, &of_tree).expect_err("no trees").code(), "E_RANGE");
+        }
+    }
+}
+
+#[test]
+fn a_picture_of_what_is_not_there_is_refused() {
+    let plan = planned(&ring(4, "1", true).expect("valid"), Collective::AllGather, None).plan;
+    let code = |edit: &dyn Fn(&mut sluice_plan::plan::Steps)| {
+        let mut plan = plan.clone();
+        let Content::Steps(steps) = &mut plan.body.content else { panic!("steps") };
+        edit(steps);
+        let done = [Format::Svg, Format::Dot].map(|format| export(&plan, None, format, &Options::default()));
+        done.map(|done| done.err().map(|errors| errors.code()))
+    };
+    assert_eq!(code(&|steps| drop(steps.steps.pop())), [None; 2], "wrong, but it can be looked at");
+    assert_eq!(code(&|steps| steps.steps[0].sends[0].link = 99), [Some(sluice_formats::problem::UNKNOWN_EDGE); 2]);
+    assert_eq!(code(&|steps| steps.steps[0].sends[0].shard = Shard::Of(4)), [Some("E_RANGE"); 2]);
+    assert_eq!(code(&|steps| steps.steps[0].sends[0].shard = Shard::Between(0, 1)), [Some("E_RANGE"); 2]);
+    assert_eq!(code(&|steps| steps.steps[0].sends[0].hi = u64::MAX), [Some("E_RANGE"); 2]);
+    assert_eq!(code(&|steps| steps.steps[0].sends[0].lo = u64::MAX), [Some("E_RANGE"); 2]);
+    assert_eq!(code(&|steps| steps.p = 0), [Some("E_LIMIT"); 2]);
+    assert_eq!(code(&|steps| steps.p = u64::MAX), [Some("E_LIMIT"); 2]);
+    assert_eq!(code(&|steps| steps.steps = vec![steps.steps[0].clone(); 257]), [Some("E_LIMIT"); 2]);
 }
 
 /// What is there already is not sent again, and a sum that moved on leaves room for another: plans by hand.

@@ -52,7 +52,7 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
 }
 
 /// A text in quotes, with nothing in it that Graphviz would take for more than text.
-fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -9,12 +9,12 @@ use sluice_formats::quantity::{Capacity, Rational, common_denominator};
 use sluice_formats::topology::Topology;
 
 /// Colours that are told apart, for trees.
-const TREES: [&str; 12] = [
+pub const TREES: [&str; 12] = [
     "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22",
     "#003f5c", "#7a0177",
 ];
 /// From idle to as busy as the busiest.
-const LOADS: [&str; 5] = ["#fed976", "#feb24c", "#fd8d3c", "#e31a1c", "#800026"];
+pub const LOADS: [&str; 5] = ["#fed976", "#feb24c", "#fd8d3c", "#e31a1c", "#800026"];
 /// Of links that are nobody's limit.
 const UNLIMITED: &str = "#9aa5b1";
 

@@ -8,7 +8,7 @@ use sluice_formats::topology::Topology;
 use sluice_formats::topology::draw::{self, Place, escape};
 
 /// Height of a row of the legend.
-const ROW: f64 = 18.0;
+pub const ROW: f64 = 18.0;
 /// From lane to lane.
 const LANE: f64 = 3.0;
 
@@ -29,7 +29,15 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
          height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{title}</title>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"16\" y=\"18\" font-size=\"13\">{title}</text>\n"
     );
-    for (row, (colour, words)) in strokes.legend.iter().enumerate() {
+    legend(&mut out, &strokes.legend);
+    // The topology's picture is a document of its own, which may stand inside another one.
+    let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}</g>\n</svg>");
+    out
+}
+
+/// What colours mean, row by row below the title.
+pub fn legend(out: &mut String, legend: &[(&'static str, String)]) {
+    for (row, (colour, words)) in legend.iter().enumerate() {
         let y = 32.0 + ROW * row as f64;
         let _ = writeln!(
             out,
@@ -39,13 +47,10 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
             escape(words)
         );
     }
-    // The topology's picture is a document of its own, which may stand inside another one.
-    let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}</g>\n</svg>");
-    out
 }
 
 /// A line beside the straight one between two nodes, to the right of its direction, ending before their labels.
-fn arrow(out: &mut String, stroke: &Stroke, from: Place, to: Place) {
+pub fn arrow(out: &mut String, stroke: &Stroke, from: Place, to: Place) {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     let length = (dx * dx + dy * dy).sqrt().max(1.0);
     let (ux, uy) = (dx / length, dy / length);
