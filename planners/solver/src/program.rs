@@ -153,7 +153,7 @@ pub struct Program {
 
 #[derive(Debug)]
 enum State {
-    Building(ColProblem),
+    Building(Box<ColProblem>),
     /// Solved at least once, with its basis.
     Live(Model),
     /// It broke down in the solver.
@@ -163,7 +163,7 @@ enum State {
 impl Program {
     /// Without rows and columns.
     pub fn new(sense: Sense) -> Program {
-        let state = State::Building(ColProblem::new());
+        let state = State::Building(Box::default());
         Program { sense, state, rows: Vec::new(), columns: 0, integers: false }
     }
 
