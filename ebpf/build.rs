@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const OBJECTS: [&str; 3] = ["sluice_cc", "sluice_attach", "sluice_path"];
+const OBJECTS: [&str; 2] = ["sluice_cc", "sluice_attach"];
 /// The first clang whose BPF back end emits the field relocations used here.
 const MIN_CLANG: u32 = 11;
 

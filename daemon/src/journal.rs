@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sluice_ebpf::sysctl::{self, Change};
+use sluice_ebpf::sysctl::{self, Applied, Change};
 
 /// Bytes of a journal at most.
 const MAX_BYTES: u64 = 64 << 10;
@@ -49,7 +49,7 @@ impl Journal {
     /// Changes the sysctls that exact pacing needs and notes them, those noted before included.
     pub fn apply(&self) {
         let mut changes = self.read();
-        let (new, errors) = sysctl::apply();
+        let Applied { changes: new, errors } = sysctl::apply();
         for error in errors {
             tracing::warn!(event = "sysctl-refused", cost = "rates below 100 Mbit/s are off", "{error}");
         }

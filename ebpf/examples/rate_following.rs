@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use serde_json::{Value, json};
+use sluice_clock::monotonic;
 use sluice_ebpf::Options;
-use sluice_ebpf::clock::monotonic;
-use sluice_ebpf::relay::{Relay, tun};
+use sluice_impairment::{Relay, tun};
 use sluice_schedule::{Nanos, Rate};
 
 const STEP: Duration = Duration::from_millis(50);

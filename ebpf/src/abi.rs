@@ -185,7 +185,7 @@ pub struct Counters {
 /// One line of an iterator's answer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct VisitedSocket {
     /// Network order, IPv4 mapped.
     pub local: [u8; 16],
     /// Network order, IPv4 mapped.
@@ -241,7 +241,7 @@ pub unsafe trait Record {}
 // SAFETY: integers and arrays of integers only, laid out without padding (the layout test checks the sizes).
 unsafe impl Record for Event {}
 // SAFETY: as above.
-unsafe impl Record for Seen {}
+unsafe impl Record for VisitedSocket {}
 
 #[cfg(test)]
 mod tests {
@@ -304,8 +304,8 @@ mod tests {
             offset_of!(Cfg, other_name),
             size_of::<Counters>(),
             offset_of!(Counters, captured),
-            size_of::<Seen>(),
-            offset_of!(Seen, result),
+            size_of::<VisitedSocket>(),
+            offset_of!(VisitedSocket, result),
             ABI as usize,
         ];
         assert_eq!((size_of::<Ctl>(), size_of::<Stat>()), (64, 128));
@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn records_from_any_bytes() {
-        assert!(records::<Seen>(&[1; 20]).is_empty());
-        assert_eq!(records::<Seen>(&[0xff; 160])[1].result, -1);
+        assert!(records::<VisitedSocket>(&[1; 20]).is_empty());
+        assert_eq!(records::<VisitedSocket>(&[0xff; 160])[1].result, -1);
         assert_eq!(read_record::<Event>(&[7]).kind & 0xff, 7);
     }
 

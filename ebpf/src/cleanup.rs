@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sluice_struct_ops as struct_ops;
 
-use crate::abi::{Cfg, Seen};
+use crate::abi::{Cfg, VisitedSocket};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::Mapping;
 use crate::options::{Error, Options};
@@ -70,7 +70,7 @@ pub fn sweep(options: &Options) -> Result<usize, Error> {
     Ok(walk(&pins, options, Pass::Sweep)?.iter().filter(|s| s.result == 0).count())
 }
 
-fn drain(pins: &Pins, options: &Options) -> Result<Vec<Seen>, Error> {
+fn drain(pins: &Pins, options: &Options) -> Result<Vec<VisitedSocket>, Error> {
     // Attachments first, or sockets that are opened meanwhile would be captured anew.
     for name in pins.names().iter().filter(|n| n.starts_with("cg-")) {
         detach(pins, name);
@@ -78,7 +78,7 @@ fn drain(pins: &Pins, options: &Options) -> Result<Vec<Seen>, Error> {
     walk(pins, options, Pass::Drain)
 }
 
-fn walk(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<Seen>, Error> {
+fn walk(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<VisitedSocket>, Error> {
     let rows = aya::maps::MapData::from_pin(pins.path("sluice_ctl"))
         .and_then(|map| map.info())
         .map_or(options.max_flows, |info| info.max_entries());
@@ -91,7 +91,7 @@ fn walk(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<Seen>, Error> 
     loaded.pass(pass)
 }
 
-fn tell(seen: &[Seen], report: &mut Report) {
+fn tell(seen: &[VisitedSocket], report: &mut Report) {
     let back = seen.iter().filter(|s| s.result == 0).count();
     report.done.push(format!("gave {back} sockets back"));
     for socket in seen.iter().filter(|s| s.result != 0) {

@@ -14,7 +14,6 @@ use sluice_schedule::{Nanos, Rate};
 use sluice_struct_ops as struct_ops;
 
 use crate::abi::{self, ABI, Cfg, name16, text16};
-use crate::clock::monotonic;
 use crate::datapath::{Datapath, Tier};
 use crate::kernel::{Held, Kernel};
 use crate::loader::{self, Loaded, Pass};
@@ -294,7 +293,7 @@ fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) ->
         ceiling: options.ceiling.bytes_per_second().max(1),
         order_lifetime: options.order_lifetime.0,
         max_expiry: options.longest_order.0,
-        capture_until: monotonic().plus(options.capture_lease).0,
+        capture_until: sluice_clock::monotonic().plus(options.capture_lease).0,
         idle_ns: options.idle.0,
         loss_window: LOSS_WINDOW.0,
         loss_retrip: LOSS_RETRIP.0,

@@ -7,10 +7,9 @@ use aya::programs::links::FdLink;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::{Counters, Ctl, Event, STAT_LOSS_GUARD, Stat, read_record};
-use crate::clock::monotonic;
 use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
 use crate::loader::{Loaded, Pass};
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Owner};
 use crate::options::{Error, Options};
 use crate::probe;
 use crate::table::Table;
@@ -107,21 +106,21 @@ impl Kernel {
     }
 
     fn renew_capture(&self) {
-        self.cfg.capture_until(monotonic().plus(self.capture_lease).0);
+        self.cfg.capture_until(sluice_clock::monotonic().plus(self.capture_lease).0);
     }
 
     fn rescan(&mut self, out: &mut Vec<SocketEvent>) {
         for index in 0..self.stat.rows() {
             let owner = self.stat.owner(index);
             let stat = owner.and_then(|_| self.stat.read(index));
-            let live = owner.is_some_and(|(_, live)| live);
+            let live = owner.is_some_and(|owner| owner.live);
             self.table.rescan(index, stat.as_ref().map(|s| (s, live)), out);
         }
     }
 
     /// When fewer than a tenth of the rows are free: takes back those of flows that have been silent for long.
     fn reclaim(&mut self, out: &mut Vec<SocketEvent>) {
-        let now = monotonic();
+        let now = sluice_clock::monotonic();
         if now.minus(self.looked) < RECLAIM_EVERY {
             return;
         }
@@ -134,7 +133,7 @@ impl Kernel {
             let Some(stat) = self.stat.read(index) else { continue };
             let silent = now.minus(Nanos(stat.last_ns)) > self.reclaim_after;
             if silent
-                && self.stat.owner(index) == Some((stat.generation, true))
+                && self.stat.owner(index) == Some(Owner { generation: stat.generation, live: true })
                 && self.stat.reclaim(index, stat.generation)
             {
                 self.table.rescan(index, None, out);
@@ -146,7 +145,7 @@ impl Kernel {
     }
 
     fn is_owner(&self, row: Row) -> bool {
-        row.generation != 0 && self.stat.owner(row.index) == Some((row.generation, true))
+        row.generation != 0 && self.stat.owner(row.index) == Some(Owner { generation: row.generation, live: true })
     }
 }
 
@@ -170,7 +169,7 @@ impl Datapath for Kernel {
             let Some(item) = self.ring.next() else { break };
             let event: Event = read_record(&item);
             drop(item);
-            let owner = self.stat.owner(event.index).map(|(generation, _)| generation);
+            let owner = self.stat.owner(event.index).map(|owner| owner.generation);
             out.extend(self.table.event(&event, owner));
         }
         self.reclaim(out);

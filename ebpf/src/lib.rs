@@ -8,7 +8,6 @@
 
 pub mod abi;
 pub mod cleanup;
-pub mod clock;
 pub mod datapath;
 mod fallback;
 mod kernel;
@@ -16,10 +15,8 @@ mod loader;
 mod mapping;
 mod observe;
 pub mod options;
-pub mod path;
 mod pins;
 mod probe;
-pub mod relay;
 pub mod sysctl;
 mod table;
 

@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::Object;
 use sluice_struct_ops as struct_ops;
 
-use crate::abi::{Seen, records};
+use crate::abi::{VisitedSocket, records};
 use crate::options::Error;
 use crate::pins::Pins;
 
@@ -35,7 +35,7 @@ pub(crate) const MAPS: [&str; 10] = [
 ];
 
 /// A longer answer of an iterator than this many sockets is cut.
-const MAX_SEEN: u64 = 1 << 20;
+const MAX_VISITED: u64 = 1 << 20;
 /// TCP_CONG_NON_RESTRICTED: unprivileged processes may choose it, every network namespace knows it.
 const NON_RESTRICTED: u32 = 1;
 
@@ -129,14 +129,14 @@ impl Loaded {
     }
 
     /// Walks all TCP sockets of the caller's network namespace.
-    pub(crate) fn pass(&mut self, pass: Pass) -> Result<Vec<Seen>, Error> {
+    pub(crate) fn pass(&mut self, pass: Pass) -> Result<Vec<VisitedSocket>, Error> {
         let what = "run a TCP iterator";
         let iter: &mut Iter = program(&mut self.ebpf, pass.program())?;
         let id = iter.attach().map_err(|e| Error::bpf(what, &e))?;
         let link = iter.take_link(id).map_err(|e| Error::bpf(what, &e))?;
         let file = link.into_file().map_err(|e| Error::bpf(what, &e))?;
         let mut bytes = Vec::new();
-        let limit = MAX_SEEN * size_of::<Seen>() as u64;
+        let limit = MAX_VISITED * size_of::<VisitedSocket>() as u64;
         file.take(limit).read_to_end(&mut bytes).map_err(|e| Error::bpf(what, &e))?;
         Ok(records(&bytes))
     }

@@ -1,11 +1,24 @@
 //! Array maps mapped into memory: loads and stores instead of system calls. All shared-memory access is here.
 
 use std::io;
+use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use aya::Pod;
+
 use crate::abi::{CTL_RELEASE, Cfg, Counters, Ctl, STAT_LIVE, Stat};
+
+/// Who has a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The generation that orders and measurements of this owner carry.
+    pub generation: u32,
+    /// Is its socket still there?
+    pub live: bool,
+}
 
 /// The rows of one mmap-able array map.
 #[derive(Debug)]
@@ -19,7 +32,7 @@ unsafe impl<T> Send for Mapping<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Mapping<T> {}
 
-impl<T: Copy> Mapping<T> {
+impl<T: Pod> Mapping<T> {
     /// Maps `rows` rows of an array map created with BPF_F_MMAPABLE, whose values have the size of `T`.
     ///
     /// # Errors
@@ -49,14 +62,9 @@ impl<T: Copy> Mapping<T> {
         self.rows
     }
 
-    fn row(&self, index: u32) -> Option<*mut T> {
+    fn row(&self, index: u32) -> Option<RowRef<'_, T>> {
         // SAFETY: index < rows lies inside the mapping.
-        (index < self.rows).then(|| unsafe { self.base.as_ptr().add(index as usize) })
-    }
-
-    fn copy(&self, index: u32) -> Option<T> {
-        // SAFETY: the row lies inside the mapping; a concurrent writer can tear it, which callers detect or tolerate.
-        self.row(index).map(|row| unsafe { row.read_volatile() })
+        (index < self.rows).then(|| RowRef { row: unsafe { self.base.add(index as usize) }, mapping: PhantomData })
     }
 }
 
@@ -67,57 +75,81 @@ impl<T> Drop for Mapping<T> {
     }
 }
 
-fn atomic32<'a>(field: *mut u32) -> &'a AtomicU32 {
-    // SAFETY: callers pass an aligned field of a live mapping and drop the reference before the mapping.
-    unsafe { AtomicU32::from_ptr(field) }
+// SAFETY: integers only, of which every pattern of bits is a value.
+unsafe impl Pod for Ctl {}
+// SAFETY: as above.
+unsafe impl Pod for Stat {}
+// SAFETY: as above.
+unsafe impl Pod for Cfg {}
+// SAFETY: as above.
+unsafe impl Pod for Counters {}
+
+/// One row inside a live mapping.
+struct RowRef<'a, T> {
+    row: NonNull<T>,
+    mapping: PhantomData<&'a Mapping<T>>,
 }
 
-fn atomic64<'a>(field: *mut u64) -> &'a AtomicU64 {
-    // SAFETY: as above.
-    unsafe { AtomicU64::from_ptr(field) }
+impl<'a, T> RowRef<'a, T> {
+    /// The four bytes at `OFFSET` as an atomic.
+    fn atomic32<const OFFSET: usize>(&self) -> &'a AtomicU32 {
+        const { assert!(OFFSET.is_multiple_of(4) && OFFSET + 4 <= size_of::<T>() && align_of::<T>() >= 4) };
+        // SAFETY: aligned bytes inside a row of the mapping, which is borrowed; everybody else uses atomics as well.
+        unsafe { AtomicU32::from_ptr(self.row.byte_add(OFFSET).cast().as_ptr()) }
+    }
+
+    /// The eight bytes at `OFFSET` as an atomic.
+    fn atomic64<const OFFSET: usize>(&self) -> &'a AtomicU64 {
+        const { assert!(OFFSET.is_multiple_of(8) && OFFSET + 8 <= size_of::<T>() && align_of::<T>() >= 8) };
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(self.row.byte_add(OFFSET).cast().as_ptr()) }
+    }
+
+    /// A copy that a concurrent writer can tear, which callers detect or tolerate.
+    fn copy(&self) -> T {
+        // SAFETY: the row lies inside the mapping; whatever bytes it has are a value, as `Pod` promises.
+        unsafe { self.row.read_volatile() }
+    }
 }
 
 impl Mapping<Ctl> {
     /// Writes an order so that a hook sees all of it or none: each store is ordered after the one before.
     pub fn order(&self, index: u32, generation: u32, rate: u64, expiry: u64, release: bool) {
         let Some(row) = self.row(index) else { return };
-        // SAFETY: field addresses inside one row of the mapping.
-        let (r, e, g, f) = unsafe {
-            (&raw mut (*row).rate, &raw mut (*row).expiry, &raw mut (*row).generation, &raw mut (*row).flags)
-        };
-        atomic32(g).store(0, Ordering::Release);
-        atomic64(r).store(rate, Ordering::Release);
-        atomic64(e).store(expiry, Ordering::Release);
-        atomic32(f).store(if release { CTL_RELEASE } else { 0 }, Ordering::Release);
-        atomic32(g).store(generation, Ordering::Release);
+        let owner = row.atomic32::<{ offset_of!(Ctl, generation) }>();
+        let flags = if release { CTL_RELEASE } else { 0 };
+        owner.store(0, Ordering::Release);
+        row.atomic64::<{ offset_of!(Ctl, rate) }>().store(rate, Ordering::Release);
+        row.atomic64::<{ offset_of!(Ctl, expiry) }>().store(expiry, Ordering::Release);
+        row.atomic32::<{ offset_of!(Ctl, flags) }>().store(flags, Ordering::Release);
+        owner.store(generation, Ordering::Release);
     }
 
     /// Asks to be told when so many bytes have been acknowledged.
     pub fn mark(&self, index: u32, acked: u64) {
-        let Some(row) = self.row(index) else { return };
-        // SAFETY: field address inside one row of the mapping.
-        atomic64(unsafe { &raw mut (*row).mark }).store(acked, Ordering::Release);
+        if let Some(row) = self.row(index) {
+            row.atomic64::<{ offset_of!(Ctl, mark) }>().store(acked, Ordering::Release);
+        }
     }
 }
 
 impl Mapping<Stat> {
     /// The present owner of a row and whether it is alive, without the measurements.
-    pub fn owner(&self, index: u32) -> Option<(u32, bool)> {
+    pub fn owner(&self, index: u32) -> Option<Owner> {
         let row = self.row(index)?;
-        // SAFETY: field addresses inside one row of the mapping.
-        let (g, f) = unsafe { (&raw mut (*row).generation, &raw mut (*row).flags) };
-        Some((atomic32(g).load(Ordering::Acquire), atomic32(f).load(Ordering::Acquire) & STAT_LIVE != 0))
+        let generation = row.atomic32::<{ offset_of!(Stat, generation) }>().load(Ordering::Acquire);
+        let flags = row.atomic32::<{ offset_of!(Stat, flags) }>().load(Ordering::Acquire);
+        Some(Owner { generation, live: flags & STAT_LIVE != 0 })
     }
 
     /// A row as one hook wrote it; `None` if it does not exist or is being written again and again.
     pub fn read(&self, index: u32) -> Option<Stat> {
         let row = self.row(index)?;
-        // SAFETY: field address inside one row of the mapping.
-        let seq = atomic32(unsafe { &raw mut (*row).seq });
+        let seq = row.atomic32::<{ offset_of!(Stat, seq) }>();
         for _ in 0..64 {
             let before = seq.load(Ordering::Acquire);
             if before & 1 == 0 {
-                let copy = self.copy(index)?;
+                let copy = row.copy();
                 fence(Ordering::Acquire);
                 if seq.load(Ordering::Acquire) == before {
                     return Some(copy);
@@ -131,12 +163,11 @@ impl Mapping<Stat> {
     /// Takes a row away from an owner that has been silent for long: its next hook call sees another generation.
     pub fn reclaim(&self, index: u32, generation: u32) -> bool {
         let Some(row) = self.row(index) else { return false };
-        // SAFETY: field addresses inside one row of the mapping.
-        let (g, f) = unsafe { (&raw mut (*row).generation, &raw mut (*row).flags) };
+        let owner = row.atomic32::<{ offset_of!(Stat, generation) }>();
         let next = generation.wrapping_add(1).max(1);
-        let taken = atomic32(g).compare_exchange(generation, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let taken = owner.compare_exchange(generation, next, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if taken {
-            atomic32(f).store(0, Ordering::SeqCst);
+            row.atomic32::<{ offset_of!(Stat, flags) }>().store(0, Ordering::SeqCst);
         }
         taken
     }
@@ -145,22 +176,21 @@ impl Mapping<Stat> {
 impl Mapping<Cfg> {
     /// The configuration as it stands; only this process writes it.
     pub fn get(&self) -> Cfg {
-        self.copy(0).unwrap_or_default()
+        self.row(0).map(|row| row.copy()).unwrap_or_default()
     }
 
     /// Replaces the configuration. Each field is written once; programs may see a mixture for a moment.
     pub fn set(&self, cfg: Cfg) {
         if let Some(row) = self.row(0) {
             // SAFETY: the row lies inside the mapping; programs only read it.
-            unsafe { row.write_volatile(cfg) };
+            unsafe { row.row.write_volatile(cfg) };
         }
     }
 
     /// Moves the instant until which new sockets are captured.
     pub fn capture_until(&self, instant: u64) {
         if let Some(row) = self.row(0) {
-            // SAFETY: field address inside the row.
-            atomic64(unsafe { &raw mut (*row).capture_until }).store(instant, Ordering::Relaxed);
+            row.atomic64::<{ offset_of!(Cfg, capture_until) }>().store(instant, Ordering::Relaxed);
         }
     }
 }
@@ -168,6 +198,6 @@ impl Mapping<Cfg> {
 impl Mapping<Counters> {
     /// The counters; each is exact, together they may be of slightly different instants.
     pub fn get(&self) -> Counters {
-        self.copy(0).unwrap_or_default()
+        self.row(0).map(|row| row.copy()).unwrap_or_default()
     }
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt::TcpCongestion};
 
 use crate::abi::{Ctl, Stat};
-use crate::clock::monotonic;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Owner};
 
 /// How long the hand-over of the probe may take: it comes with the next acknowledgement on loopback.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -29,14 +28,14 @@ pub(crate) fn hand_over(name: &str, ctl: &Mapping<Ctl>, stat: &Mapping<Stat>) ->
     setsockopt(&near, TcpCongestion, &name.into())
         .map_err(|errno| Failure::Refused(format!("a socket cannot be put under {name}: {errno}")))?;
     let row = (0..stat.rows()).find_map(|index| {
-        let (generation, live) = stat.owner(index)?;
+        let Owner { generation, live } = stat.owner(index)?;
         let row = stat.read(index).filter(|_| live)?;
         (row.local_port == port && row.remote_port == address.port()).then_some((index, generation))
     });
     let Some((index, generation)) = row else {
         return Err(Failure::NotTried("no free row for the probe".into()));
     };
-    ctl.order(index, generation, 0, monotonic().0, true);
+    ctl.order(index, generation, 0, sluice_clock::monotonic().0, true);
     let started = Instant::now();
     let mut byte = [0];
     while started.elapsed() < PATIENCE {

@@ -23,11 +23,17 @@ pub struct Change {
     pub new: String,
 }
 
-/// Changes what has another value, in the caller's network namespace. Changes made before an error are returned too.
-///
-/// # Errors
-/// One [`Error::File`] per sysctl that could not be changed; a kernel without it is no error.
-pub fn apply() -> (Vec<Change>, Vec<Error>) {
+/// What became of the sysctls.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Those that had another value.
+    pub changes: Vec<Change>,
+    /// One [`Error::File`] for each that could not be changed; a kernel without it is no error.
+    pub errors: Vec<Error>,
+}
+
+/// Changes what has another value, in the caller's network namespace.
+pub fn apply() -> Applied {
     apply_in(Path::new(DIR))
 }
 
@@ -36,7 +42,7 @@ pub fn restore(changes: &[Change]) -> Vec<String> {
     restore_in(Path::new(DIR), changes)
 }
 
-fn apply_in(dir: &Path) -> (Vec<Change>, Vec<Error>) {
+fn apply_in(dir: &Path) -> Applied {
     let mut changes = Vec::new();
     let mut errors = Vec::new();
     for key in ["tcp_tso_rtt_log", "tcp_wmem"] {
@@ -49,7 +55,7 @@ fn apply_in(dir: &Path) -> (Vec<Change>, Vec<Error>) {
             Err(error) => errors.push(Error::file("write", path, error)),
         }
     }
-    (changes, errors)
+    Applied { changes, errors }
 }
 
 fn restore_in(dir: &Path, changes: &[Change]) -> Vec<String> {
@@ -98,11 +104,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("tcp_tso_rtt_log"), "9\n").unwrap();
         fs::write(dir.path().join("tcp_wmem"), "4096\t16384\t4194304\n").unwrap();
-        let (changes, errors) = apply_in(dir.path());
+        let Applied { changes, errors } = apply_in(dir.path());
         assert!(errors.is_empty());
         assert_eq!(changes.len(), 2);
         assert_eq!(changes[1].new, "4096\t16384\t67108864");
-        assert!(apply_in(dir.path()).0.is_empty());
+        assert!(apply_in(dir.path()).changes.is_empty());
         fs::write(dir.path().join("tcp_wmem"), "1 2 3").unwrap();
         let left = restore_in(dir.path(), &changes);
         assert_eq!(left.len(), 1);
@@ -113,7 +119,7 @@ mod tests {
     #[test]
     fn a_kernel_without_them_is_no_error() {
         let dir = tempfile::tempdir().unwrap();
-        let (changes, errors) = apply_in(dir.path());
+        let Applied { changes, errors } = apply_in(dir.path());
         assert!(changes.is_empty() && errors.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use crate::datapath::{Row, SocketEvent, SocketEventKind};
 
 /// One remembered row.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct OpenRow {
     generation: u32,
     event: SocketEvent,
 }
@@ -15,7 +15,7 @@ struct Known {
 /// All remembered rows.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    rows: Vec<Option<Known>>,
+    rows: Vec<Option<OpenRow>>,
     live: u32,
 }
 
@@ -50,7 +50,7 @@ impl Table {
             SocketEventKind::Opened if same || owner != Some(event.generation) => None,
             SocketEventKind::Opened => {
                 // An owner that went without a word is gone all the same; a rescan would have said so.
-                if known.replace(Known { generation: event.generation, event: out }).is_none() {
+                if known.replace(OpenRow { generation: event.generation, event: out }).is_none() {
                     self.live += 1;
                 }
                 Some(out)
@@ -87,7 +87,7 @@ impl Table {
                 remote: address(&stat.remote, stat.remote_port),
                 uid: stat.uid,
             };
-            *known = Some(Known { generation: stat.generation, event });
+            *known = Some(OpenRow { generation: stat.generation, event });
             self.live += 1;
             out.push(event);
         }

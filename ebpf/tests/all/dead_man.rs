@@ -3,8 +3,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sluice_clock::monotonic;
 use sluice_ebpf::abi::ABI;
-use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Kernel, Options, SocketEventKind};
 use sluice_schedule::{Nanos, Rate};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_ebpf::clock::monotonic;
+use sluice_clock::monotonic;
 use sluice_ebpf::{SocketEventKind, Tier};
 use sluice_schedule::{Nanos, Rate};
 

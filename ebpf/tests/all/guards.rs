@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
-use sluice_ebpf::clock::monotonic;
+use sluice_clock::monotonic;
 use sluice_ebpf::{Options, Row, SocketEventKind, Tier};
 use sluice_schedule::{Bytes, Nanos, Rate};
 

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
-use sluice_ebpf::clock::monotonic;
-use sluice_ebpf::path::Dropper;
-use sluice_ebpf::relay::{Relay, tun};
+use sluice_clock::monotonic;
 use sluice_ebpf::{Row, SocketEventKind};
+use sluice_impairment::Dropper;
+use sluice_impairment::{Relay, tun};
 use sluice_schedule::{Nanos, Rate};
 use sluice_skip::skip;
 
@@ -109,7 +109,7 @@ fn the_dropper_drops_its_share() {
         let counts = dropper.counts();
         dropper.set(0.0)?;
         let _ = socket.send_to(&[0; 500], (common::B, 9));
-        Ok::<_, sluice_ebpf::Error>((counts, dropper.counts()))
+        Ok::<_, sluice_impairment::DropError>((counts, dropper.counts()))
     });
     match result {
         Ok(((passed, dropped), after)) => {

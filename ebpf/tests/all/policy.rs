@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map, MapData};
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
+use sluice_clock::monotonic;
 use sluice_ebpf::abi::ABI;
-use sluice_ebpf::clock::monotonic;
 use sluice_ebpf::{Kernel, Options, SocketEventKind, Tier};
 use sluice_schedule::{Nanos, Rate};
 use sluice_skip::skip;
@@ -176,7 +176,7 @@ fn the_sysctls_of_a_namespace_are_set_and_given_back() {
     let read = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").expect("readable");
     net.in_b(|| {
         let before = read();
-        let (changes, errors) = sluice_ebpf::sysctl::apply();
+        let sluice_ebpf::sysctl::Applied { changes, errors } = sluice_ebpf::sysctl::apply();
         assert!(errors.is_empty(), "{errors:?}");
         assert_ne!(read(), before);
         assert!(sluice_ebpf::sysctl::restore(&changes).is_empty());

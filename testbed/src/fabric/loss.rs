@@ -1,6 +1,6 @@
-//! Random loss on cables, by a tc program of `sluice-ebpf`, since the machine may have no netem.
+//! Random loss on cables, by a tc program of its own, since the machine may have no netem.
 
-use sluice_ebpf::path::Dropper;
+use sluice_impairment::Dropper;
 
 use super::{Fabric, FabricError};
 
