@@ -12,7 +12,7 @@ mod publish;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice_ebpf::Tier;
@@ -26,10 +26,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::{self, Clock};
-use crate::conditions::ConditionCode;
 use crate::config::{Loaded, Mode};
 use crate::control::{Request, Shared};
-use crate::core::{Core, Inbound, settings};
+use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
@@ -151,7 +150,7 @@ impl Agent {
             serve_own_table(&mut core, &fabric, boot, identity.clone(), &news, peers);
         }
         let exchange = Exchange::new(&config, identity, fabric, inbound);
-        let shared = Arc::new(Shared { turned: 0.into(), asked: 0.into(), timeline: core.timeline.clone() });
+        let shared = Arc::new(Shared { turned: 0.into(), asked: 0.into(), timeline: core.timeline() });
         let tier = core.datapath().tier();
         core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
         tracing::info!(
@@ -162,8 +161,8 @@ impl Agent {
             slot_ms = config.slot.length_ms,
             horizon = config.slot.horizon,
             clock = config.clock.source.word(),
-            links = %core.monitor.fabric.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(","),
-            nic_mode = core.monitor.fabric.nic_mode(),
+            links = %core.monitor().fabric.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(","),
+            nic_mode = core.monitor().fabric.nic_mode(),
             adopted,
             "sluiced runs"
         );
@@ -185,7 +184,7 @@ impl Agent {
             core,
         };
         agent.listen_to_kernel();
-        agent.core.monitor.discover();
+        agent.core.discover();
         let mut news = Vec::new();
         agent.turn(&mut news);
         agent.facts.ready = true;
@@ -208,8 +207,8 @@ impl Agent {
         news: &mut Vec<Inbound>,
     ) {
         let began = tokio::time::Instant::now();
-        let sleep = self.core.sleep(self.core.now, self.clock.until_edge(self.core.now), self.pace.tick());
-        let spent = clock::monotonic().minus(self.core.now.mono);
+        let sleep = self.core.sleep(self.core.now(), self.clock.until_edge(self.core.now()), self.pace.tick());
+        let spent = clock::monotonic().minus(self.core.now().mono);
         let (gathered, settled) = (began + span(Pace::GATHER), began + span(Pace::SETTLE));
         let mut until = began + span(sleep.minus(spent));
         loop {
@@ -240,15 +239,10 @@ impl Agent {
         let spent = clock::thread_cpu();
         let now = self.clock.now();
         self.ask_clock(now);
-        let before = self.core.counters.slots;
-        if let Some(table) = &self.core.own_table
-            && now.slot != self.core.now.slot
-        {
-            table.lock().unwrap_or_else(PoisonError::into_inner).slot_edge(now.slot);
-        }
+        let before = self.core.counters().slots;
         self.core.step(now, news, &mut self.exchange);
         self.shared.turned.store(now.mono.0.max(1), Ordering::Relaxed);
-        if self.core.counters.slots != before {
+        if self.core.counters().slots != before {
             self.feed(now);
         }
         self.pace.turned(clock::thread_cpu().minus(spent));
@@ -258,19 +252,19 @@ impl Agent {
 
     /// In `active` the kernel enforces, otherwise it is left alone: opened and closed as the mode changes.
     fn change_datapath(&mut self, now: Now) {
-        let wanted = self.core.mode == Mode::Active;
+        let wanted = self.core.mode() == Mode::Active;
         if wanted == self.facts.enforcing {
             return;
         }
         self.facts.enforcing = wanted;
-        let fabric = self.core.monitor.fabric.clone();
-        match enforce::open(&self.core.loaded, &fabric, self.core.mode) {
+        let fabric = self.core.monitor().fabric.clone();
+        match enforce::open(self.core.loaded(), &fabric, self.core.mode()) {
             Ok(Enforcement { datapath, reasons, .. }) => {
                 let tier = datapath.tier();
                 drop(self.core.replace_datapath(now, datapath));
                 self.core.note_tier(now.wall.0, tier, &reasons);
                 self.listen_to_kernel();
-                if tier != Tier::None && self.core.config.enforce.sysctls {
+                if tier != Tier::None && self.core.config().enforce.sysctls {
                     self.journal.apply();
                 }
             }
@@ -291,16 +285,14 @@ impl Agent {
         }
         self.asked_clock = Some(now.mono);
         let kernel = clock::kernel();
-        let (trust, why) = clock::trust(&self.core.config, kernel, &self.core.holders.offsets());
+        let clock::Verdict { trust, why } = clock::trust(self.core.config(), kernel, &self.core.holders().offsets());
         if let Some(why) = &why
             && trust == ClockTrust::Untrusted
         {
             self.facts.last_refusal.clone_from(why);
         }
-        self.core.clock.kernel = kernel;
-        self.core.clock.trusted = trust == ClockTrust::Trusted;
-        self.core.clock.why = why;
-        self.core.clock.steps = self.clock.steps;
+        let trusted = trust == ClockTrust::Trusted;
+        self.core.clock_asked(ClockState { kernel, trusted, why, steps: self.clock.steps });
     }
 
     fn feed(&mut self, now: Now) {
@@ -317,7 +309,7 @@ impl Agent {
         for left in self.journal.restore() {
             tracing::warn!(event = "sysctl-left", "{left}");
         }
-        tracing::info!(event = "stop", coasting, coast_ms = self.core.config.enforce.coast_ms, "sluiced ends");
+        tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
     }
 }
 
@@ -346,21 +338,15 @@ fn serve_own_table(
     peers: Vec<std::net::TcpListener>,
 ) {
     let Some(ingress) = fabric.ingress() else { return };
-    let limits = Limits { horizon: usize::try_from(core.config.slot.horizon).unwrap_or(10), ..Limits::default() };
+    let limits = Limits { horizon: usize::try_from(core.config().slot.horizon).unwrap_or(10), ..Limits::default() };
     let link = LinkConfig { link: ingress.link, capacity: ingress.capacity, cross: Rate::ZERO };
     let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &[link]));
     let wake = news.clone();
     table.on_news(Box::new(move || wake.notify_one()));
     let table = Arc::new(Mutex::new(table));
-    core.own_table = Some(table.clone());
-    let allowed = core.config.peer.peers.clone();
-    if core.config.peer.open
-        && let Some(address) = core.config.peer.beyond_loopback()
-    {
-        let text = format!("everybody who reaches {address} may connect to the peer service (peer.open = true)");
-        let unix_ns = clock::wall(core.config.clock.source).0;
-        core.conditions.set(unix_ns, ConditionCode::PeersOpen, "", text);
-    }
+    core.keep_own_table(table.clone());
+    let allowed = core.config().peer.peers.clone();
+    core.judge_peers(clock::wall(core.config().clock.source).0);
     for listener in peers {
         let (service, allowed) = (Service::new(table.clone(), identity.clone()), allowed.clone());
         let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));

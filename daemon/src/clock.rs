@@ -1,21 +1,19 @@
 //! Time as the daemon sees it: the monotonic clock for leases, the cluster's clock for slots, and whether to trust it.
 
+use sluice_clock::KernelClock;
+pub use sluice_clock::{monotonic, thread_cpu};
 use sluice_schedule::clock::{ClockFacts, ClockStep, Distrust, SlotClock, trust as peers_agree};
 use sluice_schedule::{ClockTrust, Nanos, Now};
 
 use crate::config::{ClockSource, Config};
 
-/// What the kernel says about its clock.
+/// How often the clock was set by more than a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelClock {
-    /// Does a time service discipline it?
-    pub synchronised: bool,
-    /// Bound of its error.
-    pub max_error: Nanos,
-    /// Estimated error.
-    pub estimated_error: Nanos,
-    /// TAI − UTC in s; 0: not set.
-    pub tai_offset: i64,
+pub struct ClockSteps {
+    /// Into the future.
+    pub forward: u64,
+    /// Into the past.
+    pub back: u64,
 }
 
 /// Reads the clocks.
@@ -23,8 +21,8 @@ pub struct KernelClock {
 pub struct Clock {
     source: ClockSource,
     grid: SlotClock,
-    /// Steps of the clock of more than a slot: forward, backward.
-    pub steps: (u64, u64),
+    /// Steps of the clock of more than a slot.
+    pub steps: ClockSteps,
     /// Slots that began without being read.
     pub skipped: u64,
 }
@@ -32,7 +30,12 @@ pub struct Clock {
 impl Clock {
     /// A clock for this configuration.
     pub fn new(config: &Config) -> Clock {
-        Clock { source: config.clock.source, grid: SlotClock::new(config.slot_length()), steps: (0, 0), skipped: 0 }
+        Clock {
+            source: config.clock.source,
+            grid: SlotClock::new(config.slot_length()),
+            steps: ClockSteps::default(),
+            skipped: 0,
+        }
     }
 
     /// The time now.
@@ -45,8 +48,8 @@ impl Clock {
         let reading = self.grid.read(mono, wall);
         self.skipped += reading.skipped;
         match reading.step.filter(|step| step.size() > self.grid.length()) {
-            Some(ClockStep::Forward(_)) => self.steps.0 += 1,
-            Some(ClockStep::Back(_)) => self.steps.1 += 1,
+            Some(ClockStep::Forward(_)) => self.steps.forward += 1,
+            Some(ClockStep::Back(_)) => self.steps.back += 1,
             None => {}
         }
         Now { mono, wall, slot: reading.slot, into_slot: reading.into_slot }
@@ -61,31 +64,14 @@ impl Clock {
 /// The cluster's clock.
 pub fn wall(source: ClockSource) -> Nanos {
     match source {
-        ClockSource::Realtime => read(libc::CLOCK_REALTIME),
-        ClockSource::Tai => read(libc::CLOCK_TAI),
+        ClockSource::Realtime => sluice_clock::realtime(),
+        ClockSource::Tai => sluice_clock::tai(),
     }
-}
-
-/// CLOCK_MONOTONIC.
-pub fn monotonic() -> Nanos {
-    read(libc::CLOCK_MONOTONIC)
-}
-
-/// CPU time of this thread so far.
-pub fn thread_cpu() -> Nanos {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// The time source's own word on itself; `None` where `adjtimex` is refused.
 pub fn kernel() -> Option<KernelClock> {
-    let timex = crate::sys::adjtimex()?;
-    let micros = |value: i64| Nanos(u64::try_from(value).unwrap_or(0).saturating_mul(1000));
-    Some(KernelClock {
-        synchronised: timex.synchronised,
-        max_error: micros(timex.max_error_us),
-        estimated_error: micros(timex.estimated_error_us),
-        tai_offset: timex.tai,
-    })
+    sluice_clock::kernel().ok()
 }
 
 /// TAI − UTC as the kernel has it.
@@ -93,22 +79,34 @@ pub fn kernel_tai_offset() -> Option<i64> {
     kernel().map(|clock| clock.tai_offset)
 }
 
-/// May slots be trusted, and if not fully: why? The text is for a person. `offsets`: other slots minus the own one.
-pub fn trust(config: &Config, kernel: Option<KernelClock>, offsets: &[i32]) -> (ClockTrust, Option<String>) {
+/// Whether slots may be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// May they?
+    pub trust: ClockTrust,
+    /// Why not, or not fully; for people.
+    pub why: Option<String>,
+}
+
+/// May slots be trusted? `offsets`: other slots minus the own one.
+pub fn trust(config: &Config, kernel: Option<KernelClock>, offsets: &[i32]) -> Verdict {
     let facts = ClockFacts { peer_offsets: offsets.to_vec(), ..ClockFacts::default() };
     if let Err(why @ Distrust::PeerOffset { .. }) = peers_agree(config.slot_length(), false, &facts) {
-        return (ClockTrust::Untrusted, Some(why.to_string()));
+        return Verdict { trust: ClockTrust::Untrusted, why: Some(why.to_string()) };
     }
     let Some(kernel) = kernel else {
-        return (ClockTrust::Untrusted, Some("adjtimex is refused, so the clock's error is unknown".into()));
+        return Verdict {
+            trust: ClockTrust::Untrusted,
+            why: Some("adjtimex is refused, so the clock's error is unknown".into()),
+        };
     };
     if config.clock.source == ClockSource::Tai && kernel.tai_offset != config.clock.tai_offset_s as i64 {
         let text = format!("the kernel's TAI offset is {} s, not {}", kernel.tai_offset, config.clock.tai_offset_s);
-        return (ClockTrust::Untrusted, Some(text));
+        return Verdict { trust: ClockTrust::Untrusted, why: Some(text) };
     }
     let allowed = config.max_clock_error();
     if kernel.synchronised && kernel.max_error <= allowed {
-        return (ClockTrust::Trusted, None);
+        return Verdict { trust: ClockTrust::Trusted, why: None };
     }
     let text = if kernel.synchronised {
         format!("the kernel's error bound is {}, allowed is {allowed}", kernel.max_error)
@@ -116,15 +114,7 @@ pub fn trust(config: &Config, kernel: Option<KernelClock>, offsets: &[i32]) -> (
         format!("no time service disciplines the clock (error bound {})", kernel.max_error)
     };
     let trust = if config.clock.require_sync { ClockTrust::Untrusted } else { ClockTrust::Trusted };
-    (trust, Some(text))
-}
-
-fn read(clock: libc::clockid_t) -> Nanos {
-    let time = nix::time::clock_gettime(nix::time::ClockId::from_raw(clock));
-    time.map_or(Nanos::ZERO, |time| {
-        let (seconds, nanos) = (u64::try_from(time.tv_sec()).unwrap_or(0), u64::try_from(time.tv_nsec()).unwrap_or(0));
-        Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
-    })
+    Verdict { trust, why: Some(text) }
 }
 
 #[cfg(test)]
@@ -140,21 +130,22 @@ mod tests {
         let mut clock = Clock::new(&Config::default());
         assert_eq!(clock.at(Nanos(1), Nanos(600 * MS)).slot, Slot(10));
         assert_eq!(clock.at(Nanos(5 * MS), Nanos(100 * MS)).slot, Slot(10));
-        assert_eq!(clock.steps, (0, 1));
+        assert_eq!(clock.steps, ClockSteps { forward: 0, back: 1 });
         assert_eq!(clock.at(Nanos(6 * MS), Nanos(1200 * MS)).slot, Slot(20));
-        assert_eq!((clock.steps, clock.skipped), ((1, 1), 9));
+        assert_eq!((clock.steps, clock.skipped), (ClockSteps { forward: 1, back: 1 }, 9));
     }
 
     #[test]
     fn an_unsynchronised_clock_is_trusted_only_where_that_was_asked_for() {
         let mut config = Config::default();
         let kernel = KernelClock { max_error: Nanos(16_000 * MS), ..Default::default() };
-        assert_eq!(trust(&config, Some(kernel), &[]).0, ClockTrust::Untrusted);
+        assert_eq!(trust(&config, Some(kernel), &[]).trust, ClockTrust::Untrusted);
         config.clock.require_sync = false;
-        assert_eq!(trust(&config, Some(kernel), &[]).0, ClockTrust::Trusted);
-        assert!(trust(&config, Some(kernel), &[]).1.is_some());
+        assert_eq!(trust(&config, Some(kernel), &[]).trust, ClockTrust::Trusted);
+        assert!(trust(&config, Some(kernel), &[]).why.is_some());
         let good = KernelClock { synchronised: true, max_error: Nanos(MS), ..kernel };
-        assert_eq!(trust(&Config::default(), Some(good), &[]), (ClockTrust::Trusted, None));
-        assert_eq!(trust(&Config::default(), Some(good), &[600, 600]).0, ClockTrust::Untrusted);
+        let verdict = trust(&Config::default(), Some(good), &[]);
+        assert_eq!(verdict, Verdict { trust: ClockTrust::Trusted, why: None });
+        assert_eq!(trust(&Config::default(), Some(good), &[600, 600]).trust, ClockTrust::Untrusted);
     }
 }

@@ -55,10 +55,12 @@ impl Conditions {
     pub fn iter(&self) -> impl Iterator<Item = &Condition> {
         self.live.values()
     }
+    #[cfg(test)]
     /// Does it hold for any subject?
     pub fn holds(&self, code: ConditionCode) -> bool {
         self.live.keys().any(|(known, _)| *known == code)
     }
+    #[cfg(test)]
     /// The worst of them.
     pub fn worst(&self) -> Severity {
         self.live.values().map(|condition| condition.severity).max().unwrap_or_default()

@@ -57,22 +57,31 @@ pub fn judge(reader: read::Reader, offline: bool) -> Result<Loaded, Problems> {
     Problems::of(problems).map_or(Ok(loaded), Err)
 }
 
+/// Keys whose value differs from the one before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedKeys {
+    /// The new value holds.
+    pub taken: Vec<&'static str>,
+    /// The new value will hold after a restart.
+    pub waiting: Vec<&'static str>,
+}
+
 /// Takes a new configuration over a running one: keys that need a restart keep their old value.
 ///
-/// Returns what now holds, the keys that changed, and the changed keys that wait for a restart.
-pub fn reload(old: &Config, new: &Config) -> (Config, Vec<&'static str>, Vec<&'static str>) {
+/// Returns what now holds, and what became of the keys that differ.
+pub fn reload(old: &Config, new: &Config) -> (Config, ChangedKeys) {
     let mut merged = new.clone();
-    let (mut changed, mut waiting) = (Vec::new(), Vec::new());
+    let mut differing = ChangedKeys::default();
     for key in keys::KEYS {
         let before = (key.get)(old);
         if before == (key.get)(new) {
             continue;
         }
-        if key.restart { waiting.push(key.path) } else { changed.push(key.path) }
+        if key.restart { differing.waiting.push(key.path) } else { differing.taken.push(key.path) }
     }
     for (name, differs) in [("links", old.links != new.links), ("switches", old.switches != new.switches)] {
         if differs {
-            changed.push(name);
+            differing.taken.push(name);
         }
     }
     merged.node = old.node.clone();
@@ -86,7 +95,7 @@ pub fn reload(old: &Config, new: &Config) -> (Config, Vec<&'static str>, Vec<&'s
     merged.peer.peers = old.peer.peers.clone();
     merged.peer.open = old.peer.open;
     merged.http.listen = old.http.listen.clone();
-    (merged, changed, waiting)
+    (merged, differing)
 }
 
 fn host_name() -> String {

@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use sluice_clock::KernelClock;
 use sluice_ebpf::{Datapath, Row, SocketEvent, SocketEventKind, Tier};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
@@ -31,7 +32,7 @@ use sluice_schedule::{
 use sluice_wire::snapshot::Counters;
 use sluice_wire::timeline::{Timeline, Trigger};
 
-use crate::clock::KernelClock;
+use crate::clock::ClockSteps;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::fabric::Fabric;
@@ -96,46 +97,46 @@ pub struct ClockState {
     pub trusted: bool,
     /// Why not, or not fully.
     pub why: Option<String>,
-    /// Steps forward and back.
-    pub steps: (u64, u64),
+    /// How often it was set.
+    pub steps: ClockSteps,
 }
 
 /// The deciding loop's state.
 pub struct Core {
     /// The configuration in force.
-    pub config: Config,
+    config: Config,
     /// The files it came from.
-    pub loaded: Loaded,
+    loaded: Loaded,
     /// The brain.
-    pub host: Host,
+    host: Host,
     /// Jobs, flows and rounds.
-    pub monitor: Monitor,
+    monitor: Monitor,
     /// Own links.
-    pub traffic: Traffic,
+    traffic: Traffic,
     /// What is wrong.
-    pub conditions: Conditions,
+    conditions: Conditions,
     /// What was counted.
-    pub counters: Counters,
+    counters: Counters,
     /// The ring of decisions.
-    pub timeline: Arc<Mutex<Timeline>>,
+    timeline: Arc<Mutex<Timeline>>,
     /// Holders of tables.
-    pub holders: Holders,
+    holders: Holders,
     /// The mode that holds.
-    pub mode: Mode,
+    mode: Mode,
     /// The mode that returns, and when (CLOCK_MONOTONIC).
-    pub mode_returns: Option<(Mode, Nanos)>,
+    mode_returns: Option<(Mode, Nanos)>,
     /// The clock.
-    pub clock: ClockState,
+    clock: ClockState,
     /// The time of the last turn.
-    pub now: Now,
+    now: Now,
     /// When orders were last written.
-    pub renewed: Option<Nanos>,
+    renewed: Option<Nanos>,
     /// Jobs that were given back by command.
-    pub spared: BTreeSet<JobId>,
+    spared: BTreeSet<JobId>,
     /// Per own link: time with one job sending, and with several.
-    pub link_use: Vec<LinkUse>,
+    link_use: Vec<LinkUse>,
     /// The table of the own ingress, where no switch keeps it.
-    pub own_table: Option<Arc<Mutex<OwnTable>>>,
+    own_table: Option<Arc<Mutex<OwnTable>>>,
     datapath: Box<dyn Datapath>,
     slot: Option<Slot>,
     adopted: Nanos,
@@ -194,6 +195,82 @@ impl Core {
         }
     }
 
+    /// The configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+    /// The files it came from.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+    /// The brain.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+    /// Jobs, flows and rounds.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+    /// What is wrong.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    /// Holders of tables.
+    pub fn holders(&self) -> &Holders {
+        &self.holders
+    }
+    /// The ring of decisions, shared with whoever shows it.
+    pub fn timeline(&self) -> Arc<Mutex<Timeline>> {
+        self.timeline.clone()
+    }
+    /// The mode that holds.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+    /// When the earlier mode returns, CLOCK_MONOTONIC; `None`: it does not.
+    pub fn mode_ends(&self) -> Option<Nanos> {
+        self.mode_returns.map(|(_, at)| at)
+    }
+    /// When orders were last written.
+    pub fn renewed(&self) -> Option<Nanos> {
+        self.renewed
+    }
+    /// Was this job given back by command?
+    pub fn is_spared(&self, job: JobId) -> bool {
+        self.spared.contains(&job)
+    }
+    /// The load of each own link.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+    /// Per own link: time with one job sending, and with several.
+    pub fn link_use(&self) -> &[LinkUse] {
+        &self.link_use
+    }
+    /// Looks for jobs at once, before the first turn.
+    pub fn discover(&mut self) {
+        self.monitor.discover();
+    }
+    /// What the kernel says of its clock.
+    pub fn clock(&self) -> &ClockState {
+        &self.clock
+    }
+    /// The time of the last turn.
+    pub fn now(&self) -> Now {
+        self.now
+    }
+    /// The kernel was asked for the state of its clock.
+    pub fn clock_asked(&mut self, clock: ClockState) {
+        self.clock = clock;
+    }
+    /// This host keeps the table of its own ingress, since no switch does; others reach it through `table` as well.
+    pub fn keep_own_table(&mut self, table: Arc<Mutex<OwnTable>>) {
+        self.own_table = Some(table);
+    }
     /// The data path, for waiting on its wake-up.
     pub fn datapath(&self) -> &dyn Datapath {
         &*self.datapath
@@ -201,6 +278,11 @@ impl Core {
 
     /// One turn: takes in what happened, decides, acts.
     pub fn step(&mut self, now: Now, inbox: &mut Vec<Inbound>, outlet: &mut dyn Outlet) {
+        if let Some(table) = &self.own_table
+            && now.slot != self.now.slot
+        {
+            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).slot_edge(now.slot);
+        }
         self.now = now;
         let mut trigger = if inbox.is_empty() { Trigger::Demand } else { Trigger::Feedback };
         self.return_mode(now);
@@ -399,10 +481,16 @@ impl Core {
     fn slot_edge(&mut self, now: Now) {
         if let Some(before) = self.slot {
             let missed = now.slot.since(before).saturating_sub(1).max(0) as u64;
-            let late = self.clock.steps != (self.counters.clock_steps_forward, self.counters.clock_steps_backward);
-            if late { self.counters.slots_clock += missed } else { self.counters.slots_stopped += missed }
+            let counted =
+                ClockSteps { forward: self.counters.clock_steps_forward, back: self.counters.clock_steps_backward };
+            if self.clock.steps != counted {
+                self.counters.slots_clock += missed
+            } else {
+                self.counters.slots_stopped += missed
+            }
         }
-        (self.counters.clock_steps_forward, self.counters.clock_steps_backward) = self.clock.steps;
+        self.counters.clock_steps_forward = self.clock.steps.forward;
+        self.counters.clock_steps_backward = self.clock.steps.back;
         self.slot = Some(now.slot);
         self.ended_slots += 1;
         self.counters.slots += 1;

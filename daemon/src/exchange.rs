@@ -128,11 +128,6 @@ impl Exchange {
         }
     }
 
-    /// The address of a holder, for people.
-    pub fn address(&self, holder: HolderId) -> Option<&str> {
-        self.holders.get(&holder).map(|connection| connection.uri().trim_start_matches("http://"))
-    }
-
     fn open(&self, uri: &str, kind: Kind, holders: Vec<HolderId>) -> Arc<Connection> {
         let connection = Arc::new(Connection::new(uri.to_owned(), kind, holders));
         tokio::spawn(link::run(connection.clone(), self.identity.clone(), self.inbound.clone()));

@@ -19,7 +19,7 @@ use sluice_schedule::FlowId;
 use sluice_wire::snapshot::{Command, Explanation, Outcome, Refused, Snapshot};
 use sluice_wire::timeline::Timeline;
 
-pub use guard::{Caller, Rules};
+pub use guard::Rules;
 pub use serve::{Listeners, bind_unix, serve};
 
 /// What HTTP needs of the daemon. Calls may block for a moment; they run outside the asynchronous threads.

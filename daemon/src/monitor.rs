@@ -40,7 +40,6 @@ pub mod traffic;
 pub mod tuple;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::SystemTime;
 
@@ -66,6 +65,17 @@ pub enum ProcessKey {
     Page(PageKey),
     /// By its pid; it has no page.
     Pid(u32),
+}
+
+/// A round of a job that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedRound {
+    /// Whose.
+    pub job: JobId,
+    /// Its number, counted from the job's first.
+    pub round: u64,
+    /// How long it took.
+    pub took: Nanos,
 }
 
 /// See the module.
@@ -98,7 +108,7 @@ pub struct Monitor {
     /// Connections of pages that have no row, so that they run plain.
     pub uncaptured: usize,
     /// Rounds that ended since the last look: the job, its number, how long it took.
-    pub ended_rounds: Vec<(JobId, u64, Nanos)>,
+    pub ended_rounds: Vec<EndedRound>,
     progress: Vec<FlowProgress>,
     /// Received by processes that are gone, so that the sum never falls.
     received_before: Bytes,
@@ -320,10 +330,6 @@ impl Monitor {
         self.appeared(ProcessKey::Pid(pid), process, &mut Vec::new());
     }
 
-    /// The directory of pages.
-    pub fn progress_dir(&self) -> &Path {
-        self.scan.dir()
-    }
     /// Open pages.
     pub fn pages(&self) -> usize {
         self.scan.len()

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::switch::{LinkConfig, Switch};
-use sluice_schedule::{Announcement, Feedback, HostId, Rate, Slot};
+#[cfg(test)]
+use sluice_schedule::Rate;
+use sluice_schedule::switch::Switch;
+use sluice_schedule::{Announcement, Feedback, HostId, Slot};
 use sluice_wire::session::PeerSender;
 
 /// The table, and whom to tell when it changes.
@@ -50,10 +52,6 @@ impl OwnTable {
         self.switch.expire(slot);
         self.push(slot, None);
     }
-    /// The link's rate or unmanaged load changed.
-    pub fn set_link(&mut self, link: LinkConfig) {
-        self.switch.set_link(link);
-    }
     /// A host connected; it is told of changes from here on.
     pub fn joined(&mut self, host: HostId, sender: PeerSender) {
         if self.listeners.len() < self.switch.limits().hosts || self.listeners.contains_key(&host) {
@@ -64,14 +62,7 @@ impl OwnTable {
     pub fn left(&mut self, host: HostId) {
         self.listeners.remove(&host);
     }
-    /// Hosts that are connected.
-    pub fn listeners(&self) -> usize {
-        self.listeners.len()
-    }
-    /// The brain, to look at.
-    pub fn switch(&self) -> &Switch {
-        &self.switch
-    }
+    #[cfg(test)]
     /// Promised by all hosts in the present slot.
     pub fn promised(&self) -> Rate {
         self.switch.links().next().and_then(|link| link.load.first().copied()).unwrap_or(Rate::ZERO)

@@ -20,9 +20,9 @@ use crate::metrics::process;
 pub fn take(core: &Core, facts: &Facts) -> Snapshot {
     Snapshot {
         schema: sluice_wire::snapshot::SCHEMA,
-        taken_unix_ns: core.now.wall.0,
+        taken_unix_ns: core.now().wall.0,
         daemon: daemon(core, facts),
-        conditions: core.conditions.iter().cloned().collect(),
+        conditions: core.conditions().iter().cloned().collect(),
         enforcement: enforcement(core),
         clock: slot_clock(core, facts),
         switches: switches(core, facts),
@@ -30,7 +30,7 @@ pub fn take(core: &Core, facts: &Facts) -> Snapshot {
         flows: flows::flows(core),
         links: links(core),
         cost: cost(core, facts),
-        counters: core.counters.clone(),
+        counters: core.counters().clone(),
     }
     .settle()
 }
@@ -46,11 +46,11 @@ pub fn mode(mode: Mode) -> WireMode {
 
 /// Why a flow has its rate; `None` if no flow has this id.
 pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
-    let status = core.host.flows().find(|status| status.spec.flow == id)?;
-    let report = core.host.jobs().find(|report| report.job == status.spec.job);
+    let status = core.host().flows().find(|status| status.spec.flow == id)?;
+    let report = core.host().jobs().find(|report| report.job == status.spec.job);
     let on_path = |link: &sluice_schedule::LinkId| status.spec.path.iter().any(|hop| hop.link == *link);
     // The tightest link: where least is left beside what others promised now.
-    let tightest = core.host.links().filter(|status| on_path(&status.link)).min_by_key(|status| {
+    let tightest = core.host().links().filter(|status| on_path(&status.link)).min_by_key(|status| {
         status.capacity.minus(status.cross).minus(status.load.first().copied().unwrap_or_default())
     });
     let (link, slots) = match tightest {
@@ -61,14 +61,14 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
                 headroom_bps: capacity.minus(cross).minus(load.get(i).copied().unwrap_or_default()).0,
                 ordered_bps: status.rates.get(i).copied().unwrap_or(status.order).0,
             };
-            (link_name(core, link), (0..core.host.config().horizon).map(slot).collect())
+            (link_name(core, link), (0..core.host().config().horizon).map(slot).collect())
         }
     };
     Some(Explanation {
         flow: id.to_string(),
-        job: Label::new(core.monitor.job_name(status.spec.job).unwrap_or("")),
-        slot: core.now.slot.0,
-        decided_ago_ns: Some(clock::monotonic().minus(core.now.mono).0),
+        job: Label::new(core.monitor().job_name(status.spec.job).unwrap_or("")),
+        slot: core.now().slot.0,
+        decided_ago_ns: Some(clock::monotonic().minus(core.now().mono).0),
         demand_bytes: status.demand.0,
         remaining_bytes: status.demand.minus(status.delivered).0,
         cap_bps: (status.offer.0 != u64::MAX).then_some(status.offer.0),
@@ -82,24 +82,24 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
 
 fn daemon(core: &Core, facts: &Facts) -> Daemon {
     Daemon {
-        host: core.config.node.name.clone(),
-        cluster: core.config.node.cluster.clone(),
+        host: core.config().node.name.clone(),
+        cluster: core.config().node.cluster.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         revision: option_env!("SLUICE_REVISION").unwrap_or_default().into(),
         kernel: facts.kernel.clone(),
         pid: std::process::id(),
-        mode: mode(core.mode),
-        mode_until_unix_ns: core.mode_returns.map(|(_, at)| core.now.wall.0.saturating_add(at.minus(core.now.mono).0)),
-        uptime_ns: core.now.mono.minus(facts.started).0,
-        policy: core.config.schedule.policy.word().into(),
+        mode: mode(core.mode()),
+        mode_until_unix_ns: core.mode_ends().map(|at| core.now().wall.0.saturating_add(at.minus(core.now().mono).0)),
+        uptime_ns: core.now().mono.minus(facts.started).0,
+        policy: core.config().schedule.policy.word().into(),
         ready: facts.ready,
         config_hash: facts.config_hash,
-        config_files: core.loaded.files.iter().map(|file| file.display().to_string()).collect(),
+        config_files: core.loaded().files.iter().map(|file| file.display().to_string()).collect(),
         reload_ok: facts.reload_ok,
         reload_unix_ns: facts.reload_unix_ns,
-        progress_pages: core.monitor.pages() as u64,
-        metrics_job_ids: core.config.metrics.jobs == MetricJobs::Id,
-        metrics_max_jobs: usize::try_from(core.config.metrics.max_jobs).unwrap_or(0),
+        progress_pages: core.monitor().pages() as u64,
+        metrics_job_ids: core.config().metrics.jobs == MetricJobs::Id,
+        metrics_max_jobs: usize::try_from(core.config().metrics.max_jobs).unwrap_or(0),
         ..Daemon::default()
     }
 }
@@ -114,50 +114,50 @@ fn enforcement(core: &Core) -> Enforcement {
     let named = matches!(backend, Backend::StructOps | Backend::StructOpsNoLink);
     Enforcement {
         backend,
-        cc: if named { format!("sluice{}", core.config.node.instance) } else { String::new() },
-        rows_used: core.monitor.sockets.len() as u64,
-        rows: if backend == Backend::None { 0 } else { core.config.enforce.max_flows },
-        deadline_ns: core.config.order_life().0,
-        renewed_ago_ns: core.renewed.map(|at| core.now.mono.minus(at).0),
+        cc: if named { format!("sluice{}", core.config().node.instance) } else { String::new() },
+        rows_used: core.monitor().sockets.len() as u64,
+        rows: if backend == Backend::None { 0 } else { core.config().enforce.max_flows },
+        deadline_ns: core.config().order_life().0,
+        renewed_ago_ns: core.renewed().map(|at| core.now().mono.minus(at).0),
     }
 }
 
 fn slot_clock(core: &Core, facts: &Facts) -> Clock {
-    let kernel = core.clock.kernel;
-    let lateness = |part| core.counters.lateness_s.quantile(part).map(|seconds| (seconds * 1e9) as u64);
-    let offsets = core.holders.iter().filter_map(|(_, state)| state.offset_ns);
+    let kernel = core.clock().kernel;
+    let lateness = |part| core.counters().lateness_s.quantile(part).map(|seconds| (seconds * 1e9) as u64);
+    let offsets = core.holders().iter().filter_map(|(_, state)| state.offset_ns);
     Clock {
-        source: core.config.clock.source.word().into(),
+        source: core.config().clock.source.word().into(),
         synchronised: kernel.is_some_and(|kernel| kernel.synchronised),
-        trusted: core.clock.trusted,
+        trusted: core.clock().trusted,
         max_error_ns: kernel.map(|kernel| kernel.max_error.0),
         estimated_error_ns: kernel.map(|kernel| kernel.estimated_error.0),
-        allowed_error_ns: core.config.max_clock_error().0,
+        allowed_error_ns: core.config().max_clock_error().0,
         tai_offset_s: kernel.map_or(0, |kernel| kernel.tai_offset),
-        slot: core.now.slot.0,
-        slot_length_ns: core.config.slot_length().0,
-        horizon: u32::try_from(core.config.slot.horizon).unwrap_or(0),
-        into_slot_ns: core.now.into_slot.0,
+        slot: core.now().slot.0,
+        slot_length_ns: core.config().slot_length().0,
+        horizon: u32::try_from(core.config().slot.horizon).unwrap_or(0),
+        into_slot_ns: core.now().into_slot.0,
         lateness_p50_ns: lateness(0.5),
         lateness_p99_ns: lateness(0.99),
         offset_ns: offsets.max_by_key(|offset| offset.unsigned_abs()),
-        steps: core.clock.steps.0 + core.clock.steps.1,
+        steps: core.clock().steps.forward + core.clock().steps.back,
         last_refusal: facts.last_refusal.clone(),
     }
 }
 
 fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
-    let slot = core.config.slot_length();
-    let own = core.host.config().host.holder();
-    let views = core.host.views().filter(|(holder, _)| *holder != own);
+    let slot = core.config().slot_length();
+    let own = core.host().config().host.holder();
+    let views = core.host().views().filter(|(holder, _)| *holder != own);
     let mut list: Vec<SwitchStatus> = views
         .map(|(holder, view)| {
             let name = core.holder_name(holder);
             let configured =
                 facts.addresses.iter().find(|(switch, _)| *switch == name).map(|(_, address)| address.clone());
             let peer = configured.is_none();
-            let reached = core.monitor.fabric.exchange_address(holder).map(|address| address.to_string());
-            let links = core.host.flows().flat_map(|flow| &flow.spec.path).filter(|hop| hop.holder == Some(holder));
+            let reached = core.monitor().fabric.exchange_address(holder).map(|address| address.to_string());
+            let links = core.host().flows().flat_map(|flow| &flow.spec.path).filter(|hop| hop.holder == Some(holder));
             let mut links: Vec<_> = links.map(|hop| hop.link).collect();
             links.sort_unstable();
             links.dedup();
@@ -174,12 +174,12 @@ fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
                 links: links.len() as u64,
                 ..SwitchStatus::default()
             };
-            if let Some(state) = core.holders.get(holder) {
-                let age = state.heard.map(|heard| core.now.mono.minus(heard));
+            if let Some(state) = core.holders().get(holder) {
+                let age = state.heard.map(|heard| core.now().mono.minus(heard));
                 let quantile = |part| state.exchange.quantile(part).map(|seconds| (seconds * 1e9) as u64);
                 status.state = match (state.connected, state.warm) {
                     (false, _) => SwitchState::Silent,
-                    (true, false) if state.messages.1 > 0 => SwitchState::Warming,
+                    (true, false) if state.received > 0 => SwitchState::Warming,
                     (true, _) => SwitchState::Up,
                 };
                 status.boot = state.boot.map(|boot| boot.to_string()).unwrap_or_default();
@@ -190,7 +190,7 @@ fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
                 status.offset_ns = state.offset_ns;
                 status.rejects = state.rejects;
                 status.last_error.clone_from(&state.error);
-                (status.sent_messages, status.received_messages) = state.messages;
+                (status.sent_messages, status.received_messages) = (state.sent, state.received);
             }
             status
         })
@@ -200,11 +200,12 @@ fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
 }
 
 fn links(core: &Core) -> Vec<Link> {
-    let horizon = core.host.config().horizon;
+    let horizon = core.host().config().horizon;
     let mut list = Vec::new();
-    for LinkStatus { link: id, capacity, load, cross } in core.host.links() {
-        let own = core.monitor.fabric.links.iter().position(|link| link.egress == id);
-        let flows: Vec<_> = core.host.flows().filter(|flow| flow.spec.path.iter().any(|hop| hop.link == id)).collect();
+    for LinkStatus { link: id, capacity, load, cross } in core.host().links() {
+        let own = core.monitor().fabric.links.iter().position(|link| link.egress == id);
+        let flows: Vec<_> =
+            core.host().flows().filter(|flow| flow.spec.path.iter().any(|hop| hop.link == id)).collect();
         let holder =
             flows.iter().flat_map(|flow| &flow.spec.path).find(|hop| hop.link == id).and_then(|hop| hop.holder);
         let active = || flows.iter().filter(|flow| flow.demand > flow.delivered);
@@ -213,8 +214,8 @@ fn links(core: &Core) -> Vec<Link> {
                 .fold(0_u64, |sum, flow| sum.saturating_add(flow.rates.get(i).copied().unwrap_or(flow.order).0));
             mine.saturating_add(load.get(i).copied().unwrap_or_default().0)
         };
-        let measured = own.and_then(|at| core.traffic.loads.get(at)).copied();
-        let used = own.and_then(|at| core.link_use.get(at)).copied().unwrap_or_default();
+        let measured = own.and_then(|at| core.traffic().loads.get(at)).copied();
+        let used = own.and_then(|at| core.link_use().get(at)).copied().unwrap_or_default();
         let mine = active().fold(0_u64, |sum, flow| sum.saturating_add(flow.order.0));
         list.push(Link {
             name: link_name(core, id),
@@ -237,17 +238,17 @@ fn links(core: &Core) -> Vec<Link> {
 
 /// The interface, or `switch:port`, or `host:in`.
 fn link_name(core: &Core, id: sluice_schedule::LinkId) -> String {
-    if let Some(link) = core.monitor.fabric.links.iter().find(|link| link.egress == id) {
+    if let Some(link) = core.monitor().fabric.links.iter().find(|link| link.egress == id) {
         return link.name.clone();
     }
     let holder = sluice_schedule::HolderId(id.node());
     let name = core.holder_name(holder);
-    let host = core.monitor.fabric.name_of(sluice_schedule::HostId(id.node())).is_some();
+    let host = core.monitor().fabric.name_of(sluice_schedule::HostId(id.node())).is_some();
     if host && id.port() == 1 { format!("{name}:in") } else { format!("{name}:{}", id.port()) }
 }
 
 fn cost(core: &Core, facts: &Facts) -> Cost {
-    let lived = core.now.mono.minus(facts.started);
+    let lived = core.now().mono.minus(facts.started);
     let cpu = process::cpu_seconds().filter(|_| lived > Nanos::ZERO);
     Cost { cpu_ratio: cpu.map(|cpu| cpu / lived.as_secs_f64()), rss_bytes: process::resident_bytes() }
 }

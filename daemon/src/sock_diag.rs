@@ -51,7 +51,7 @@ const ESTABLISHED: u32 = 1 << 1;
 
 /// One established connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
+pub struct DiagSocket {
     /// The kernel's name for the socket.
     pub cookie: u64,
     /// Its inode, by which `/proc/PID/fd` names it.
@@ -80,7 +80,7 @@ pub fn open() -> nix::Result<OwnedFd> {
 }
 
 /// All established TCP connections of the namespace.
-pub fn dump(fd: &OwnedFd) -> Vec<Seen> {
+pub fn dump(fd: &OwnedFd) -> Vec<DiagSocket> {
     let mut seen = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
         dump_family(fd, family as u8, &mut seen);
@@ -89,7 +89,7 @@ pub fn dump(fd: &OwnedFd) -> Vec<Seen> {
 }
 
 /// Asks for all established TCP sockets of a family and reads the answer.
-fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<Seen>) {
+fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<DiagSocket>) {
     // nlmsghdr, then inet_diag_req_v2: family, protocol, extensions (INET_DIAG_INFO), padding, states, id.
     let mut request = vec![0_u8; 72];
     request[0..4].copy_from_slice(&72_u32.to_ne_bytes());
@@ -113,7 +113,7 @@ fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<Seen>) {
 }
 
 /// Reads the messages of one datagram; false at the end of the dump.
-fn read_messages(mut rest: &[u8], seen: &mut Vec<Seen>) -> bool {
+fn read_messages(mut rest: &[u8], seen: &mut Vec<DiagSocket>) -> bool {
     while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {
         let length = length as usize;
         let Some(message) = rest.get(..length).filter(|_| length >= at::HEADER) else { return false };
@@ -127,7 +127,7 @@ fn read_messages(mut rest: &[u8], seen: &mut Vec<Seen>) -> bool {
     seen.len() < MAX_SOCKETS
 }
 
-fn read_socket(message: &[u8]) -> Option<Seen> {
+fn read_socket(message: &[u8]) -> Option<DiagSocket> {
     let v4 = i32::from(*message.get(at::FAMILY)?) == libc::AF_INET;
     let end = |address: usize, port: usize| {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
@@ -152,7 +152,7 @@ fn read_socket(message: &[u8]) -> Option<Seen> {
     }
     let (local, remote, uid) = (end(at::SRC, at::SPORT)?, end(at::DST, at::DPORT)?, u32_at(message, at::UID)?);
     let (inode, (stats, received)) = (u32_at(message, at::INODE)?, info?);
-    Some(Seen { cookie, inode, local, remote, uid, received, stats })
+    Some(DiagSocket { cookie, inode, local, remote, uid, received, stats })
 }
 
 fn received(body: &[u8]) -> Option<Bytes> {

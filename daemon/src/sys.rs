@@ -6,33 +6,6 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// What `adjtimex` says.
-#[derive(Clone, Copy, Debug)]
-pub struct Timex {
-    /// Does a time service discipline the clock?
-    pub synchronised: bool,
-    /// Bound of the error in µs.
-    pub max_error_us: i64,
-    /// Estimated error in µs.
-    pub estimated_error_us: i64,
-    /// TAI − UTC in s.
-    pub tai: i64,
-}
-
-/// Reads the state of the kernel's clock, never sets it: `modes` is 0. `None` where that is refused.
-pub fn adjtimex() -> Option<Timex> {
-    // SAFETY: all-zero bytes are a valid `timex` (integers only).
-    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel reads and writes only the struct it is given.
-    let state = unsafe { libc::adjtimex(&mut timex) };
-    (state >= 0).then(|| Timex {
-        synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        max_error_us: timex.maxerror,
-        estimated_error_us: timex.esterror,
-        tai: i64::from(timex.tai),
-    })
-}
-
 /// Asks for more CPU for the calling thread; refusal is no error, the unit sets the same.
 pub fn prefer_this_thread() {
     // SAFETY: plain integers; 0 names the calling thread.

@@ -164,9 +164,9 @@ pub fn now(ms: u64) -> Now {
 
 /// Keeps what was announced.
 #[derive(Clone, Debug, Default)]
-pub struct Said(pub Rc<RefCell<Vec<(sluice_schedule::HolderId, sluice_schedule::Announcement)>>>);
+pub struct Announced(pub Rc<RefCell<Vec<(sluice_schedule::HolderId, sluice_schedule::Announcement)>>>);
 
-impl crate::core::Outlet for Said {
+impl crate::core::Outlet for Announced {
     fn announce(&mut self, holder: sluice_schedule::HolderId, announcement: sluice_schedule::Announcement) {
         self.0.borrow_mut().push((holder, announcement));
     }

@@ -11,7 +11,7 @@ use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::clock::monotonic;
-use crate::sock_diag::{self, Seen};
+use crate::sock_diag::{self, DiagSocket};
 
 /// The least time between two dumps.
 const EVERY: Nanos = Nanos::from_millis(20);
@@ -22,7 +22,7 @@ const MAX_ROWS: usize = 4096;
 pub struct Watch {
     netlink: Option<OwnedFd>,
     dumped: RefCell<Nanos>,
-    rows: RefCell<HashMap<u32, (Row, Seen)>>,
+    rows: RefCell<HashMap<u32, (Row, DiagSocket)>>,
     by_cookie: HashMap<u64, u32>,
     next: u32,
 }
@@ -57,7 +57,7 @@ impl Datapath for Watch {
                 if let Some((_, known)) = rows.get_mut(index) {
                     let quiet = known.stats.acked == seen.stats.acked && known.stats.queued == seen.stats.queued;
                     let updated = if quiet { known.stats.updated } else { now };
-                    *known = Seen { stats: FlowStats { updated, ..seen.stats }, ..seen };
+                    *known = DiagSocket { stats: FlowStats { updated, ..seen.stats }, ..seen };
                 }
             } else if rows.len() < MAX_ROWS {
                 self.next = self.next.wrapping_add(1);
@@ -65,7 +65,7 @@ impl Datapath for Watch {
                 let (local, remote, uid) = (seen.local, seen.remote, seen.uid);
                 out.push(SocketEvent { kind: SocketEventKind::Opened, row, cookie: seen.cookie, local, remote, uid });
                 self.by_cookie.insert(seen.cookie, row.index);
-                rows.insert(row.index, (row, Seen { stats: FlowStats { updated: now, ..seen.stats }, ..seen }));
+                rows.insert(row.index, (row, DiagSocket { stats: FlowStats { updated: now, ..seen.stats }, ..seen }));
             }
         }
         for index in gone {

@@ -17,8 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::tables::Tables;
-use crate::time;
+use crate::tables::{Overview, Tables};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 32;
@@ -108,20 +107,20 @@ async fn livez(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
-    let kernel = time::kernel_clock();
-    let (reports, _, sessions) = shared.tables.report();
+    let kernel = sluice_clock::kernel().unwrap_or_default();
+    let Overview { switches, sessions, .. } = shared.tables.overview();
     let good = kernel.synchronised && kernel.max_error <= shared.config.max_clock_error;
     let clock = match (good, shared.config.require_sync) {
         (true, _) => "ok",
         (false, false) => "unsynchronised (accepted: clock.require_sync = false)",
         (false, true) => "unsynchronised: hosts whose slots differ are refused; start a time daemon",
     };
-    let warm = reports.iter().filter(|report| report.warm).count();
+    let warm = switches.iter().filter(|report| report.warm).count();
     let body = format!(
         "configuration: ok\npeers: {}\nslot loop: {}\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
         if shared.config.open { "peers-open: everybody may speak (open = true)" } else { "ok" },
         if alive(&shared) { "ok" } else { "stuck" },
-        reports.len(),
+        switches.len(),
     );
     let status = if alive(&shared) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, body).into_response()

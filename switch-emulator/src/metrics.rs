@@ -9,8 +9,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use crate::tables::{RESULTS, Report, Tables};
-use crate::time;
+use crate::tables::{Overview, RESULTS, Report, Tables};
 
 /// Bytes of an exposition at most.
 const EXPOSITION: usize = 2 << 20;
@@ -95,10 +94,10 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     let peak = rate("link_peak_load_ratio", "Largest promised load of the horizon, of capacity less cross traffic.")?;
     let cpu = CounterVec::new(opts("stage_cpu_seconds_total", "CPU time by stage."), &["stage"])?;
 
-    let (reports, counts, connected) = tables.report();
+    let Overview { switches, counts, sessions: connected } = tables.overview();
     build.with_label_values(&[env!("CARGO_PKG_VERSION"), &tables.boot().to_string()]).set(1);
     for Report { name, hosts: with_lease, leases: promises, warm: is_warm, counters, updates: results, links } in
-        &reports
+        &switches
     {
         let switch = &[name.as_str()];
         hosts.with_label_values(switch).set(*with_lease as i64);
@@ -127,7 +126,7 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     sessions.with_label_values(&[] as &[&str]).set(connected as i64);
     pushes.with_label_values(&[] as &[&str]).inc_by(counts.pushes);
     refused.with_label_values(&[] as &[&str]).inc_by(counts.refused_hellos);
-    let stages = [("tables", counts.table_cpu), ("push", counts.push_cpu), ("process", time::process_cpu())];
+    let stages = [("tables", counts.table_cpu), ("push", counts.push_cpu), ("process", sluice_clock::process_cpu())];
     for (stage, spent) in stages {
         cpu.with_label_values(&[stage]).inc_by(spent.as_secs_f64());
     }

@@ -64,14 +64,14 @@ pub struct Bound {
 impl Server {
     /// Makes tables and binds sockets.
     pub async fn bind(config: Config) -> anyhow::Result<Server> {
-        let offset = time::tai_offset();
+        let kernel = sluice_clock::kernel().unwrap_or_default();
+        let offset = u64::try_from(kernel.tai_offset).unwrap_or(0);
         if config.grid.clock == ClockSource::Tai && (offset == 0 || offset != config.tai_offset_s) {
             anyhow::bail!(
                 "tai-offset-unset: clock.source is tai, but the kernel's TAI offset is {offset} s and clock.tai_offset_s {} s; let a time daemon set it, or use clock.source = \"realtime\" on every host and switch",
                 config.tai_offset_s
             );
         }
-        let kernel = time::kernel_clock();
         if config.require_sync && (!kernel.synchronised || kernel.max_error > config.max_clock_error) {
             tracing::warn!(
                 event = "clock-unsynchronised",

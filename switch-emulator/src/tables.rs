@@ -89,6 +89,17 @@ pub struct Counts {
     pub push_cpu: Nanos,
 }
 
+/// The process at one moment.
+#[derive(Debug)]
+pub struct Overview {
+    /// Its switches.
+    pub switches: Vec<Report>,
+    /// What was counted over all of them.
+    pub counts: Counts,
+    /// Hosts connected by a session.
+    pub sessions: usize,
+}
+
 /// What metrics and health pages show of one switch.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -141,7 +152,7 @@ impl Tables {
             offenders: HashMap::new(),
             promises: 0,
             counts: Counts::default(),
-            last_tick: time::mono(),
+            last_tick: sluice_clock::monotonic(),
         };
         Tables {
             grid: config.grid.clone(),
@@ -157,11 +168,6 @@ impl Tables {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cluster, slots and clock.
-    pub fn grid(&self) -> &Grid {
-        &self.grid
-    }
-
     /// Of this process.
     pub fn boot(&self) -> BootId {
         self.boot
@@ -170,7 +176,7 @@ impl Tables {
     /// The slot now, and the clock.
     pub(crate) fn now(&self, state: &mut State) -> (Slot, Nanos) {
         let wall = time::wall(self.grid.clock);
-        let reading = state.clock.read(time::mono(), wall);
+        let reading = state.clock.read(sluice_clock::monotonic(), wall);
         if let Some(step) = reading.step {
             tracing::warn!(
                 event = "clock-step",
@@ -248,7 +254,7 @@ impl Tables {
     pub fn tick(&self) -> Nanos {
         let mut state = self.lock();
         let (slot, wall) = self.now(&mut state);
-        state.last_tick = time::mono();
+        state.last_tick = sluice_clock::monotonic();
         let mut promises = 0;
         for held in &mut state.switches {
             held.brain.expire(slot);
@@ -272,7 +278,7 @@ impl Tables {
     /// Tells every connected host whose watched links or jobs changed since it last heard. Gives how many hosts are
     /// connected.
     pub fn push(&self) -> usize {
-        let began = time::thread_cpu();
+        let began = sluice_clock::thread_cpu();
         let mut guard = self.lock();
         let (slot, _) = self.now(&mut guard);
         let state = &mut *guard;
@@ -290,7 +296,7 @@ impl Tables {
                 }
             }
         }
-        state.counts.push_cpu = state.counts.push_cpu.plus(time::thread_cpu().minus(began));
+        state.counts.push_cpu = state.counts.push_cpu.plus(sluice_clock::thread_cpu().minus(began));
         state.sessions.hosts()
     }
 
@@ -318,11 +324,11 @@ impl Tables {
 
     /// How long ago the last slot edge was handled.
     pub fn since_tick(&self) -> Nanos {
-        time::mono().minus(self.lock().last_tick)
+        sluice_clock::monotonic().minus(self.lock().last_tick)
     }
 
     /// Everything metrics show.
-    pub fn report(&self) -> (Vec<Report>, Counts, usize) {
+    pub fn overview(&self) -> Overview {
         let mut state = self.lock();
         let (slot, _) = self.now(&mut state);
         let report = |held: &Held| Report {
@@ -334,7 +340,11 @@ impl Tables {
             updates: held.updates,
             links: held.ports.iter().map(|(_, to)| to.clone()).zip(held.brain.links()).collect(),
         };
-        (state.switches.iter().map(report).collect(), state.counts, state.sessions.hosts())
+        Overview {
+            switches: state.switches.iter().map(report).collect(),
+            counts: state.counts,
+            sessions: state.sessions.hosts(),
+        }
     }
 }
 
@@ -347,12 +357,12 @@ impl State {
         announcement: &Announcement,
         transport: Transport,
     ) -> Feedback {
-        let began = time::thread_cpu();
+        let began = sluice_clock::thread_cpu();
         let Some(held) = self.index.get(&holder).and_then(|at| self.switches.get_mut(*at)) else {
             let refused = Some(Refusal::UnknownLink);
             return Feedback { boot: tables.boot, slot, warm: true, refused, ..Feedback::default() };
         };
-        let (host, mono) = (announcement.host, time::mono());
+        let (host, mono) = (announcement.host, sluice_clock::monotonic());
         let offender = self.offenders.get(&host).copied().unwrap_or_default();
         let asked: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
         let known =
@@ -383,7 +393,7 @@ impl State {
         } else if feedback.refused.is_none() && offender.refusals > 0 {
             self.offenders.remove(&host);
         }
-        self.counts.table_cpu = self.counts.table_cpu.plus(time::thread_cpu().minus(began));
+        self.counts.table_cpu = self.counts.table_cpu.plus(sluice_clock::thread_cpu().minus(began));
         feedback
     }
 }

@@ -20,7 +20,6 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::path::{Hop, Paths};
 use crate::tables::{State, Tables, Transport};
-use crate::time;
 
 /// Packets of one address in a second.
 const PACKETS: u32 = 20_000;
@@ -124,7 +123,7 @@ impl Pipeline {
     }
 
     fn metered(&mut self, from: IpAddr) -> bool {
-        let now = time::mono();
+        let now = sluice_clock::monotonic();
         if self.meters.len() >= self.most_hosts.max(64) && !self.meters.contains_key(&from) {
             self.meters.clear();
         }

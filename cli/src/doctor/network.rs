@@ -5,10 +5,12 @@ use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 
+use sluice_schedule::Nanos;
+
 use super::Check;
 
 /// Error bound above which slots are not coordinated: half a default slot.
-const CLOCK_ALLOWED_US: i64 = 30_000;
+const CLOCK_ALLOWED: Nanos = Nanos::from_millis(30);
 /// Least maximum of `tcp_wmem` that does not hold back a fast flow.
 const MIN_WMEM: u64 = 4 << 20;
 
@@ -129,22 +131,18 @@ pub fn ports(running: bool) -> Vec<Check> {
 
 /// Does a time service discipline the clock?
 pub fn clock() -> Check {
-    // SAFETY: all fields of a timex may be zero; with no mode set, adjtimex only reads.
-    let mut time: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `time` is a valid, writable timex.
-    let state = unsafe { libc::adjtimex(&mut time) };
-    let error_us: i64 = time.maxerror;
-    let bound = format!("error bound {:.3} ms, allowed {} ms", error_us as f64 / 1e3, CLOCK_ALLOWED_US / 1000);
     let fix = "install and start chrony, then: sluice clock";
-    if state < 0 {
-        return Check::warn("clock", format!("the clock's state cannot be read: {}", std::io::Error::last_os_error()))
-            .fix(fix);
-    }
+    let kernel = match sluice_clock::kernel() {
+        Ok(kernel) => kernel,
+        Err(error) => return Check::warn("clock", format!("the clock's state cannot be read: {error}")).fix(fix),
+    };
+    let bound =
+        format!("error bound {:.3} ms, allowed {} ms", kernel.max_error.0 as f64 / 1e6, CLOCK_ALLOWED.0 / 1_000_000);
     let cost = "no coordination between hosts: each schedules by its own links only";
-    match (state == libc::TIME_ERROR, error_us > CLOCK_ALLOWED_US) {
-        (false, false) => Check::ok("clock", format!("clock synchronised, {bound}, TAI offset {} s", time.tai)),
-        (true, _) => Check::fail("clock", format!("clock not synchronised ({bound})")).cost(cost).fix(fix),
-        (false, true) => Check::fail("clock", format!("clock too far off ({bound})")).cost(cost).fix(fix),
+    match (kernel.synchronised, kernel.max_error > CLOCK_ALLOWED) {
+        (true, false) => Check::ok("clock", format!("clock synchronised, {bound}, TAI offset {} s", kernel.tai_offset)),
+        (false, _) => Check::fail("clock", format!("clock not synchronised ({bound})")).cost(cost).fix(fix),
+        (true, true) => Check::fail("clock", format!("clock too far off ({bound})")).cost(cost).fix(fix),
     }
 }
 

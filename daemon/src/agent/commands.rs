@@ -9,8 +9,7 @@ use sluice_wire::snapshot::{
 };
 
 use super::Agent;
-use crate::conditions::ConditionCode;
-use crate::config::{self, Mode};
+use crate::config::{self, ChangedKeys, Mode};
 use crate::control::Request;
 
 impl Agent {
@@ -51,7 +50,7 @@ impl Agent {
             WireMode::Active => Mode::Active,
             WireMode::Bypass => Mode::Bypass,
         };
-        let before = self.core.mode;
+        let before = self.core.mode();
         self.core.set_mode(self.clock.now(), mode, request.for_ns.map(Nanos));
         let mut message = format!("{} -> {}", before.word(), mode.word());
         if !request.reason.is_empty() {
@@ -74,7 +73,7 @@ impl Agent {
 
     /// `sluiced.d/90-mode.toml` in the state directory: below /etc the service may not write.
     fn persist(&self, mode: Mode) -> std::io::Result<String> {
-        let dir = self.core.config.kept_settings();
+        let dir = self.core.config().kept_settings();
         std::fs::create_dir_all(&dir)?;
         let file = dir.join("90-mode.toml");
         let temporary = dir.join("90-mode.tmp");
@@ -87,17 +86,15 @@ impl Agent {
         let message = match &request.job {
             Some(name) => {
                 let job = JobId::of(name);
-                if !self.core.monitor.jobs.contains_key(&job) {
+                if !self.core.monitor().jobs.contains_key(&job) {
                     let message = format!("no job {} on this host", crate::monitor::environ::label(name.as_bytes()));
                     return Err(Refused::new("not-found", message, "sluice jobs"));
                 }
-                let flows = self.core.spare(job);
-                self.core.counters.released_drain += flows as u64;
+                let flows = self.core.drain(Some(job));
                 format!("gave {flows} sockets of the job back; it stays plain until the mode is set again")
             }
             None => {
-                let flows = if self.core.mode == Mode::Active { self.core.release_all(None) } else { 0 };
-                self.core.counters.released_drain += flows as u64;
+                let flows = self.core.drain(None);
                 self.core.set_mode(self.clock.now(), Mode::Bypass, None);
                 format!("gave {flows} sockets back; the mode is bypass")
             }
@@ -108,7 +105,7 @@ impl Agent {
 
     fn reload(&mut self) -> Result<Outcome, Refused> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]); // Without a service manager nobody asks.
-        let unix = self.core.now.wall.0;
+        let unix = self.core.now().wall.0;
         let read = config::load(self.file.as_deref(), false).map_err(|problems| refused(&problems));
         let loaded = read.and_then(|loaded| match super::fabric(&loaded) {
             Ok(fabric) => Ok((loaded, fabric)),
@@ -119,17 +116,17 @@ impl Agent {
             Ok(read) => read,
             Err(refused) => {
                 let text = format!("the configuration was not taken: {}", refused.message);
-                self.core.conditions.set(unix, ConditionCode::ConfigRejected, "", text);
+                self.core.config_rejected(unix, Some(text));
                 self.facts.reload_ok = false;
                 self.publish(true);
                 return Err(refused);
             }
         };
         let fabric = Rc::new(fabric);
-        let (changed, waiting) = self.core.reload(loaded, fabric.clone());
-        self.exchange.reconfigure(&self.core.config, fabric);
+        let ChangedKeys { taken: changed, waiting } = self.core.reload(loaded, fabric.clone());
+        self.exchange.reconfigure(self.core.config(), fabric);
         let waits = (!waiting.is_empty()).then(|| format!("changed keys wait for a restart: {}", waiting.join(", ")));
-        self.core.conditions.hold(unix, ConditionCode::ConfigRejected, "", waits);
+        self.core.config_rejected(unix, waits);
         self.facts.reloaded(unix, &self.core);
         tracing::info!(
             event = "config-reloaded",
@@ -145,15 +142,15 @@ impl Agent {
 
     fn outcome(&self, message: String) -> Outcome {
         let snapshot = self.snapshots.borrow();
-        let mode = crate::snapshot::mode(self.core.mode);
+        let mode = crate::snapshot::mode(self.core.mode());
         Outcome { schema: SCHEMA, mode, state: snapshot.daemon.state, message, ..Outcome::default() }
     }
 
     fn config_document(&self) -> serde_json::Value {
-        let config = &self.core.config;
+        let config = self.core.config();
         let mut document = serde_json::Map::new();
         for key in config::keys::KEYS {
-            let origin = self.core.loaded.origins.get(key.path);
+            let origin = self.core.loaded().origins.get(key.path);
             let from = origin.map(|origin| format!("{}:{}", origin.file.display(), origin.line));
             document.insert(key.path.into(), serde_json::json!({ "value": (key.get)(config), "from": from }));
         }

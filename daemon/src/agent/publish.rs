@@ -46,21 +46,21 @@ impl Facts {
         let kernel = nix::sys::utsname::uname().map(|uts| uts.release().to_string_lossy().into_owned());
         let mut facts = Facts {
             started: clock::monotonic(),
-            enforcing: core.mode == Mode::Active,
+            enforcing: core.mode() == Mode::Active,
             reload_ok: true,
             kernel: kernel.unwrap_or_default(),
             ..Facts::default()
         };
-        facts.reloaded(clock::wall(core.config.clock.source).0, core);
+        facts.reloaded(clock::wall(core.config().clock.source).0, core);
         facts
     }
     /// A configuration was taken.
     pub fn reloaded(&mut self, unix_ns: u64, core: &Core) {
         self.reload_ok = true;
         self.reload_unix_ns = unix_ns;
-        self.config_hash = hash(&core.config);
+        self.config_hash = hash(core.config());
         let pair = |switch: &crate::config::SwitchEntry| (switch.name.clone(), switch.address.to_string());
-        self.addresses = core.config.switches.iter().map(pair).collect();
+        self.addresses = core.config().switches.iter().map(pair).collect();
     }
 }
 
@@ -79,7 +79,7 @@ fn hash(config: &Config) -> u64 {
 impl Agent {
     /// Publishes if it is time, or at once.
     pub(super) fn publish(&mut self, at_once: bool) {
-        let now = self.core.now;
+        let now = self.core.now();
         let asked = Nanos(self.shared.asked.load(Ordering::Relaxed));
         let pause = if now.mono.minus(asked) < LOOKS { EVERY } else { RARELY };
         if !at_once && now.mono.minus(self.published) < pause {

@@ -162,9 +162,9 @@ fn reload_keeps_what_needs_a_restart() {
     let mut new = old.clone();
     new.mode = Mode::Active;
     new.slot.length_ms = 30;
-    let (merged, changed, waiting) = reload(&old, &new);
+    let (merged, keys) = reload(&old, &new);
     assert_eq!((merged.mode, merged.slot.length_ms), (Mode::Active, 60));
-    assert_eq!((changed, waiting), (vec!["mode"], vec!["slot.length_ms"]));
+    assert_eq!((keys.taken, keys.waiting), (vec!["mode"], vec!["slot.length_ms"]));
     // Every key that needs a restart must really be kept.
     for key in KEYS.iter().filter(|key| key.restart) {
         assert_eq!((key.get)(&merged), (key.get)(&old), "{}", key.path);

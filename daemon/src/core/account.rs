@@ -6,6 +6,7 @@ use sluice_schedule::{Bytes, Event, Nanos, Now, Rate};
 use sluice_wire::timeline::{EventKind, EventRecord, FlowRecord, LinkRecord, Timeline, Trigger};
 
 use super::Core;
+use crate::monitor::EndedRound;
 
 /// A flow that delivers less than this part of its order because it has nothing to send is left out of the error.
 const DEMAND_LIMITED: f64 = 0.5;
@@ -42,7 +43,7 @@ impl Core {
 
     /// Rounds that ended in this turn.
     pub(super) fn note_ended_rounds(&mut self, now: Now) {
-        for (job, round, took) in self.monitor.ended_rounds.drain(..) {
+        for EndedRound { job, round, took } in self.monitor.ended_rounds.drain(..) {
             self.counters.round_s.observe(took.as_secs_f64());
             let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
             timeline.event(EventRecord {

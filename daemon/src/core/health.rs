@@ -120,6 +120,19 @@ impl Core {
         switch.map(|switch| switch.name.clone()).or_else(host).unwrap_or_else(|| holder.to_string())
     }
 
+    /// A new configuration was refused, or some of it waits, as `sentence` says; `None`: it holds whole.
+    pub fn config_rejected(&mut self, unix_ns: u64, sentence: Option<String>) {
+        self.conditions.hold(unix_ns, ConditionCode::ConfigRejected, "", sentence);
+    }
+
+    /// Tells of a peer service that lets everybody connect.
+    pub fn judge_peers(&mut self, unix_ns: u64) {
+        let open = self.config.peer.beyond_loopback().filter(|_| self.config.peer.open);
+        let text =
+            |address| format!("everybody who reaches {address} may connect to the peer service (peer.open = true)");
+        self.conditions.hold(unix_ns, ConditionCode::PeersOpen, "", open.map(text));
+    }
+
     /// Says how orders are enforced, and why not better.
     pub fn note_tier(&mut self, unix_ns: u64, tier: Tier, reasons: &[String]) {
         let asked_none = self.config.enforce.backend == Backend::None || self.mode != Mode::Active;

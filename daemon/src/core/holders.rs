@@ -33,8 +33,10 @@ pub struct HolderState {
     pub mismatch: bool,
     /// Since when it is silent.
     pub silent_since: Option<Nanos>,
-    /// Messages to it and from it.
-    pub messages: (u64, u64),
+    /// Messages sent to it.
+    pub sent: u64,
+    /// Messages received from it.
+    pub received: u64,
     /// An announcement that was not answered yet.
     waiting: Option<(u64, Nanos)>,
 }
@@ -58,7 +60,8 @@ impl HolderState {
             error: String::new(),
             mismatch: false,
             silent_since: None,
-            messages: (0, 0),
+            sent: 0,
+            received: 0,
             waiting: None,
         }
     }
@@ -76,7 +79,7 @@ impl Holders {
     /// An announcement was handed over.
     pub fn sent(&mut self, now: Nanos, holder: HolderId, seq: u64) {
         let state = self.entry(holder);
-        state.messages.0 += 1;
+        state.sent += 1;
         // The oldest unanswered one is timed: a newer one may only have joined it.
         if state.waiting.is_none_or(|(_, at)| now.minus(at) > Nanos::from_millis(1_000)) {
             state.waiting = Some((seq, now));
@@ -85,7 +88,7 @@ impl Holders {
     /// It answered; returns how long that took, if this is the answer to a timed announcement.
     pub fn heard(&mut self, now: Now, at: Nanos, holder: HolderId, feedback: &Feedback) -> Option<Nanos> {
         let state = self.entry(holder);
-        state.messages.1 += 1;
+        state.received += 1;
         state.boot = Some(feedback.boot);
         state.warm = feedback.warm;
         state.heard = Some(at);

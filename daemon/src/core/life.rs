@@ -8,7 +8,7 @@ use sluice_schedule::{BootId, JobId, Nanos, Now, Rate};
 use sluice_wire::timeline::{EventKind, EventRecord};
 
 use super::Core;
-use crate::config::{Loaded, Mode};
+use crate::config::{ChangedKeys, Loaded, Mode};
 use crate::fabric::Fabric;
 
 /// The least part of its present order that a coasting flow keeps.
@@ -50,7 +50,7 @@ impl Core {
     }
 
     /// Gives the sockets of one job, or all, back to their earlier congestion control. Returns how many were asked.
-    pub fn release_all(&mut self, job: Option<JobId>) -> usize {
+    pub(super) fn release_all(&mut self, job: Option<JobId>) -> usize {
         let mine = |spec: &sluice_schedule::FlowSpec| job.is_none_or(|job| spec.job == job);
         let rows: Vec<_> = self
             .monitor
@@ -68,10 +68,14 @@ impl Core {
         rows.len()
     }
 
-    /// Leaves one job alone from here on.
-    pub fn spare(&mut self, job: JobId) -> usize {
-        self.spared.insert(job);
-        self.release_all(Some(job))
+    /// An operator wants sockets back: those of one job, which is left alone from here on, or all that are managed.
+    /// Returns how many were asked.
+    pub fn drain(&mut self, job: Option<JobId>) -> usize {
+        self.spared.extend(job);
+        let all = self.mode == Mode::Active;
+        let released = if job.is_some() || all { self.release_all(job) } else { 0 };
+        self.counters.released_drain += released as u64;
+        released
     }
 
     /// Puts another data path in place of the present one. All sockets are found anew.
@@ -86,9 +90,9 @@ impl Core {
         old
     }
 
-    /// Takes a new configuration over in one step. Returns the changed keys and those that wait for a restart.
-    pub fn reload(&mut self, loaded: Loaded, fabric: Rc<Fabric>) -> (Vec<&'static str>, Vec<&'static str>) {
-        let (merged, changed, waiting) = crate::config::reload(&self.config, &loaded.config);
+    /// Takes a new configuration over in one step.
+    pub fn reload(&mut self, loaded: Loaded, fabric: Rc<Fabric>) -> ChangedKeys {
+        let (merged, keys) = crate::config::reload(&self.config, &loaded.config);
         let mode_in_file = self.config.mode != merged.mode;
         self.config = merged;
         self.loaded = loaded;
@@ -107,7 +111,7 @@ impl Core {
             let mode = self.config.mode;
             self.set_mode(self.now, mode, None);
         }
-        (changed, waiting)
+        keys
     }
 
     /// The last orders: every managed flow keeps the larger of its order and its equal share of the own link, all

@@ -9,7 +9,7 @@ use sluice_schedule::{BootId, Bytes, HolderId, HostId, LinkId};
 use super::*;
 use crate::config::Loaded;
 use crate::monitor::ProcessKey;
-use crate::testing::{Fake, Said, at, config, fabric, now};
+use crate::testing::{Announced, Fake, at, config, fabric, now};
 
 const LINK: Rate = Rate::mbps(100);
 
@@ -17,7 +17,7 @@ struct Site {
     index: usize,
     kernel: Fake,
     core: Core,
-    said: Said,
+    said: Announced,
     inbox: Vec<Inbound>,
     row: Row,
     to: usize,
@@ -51,7 +51,7 @@ impl Site {
         };
         core.monitor.add_for_test(7, view);
         let row = kernel.open(at(index, 4000), at(to, 5000));
-        Site { index, kernel, core, said: Said::default(), inbox: Vec::new(), row, to, iteration: 0 }
+        Site { index, kernel, core, said: Announced::default(), inbox: Vec::new(), row, to, iteration: 0 }
     }
 
     fn begin(&mut self, bytes: u64) {
@@ -253,7 +253,7 @@ fn a_reload_keeps_flows_and_tells_the_new_brain_everything() {
     loaded.config.schedule.policy = crate::config::Policy::Fair;
     loaded.config.slot.length_ms = 30;
     let fabric = Rc::clone(&site.core.monitor.fabric);
-    let (changed, waiting) = site.core.reload(loaded, fabric);
+    let crate::config::ChangedKeys { taken: changed, waiting } = site.core.reload(loaded, fabric);
     assert_eq!((changed, waiting), (vec!["schedule.policy"], vec!["slot.length_ms"]));
     star.run(400, 1400);
     assert_eq!(star.sites[0].core.host.flows().count(), 1);

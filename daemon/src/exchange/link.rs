@@ -111,7 +111,7 @@ impl Connection {
 pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: mpsc::Sender<Inbound>) {
     let mut backoff = Backoff::default();
     while !connection.closed.load(Ordering::Relaxed) {
-        let (why, mismatch) = tokio::select! {
+        let Ended { why, mismatch } = tokio::select! {
             ended = session(&connection, &identity, &inbound, &mut backoff) => ended,
             () = connection.close.notified() => break,
         };
@@ -131,13 +131,21 @@ pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: 
     *connection.state() = State::default();
 }
 
-/// One session from dial to end. Returns why it ended and whether the two ends do not fit together.
+/// How a session ended.
+struct Ended {
+    /// Why, for people.
+    why: String,
+    /// The two ends do not fit together.
+    mismatch: bool,
+}
+
+/// One session from dial to end.
 async fn session(
     connection: &Connection,
     identity: &Identity,
     inbound: &mpsc::Sender<Inbound>,
     backoff: &mut Backoff,
-) -> (String, bool) {
+) -> Ended {
     let dialled = wall(identity.source);
     let opened = match connection.kind {
         Kind::Switch => SessionClient::connect(&connection.uri, &identity.hello())
@@ -153,7 +161,7 @@ async fn session(
     };
     let now = wall(identity.source);
     if let Err(mismatch) = hello.check(&identity.grid, identity.slot(now)) {
-        return (mismatch.to_string(), true);
+        return Ended { why: mismatch.to_string(), mismatch: true };
     }
     backoff.reset();
     greet(connection, identity, inbound, &hello, (dialled, now)).await;
@@ -171,13 +179,13 @@ async fn session(
                         }
                     }
                 }
-                Ok(None) => return (format!("{}: the other end closed the session", connection.uri), false),
+                Ok(None) => return Ended { why: format!("{}: the other end closed the session", connection.uri), mismatch: false },
                 Err(error) => return failed(&error),
             },
             _ = look.tick() => {
                 let unanswered = connection.state().unanswered;
                 if unanswered.is_some_and(|since| monotonic().minus(since) > DEAD) {
-                    return (format!("{}: no answer for 2 s", connection.uri), false);
+                    return Ended { why: format!("{}: no answer for 2 s", connection.uri), mismatch: false };
                 }
             }
         }
@@ -208,7 +216,7 @@ async fn next(receiver: &mut Receiver) -> Result<Option<Vec<(HolderId, Feedback)
     }
 }
 
-fn failed(error: &SessionError) -> (String, bool) {
+fn failed(error: &SessionError) -> Ended {
     let mismatch = error.refusal_id().is_some_and(|id| MISMATCHES.contains(&id));
     // The transport's own text stops at "transport error"; the cause says what to look for.
     let mut text = error.to_string();
@@ -220,5 +228,5 @@ fn failed(error: &SessionError) -> (String, bool) {
         }
         cause = inner.source();
     }
-    (text, mismatch)
+    Ended { why: text, mismatch }
 }

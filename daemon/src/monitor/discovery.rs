@@ -17,7 +17,7 @@ use super::environ::Environ;
 use super::namespaces::Namespaces;
 use super::tuple::Tuple;
 use crate::clock::monotonic;
-use crate::sock_diag::Seen;
+use crate::sock_diag::DiagSocket;
 
 /// Questions and answers that may wait.
 const MAX_WAITING: usize = 1024;
@@ -178,7 +178,7 @@ impl Tracked {
     }
 
     /// One connection as it is now.
-    fn look(&mut self, now: Nanos, foreign: bool, seen: &Seen) {
+    fn look(&mut self, now: Nanos, foreign: bool, seen: &DiagSocket) {
         let full = self.connections.len() >= MAX_TRACKED;
         let tuple = Tuple::of_v6(seen.local, seen.remote);
         let counts = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);

@@ -7,7 +7,7 @@ use sluice_schedule::{Bytes, Event, Nanos, Now, Pattern};
 use super::plans::Following;
 use super::round::{Sent, Step};
 use super::sockets::{Socket, Sockets};
-use super::{Monitor, ProcessKey};
+use super::{EndedRound, Monitor, ProcessKey};
 
 /// Rounds whose duration is remembered per job.
 const MAX_RECENT: usize = 32;
@@ -135,7 +135,7 @@ impl Monitor {
                 if !job.in_round.is_empty() {
                     // The pause between two rounds was too short to be seen.
                     let took = job.finish(now);
-                    self.ended_rounds.push((id, job.rounds, took));
+                    self.ended_rounds.push(EndedRound { job: id, round: job.rounds, took });
                 }
                 job.rounds += 1;
                 job.began = now;
@@ -174,7 +174,7 @@ impl Monitor {
             && !job.in_round.is_empty()
         {
             let took = job.finish(now);
-            self.ended_rounds.push((id, job.rounds, took));
+            self.ended_rounds.push(EndedRound { job: id, round: job.rounds, took });
         }
     }
 }

@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, setns};
 use sluice_schedule::Nanos;
 
 use super::environ::Environ;
-use crate::sock_diag::{self, Seen};
+use crate::sock_diag::{self, DiagSocket};
 
 /// New processes are looked for this often.
 const LIST_EVERY: Nanos = Nanos::from_millis(1_000);
@@ -34,7 +34,7 @@ pub struct Namespaces {
 
 impl Namespaces {
     /// Every connection of the own namespace, then of the others; true: of another one.
-    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(bool, &Seen)) {
+    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(bool, &DiagSocket)) {
         let mut dump = |foreign: bool| match sock_diag::open() {
             Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(foreign, seen)),
             Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),

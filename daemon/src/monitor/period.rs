@@ -87,6 +87,7 @@ impl Period {
         }
     }
 
+    #[cfg(test)]
     /// Bytes of an iteration, once known.
     pub fn bytes(&self) -> Option<Bytes> {
         self.known.map(|known| Bytes(known.bytes))

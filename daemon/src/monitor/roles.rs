@@ -45,11 +45,11 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
     let (mut outgoing, mut incoming, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for peer in peers {
         let tuple = Tuple::of(peer.local, peer.remote);
-        let (mut out, mut back) = match view.pattern {
+        let Ways { mut out, mut back } = match view.pattern {
             PagePattern::Ring => ring(view, peer, any_next),
             PagePattern::ParameterServer => parameter_server(view.role),
             PagePattern::Tree => tree(view, peer),
-            _ => (Some(Role::Plain), Some(Role::Plain)),
+            _ => Ways { out: Some(Role::Plain), back: Some(Role::Plain) },
         };
         if one_way(view, peer) {
             // Two connections to the same peer: who connected sends on it.
@@ -152,36 +152,42 @@ fn local_hops(view: &PageView) -> u64 {
     }
 }
 
+/// The part a connection plays in each direction; `None`: nothing of the round goes that way.
+struct Ways {
+    out: Option<Role>,
+    back: Option<Role>,
+}
+
 fn ring_out(view: &PageView, peer: &Peer) -> bool {
     peer.kind != PeerKind::Accepted && (view.ring_next.is_none() || peer.rank.is_none() || peer.rank == view.ring_next)
 }
 
-fn ring(view: &PageView, peer: &Peer, any_next: bool) -> (Option<Role>, Option<Role>) {
+fn ring(view: &PageView, peer: &Peer, any_next: bool) -> Ways {
     let role = Some(Role::RingNext);
     if !any_next {
         // The page does not say which way: every connection may be the one, and none can be said to bound another.
-        return (Some(Role::Plain), None);
+        return Ways { out: Some(Role::Plain), back: None };
     }
     if ring_out(view, peer) {
-        return (role, None);
+        return Ways { out: role, back: None };
     }
     let previous = view.ring_prev.is_none() || peer.rank.is_none() || peer.rank == view.ring_prev;
-    (None, role.filter(|_| previous))
+    Ways { out: None, back: role.filter(|_| previous) }
 }
 
-fn parameter_server(role: PageRole) -> (Option<Role>, Option<Role>) {
+fn parameter_server(role: PageRole) -> Ways {
     match role {
-        PageRole::Server => (Some(Role::Broadcast), Some(Role::Aggregate)),
-        PageRole::Worker => (Some(Role::Aggregate), Some(Role::Broadcast)),
-        PageRole::Scheduler => (None, None),
-        PageRole::Peer => (Some(Role::Plain), None),
+        PageRole::Server => Ways { out: Some(Role::Broadcast), back: Some(Role::Aggregate) },
+        PageRole::Worker => Ways { out: Some(Role::Aggregate), back: Some(Role::Broadcast) },
+        PageRole::Scheduler => Ways { out: None, back: None },
+        PageRole::Peer => Ways { out: Some(Role::Plain), back: None },
     }
 }
 
-fn tree(view: &PageView, peer: &Peer) -> (Option<Role>, Option<Role>) {
+fn tree(view: &PageView, peer: &Peer) -> Ways {
     match (view.rank, peer.rank) {
-        (Some(own), Some(other)) if other < own => (Some(Role::Reduce), Some(Role::Spread)),
-        (Some(own), Some(other)) if other > own => (Some(Role::Spread), Some(Role::Reduce)),
-        _ => (Some(Role::Plain), None),
+        (Some(own), Some(other)) if other < own => Ways { out: Some(Role::Reduce), back: Some(Role::Spread) },
+        (Some(own), Some(other)) if other > own => Ways { out: Some(Role::Spread), back: Some(Role::Reduce) },
+        _ => Ways { out: Some(Role::Plain), back: None },
     }
 }

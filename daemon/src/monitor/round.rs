@@ -99,6 +99,7 @@ impl Rounds {
         now < self.ignored_until
     }
 
+    #[cfg(test)]
     /// Average time from round to round; 0 unknown.
     pub fn period(&self) -> Nanos {
         self.period

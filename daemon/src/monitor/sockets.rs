@@ -16,8 +16,6 @@ const STALE_SAMPLE: Nanos = Nanos::from_millis(120);
 pub struct Socket {
     /// Its row.
     pub row: Row,
-    /// The kernel's name for it.
-    pub cookie: u64,
     /// Its addresses.
     pub tuple: Tuple,
     /// Its owner.
@@ -184,7 +182,6 @@ impl Sockets {
         let flow = tuple.outgoing(own);
         let socket = Socket {
             row: event.row,
-            cookie: event.cookie,
             tuple,
             uid: event.uid,
             flow,
@@ -285,9 +282,5 @@ impl Sockets {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.rows.len()
-    }
-    /// Is there none?
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
     }
 }

@@ -1,5 +1,7 @@
 //! Rounds, roles and sockets over a fake kernel and made-up pages.
 
+use std::path::Path;
+
 use sluice_ebpf::SocketEventKind;
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole, State};
 use sluice_schedule::{FlowSpec, HostId, Rate, Role};

@@ -15,20 +15,20 @@ use crate::monitor::processes::Process;
 
 /// Every job with a process here.
 pub fn jobs(core: &Core) -> Vec<Job> {
-    let reports: Vec<JobReport> = core.host.jobs().collect();
-    core.monitor
+    let reports: Vec<JobReport> = core.host().jobs().collect();
+    core.monitor()
         .jobs
         .iter()
         .map(|(id, job)| {
             let report = reports.iter().find(|report| report.job == *id);
             let processes: Vec<&Process> =
-                job.processes.iter().filter_map(|key| core.monitor.processes.get(key)).collect();
+                job.processes.iter().filter_map(|key| core.monitor().processes.get(key)).collect();
             let first = processes.first();
-            let flows: Vec<FlowStatus<'_>> = core.host.flows().filter(|flow| flow.spec.job == *id).collect();
+            let flows: Vec<FlowStatus<'_>> = core.host().flows().filter(|flow| flow.spec.job == *id).collect();
             let sum = |value: fn(&FlowStatus<'_>) -> u64| flows.iter().map(value).fold(0_u64, u64::saturating_add);
             let demand = Bytes(sum(|flow| flow.demand.0));
             let delivered = Bytes(sum(|flow| flow.delivered.min(flow.demand).0));
-            let enforced = core.enforces() && !core.spared.contains(id);
+            let enforced = core.enforces() && !core.is_spared(*id);
             Job {
                 id: Label::new(&job.name),
                 pattern: job.pattern.into(),
@@ -60,23 +60,23 @@ pub fn jobs(core: &Core) -> Vec<Job> {
 
 /// Every flow the brain knows.
 pub fn flows(core: &Core) -> Vec<Flow> {
-    core.host.flows().filter_map(|status| flow(core, &status)).collect()
+    core.host().flows().filter_map(|status| flow(core, &status)).collect()
 }
 
 fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
-    let socket = core.monitor.sockets.of_flow(status.spec.flow)?;
-    let managed = core.enforces() && !core.spared.contains(&status.spec.job);
-    let delivered = socket.rate(core.now.mono);
+    let socket = core.monitor().sockets.of_flow(status.spec.flow)?;
+    let managed = core.enforces() && !core.is_spared(status.spec.job);
+    let delivered = socket.rate(core.now().mono);
     let active = status.demand > status.delivered;
     let error = (delivered.ratio_of(status.order) - 1.0).abs();
     let limited = managed && active && socket.stats.queued > Bytes::ZERO && error.is_finite();
     Some(Flow {
         id: status.spec.flow.to_string(),
-        job: Label::new(core.monitor.job_name(status.spec.job).unwrap_or("")),
+        job: Label::new(core.monitor().job_name(status.spec.job).unwrap_or("")),
         local: std::net::SocketAddr::new(socket.tuple.local_ip(), socket.tuple.local.1).to_string(),
         to: socket.tuple.remote_address().to_string(),
         state: if managed { FlowState::Managed } else { FlowState::Observed },
-        cc: if managed { format!("sluice{}", core.config.node.instance) } else { String::new() },
+        cc: if managed { format!("sluice{}", core.config().node.instance) } else { String::new() },
         ordered_bps: managed.then_some(status.order.0),
         delivered_bps: Some(delivered.0),
         error_ratio: limited.then_some(error),
@@ -88,19 +88,19 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
         loss_guard: socket.stats.loss_guard,
         next_bps: status.rates.iter().map(|rate| rate.0).collect(),
         why: if socket.stats.loss_guard { Why::LossGuard.as_str().into() } else { why(core, status.why) },
-        age_ns: core.now.mono.minus(socket.since).0,
+        age_ns: core.now().mono.minus(socket.since).0,
         uid: socket.uid,
     })
 }
 
 /// The word for why a flow has its rate; in `observe` no rate is anybody's doing.
 pub fn why(core: &Core, why: Why) -> Cow<'static, str> {
-    if core.mode == Mode::Observe { "observe".into() } else { why.as_str().into() }
+    if core.mode() == Mode::Observe { "observe".into() } else { why.as_str().into() }
 }
 
 fn delivered_rate(core: &Core, job: JobId) -> Rate {
-    let mine = core.monitor.sockets.iter().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == job));
-    mine.fold(Rate::ZERO, |sum, socket| sum.plus(socket.rate(core.now.mono)))
+    let mine = core.monitor().sockets.iter().filter(|socket| socket.told.as_ref().is_some_and(|spec| spec.job == job));
+    mine.fold(Rate::ZERO, |sum, socket| sum.plus(socket.rate(core.now().mono)))
 }
 
 fn role(process: &Process) -> Cow<'static, str> {

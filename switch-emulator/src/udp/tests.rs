@@ -112,7 +112,7 @@ fn garbage_and_strangers_get_no_answer() {
 fn an_address_that_floods_is_cut_off() {
     let (tables, mut pipeline) = set_up("exact");
     let probe = packet(Kind::Probe, "h0", 1, NOW).encode();
-    pipeline.meters.insert([10, 0, 0, 1].into(), (time::mono(), PACKETS));
+    pipeline.meters.insert([10, 0, 0, 1].into(), (sluice_clock::monotonic(), PACKETS));
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 1].into(), &probe).is_none());
     assert!(pipeline.answer_at(&tables, NOW, [10, 0, 0, 2].into(), &probe).is_some());
 }

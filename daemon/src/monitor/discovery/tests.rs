@@ -18,8 +18,8 @@ fn v6(address: std::net::SocketAddr) -> SocketAddrV6 {
     }
 }
 
-fn seen(cookie: u64, sent: u64, received: u64) -> Seen {
-    Seen {
+fn seen(cookie: u64, sent: u64, received: u64) -> DiagSocket {
+    DiagSocket {
         cookie,
         inode: cookie as u32,
         local: v6(at(0, 4000 + cookie as u16)),
@@ -31,7 +31,7 @@ fn seen(cookie: u64, sent: u64, received: u64) -> Seen {
 }
 
 /// One look at these sockets, all of them held by this process.
-fn look(tracked: &mut Tracked, ms: u64, sockets: &[Seen]) -> Vec<News> {
+fn look(tracked: &mut Tracked, ms: u64, sockets: &[DiagSocket]) -> Vec<News> {
     let now = Nanos::from_millis(ms);
     tracked.begin();
     sockets.iter().for_each(|seen| tracked.look(now, false, seen));
