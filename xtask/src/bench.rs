@@ -71,7 +71,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));
     let rates = ["test", "--release", "--locked", "-p", "sluice-planners-lp", "--test", "alltoall", "--", "--ignored"];
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
-    let planners = ["test", "--release", "--locked", "-p", "sluice-plan", "--test", "forestcoll", "--", "--ignored"];
+    let planners =
+        ["test", "--release", "--locked", "-p", "sluice-planners", "--test", "forestcoll", "--", "--ignored"];
     let micro = steps(
         micro,
         vec![
