@@ -37,5 +37,5 @@ mod sock_diag;
 mod sys;
 #[cfg(test)]
 mod testing;
-mod topology;
+pub mod topology;
 mod watch;
