@@ -1,6 +1,6 @@
 //! Running: the order of starting and of ending.
 //!
-//! Two threads. The *loop* thread ([`crate::agent`]) decides and talks to holders. This one, the main thread, serves
+//! Two threads. The *loop* thread (`agent`) decides and talks to holders. This one, the main thread, serves
 //! HTTP and takes signals. Nothing outside the process is touched before the configuration is judged and the lock is
 //! held, so a start that fails leaves no trace.
 

@@ -5,7 +5,7 @@
 //! | [`quantity`] | exact numbers and their units: rates, sizes, times |
 //! | [`problem`] | what is wrong with a file: code, place, value seen, value allowed, what to do |
 //! | [`document`] | files of settings, TOML and JSON alike: tables read key by key, every mistake with its place |
-//! | [`file`] | whole files of bounded size |
+//! | [`mod@file`] | whole files of bounded size |
 //! | [`json`] | a bounded reader and a canonical writer of JSON with typed forms |
 //! | [`network`] | address ranges |
 //! | [`topology`] | `topology.json`: nodes, links, limits; generators, imports, pictures |

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Counts of a run. A skipped test returns early, so its runner has counted it as passed; [`Counts::skip`] takes it off.
+/// Counts of a run. A skipped test returns early, so its runner has counted it as passed; `skips` takes it off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     passed: usize,

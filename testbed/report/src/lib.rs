@@ -8,10 +8,10 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`measured`] | one run on the testbed as plain data: [`PolicyRun`] |
-//! | [`simulated`] | one simulated run as plain data, its JSON, CSV and tables |
+//! | [`mod@simulated`] | one simulated run as plain data, its JSON, CSV and tables |
 //! | [`about`] | what was run, on what, when |
 //! | [`stats`] | means, percentiles, and policies against each other |
-//! | [`table`], [`picture`] | for the terminal |
+//! | [`mod@table`], [`mod@picture`] | for the terminal |
 //! | [`page`] | the HTML page with its SVG charts |
 
 pub mod about;
