@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sluice_formats::problem::Problems;
 use sluice_wire::snapshot::Refused;
 
 /// A failed command.
@@ -20,6 +21,10 @@ impl Failure {
     /// 2: invalid input.
     pub fn input(message: impl fmt::Display) -> Failure {
         Failure { code: 2, message: format!("error: {message}") }
+    }
+    /// 2: a file with all that is wrong with it.
+    pub fn problems(problems: Problems) -> Failure {
+        Failure { code: 2, message: problems.to_string() }
     }
     /// 3: the answer is no.
     pub fn no(message: impl fmt::Display) -> Failure {

@@ -42,7 +42,7 @@ pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
 }
 
 fn load(path: &Path, sets: &[Set]) -> Result<Scenario, Failure> {
-    Scenario::load_with(path, sets).map_err(Failure::input)
+    Scenario::load_with(path, sets).map_err(Failure::problems)
 }
 
 /// The schedulers asked for, else those of the scenario, each once; all of them can be run.

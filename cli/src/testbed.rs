@@ -94,7 +94,7 @@ fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Fail
 
 /// The scenario as one machine runs it, and the policies: those asked for, else those of the scenario.
 fn load(path: &Path, asked: &[String]) -> Result<(Scenario, Vec<Policy>), Failure> {
-    let scenario = Scenario::load(path).map_err(Failure::input)?;
+    let scenario = Scenario::load(path).map_err(Failure::problems)?;
     let refused = |what: &str| Failure::input(format!("--policy: {what}"));
     let mut policies = Vec::new();
     let mut plain = Vec::new();
@@ -111,7 +111,7 @@ fn load(path: &Path, asked: &[String]) -> Result<(Scenario, Vec<Policy>), Failur
     if asked.is_empty() {
         plain.clone_from(&scenario.schedulers.policies);
     }
-    let scaled = scenario.for_testbed(&plain).map_err(Failure::input)?;
+    let scaled = scenario.for_testbed(&plain).map_err(Failure::problems)?;
     if asked.is_empty() {
         policies = convert::policies(&scenario, &plain).map_err(Failure::input)?;
     }

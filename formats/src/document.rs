@@ -13,7 +13,7 @@ mod tree;
 pub use collector::Collector;
 pub use item::Item;
 pub use table::{Table, unknown_key};
-pub use tree::{Entry, Node, Value};
+pub use tree::{Entry, NOWHERE, Node, Value};
 
 /// The notation of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

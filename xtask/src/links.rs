@@ -41,6 +41,7 @@ fn ours(packages: &BTreeSet<String>) -> Vec<&str> {
 #[test]
 fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
     let allowed = [
+        "sluice-clock",
         "sluice-ebpf",
         "sluice-formats",
         "sluice-plan",

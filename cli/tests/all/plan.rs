@@ -591,7 +591,7 @@ fn the_time_of_an_all_to_all_on_graphs_that_were_found() {
     let line = "plan find-topology --nodes 5 --degree 4 --size 1MiB --alpha 10us --bandwidth 100Gbit/s --no-cache --all-to-all";
     let found = desk.json(line);
     let point = &found["frontier"][0];
-    assert_eq!(point["expression"], "K(5)");
+    assert_eq!(point["expression"], "DC(5,{1,2,3,4})", "all pairs are joined");
     // Every pair has a link of its own: f = 1, and the time is d/(N·f) of 83.88608 us.
     let time = point["alltoall_us"].as_f64().expect("a time");
     assert!((time / (83.88608 * 4.0 / 5.0) - 1.0).abs() < 1e-5, "{point}");

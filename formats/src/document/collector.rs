@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::Notation;
+use super::{NOWHERE, Notation};
 use crate::problem::{MAX_PROBLEMS, Problem, Source};
 
 /// The problems of one file, and of the files that it names.
@@ -30,8 +30,8 @@ impl<'t> Collector<'t> {
     /// Keeps a problem at these bytes of the file.
     pub fn add(&self, problem: Problem, span: Range<usize>) {
         self.push(match self.notation {
-            Notation::Toml => problem.at(&self.source, span),
-            Notation::Json => problem.in_file(self.source.file),
+            Notation::Toml if span != NOWHERE => problem.at(&self.source, span),
+            _ => problem.in_file(self.source.file),
         });
     }
     /// Keeps a problem that knows its file, once; beyond [`MAX_PROBLEMS`] the rest would not be read.

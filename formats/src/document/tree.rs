@@ -8,6 +8,9 @@ use super::{Collector, Notation};
 use crate::json::{Kind, Limits, Read, Reader};
 use crate::problem::{E_DUP, E_PARSE, Problem, printable};
 
+/// The place of what stands in no file, such as a value of the command line.
+pub const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
+
 /// A value and the bytes where it stands.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -81,21 +84,21 @@ impl Node {
             Notation::Json => json(collector),
         }
     }
-    /// A JSON value that stands for another one at these bytes; `None` if the text is no JSON.
-    pub fn json(text: &str, span: &Range<usize>) -> Option<Node> {
+    /// A JSON value from [`NOWHERE`]; `None` if the text is no JSON.
+    pub fn json(text: &str) -> Option<Node> {
         let collector = Collector::new("", text, Notation::Json);
         let mut node = Node::parse(&collector);
-        node.place(span);
+        node.uproot();
         (collector.count() == 0).then_some(node)
     }
-    /// Puts the node and all in it at these bytes.
-    fn place(&mut self, span: &Range<usize>) {
-        self.span = span.clone();
+    /// Takes its place from the node and from all in it.
+    fn uproot(&mut self) {
+        self.span = NOWHERE;
         match &mut self.value {
-            Value::List(nodes) => nodes.iter_mut().for_each(|node| node.place(span)),
+            Value::List(nodes) => nodes.iter_mut().for_each(Node::uproot),
             Value::Table(entries) => entries.iter_mut().for_each(|entry| {
-                entry.span = span.clone();
-                entry.node.place(span);
+                entry.span = NOWHERE;
+                entry.node.uproot();
             }),
             _ => {}
         }

@@ -4,6 +4,7 @@
 use sluice_formats::problem::{self, Code, Problems};
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::import;
+use sluice_formats::topology::r#gen::{Wiring, dgx_a100};
 use sluice_plan::export::{self, Format, export};
 use sluice_plan::plan::{Collective, Content, Paths, Plan};
 use sluice_planners::forestcoll::{Instance, Options, Way, make};
@@ -126,9 +127,9 @@ fn provoke(code: Code) -> Option<Code> {
             let made = planned(&good(), Collective::AllGather, &Options::default()).expect("a plan");
             let many = export::Options { instances: 32, ..export::Options::default() };
             assert!(export(&made, None, Format::MscclXml, &many).is_ok(), "32 channels are there");
-            let ring = sluice_formats::topology::r#gen::ring(40, "1", false).expect("valid");
-            let made = planned(&ring, Collective::AllGather, &Options::default()).expect("a plan");
-            refused(export(&made, None, Format::MscclXml, &export::Options::default()))
+            let boxes = dgx_a100(2, Wiring::Plain).expect("valid");
+            let made = planned(&boxes, Collective::AllGather, &Options::default()).expect("a plan");
+            refused(export(&made, None, Format::MscclXml, &many))
         }
         "PLAN_REFUSED" => {
             let mut made = planned(&good(), Collective::AllGather, &Options::default()).expect("a plan");

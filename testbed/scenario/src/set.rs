@@ -1,6 +1,6 @@
 //! One key of a scenario with another value than the file's: what a sweep varies.
 
-use sluice_formats::document::{Collector, Entry, Node, Value};
+use sluice_formats::document::{Collector, Entry, NOWHERE, Node, Value};
 use sluice_formats::problem::{E_KEY, Problem};
 use std::str::FromStr;
 
@@ -76,13 +76,12 @@ impl FromStr for Axis {
 pub(crate) fn apply(tree: &mut Node, set: &Set, collector: &Collector<'_>) {
     let mut node = tree;
     for part in set.key.split('.') {
-        let span = node.span.clone();
         let shown = node.value.shown();
         let next = match &mut node.value {
             Value::Table(entries) => {
                 let at = entries.iter().position(|entry| entry.name == part).unwrap_or_else(|| {
-                    let node = Node { value: Value::Table(Vec::new()), span: span.clone() };
-                    entries.push(Entry { name: part.to_owned(), span: span.clone(), node });
+                    let node = Node { value: Value::Table(Vec::new()), span: NOWHERE };
+                    entries.push(Entry { name: part.to_owned(), span: NOWHERE, node });
                     entries.len() - 1
                 });
                 entries.get_mut(at).map(|entry| &mut entry.node)
@@ -93,12 +92,12 @@ pub(crate) fn apply(tree: &mut Node, set: &Set, collector: &Collector<'_>) {
         let Some(next) = next else {
             let what = format!("{} cannot be set: {part:?} is no part of {shown}", set.key);
             let problem = Problem::new(E_KEY, &set.key, what);
-            return collector.add(problem.allowed("names of tables and keys, numbers of entries in lists"), span);
+            return collector.add(problem.allowed("names of tables and keys, numbers of entries in lists"), NOWHERE);
         };
         node = next;
     }
-    let read = Node::json(&set.value, &node.span);
-    node.value = read.map_or_else(|| Value::Text(set.value.clone()), |read| read.value);
+    let text = || Node { value: Value::Text(set.value.clone()), span: NOWHERE };
+    *node = Node::json(&set.value).unwrap_or_else(text);
 }
 
 #[cfg(test)]
