@@ -3,8 +3,8 @@
 
 use sluice_formats::problem::{self, Code, Problems};
 use sluice_formats::topology::Topology;
-use sluice_formats::topology::import;
 use sluice_formats::topology::r#gen::{Wiring, dgx_a100};
+use sluice_formats::topology::import;
 use sluice_plan::export::{self, Format, export};
 use sluice_plan::plan::{Collective, Content, Paths, Plan};
 use sluice_planners::forestcoll::{Instance, Options, Way, make};
