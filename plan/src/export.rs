@@ -18,6 +18,7 @@ mod messages;
 mod msccl;
 mod oneccl;
 mod picture;
+mod rails;
 mod tree_xml;
 
 use crate::check::check;

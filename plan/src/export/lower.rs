@@ -12,6 +12,7 @@ use num_traits::{ToPrimitive as _, Zero as _};
 
 use super::INTERNAL_INVARIANT;
 use super::grow::grow;
+use super::rails::{Rail, Rails};
 use crate::plan::{Direction, Forest, NodeId, Plan, Tree, Trees};
 use sluice_formats::problem::{E_LIMIT, Problem, Problems};
 use sluice_formats::quantity::{Rational, common_denominator};
@@ -29,6 +30,8 @@ pub struct RankTree {
     pub parents: Vec<u32>,
     /// All ranks but the root, parents before children, breadth-first.
     pub order: Vec<u32>,
+    /// Per rank what the edge to its parent needs of a channel; the root's is without meaning.
+    pub rails: Vec<Option<Rail>>,
 }
 
 /// Consecutive chunks of a shard, and the tree they take.
@@ -85,9 +88,10 @@ pub fn lower(plan: &Plan, topology: &Topology, trees: &Trees) -> Result<Lowered,
         return Err(defect("a participant is in no tree"));
     }
     let scales = scales(trees)?;
+    let rails = Rails::new(plan, topology, &ranks);
     let mut lowered = Lowered { ranks: ranks.len() as u32, shards: Vec::new(), forests: Vec::new(), lossy: false };
     for (forest, scale) in trees.forests.iter().zip(&scales) {
-        lowered.forest(forest, scale, &ranks)?;
+        lowered.forest(forest, scale, &ranks, &rails)?;
     }
     Ok(lowered)
 }
@@ -113,14 +117,20 @@ fn scales(trees: &Trees) -> Result<Vec<Rational>, Problems> {
 }
 
 impl Lowered {
-    fn forest(&mut self, forest: &Forest, scale: &Rational, ranks: &HashMap<NodeId, u32>) -> Result<(), Problems> {
+    fn forest(
+        &mut self,
+        forest: &Forest,
+        scale: &Rational,
+        ranks: &HashMap<NodeId, u32>,
+        rails: &Rails,
+    ) -> Result<(), Problems> {
         let mut shards = vec![0; self.ranks as usize];
         let mut pieces: Vec<Vec<Piece>> = vec![Vec::new(); self.ranks as usize];
         let mut chunks = Vec::with_capacity(forest.trees.len());
         for tree in &forest.trees {
             let count = (&tree.weight * scale).to_u64().and_then(|count| u32::try_from(count).ok());
             let count = count.ok_or_else(|| defect("a tree without whole chunks"))?;
-            let tree = self.tree(forest.direction, tree, ranks).ok_or_else(|| defect("a tree that is none"))?;
+            let tree = self.tree(forest.direction, tree, ranks, rails).ok_or_else(|| defect("a tree that is none"))?;
             chunks.push(count);
             let (root, first) = (tree.root as usize, shards[tree.root as usize]);
             shards[root] += count;
@@ -139,35 +149,61 @@ impl Lowered {
         Ok(())
     }
 
-    fn tree(&mut self, direction: Direction, tree: &Tree, ranks: &HashMap<NodeId, u32>) -> Option<RankTree> {
+    fn tree(
+        &mut self,
+        direction: Direction,
+        tree: &Tree,
+        ranks: &HashMap<NodeId, u32>,
+        rails: &Rails,
+    ) -> Option<RankTree> {
         let root = *ranks.get(&tree.root)?;
         let mut parents = vec![u32::MAX; self.ranks as usize];
         parents[root as usize] = root;
         let mut order = Vec::with_capacity(self.ranks as usize - 1);
-        // Nodes that are no rank: the rank above, and how many hang on them.
-        let mut merged: HashMap<NodeId, (u32, u32)> = HashMap::new();
+        let mut chosen = vec![None; self.ranks as usize];
+        let mut merged: HashMap<NodeId, Merged> = HashMap::new();
         for branch in grow(direction, tree)? {
+            let mut path: Vec<NodeId> = tree.edges[branch.edge].path().collect();
+            if direction == Direction::In {
+                path.reverse();
+            }
             let above = match ranks.get(&branch.parent) {
                 Some(rank) => *rank,
                 None => {
-                    let (above, hanging) = merged.get_mut(&branch.parent)?;
-                    *hanging += 1;
-                    *above
+                    let parent = merged.get_mut(&branch.parent)?;
+                    parent.hanging += 1;
+                    path.splice(..1, parent.path.iter().copied());
+                    parent.above
                 }
             };
             match ranks.get(&branch.child) {
                 Some(rank) => {
                     parents[*rank as usize] = above;
                     order.push(*rank);
+                    if direction == Direction::In {
+                        path.reverse();
+                    }
+                    chosen[*rank as usize] = rails.rail(&path);
                 }
                 None => {
-                    merged.insert(branch.child, (above, 0));
+                    merged.insert(branch.child, Merged { above, path, hanging: 0 });
                 }
             }
         }
-        self.lossy |= tree.hops.is_some() || merged.values().any(|(_, hanging)| *hanging > 1);
-        (order.len() + 1 == self.ranks as usize).then_some(RankTree { root, parents, order })
+        self.lossy |= tree.hops.is_some() || merged.values().any(|merged| merged.hanging > 1);
+        let whole = order.len() + 1 == self.ranks as usize;
+        whole.then_some(RankTree { root, parents, order, rails: chosen })
     }
+}
+
+/// A node of a tree that is no rank.
+struct Merged {
+    /// The rank above it.
+    above: u32,
+    /// The nodes from that rank to this node, both included.
+    path: Vec<NodeId>,
+    /// How many hang on it.
+    hanging: u32,
 }
 
 fn too_fine(found: &str) -> Problems {

@@ -311,3 +311,53 @@ fn large_programs() {
         }
     }
 }
+
+/// Two machines of two GPUs; in each, a PCIe switch joins them with two cards, one for each of two networks.
+fn two_rails() -> sluice_formats::topology::Topology {
+    let (mut nodes, mut links) =
+        (vec![json!({"id": "ib0", "kind": "switch"}), json!({"id": "ib1", "kind": "switch"})], Vec::new());
+    let mut duplex =
+        |from: &str, to: &str| links.push(json!({"from": from, "to": to, "capacity": "1", "duplex": true}));
+    for m in 0..2 {
+        nodes.push(json!({"id": format!("p{m}"), "kind": "switch"}));
+        for i in 0..2 {
+            nodes.push(json!({"id": format!("g{m}{i}"), "kind": "gpu"}));
+            nodes.push(json!({"id": format!("n{m}{i}"), "kind": "nic"}));
+            duplex(&format!("g{m}{i}"), &format!("p{m}"));
+            duplex(&format!("p{m}"), &format!("n{m}{i}"));
+            duplex(&format!("n{m}{i}"), &format!("ib{i}"));
+        }
+        duplex(&format!("g{m}0"), &format!("g{m}1"));
+    }
+    let file = json!({"sluice_topology": 1, "nodes": nodes, "links": links});
+    sluice_formats::topology::Topology::read(file.to_string().as_bytes(), "t").expect("valid")
+}
+
+#[test]
+fn the_channel_of_a_message_leads_to_the_card_that_its_path_goes_through() {
+    let topology = two_rails();
+    for collective in OF_TREES {
+        let plan = planned(&topology, collective, None);
+        let xml = text(&plan, Format::MscclXml, &unlimited(1));
+        good(&xml);
+        // Between machines, as (from, to, card): what the plan's paths carry and what the program's channels do.
+        let Content::Trees(trees) = &plan.body.content else { panic!("trees") };
+        let ranks: Vec<&str> = topology.compute().into_iter().map(|node| &*topology.nodes()[node].id).collect();
+        let rank = |id: &str| ranks.iter().position(|rank| *rank == id).expect("a rank");
+        let mut wanted = std::collections::BTreeSet::new();
+        for edge in trees.forests.iter().flat_map(|forest| &forest.trees).flat_map(|tree| &tree.edges) {
+            let path: Vec<&str> = edge.path().map(|node| plan.id(node)).collect();
+            if let Some(card) = path.iter().find(|id| id.starts_with('n')) {
+                let card = u32::from(card.ends_with('1'));
+                wanted.insert((rank(path[0]), rank(path[path.len() - 1]), card));
+            }
+        }
+        assert!([0, 1].iter().all(|card| wanted.iter().any(|(.., of)| of == card)), "both cards are used");
+        let program = read(xml.as_bytes(), "p.xml").expect("readable");
+        let sends =
+            program.gpus.iter().enumerate().flat_map(|(rank, gpu)| gpu.blocks.iter().map(move |block| (rank, block)));
+        let sends = sends.filter_map(|(rank, block)| Some((rank, block.send? as usize, block.channel % 2)));
+        let across: std::collections::BTreeSet<_> = sends.filter(|(from, to, _)| from / 2 != to / 2).collect();
+        assert_eq!(across, wanted, "{collective:?}");
+    }
+}

@@ -11,8 +11,9 @@
 
 use std::collections::HashMap;
 
-use super::chains::chains;
+use super::chains::{Chain, chains};
 use crate::export::lower::{Lowered, Piece};
+use crate::export::rails::Rail;
 use crate::interpret::{Block, Buffer, Dependency, Op, Place, Program, Step};
 use crate::plan::{Collective, Direction};
 use sluice_formats::problem::Problems;
@@ -100,8 +101,8 @@ struct Builder<'a> {
     channels: HashMap<(u32, u32), Vec<u64>>,
     /// Hops of a chain at most.
     hops: usize,
-    /// Where chains share blocks: the rows there are, by how they run and their ranks.
-    rows: Option<HashMap<(Run, Vec<u32>), Row>>,
+    /// Where chains share blocks: the rows there are, by how they run, their rail and their ranks.
+    rows: Option<HashMap<(Run, Option<Rail>, Vec<u32>), Row>>,
     /// Where all data is gathered or added up.
     buffer: Buffer,
 }
@@ -127,15 +128,21 @@ impl Builder<'_> {
         add_step(self.program, rank, block, op, places, count, after)
     }
 
-    /// The least channel that no chain uses yet on any of these links, which are taken.
-    fn channel(&mut self, links: &[(u32, u32)]) -> u32 {
+    /// The least channel that no chain uses yet on any of these links, which are taken, and that leads over the rail.
+    fn channel(&mut self, links: &[(u32, u32)], rail: Option<Rail>) -> u32 {
         let words = links.iter().filter_map(|link| self.channels.get(link)).map(Vec::len).max().unwrap_or(0);
         let used = |word: usize| {
             let bits = links.iter().filter_map(|link| self.channels.get(link)?.get(word));
             bits.fold(0, |used, bits| used | bits)
         };
-        let free = (0..words).map(|word| (word, (!used(word)).trailing_zeros())).find(|(_, bit)| *bit < 64);
-        let (word, bit) = free.unwrap_or((words, 0));
+        let leads = |word: usize| {
+            let takes = |bit: &u32| rail.is_none_or(|rail| rail.takes(word as u32 * 64 + bit));
+            (0..64).filter(takes).fold(0_u64, |bits, bit| bits | 1 << bit)
+        };
+        // Beyond the words in use every channel is free; the first that leads over the rail is at most `of` further.
+        let most = words + rail.map_or(0, |rail| rail.of as usize / 64) + 1;
+        let mut free = (0..=most).map(|word| (word, (!used(word) & leads(word)).trailing_zeros()));
+        let (word, bit) = free.find(|(_, bit)| *bit < 64).unwrap_or((most, 0));
         for link in links {
             let bits = self.channels.entry(*link).or_default();
             if bits.len() <= word {
@@ -147,8 +154,8 @@ impl Builder<'_> {
     }
 
     /// The blocks for a chain: new ones on a channel of their own, or those of an earlier chain over the same ranks.
-    fn row(&mut self, run: Run, chain: &[u32]) -> Row {
-        let key = (run, chain.to_vec());
+    fn row(&mut self, run: Run, Chain { ranks: chain, rail }: &Chain) -> Row {
+        let key = (run, *rail, chain.clone());
         if let Some(row) = self.rows.as_ref().and_then(|rows| rows.get(&key)) {
             return row.clone();
         }
@@ -158,7 +165,7 @@ impl Builder<'_> {
             Run::In => pairs.map(|pair| (pair[1], pair[0])).collect(),
             Run::Round => pairs.flat_map(|pair| [(pair[0], pair[1]), (pair[1], pair[0])]).collect(),
         };
-        let channel = self.channel(&links);
+        let channel = self.channel(&links, *rail);
         let mut row = Row { blocks: Vec::with_capacity(chain.len()), back: Vec::new() };
         for (i, rank) in chain.iter().enumerate() {
             let (above, below) = (i.checked_sub(1).map(|above| chain[above]), chain.get(i + 1).copied());
@@ -195,6 +202,7 @@ impl Builder<'_> {
         let mut arrived: Vec<Option<Dependency>> = vec![None; tree.parents.len()];
         for chain in chains(tree, self.hops) {
             let row = self.row(Run::Out, &chain);
+            let chain = chain.ranks;
             let mut held = if chain[0] == tree.root { source } else { here };
             let after = arrived[chain[0] as usize];
             let after = if chain[0] == tree.root { ready } else { after.as_slice() };
@@ -213,7 +221,7 @@ impl Builder<'_> {
         let mut branches = Branches::new(tree.parents.len());
         for chain in chains(tree, self.hops) {
             let row = self.row(Run::In, &chain);
-            for (i, (rank, block)) in chain.iter().zip(row.blocks).enumerate() {
+            for (i, (rank, block)) in chain.ranks.iter().zip(row.blocks).enumerate() {
                 branches.add(*rank, i > 0 || branches.main[*rank as usize].is_none(), block);
             }
         }
@@ -246,8 +254,10 @@ impl Builder<'_> {
     /// other.
     fn both(&mut self, inward: &[Piece], outward: &[Piece], span: impl Fn(&Piece) -> Span) {
         let key = |piece: &Piece| (piece.tree.root, piece.first);
-        let same =
-            |other: &Piece, piece: &Piece| other.count == piece.count && other.tree.parents == piece.tree.parents;
+        let same = |other: &Piece, piece: &Piece| {
+            let (trees, rails) = ([&other.tree, &piece.tree], [&other.tree.rails, &piece.tree.rails]);
+            other.count == piece.count && trees[0].parents == trees[1].parents && rails[0] == rails[1]
+        };
         let down: HashMap<(u32, u32), &Piece> = outward.iter().map(|piece| (key(piece), piece)).collect();
         let up: HashMap<(u32, u32), &Piece> = inward.iter().map(|piece| (key(piece), piece)).collect();
         // Where sums are complete: root, chunks, step.
@@ -280,6 +290,7 @@ impl Builder<'_> {
         let (mut up, mut down) = (Branches::new(tree.parents.len()), vec![None; tree.parents.len()]);
         for chain in chains(tree, self.hops) {
             let row = self.row(Run::Round, &chain);
+            let chain = chain.ranks;
             up.add(chain[0], up.main[chain[0] as usize].is_none(), row.blocks[0]);
             for ((rank, block), back) in chain.iter().zip(row.blocks).skip(1).zip(row.back) {
                 up.add(*rank, true, block);

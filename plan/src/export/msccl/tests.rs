@@ -9,7 +9,7 @@ use crate::plan::Direction;
 
 /// 0 → 1 → 2, 1 → 3, 0 → 4: chains 0 1 2, 1 3, 0 4.
 fn tree() -> RankTree {
-    RankTree { root: 0, parents: vec![0, 0, 1, 1, 0], order: vec![1, 4, 2, 3] }
+    RankTree { root: 0, parents: vec![0, 0, 1, 1, 0], order: vec![1, 4, 2, 3], rails: vec![None; 5] }
 }
 
 /// A program for one shard of two chunks at rank 0, with these forests.
@@ -95,7 +95,7 @@ fn there_and_back_over_one_tree() {
 
 #[test]
 fn there_over_two_trees_and_back_over_one_waits_for_both() {
-    let star = RankTree { root: 0, parents: vec![0; 5], order: vec![1, 2, 3, 4] };
+    let star = RankTree { root: 0, parents: vec![0; 5], order: vec![1, 2, 3, 4], rails: vec![None; 5] };
     let inward = forest(Direction::In, &[(star.clone(), 0, 1), (tree(), 1, 1)]);
     let program = program_of(Collective::AllReduce, vec![inward, forest(Direction::Out, &[(star, 0, 2)])], 1);
     let back: Vec<Vec<Op>> = types(&program, 0).into_iter().filter(|steps| steps.contains(&Op::Send)).collect();
