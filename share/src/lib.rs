@@ -4,7 +4,8 @@
 //! [`Share`] takes one set of flows that belong together (through links or ties), by indices of its own, and gives their
 //! rates. It knows no clock, no bytes and no jobs. Capacities, caps and rates are floats in one unit that the caller
 //! chooses: the simulator's is bytes per second. All of its memory is used again: solving allocates nothing once it has
-//! seen a set as large. Whoever has many sets solves only those that a change touched.
+//! seen a set as large. [`Network`] keeps the flows and links of a whole network, whose rates change while flows come, go
+//! and change: it finds the set that a change can reach and solves that alone.
 //!
 //! - **Weights.** Within a class every flow gets its weight times one common level, until a link on its path is full.
 //! - **Classes.** A lower class is more urgent: a class shares what the more urgent ones left, whatever its weights.
@@ -33,6 +34,7 @@
 
 mod fill;
 mod lines;
+mod network;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +42,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lines::Line;
+pub use network::{Claim, Claims, Network, Path};
 
 /// Below this part of its capacity what is left of a link is rounding, not bandwidth.
 const NOTHING: f64 = 1e-9;
@@ -160,11 +163,6 @@ impl Share {
     /// The rate that [`Share::solve`] gave a flow.
     pub fn rate(&self, flow: usize) -> f64 {
         self.rates[flow]
-    }
-
-    /// How many flows the problem has.
-    pub fn flows(&self) -> usize {
-        self.entries.len()
     }
 
     /// The rate of each flow, by index. The result depends on the order of the flows only through rounding.

@@ -66,7 +66,9 @@ pub(super) fn run_with(
 ) -> Result<Outcome, SimError> {
     let frozen = if scenario.placement.freeze { Some(frozen::assign(scenario)?) } else { None };
     let mut engine = Engine::new(scenario, frozen.as_ref().unwrap_or(scenario), scheduler);
-    engine.world.fluid.whole = whole;
+    if whole {
+        engine.world.fluid.network.share_whole();
+    }
     engine.clock = Stopwatch::new(watch.profiles());
     engine.run(scheduler, watch)?;
     engine.log.counters = scheduler.counters();
@@ -176,15 +178,15 @@ impl<'a> Engine<'a> {
         let jobs = scenario.jobs.len();
         let log = Outcome {
             jobs: scenario.jobs.iter().map(|j| JobLog { arrival: j.arrival, ..JobLog::default() }).collect(),
-            links: vec![LinkLog::default(); capacity.len()],
+            links: vec![LinkLog::default(); scenario.network.links.len()],
             timeline: scenario.output.timeline.then(Timeline::default),
             ..Outcome::default()
         };
         let world = World {
             scenario,
             now: Nanos::ZERO,
-            capacity: capacity.clone(),
-            fluid: Fluid::new(capacity.clone(), grid),
+            fluid: Fluid::new(capacity.iter().copied(), grid),
+            capacity,
             jobs: vec![JobState::default(); jobs],
             flows: Vec::new(),
             running: Vec::new(),
@@ -303,7 +305,7 @@ impl<'a> Engine<'a> {
             TimeMode::Slot | TimeMode::PaperSlot => {
                 self.world.fluid.active() > 0 && scheduler.needs().edges
                     || !self.changes.is_empty()
-                    || self.world.fluid.is_dirty()
+                    || self.world.fluid.network.is_dirty()
             }
         };
         if wanted { (self.now / self.slot + 1).saturating_mul(self.slot) } else { NEVER }

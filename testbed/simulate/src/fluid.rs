@@ -2,20 +2,16 @@
 //!
 //! Knows links, orders and dependencies, but no jobs, rounds or schedulers: those are the engine's. A flow's progress is
 //! a line since the last time it was touched; it is touched only when its rate changes, so an event costs what it
-//! changes. Of the links and flows only the part that a change can reach is shared out anew.
+//! changes. Of the links and flows only the part that a change can reach is shared out anew ([`sluice_share::Network`]).
 
 mod agenda;
-mod component;
 mod plan;
 mod relax;
+mod sharing;
 
 pub(super) use agenda::{Agenda, NEVER};
 
-use std::collections::HashMap;
-
-use sluice_share::Share;
-
-use self::component::LinkRecord;
+use sluice_share::{Network, Path};
 
 /// Closer than this to its bound, in bytes, a flow is tight (`simulation.md` section 3.2).
 pub(super) const TIGHT: f64 = 1.0;
@@ -65,8 +61,6 @@ pub(super) struct Moving {
     pub(super) tight: bool,
     /// When that began.
     pub(super) tight_since: u64,
-    /// Stretch of its path in the list of paths.
-    pub(super) path: (u32, u32),
     pub(super) preds: Box<[Dep]>,
     pub(super) succs: Box<[u32]>,
     /// In which search its next event was planned.
@@ -86,6 +80,11 @@ impl Moving {
         }
         (self.sent + self.speed() * ((now - self.at) as f64 * 1e-9)).min(self.bytes)
     }
+
+    /// It goes at this rate from `now` on.
+    fn set_rate(&mut self, rate: f64, now: u64) {
+        (self.sent, self.at, self.rate) = (self.sent_at(now), now, rate);
+    }
 }
 
 /// What kind of time the simulation has, as far as flows notice.
@@ -99,84 +98,38 @@ pub(super) struct Grid {
 #[derive(Debug, Default)]
 pub(super) struct Fluid {
     pub(super) flows: Vec<Moving>,
-    /// Bytes per second of each link.
-    pub(super) capacity: Vec<f64>,
-    /// Flows that are on, per link, in no order.
-    on_link: Vec<Vec<u32>>,
-    /// Sum of their rates, per link; to rounding.
-    load: Vec<f64>,
-    /// Links of all paths, one after the other.
-    pub(super) hops: Vec<u32>,
-    paths: HashMap<Box<[u32]>, (u32, u32)>,
+    /// Rates and capacities in bytes per second.
+    pub(super) network: Network,
     agenda: Agenda,
-    share: Share,
     grid: Grid,
-    /// Where the next sharing begins.
-    dirty_flows: Vec<u32>,
-    dirty_links: Vec<u32>,
-    /// Everything is shared out every time; for the test that the result is the same.
-    pub(super) whole: bool,
     /// Flows that were at their bound and no longer are, and for how many nanoseconds.
     pub(super) stalled: Vec<(u32, u64)>,
     /// Flows whose rate changed since the engine last looked.
     pub(super) changed: Vec<u32>,
+    /// Counts the times at which events were planned anew.
     search: u64,
-    problem: u64,
-    /// In which search each flow was found, and its place in the last problem.
-    found: Vec<u64>,
-    place: Vec<u32>,
-    /// Touched flows of the present search.
-    seeds: Vec<u32>,
-    part: Vec<u32>,
-    /// How many of those were asked whom they reach.
-    looked: usize,
     stack: Vec<u32>,
-    link_records: Vec<LinkRecord>,
-    /// Links of the problem that flows outside it use too.
-    open: Vec<u32>,
     on: u32,
 }
 
 impl Fluid {
     /// Nothing flows over these links, given in bytes per second.
-    pub(super) fn new(capacity: Vec<f64>, grid: Grid) -> Fluid {
-        let links = capacity.len();
-        Fluid {
-            capacity,
-            on_link: vec![Vec::new(); links],
-            load: vec![0.0; links],
-            link_records: vec![LinkRecord::default(); links],
-            grid,
-            ..Fluid::default()
-        }
+    pub(super) fn new(capacity: impl IntoIterator<Item = f64>, grid: Grid) -> Fluid {
+        Fluid { network: Network::new(capacity), grid, ..Fluid::default() }
     }
 
     /// Puts a flow that does not send yet into a slot.
-    pub(super) fn put(&mut self, slot: u32, mut flow: Moving) {
+    pub(super) fn put(&mut self, slot: u32, mut flow: Moving, path: Path) {
         let at = slot as usize;
         if self.flows.len() <= at {
             self.flows.resize_with(at + 1, Moving::default);
-            self.found.resize(at + 1, 0);
-            self.place.resize(at + 1, 0);
         }
+        self.network.put(slot, path);
         flow.stops = if flow.stops == 0 { NEVER } else { flow.stops };
         (flow.mark, flow.ends) = (f64::INFINITY, NEVER);
         // Marks of searches belong to the slot, not to the flow.
         flow.planned = self.flows[at].planned;
         self.flows[at] = flow;
-    }
-
-    /// Remembers a path; the same path twice is one.
-    pub(super) fn path_of(&mut self, links: impl Iterator<Item = u32>) -> (u32, u32) {
-        let path: Box<[u32]> = links.collect();
-        if let Some(&known) = self.paths.get(&path) {
-            return known;
-        }
-        let from = self.hops.len() as u32;
-        self.hops.extend_from_slice(&path);
-        let stretch = (from, self.hops.len() as u32);
-        self.paths.insert(path, stretch);
-        stretch
     }
 
     /// Another part of what the flow sends arrives from now on.
@@ -185,20 +138,9 @@ impl Fluid {
         if flow.keep != keep {
             (flow.sent, flow.at, flow.keep) = (flow.sent_at(now), now, keep);
             if flow.on {
-                self.touch_flow(slot);
+                self.network.touch(slot);
             }
         }
-    }
-
-    /// True when something was touched since rates were computed.
-    pub(super) fn is_dirty(&self) -> bool {
-        !self.dirty_flows.is_empty() || !self.dirty_links.is_empty()
-    }
-
-    /// The links of a flow.
-    pub(super) fn path(&self, slot: u32) -> &[u32] {
-        let (from, to) = self.flows[slot as usize].path;
-        &self.hops[from as usize..to as usize]
     }
 
     /// A round begins: nothing is delivered.
@@ -213,12 +155,8 @@ impl Fluid {
         let flow = &mut self.flows[slot as usize];
         debug_assert!(!flow.on && !flow.done);
         (flow.on, flow.at, flow.tight) = (true, now, false);
-        let (from, to) = flow.path;
-        for hop in from..to {
-            self.on_link[self.hops[hop as usize] as usize].push(slot);
-        }
         self.on += 1;
-        self.touch_flow(slot);
+        self.network.add(slot);
         if self.flows[slot as usize].stops < NEVER {
             self.agenda.set(slot, self.flows[slot as usize].stops);
         }
@@ -227,7 +165,7 @@ impl Fluid {
     /// The flow has delivered its last byte, or is stopped where it is.
     pub(super) fn stop(&mut self, slot: u32, now: u64, complete: bool) {
         self.loose(slot, now);
-        self.leave_links(slot);
+        self.network.remove(slot);
         let flow = &mut self.flows[slot as usize];
         debug_assert!(flow.on);
         flow.sent = if complete { flow.bytes } else { flow.sent_at(now) };
@@ -238,50 +176,9 @@ impl Fluid {
         for i in 0..self.flows[slot as usize].succs.len() {
             let next = self.flows[slot as usize].succs[i];
             if self.flows[next as usize].on {
-                self.touch_flow(next);
+                self.network.touch(next);
             }
         }
-    }
-
-    /// A flow that is on goes over other links from now on; the bytes it had delivered on the old ones.
-    pub(super) fn reroute(&mut self, slot: u32, path: (u32, u32)) {
-        if self.flows[slot as usize].on {
-            self.leave_links(slot);
-            for hop in path.0..path.1 {
-                let link = self.hops[hop as usize] as usize;
-                self.on_link[link].push(slot);
-                self.load[link] += self.flows[slot as usize].rate;
-            }
-            self.touch_flow(slot);
-        }
-        self.flows[slot as usize].path = path;
-    }
-
-    fn leave_links(&mut self, slot: u32) {
-        let (from, to) = self.flows[slot as usize].path;
-        for hop in from..to {
-            let link = self.hops[hop as usize];
-            self.dirty_if_full(link);
-            let list = &mut self.on_link[link as usize];
-            if let Some(at) = list.iter().position(|&f| f == slot) {
-                list.swap_remove(at);
-            }
-            let left = self.load[link as usize] - self.flows[slot as usize].rate;
-            // What an empty link carries is known exactly.
-            self.load[link as usize] = if self.on_link[link as usize].is_empty() { 0.0 } else { left };
-        }
-    }
-
-    /// A flow of this link gives up bandwidth: only where the link is full does anybody wait for it.
-    fn dirty_if_full(&mut self, link: u32) {
-        if self.is_full(link) {
-            self.dirty_links.push(link);
-        }
-    }
-
-    /// Something about the flow is new: the next sharing begins here too.
-    pub(super) fn touch_flow(&mut self, slot: u32) {
-        self.dirty_flows.push(slot);
     }
 
     /// The flow is no longer at its bound: how long it was goes to `stalled`.

@@ -79,16 +79,12 @@ fn simulate(pieces: &[Piece], links: &HashMap<u32, u32>, capacity: &[f64]) -> u6
         }
     }
     for ((i, piece), succs) in pieces.iter().enumerate().zip(succs) {
-        let from = fluid.hops.len() as u32;
-        fluid.hops.extend(piece.path.iter().filter_map(|l| links.get(l)));
-        let path = (from, fluid.hops.len() as u32);
+        let path = fluid.network.path_of(piece.path.iter().filter_map(|l| links.get(l)).copied());
         let preds = piece.deps.clone().into_boxed_slice();
         let (bytes, keep) = (piece.bytes, piece.keep);
         let succs = succs.into_boxed_slice();
-        fluid.put(
-            i as u32,
-            Moving { bytes, keep, weight: 1.0, cap: f64::INFINITY, path, preds, succs, ..Moving::default() },
-        );
+        let moving = Moving { bytes, keep, weight: 1.0, cap: f64::INFINITY, preds, succs, ..Moving::default() };
+        fluid.put(i as u32, moving, path);
     }
     let mut left = pieces.len();
     let mut now = 0;
@@ -107,7 +103,7 @@ fn simulate(pieces: &[Piece], links: &HashMap<u32, u32>, capacity: &[f64]) -> u6
         for &slot in &due {
             if !fluid.has_ended(slot, now) {
                 fluid.snap(slot, now);
-                fluid.touch_flow(slot);
+                fluid.network.touch(slot);
                 continue;
             }
             fluid.stop(slot, now, true);

@@ -127,7 +127,7 @@ impl Engine<'_> {
         if new != (moving.class, moving.weight, moving.cap, moving.hold, moving.mark) {
             (moving.class, moving.weight, moving.cap, moving.hold, moving.mark) = new;
             if moving.on {
-                self.world.fluid.touch_flow(flow.0 as u32);
+                self.world.fluid.network.touch(flow.0 as u32);
             }
         }
     }
@@ -135,13 +135,13 @@ impl Engine<'_> {
     /// Sends a flow over other links; what it delivered so far counts for the old ones.
     fn route(&mut self, flow: FlowIx, path: Vec<LinkIx>) {
         let slot = flow.0 as u32;
-        let known = flow.0 < self.world.fluid.flows.len() && path.iter().all(|l| l.0 < self.world.fluid.capacity.len());
+        let known = flow.0 < self.world.fluid.flows.len() && path.iter().all(|l| l.0 < self.world.capacity.len());
         debug_assert!(known, "{flow:?} over {path:?}");
         let job = self.world.flows.get(flow.0).and_then(|f| f.job);
         let Some(job) = job.filter(|_| known) else { return };
         self.leave_all_links(job);
-        let links = self.world.fluid.path_of(path.iter().map(|l| l.0 as u32));
-        self.world.fluid.reroute(slot, links);
+        let links = self.world.fluid.network.path_of(path.iter().map(|l| l.0 as u32));
+        self.world.fluid.network.reroute(slot, links);
         let loss = super::round::loss_on(self.scenario, &path);
         self.world.fluid.set_keep(slot, (1.0 - loss) * self.efficiency, self.now);
         let seen = &mut self.world.flows[flow.0];

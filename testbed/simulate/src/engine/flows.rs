@@ -2,6 +2,7 @@
 
 use sluice_scenario::CrossFlow;
 use sluice_scenario::settings::TimeMode;
+use sluice_share::Path;
 
 use super::{Engine, FlowState};
 use crate::fluid::Moving;
@@ -36,7 +37,7 @@ impl Engine<'_> {
                     self.world.fluid.flows[slot as usize].mark = f64::INFINITY;
                     self.changes.flow(self.flow_states[slot as usize].serial, Change::Passed(flow));
                 }
-                self.world.fluid.touch_flow(slot);
+                self.world.fluid.network.touch(slot);
             }
         }
         while let Some(job) = self.marks.pop(self.now) {
@@ -123,19 +124,19 @@ impl Engine<'_> {
     /// For the figures: a flow is on its links from now on.
     pub(super) fn enter_links(&mut self, slot: u32) {
         let own = self.world.flows[slot as usize].job.map(|j| &mut self.jobs[j.0].links);
-        self.log.flow_on(self.world.fluid.path(slot), own, self.now);
+        self.log.flow_on(self.world.fluid.network.path(slot), own, self.now);
     }
 
     /// For the figures: it is not, and this is what it delivered over them.
     pub(super) fn leave_links(&mut self, slot: u32) {
         let sent = self.world.fluid.flows[slot as usize].sent_at(self.now);
         let own = self.world.flows[slot as usize].job.map(|j| &mut self.jobs[j.0].links);
-        self.log.flow_off(self.world.fluid.path(slot), own, sent - self.flow_states[slot as usize].counted, self.now);
-        self.flow_states[slot as usize].counted = sent;
+        let before = std::mem::replace(&mut self.flow_states[slot as usize].counted, sent);
+        self.log.flow_off(self.world.fluid.network.path(slot), own, sent - before, self.now);
     }
 
     /// Puts a flow into a place, with the default order.
-    pub(super) fn put(&mut self, slot: usize, flow: Flow, moving: Moving, state: FlowState) {
+    pub(super) fn put(&mut self, slot: usize, flow: Flow, moving: Moving, path: Path, state: FlowState) {
         if self.world.flows.len() <= slot {
             self.world.flows.resize_with(slot + 1, Flow::default);
             self.flow_states.resize_with(slot + 1, FlowState::default);
@@ -143,7 +144,7 @@ impl Engine<'_> {
         self.world.flows[slot] = flow;
         self.flow_states[slot] = FlowState { serial: self.serial, ..state };
         self.serial += 1;
-        self.world.fluid.put(slot as u32, moving);
+        self.world.fluid.put(slot as u32, moving, path);
         self.orders.reset(FlowIx(slot));
         self.order(FlowIx(slot));
     }
@@ -165,13 +166,13 @@ impl Engine<'_> {
             return;
         }
         let own_cap = cross.rate.map_or(f64::INFINITY, |r| r.0 as f64 / 8.0);
-        let links = self.world.fluid.path_of(path.iter().map(|l| l.0 as u32));
+        let links = self.world.fluid.network.path_of(path.iter().map(|l| l.0 as u32));
         let range = self.slots.take(1);
         let slot = range.start;
         let loss = super::round::loss_on(self.scenario, &path);
-        let moving = Moving { bytes: f64::INFINITY, keep: 1.0, path: links, stops: cross.end.0, ..Moving::default() };
+        let moving = Moving { bytes: f64::INFINITY, keep: 1.0, stops: cross.end.0, ..Moving::default() };
         let seen = Flow { name, src: cross.src, dst: cross.dst, path, bytes: f64::INFINITY, loss, ..Flow::default() };
-        self.put(slot, seen, moving, FlowState { own_cap, ..FlowState::default() });
+        self.put(slot, seen, moving, links, FlowState { own_cap, ..FlowState::default() });
         self.crossing.push(slot as u32);
         self.begin_flow(slot as u32);
         self.changes.flow(self.flow_states[slot].serial, Change::CrossBegan(FlowIx(slot)));

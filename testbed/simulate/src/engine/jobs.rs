@@ -36,7 +36,7 @@ impl Engine<'_> {
             Rounds::Staged { .. } => Some(flows(Rounds::AsTheJobSays)?),
         };
         let pieces: Vec<_> = alone.as_ref().unwrap_or(&made).iter().map(|(_, p)| p.clone()).collect();
-        let isolated = self.alone.round(&pieces, &self.world.fluid.capacity);
+        let isolated = self.alone.round(&pieces, &self.world.capacity);
         let log = &mut self.log.jobs[job.0];
         log.started = Some(Nanos(self.now));
         log.seats = seats.clone();
@@ -57,15 +57,15 @@ impl Engine<'_> {
         self.jobs[job.0].links = OwnLinks::new(made.iter().flat_map(|(_, p)| p.path.iter().copied()).collect());
         for ((i, (mut seen, piece)), (afters, succs)) in made.into_iter().enumerate().zip(afters.into_iter().zip(succs))
         {
-            let path = self.world.fluid.path_of(piece.path.iter().copied());
+            let path = self.world.fluid.network.path_of(piece.path.iter().copied());
             let preds: Box<[Dep]> = piece.deps.iter().map(|d| Dep { pred: first + d.pred, ..*d }).collect();
             seen.job = Some(job);
             seen.preds = preds.iter().map(Predecessor::of).collect();
             let predecessors = piece.deps.iter().filter(|d| d.after).count() as u32;
             let (bytes, keep, succs) = (piece.bytes, piece.keep, succs.into_boxed_slice());
-            let moving = Moving { bytes, keep, path, preds, succs, ..Moving::default() };
+            let moving = Moving { bytes, keep, preds, succs, ..Moving::default() };
             let flow_state = FlowState { afters: afters.into_boxed_slice(), predecessors, ..FlowState::default() };
-            self.put(range.start + i, seen, moving, flow_state);
+            self.put(range.start + i, seen, moving, path, flow_state);
         }
         let state = &mut self.world.jobs[job.0];
         state.seats = seats;
@@ -190,7 +190,7 @@ impl Engine<'_> {
     /// And they are back, over the links they have now.
     pub(super) fn enter_all_links(&mut self, job: JobIx) {
         let slots = self.world.jobs[job.0].flows.clone();
-        let links = slots.clone().flat_map(|s| self.world.fluid.path(s as u32).iter().copied()).collect();
+        let links = slots.clone().flat_map(|s| self.world.fluid.network.path(s as u32).iter().copied()).collect();
         self.jobs[job.0].links = OwnLinks::new(links);
         for slot in slots {
             if self.world.fluid.flows[slot].on {

@@ -112,7 +112,7 @@ impl Fluid {
                 let flow = &mut self.flows[slot as usize];
                 (flow.sent, flow.at) = (sent.max(0.0), now);
                 self.stack.extend(&self.flows[slot as usize].succs);
-                self.touch_flow(slot);
+                self.network.touch(slot);
             }
         }
     }

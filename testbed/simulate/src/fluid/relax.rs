@@ -46,13 +46,10 @@ impl Fluid {
         if rate == flow.rate {
             return false;
         }
-        let (from, to) = flow.path;
-        for hop in from..to {
-            self.dirty_if_full(self.hops[hop as usize]);
-        }
-        self.set_rate(slot, rate, now);
         // The edge has to look at it again.
-        self.touch_flow(slot);
+        self.network.slow(slot, rate);
+        self.flows[slot as usize].set_rate(rate, now);
+        self.changed.push(slot);
         true
     }
 }
