@@ -26,12 +26,18 @@ pub fn json(about: &About, runs: &[PolicyRun]) -> Value {
         "comparisons": compare(runs),
         "runs": list,
     });
-    if let ([only], Some(fields)) = (list.as_slice(), document.as_object_mut()) {
-        for (key, value) in only.as_object().into_iter().flatten() {
-            fields.entry(key.clone()).or_insert_with(|| value.clone());
+    lift_only(&mut document);
+    document
+}
+
+/// With one run its fields stand at the top level too.
+pub(crate) fn lift_only(document: &mut Value) {
+    let only = document["runs"].as_array().filter(|runs| runs.len() == 1).and_then(|runs| runs[0].as_object().cloned());
+    if let Some(fields) = document.as_object_mut() {
+        for (key, value) in only.into_iter().flatten() {
+            fields.entry(key).or_insert(value);
         }
     }
-    document
 }
 
 fn run_json(about: &About, run: &PolicyRun) -> Value {

@@ -6,6 +6,7 @@ mod simulated;
 mod style;
 mod svg;
 
+// Writing into a String cannot fail.
 use std::fmt::Write as _;
 
 use sluice_scenario::Scenario;
@@ -28,13 +29,13 @@ pub fn simulated(about: &About, scenario: &Scenario, results: &[SimResult], runs
 fn whole(about: &About, sections: &[String], data: &str) -> String {
     let mut page = String::with_capacity(1 << 18);
     let title = format!("Sluice: {}", about.scenario);
-    put(&mut page, format_args!("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"));
-    put(&mut page, format_args!("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
-    put(&mut page, format_args!("<title>{}</title><style>{}</style></head><body><main>", text(&title), style::CSS));
+    _ = write!(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    _ = write!(page, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+    _ = write!(page, "<title>{}</title><style>{}</style></head><body><main>", text(&title), style::CSS);
     sections.iter().for_each(|section| page.push_str(section));
     // Inside a script element markup could end it early; JSON can say "<" without one.
     let data = data.replace('<', "\\u003c");
-    put(&mut page, format_args!("<script type=\"application/json\" id=\"data\">{data}</script>"));
+    _ = write!(page, "<script type=\"application/json\" id=\"data\">{data}</script>");
     page.push_str("</main></body></html>\n");
     page
 }
@@ -54,9 +55,4 @@ pub(super) fn text(raw: &str) -> String {
         }
     }
     out
-}
-
-/// Writing into a String cannot fail.
-pub(super) fn put(out: &mut String, what: std::fmt::Arguments<'_>) {
-    let _ = out.write_fmt(what);
 }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::json::lift_only;
 use sluice_scenario::{Policy, Scenario};
 
 pub use figures::{Concurrency, Fairness, Figures, LinkFigures, SimJob, Spread, Tier};
@@ -107,11 +109,7 @@ impl SimResult {
 pub fn document(scenario: &Scenario, runs: &[SimResult]) -> Value {
     let list: Vec<Value> = runs.iter().map(|r| serde_json::to_value(&r.result).unwrap_or(Value::Null)).collect();
     let mut document = json!({ "schema": 1, "scenario": scenario.name, "seed": scenario.seed, "runs": list });
-    if let ([only], Some(fields)) = (list.as_slice(), document.as_object_mut()) {
-        for (key, value) in only.as_object().into_iter().flatten() {
-            fields.entry(key.clone()).or_insert_with(|| value.clone());
-        }
-    }
+    lift_only(&mut document);
     document
 }
 

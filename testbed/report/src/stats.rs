@@ -209,13 +209,6 @@ pub fn busiest_window(run: &PolicyRun, length: f64) -> (f64, f64) {
     (from as f64, from as f64 + length)
 }
 
-/// Median of the means of a policy's repeats, for one line.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    percentile(&sorted, 0.5)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! The table of job completion times for the terminal.
 
+// Writing into a String cannot fail.
 use std::fmt::Write as _;
 
 use super::about::About;
@@ -11,29 +12,25 @@ use crate::measured::PolicyRun;
 pub fn table(about: &About, runs: &[PolicyRun]) -> String {
     let mut out = String::new();
     for warning in warnings(runs) {
-        put(&mut out, format_args!("! {warning}\n"));
+        _ = writeln!(out, "! {warning}");
     }
     let all = summaries(runs);
     let compared = compare(runs);
     let best = best_baseline(&all).map(|s| s.policy.clone()).unwrap_or_default();
-    put(
-        &mut out,
-        format_args!(
-            "{}: {} jobs, {} per NIC, compute × {}, rates and bytes ÷ {}\n\n",
-            about.scenario,
-            about.jobs,
-            rate(about.nic),
-            about.compute_scale,
-            about.scale
-        ),
+    _ = write!(
+        out,
+        "{}: {} jobs, {} per NIC, compute × {}, rates and bytes ÷ {}\n\n",
+        about.scenario,
+        about.jobs,
+        rate(about.nic),
+        about.compute_scale,
+        about.scale
     );
     let width = all.iter().map(|s| s.policy.len()).max().unwrap_or(6).max(6);
-    put(
-        &mut out,
-        format_args!(
-            "{:width$}  {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {:>9}  {:>10}\n",
-            "policy", "mean JCT", "median", "p99", "max", "waiting", "round", "retrans.", "mean JCT", "worst job"
-        ),
+    _ = writeln!(
+        out,
+        "{:width$}  {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {:>9}  {:>10}",
+        "policy", "mean JCT", "median", "p99", "max", "waiting", "round", "retrans.", "mean JCT", "worst job"
     );
     for s in &all {
         let vs = compared.iter().find(|c| c.policy == s.policy);
@@ -43,39 +40,35 @@ pub fn table(about: &About, runs: &[PolicyRun]) -> String {
             None => String::new(),
         };
         let worst = vs.map(|c| format!("{:.2}x", c.worst_ratio)).unwrap_or_default();
-        put(
-            &mut out,
-            format_args!(
-                "{:width$}  {:>7.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>5.0} ms {:>9.0}  {:>9}  {:>10}\n",
-                s.policy,
-                s.mean_s,
-                s.p50_s,
-                s.p99_s,
-                s.max_s,
-                s.wait_s,
-                s.round_s * 1e3,
-                s.retransmits,
-                lower,
-                worst
-            ),
+        _ = writeln!(
+            out,
+            "{:width$}  {:>7.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>5.0} ms {:>9.0}  {:>9}  {:>10}",
+            s.policy,
+            s.mean_s,
+            s.p50_s,
+            s.p99_s,
+            s.max_s,
+            s.wait_s,
+            s.round_s * 1e3,
+            s.retransmits,
+            lower,
+            worst
         );
     }
     for c in compared.iter().filter(|c| !super::stats::is_baseline(&c.policy)) {
         let each: Vec<String> = c.lower_each.iter().map(|l| percent(*l)).collect();
-        put(
-            &mut out,
-            format_args!(
-                "\n{}: mean JCT {} than with {} (each repeat: {}), p99 {}; worst job {} at {:.2}x, {} of {} jobs more than 5 % slower\n",
-                c.policy,
-                percent(c.lower),
-                c.baseline,
-                each.join(", "),
-                percent(c.p99_lower),
-                c.worst_job,
-                c.worst_ratio,
-                c.slower_jobs,
-                c.jobs
-            ),
+        _ = write!(
+            out,
+            "\n{}: mean JCT {} than with {} (each repeat: {}), p99 {}; worst job {} at {:.2}x, {} of {} jobs more than 5 % slower\n",
+            c.policy,
+            percent(c.lower),
+            c.baseline,
+            each.join(", "),
+            percent(c.p99_lower),
+            c.worst_job,
+            c.worst_ratio,
+            c.slower_jobs,
+            c.jobs
         );
     }
     out
@@ -93,9 +86,4 @@ pub(crate) fn rate(bits: f64) -> String {
         return format!("{} Gbit/s", text.trim_end_matches('0').trim_end_matches('.'));
     }
     format!("{:.0} Mbit/s", bits / 1e6)
-}
-
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing into a String cannot fail.
-    let _ = out.write_fmt(text);
 }

@@ -1,7 +1,9 @@
 //! The pictures of the page: distribution of JCT, stagger chart, rates of the busiest seconds, the busiest link.
 
+use std::fmt::Write as _;
+
 use super::svg::{Chart, number};
-use super::{put, text};
+use super::text;
 use crate::measured::{PolicyRun, RatePoint};
 use crate::picture::{buckets, busiest_jobs};
 use crate::stats::{busiest_window, distribution, policies};
@@ -21,7 +23,7 @@ pub(super) fn policy_colour(n: usize) -> String {
 pub(super) fn key(entries: &[(String, String)]) -> String {
     let mut out = String::from("<div class=\"key\">");
     for (colour, name) in entries {
-        put(&mut out, format_args!("<span><i style=\"background:var({colour})\"></i>{}</span>", text(name)));
+        _ = write!(out, "<span><i style=\"background:var({colour})\"></i>{}</span>", text(name));
     }
     out.push_str("</div>");
     out

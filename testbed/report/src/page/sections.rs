@@ -1,8 +1,10 @@
 //! The sections of the page, in order: doubts, answer, table, then the pictures and details behind it.
 
+use std::fmt::Write as _;
+
 use super::charts::{busiest_link, cdf, closer, first_runs, key, model_colours, stagger};
 use super::svg::number;
-use super::{put, text};
+use super::text;
 use crate::about::About;
 use crate::measured::{JobResult, PolicyRun};
 use crate::stats::mean;
@@ -15,36 +17,23 @@ pub(super) fn all(about: &About, runs: &[PolicyRun]) -> Vec<String> {
     let colours = model_colours(runs);
     let first = first_runs(runs);
     let end = first.iter().map(|r| r.makespan_s).fold(1.0, f64::max);
-    let mut parts = vec![head(about, runs), answer(about, runs), jct_table(runs), what_was_run(about, runs)];
+    let mut parts = vec![head(about, &warnings(runs)), answer(about, runs), jct_table(runs), what_was_run(about, runs)];
     parts.push(section(
         "Distribution of job completion times",
         "Share of jobs that are done so many seconds after their arrival, waiting for GPUs included; all repeats.",
         &cdf(runs),
     ));
-    let mut rows = key(&colours);
-    for run in &first {
-        put(&mut rows, format_args!("<h3>{}</h3>{}", text(&run.policy), stagger(run, end, &colours)));
-    }
+    let rows = key(&colours) + &titled(first.iter().map(|run| (run.policy.clone(), stagger(run, end, &colours))));
     let about_rows = "One row per job, first repeat: grey while it waits for GPUs, pale while it computes, full while it sends. \
         Under equal sharing rounds of different jobs lie on top of each other; where jobs take turns they interleave.";
     parts.push(section("Who sends when", about_rows, &rows));
-    let mut rates = key(&colours);
-    for (policy, chart) in closer(&first, &colours) {
-        put(&mut rates, format_args!("<h3>{}</h3>{chart}", text(&policy)));
-    }
+    let rates = key(&colours) + &titled(closer(&first, &colours));
     let about_rates =
         "Payload rates of the six jobs that send most in the twelve busiest seconds of the first policy, stacked.";
     parts.push(section("Rates over time", about_rates, &rates));
     if let Some((link, charts)) = busiest_link(&first, about.nic) {
-        let mut body = String::new();
-        for (policy, chart) in charts {
-            put(&mut body, format_args!("<h3>{}</h3>{chart}", text(&policy)));
-        }
-        parts.push(section(
-            "The busiest link",
-            &format!("Load of {link} as a share of its rate, first repeat."),
-            &body,
-        ));
+        let lead = format!("Load of {link} as a share of its rate, first repeat.");
+        parts.push(section("The busiest link", &lead, &titled(charts)));
     }
     parts.push(network_table(runs));
     parts.push(rounds_table(runs));
@@ -56,14 +45,25 @@ pub(super) fn section(title: &str, lead: &str, body: &str) -> String {
     format!("<section><h2>{}</h2><p class=\"soft\">{}</p>{body}</section>", text(title), text(lead))
 }
 
+/// Charts, each below the name of its policy.
+pub(super) fn titled(charts: impl IntoIterator<Item = (String, String)>) -> String {
+    charts.into_iter().map(|(policy, chart)| format!("<h3>{}</h3>{chart}", text(&policy))).collect()
+}
+
+/// Facts with their names.
+pub(super) fn facts<const N: usize>(facts: [(&str, String); N]) -> String {
+    let facts = facts.map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>", text(&fact)));
+    format!("<dl>{}</dl>", facts.concat())
+}
+
 /// A table; the first row is the heading. Cells are HTML already.
 pub(super) fn html_table(heading: &[String], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
-    heading.iter().for_each(|h| put(&mut out, format_args!("<th>{h}</th>")));
+    heading.iter().for_each(|h| _ = write!(out, "<th>{h}</th>"));
     out.push_str("</tr></thead><tbody>");
     for row in rows {
         out.push_str("<tr>");
-        row.iter().for_each(|c| put(&mut out, format_args!("<td>{c}</td>")));
+        row.iter().for_each(|c| _ = write!(out, "<td>{c}</td>"));
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>");
@@ -74,12 +74,12 @@ pub(super) fn heading(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| text(w)).collect()
 }
 
-fn head(about: &About, runs: &[PolicyRun]) -> String {
+/// The title, and what must be known before anything is believed.
+pub(super) fn head(about: &About, doubts: &[String]) -> String {
     let mut out = format!("<h1>{}</h1>", text(&about.scenario));
-    let doubts = warnings(runs);
     if !doubts.is_empty() {
         out.push_str("<div class=\"warn\"><strong>Read this first</strong><ul>");
-        doubts.iter().for_each(|d| put(&mut out, format_args!("<li>{}</li>", text(d))));
+        doubts.iter().for_each(|d| _ = write!(out, "<li>{}</li>", text(d)));
         out.push_str("</ul></div>");
     }
     out
@@ -163,51 +163,32 @@ fn jct_table(runs: &[PolicyRun]) -> String {
 }
 
 fn what_was_run(about: &About, runs: &[PolicyRun]) -> String {
-    let facts = [
+    let (compute, scale, nic) = (about.compute_scale, about.scale, rate(about.nic));
+    let known = [
         ("command", about.command.clone()),
         ("scenario", format!("{}, seed {}", about.scenario, about.seed)),
-        (
-            "scaled",
-            format!(
-                "compute × {}, rates and bytes ÷ {}: {} per NIC on the wire",
-                about.compute_scale,
-                about.scale,
-                rate(about.nic)
-            ),
-        ),
+        ("scaled", format!("compute × {compute}, rates and bytes ÷ {scale}: {nic} per NIC on the wire")),
         ("runs", format!("{} in all: {}", runs.len(), policies(runs).join(", "))),
         ("machine", about.machine.clone()),
         ("version", about.version.clone()),
         ("date", about.date.clone()),
     ];
-    let mut list = String::from("<dl>");
-    facts.iter().for_each(|(k, v)| put(&mut list, format_args!("<dt>{k}</dt><dd>{}</dd>", text(v))));
-    list.push_str("</dl>");
-    section(
-        "What was run",
-        "All policies took turns on the same machine, with the same jobs, arrivals and cross traffic.",
-        &list,
-    )
+    let lead = "All policies took turns on the same machine, with the same jobs, arrivals and cross traffic.";
+    section("What was run", lead, &facts(known))
 }
 
 fn network_table(runs: &[PolicyRun]) -> String {
     let row = |s: Summary| {
-        let links: Vec<f64> =
-            runs.iter().filter(|r| r.policy == s.policy).flat_map(|r| r.links.iter().map(|l| l.utilisation)).collect();
-        let drops: f64 = mean(
-            &runs
-                .iter()
-                .filter(|r| r.policy == s.policy)
-                .map(|r| r.links.iter().map(|l| l.drops as f64).sum())
-                .collect::<Vec<_>>(),
-        );
+        let mine = || runs.iter().filter(|r| r.policy == s.policy);
+        let links: Vec<f64> = mine().flat_map(|r| r.links.iter().map(|l| l.utilisation)).collect();
+        let drops: Vec<f64> = mine().map(|r| r.links.iter().map(|l| l.drops as f64).sum()).collect();
         let [jobs, daemons, switches] = s.cpu;
         vec![
             text(&s.policy),
             format!("{:.0} %", mean(&links) * 100.0),
             format!("{:.0} %", links.iter().copied().fold(0.0, f64::max) * 100.0),
             format!("{:.0} %", s.overlap * 100.0),
-            format!("{drops:.0}"),
+            format!("{:.0}", mean(&drops)),
             format!("{:.0}", s.retransmits),
             format!("{:.2}", jobs),
             format!("{:.3}", daemons),

@@ -1,9 +1,9 @@
 //! The sections of the page about simulated runs: doubts, table, distribution, slowdowns, links, who sends when.
 
 use super::charts::{cdf, closer, key, model_colours, policy_colour, stagger};
-use super::sections::{heading, html_table, section};
+use super::sections::{facts, head, heading, html_table, section, titled};
 use super::svg::Chart;
-use super::{put, text};
+use super::text;
 use crate::about::About;
 use crate::measured::PolicyRun;
 use crate::simulated::SimResult;
@@ -17,7 +17,7 @@ const MAX_ROWS: usize = 60;
 pub(super) fn all(about: &About, results: &[SimResult], runs: &[PolicyRun]) -> Vec<String> {
     let timed: Vec<&PolicyRun> = runs.iter().filter(|run| run.policy != "bound").collect();
     let colours = model_colours(runs);
-    let mut parts = vec![head(about, results), jct_table(results), what_was_run(about)];
+    let mut parts = vec![head(about, &notes(results)), jct_table(results), what_was_run(about)];
     parts.push(section(
         "Distribution of job completion times",
         "Share of jobs that are done so many seconds after their arrival, waiting for GPUs included.",
@@ -43,35 +43,18 @@ pub(super) fn all(about: &About, results: &[SimResult], runs: &[PolicyRun]) -> V
     ));
     if timed.iter().all(|r| r.jobs.len() <= MAX_ROWS && r.jobs.iter().all(|j| !j.rounds.is_empty())) {
         let end = timed.iter().flat_map(|r| r.jobs.iter().map(|j| j.figures.end_s)).fold(1.0, f64::max);
-        let mut rows = key(&colours);
-        for run in &timed {
-            put(&mut rows, format_args!("<h3>{}</h3>{}", text(&run.policy), stagger(run, end, &colours)));
-        }
+        let rows = key(&colours) + &titled(timed.iter().map(|run| (run.policy.clone(), stagger(run, end, &colours))));
         let lead = "One row per job: grey while it waits for GPUs, pale while it computes, full while it sends.";
         parts.push(section("Who sends when", lead, &rows));
     }
     let logged: Vec<&PolicyRun> = timed.iter().copied().filter(|r| !r.rates.is_empty()).collect();
     if !logged.is_empty() {
-        let mut rates = key(&colours);
-        for (policy, chart) in closer(&logged, &colours) {
-            put(&mut rates, format_args!("<h3>{}</h3>{chart}", text(&policy)));
-        }
+        let rates = key(&colours) + &titled(closer(&logged, &colours));
         let lead =
             "Rates of the six jobs that send most in the twelve busiest seconds of the first scheduler, stacked.";
         parts.push(section("Rates over time", lead, &rates));
     }
     parts
-}
-
-fn head(about: &About, results: &[SimResult]) -> String {
-    let mut out = format!("<h1>{}</h1>", text(&about.scenario));
-    let doubts = notes(results);
-    if !doubts.is_empty() {
-        out.push_str("<div class=\"warn\"><strong>Read this first</strong><ul>");
-        doubts.iter().for_each(|d| put(&mut out, format_args!("<li>{}</li>", text(d))));
-        out.push_str("</ul></div>");
-    }
-    out
 }
 
 fn jct_table(results: &[SimResult]) -> String {
@@ -109,7 +92,7 @@ fn jct_table(results: &[SimResult]) -> String {
 }
 
 fn what_was_run(about: &About) -> String {
-    let facts = [
+    let known = [
         ("command", about.command.clone()),
         ("scenario", format!("{}, seed {}, {} jobs", about.scenario, about.seed, about.jobs)),
         ("compute", format!("times × {}", about.compute_scale)),
@@ -117,10 +100,7 @@ fn what_was_run(about: &About) -> String {
         ("version", about.version.clone()),
         ("date", about.date.clone()),
     ];
-    let mut list = String::from("<dl>");
-    facts.iter().for_each(|(k, v)| put(&mut list, format_args!("<dt>{k}</dt><dd>{}</dd>", text(v))));
-    list.push_str("</dl>");
-    section("What was run", "Simulated: ideal links, no packets, queues or losses of TCP.", &list)
+    section("What was run", "Simulated: ideal links, no packets, queues or losses of TCP.", &facts(known))
 }
 
 /// One falling line per scheduler: its values, largest first.

@@ -1,6 +1,8 @@
 //! A chart area with axes, in SVG. Axes begin at 0.
 
-use super::{put, text};
+use std::fmt::Write as _;
+
+use super::text;
 
 /// Width of every chart, in SVG units; the page scales it.
 pub(super) const WIDTH: f64 = 1000.0;
@@ -22,10 +24,7 @@ impl Chart {
     /// A chart of this height over `x.0..x.1` and `0..y`.
     pub(super) fn new(label: &str, height: f64, x: (f64, f64), y: f64) -> Chart {
         let mut out = String::new();
-        put(
-            &mut out,
-            format_args!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", text(label)),
-        );
+        _ = write!(out, "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", text(label));
         Chart { out, height, x, y: y.max(1e-9) }
     }
 
@@ -43,11 +42,13 @@ impl Chart {
         let (left, right, bottom) = (self.at_x(self.x.0), self.at_x(self.x.1), self.at_y(0.0));
         for value in ticks(self.y, 4) {
             let y = self.at_y(value);
-            put(&mut self.out, format_args!("<path class=\"axis\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>"));
+            _ = write!(self.out, "<path class=\"axis\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>");
             let name = text(&y_name(value));
-            put(
-                &mut self.out,
-                format_args!("<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", left - 6.0, y + 4.0),
+            _ = write!(
+                self.out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+                left - 6.0,
+                y + 4.0
             );
         }
         self.x_axis(x_unit, bottom);
@@ -56,16 +57,14 @@ impl Chart {
     /// The axis of time alone, at height `y`.
     pub(super) fn x_axis(&mut self, unit: &str, y: f64) {
         let (left, right) = (self.at_x(self.x.0), self.at_x(self.x.1));
-        put(&mut self.out, format_args!("<path class=\"axis\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>"));
+        _ = write!(self.out, "<path class=\"axis\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>");
         for step in ticks(self.x.1 - self.x.0, 8) {
             let x = self.at_x(self.x.0 + step);
-            put(
-                &mut self.out,
-                format_args!(
-                    "<path class=\"axis\" d=\"M{x:.1} {y:.1}v4\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} {unit}</text>",
-                    y + 17.0,
-                    number(self.x.0 + step)
-                ),
+            _ = write!(
+                self.out,
+                "<path class=\"axis\" d=\"M{x:.1} {y:.1}v4\"/><text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} {unit}</text>",
+                y + 17.0,
+                number(self.x.0 + step)
             );
         }
     }
@@ -73,11 +72,9 @@ impl Chart {
     /// A line through points.
     pub(super) fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
         let path = self.path(points);
-        put(
-            &mut self.out,
-            format_args!(
-                "<path d=\"{path}\" fill=\"none\" stroke=\"var({colour})\" stroke-width=\"2.4\" stroke-linejoin=\"round\"/>"
-            ),
+        _ = write!(
+            self.out,
+            "<path d=\"{path}\" fill=\"none\" stroke=\"var({colour})\" stroke-width=\"2.4\" stroke-linejoin=\"round\"/>"
         );
     }
 
@@ -86,12 +83,10 @@ impl Chart {
         let up = x.iter().copied().zip(high.iter().copied());
         let back = x.iter().copied().zip(low.iter().copied()).rev();
         let path = self.path(up.chain(back));
-        put(
-            &mut self.out,
-            format_args!(
-                "<path d=\"{path}Z\" fill=\"var({colour})\" fill-opacity=\"{opacity}\"><title>{}</title></path>",
-                text(title)
-            ),
+        _ = write!(
+            self.out,
+            "<path d=\"{path}Z\" fill=\"var({colour})\" fill-opacity=\"{opacity}\"><title>{}</title></path>",
+            text(title)
         );
     }
 
@@ -99,7 +94,7 @@ impl Chart {
         let mut path = String::new();
         for (i, (x, y)) in points.enumerate() {
             let verb = if i == 0 { 'M' } else { 'L' };
-            put(&mut path, format_args!("{verb}{:.1} {:.1}", self.at_x(x), self.at_y(y)));
+            _ = write!(path, "{verb}{:.1} {:.1}", self.at_x(x), self.at_y(y));
         }
         path
     }
@@ -107,21 +102,16 @@ impl Chart {
     /// A bar in a row, from one time to another; `y` and `height` in SVG units.
     pub(super) fn bar(&mut self, (from, to): (f64, f64), y: f64, height: f64, colour: &str, opacity: f64) {
         let (a, b) = (self.at_x(from), self.at_x(to));
-        put(
-            &mut self.out,
-            format_args!(
-                "<rect x=\"{a:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"var({colour})\" fill-opacity=\"{opacity}\"/>",
-                (b - a).max(0.6)
-            ),
+        _ = write!(
+            self.out,
+            "<rect x=\"{a:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"var({colour})\" fill-opacity=\"{opacity}\"/>",
+            (b - a).max(0.6)
         );
     }
 
     /// A label left of the chart.
     pub(super) fn row_label(&mut self, y: f64, label: &str) {
-        put(
-            &mut self.out,
-            format_args!("<text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", LEFT - 6.0, text(label)),
-        );
+        _ = write!(self.out, "<text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", LEFT - 6.0, text(label));
     }
 
     /// The picture.
