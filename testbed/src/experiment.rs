@@ -13,17 +13,37 @@ pub mod mix;
 pub mod pair;
 pub mod real;
 
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
+use sluice_plan::plan::{Collective, MadeBy, Plan};
 use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::fabric::FabricSpec;
 use crate::job::{Arch, PlanFile};
 use crate::run::{
-    Binaries, FixedQueue, JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session, Silent, run_once,
+    Binaries, FixedQueue, JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session, Silent, run_once, write,
 };
+
+/// An option in Mbit/s.
+fn mbps(text: &str) -> Result<Rate, ParseIntError> {
+    text.parse().map(Rate::mbps)
+}
+
+/// An option in ms.
+fn millis(text: &str) -> Result<Nanos, ParseIntError> {
+    text.parse().map(Nanos::from_millis)
+}
+
+/// A collective that jobs can carry out by a plan.
+fn collective(word: &str) -> Result<Collective, String> {
+    let served = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
+    let known = Collective::parse_loosely(word).filter(|collective| served.contains(collective));
+    known.ok_or_else(|| "one of allreduce, allgather, reduce_scatter".into())
+}
 
 /// What every experiment is given.
 #[derive(Debug)]
@@ -37,21 +57,63 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// One run in a directory of its own.
-    ///
-    /// # Errors
-    /// As [`run_once`].
-    pub fn run(
-        &self,
-        plan: &RunPlan,
-        queue: &mut dyn Queue,
-        policy: &Policy,
-        name: &str,
-    ) -> Result<PolicyRun, RunError> {
+    /// What a run in a directory of its own needs.
+    fn session(&self, name: &str) -> Result<Session<'_>, RunError> {
         let dir = self.dir.join(name);
         std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
-        let session = Session { binaries: self.binaries, dir, stop: self.stop };
-        run_once(plan, queue, policy, &session, &mut Silent)
+        Ok(Session { binaries: self.binaries, dir, stop: self.stop })
+    }
+
+    fn run(&self, plan: &RunPlan, queue: &mut dyn Queue, policy: &Policy, name: &str) -> Result<PolicyRun, RunError> {
+        run_once(plan, queue, policy, &self.session(name)?, &mut Silent)
+    }
+}
+
+/// What a plan claims.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// Data over time in wire rates.
+    pub rate: Rate,
+    /// Was it proved the best?
+    pub optimal: bool,
+}
+
+/// Writes a plan to a file, with this program's name in it.
+fn keep_plan(plan: &mut Plan, file: &Path) -> Result<Claimed, RunError> {
+    plan.body.made_by =
+        Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
+    write(file, plan.to_text())?;
+    let claim = &plan.body.claim;
+    let per_byte = claim.time_per_byte.as_ref().map_or(f64::NAN, |time| time.value.to_f64());
+    Ok(Claimed { rate: Rate((8.0 / per_byte) as u64), optimal: claim.optimal == Some(true) })
+}
+
+/// What a run of [`Collectives`] measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// The policy.
+    pub policy: String,
+    /// Mean time of a round, s, without the first.
+    pub round_s: f64,
+    /// Data over that time, payload Mbit/s.
+    pub bandwidth_mbps: f64,
+    /// Segments retransmitted.
+    pub retransmits: u64,
+}
+
+impl Measured {
+    /// The bandwidth of rounds of so much data as a part of a rate.
+    fn part_of(&self, bytes: Bytes, rate: Rate) -> f64 {
+        bytes.0 as f64 * 8.0 / self.round_s / rate.0 as f64
+    }
+
+    /// A line of a table; `part` is the bandwidth as a part of `whole`.
+    fn line(&self, part: f64, whole: &str) -> String {
+        let Measured { policy, round_s, bandwidth_mbps, retransmits } = self;
+        format!(
+            "{policy:<12} {round_s:>8.3} s {bandwidth_mbps:>8.1} Mbit/s  {:>5.1} % of {whole}  {retransmits} retransmits\n",
+            part * 100.0
+        )
     }
 }
 
@@ -72,22 +134,14 @@ struct Collectives<'a> {
 
 impl Collectives<'_> {
     /// Runs it under a policy.
-    fn run(&self, bench: &Bench<'_>, policy: &Policy) -> Result<PolicyRun, RunError> {
+    fn run(&self, bench: &Bench<'_>, policy: &Policy) -> Result<Measured, RunError> {
         let hosts = &self.fabric.hosts;
         let plan = PlanFile { file: self.file.to_owned(), ranks: hosts.clone() };
         let job = JobPlan {
-            id: self.name.into(),
-            model: String::new(),
             arch: self.arch,
-            workers: hosts.len(),
-            servers: 0,
-            fanout: 2,
             plan: (self.arch == Arch::Plan).then_some(plan),
-            bytes: self.bytes,
-            iterations: self.rounds,
             compute: vec![Nanos::from_millis(100)],
-            overlap: 0.0,
-            arrival: Nanos::ZERO,
+            ..JobPlan::ring(self.name, hosts.len(), self.bytes, self.rounds)
         };
         let plan = RunPlan {
             name: self.name.into(),
@@ -99,7 +153,14 @@ impl Collectives<'_> {
             ..RunPlan::default()
         };
         let place = Placement { workers: (0..hosts.len()).collect(), servers: Vec::new() };
-        let name = format!("{}-{}", self.name, policy.to_string().replace([':', '@'], "-"));
-        bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)
+        let name = format!("{}-{}", self.name, policy.file_part());
+        let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)?;
+        let round_s = run.jobs[0].figures.round_s;
+        Ok(Measured {
+            policy: policy.to_string(),
+            round_s,
+            bandwidth_mbps: self.bytes.0 as f64 * 8.0 / round_s / 1e6,
+            retransmits: run.jobs[0].retransmits,
+        })
     }
 }

@@ -6,12 +6,11 @@
 //! (a bridge, 10.255.0.0/16), as on real clusters. What runs in the namespaces is `run`'s and the tests' business.
 
 pub mod cgroup;
-mod container;
-pub mod counters;
+mod counters;
 pub mod layout;
 mod loss;
-pub mod netns;
-pub mod route;
+mod netns;
+mod route;
 mod setup;
 
 use std::net::Ipv4Addr;
@@ -44,6 +43,13 @@ pub struct Cable {
     pub loss: f64,
 }
 
+impl Cable {
+    /// The same rate both ways, no delay and no loss.
+    pub fn plain(a: impl Into<String>, b: impl Into<String>, rate: Rate, queue: Bytes) -> Cable {
+        Cable { a: a.into(), b: b.into(), ab: rate, ba: rate, queue, delay: Nanos::ZERO, loss: 0.0 }
+    }
+}
+
 /// A network to build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FabricSpec {
@@ -59,7 +65,7 @@ pub struct FabricSpec {
     pub gso_max: Bytes,
     /// What a host's own port may queue. Generous, since a host feels its own queue and does not drop into it.
     pub host_queue: Bytes,
-    /// Hosts with a network of containers behind them ([`Fabric::run_in_container`]), by index.
+    /// Hosts with a network of containers behind them ([`layout::container_address`]), by index.
     pub containers: Vec<usize>,
 }
 
@@ -70,11 +76,14 @@ impl FabricSpec {
     /// `n` hosts `h0…` on one switch `s0`, every link at `rate` with `queue` bytes per port.
     pub fn star(n: usize, rate: Rate, queue: Bytes) -> FabricSpec {
         let hosts: Vec<String> = (0..n).map(|i| format!("h{i}")).collect();
-        let cables = hosts
-            .iter()
-            .map(|h| Cable { a: h.clone(), b: "s0".into(), ab: rate, ba: rate, queue, delay: Nanos::ZERO, loss: 0.0 })
-            .collect();
+        let cables = hosts.iter().map(|h| Cable::plain(h, "s0", rate, queue)).collect();
         FabricSpec { hosts, switches: vec!["s0".into()], cables, ..FabricSpec::default() }
+    }
+
+    /// The wire rate of a directed link, by its number in the [`Layout`].
+    pub fn rate(&self, link: usize) -> Rate {
+        let cable = &self.cables[link / 2];
+        if link.is_multiple_of(2) { cable.ab } else { cable.ba }
     }
 
     /// The payload rate of a link with this wire rate.

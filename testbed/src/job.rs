@@ -1,25 +1,24 @@
 //! One rank of a training job: computes (waits), then really exchanges and reduces float buffers, and checks the sum.
 //!
 //! The process `sluice-job` is a thin shell around [`run`]. A job is described by a [`JobFile`], one for each of its
-//! members; what happened comes out as one JSON line per event ([`report::Line`]). Data moves as a pipeline: a rank
+//! members; what happened comes out as one JSON line per event (`report`). Data moves as a pipeline: a rank
 //! forwards what has arrived, in pieces of at most [`JobFile::write_bytes`], never more. What goes where is one
-//! [`Exchange`]: ring, parameter server and tree in [`collective`], the trees of a plan in [`trees`], its steps in
-//! [`steps`]. Placement, start times and the network are `run`'s business.
+//! `Exchange`: ring, parameter server and tree in `collective`, the trees of a plan in `trees`, its steps in `steps`.
+//! Placement, start times and the network are `run`'s business.
 
-pub mod buffer;
-pub mod collective;
-pub mod connect;
+mod buffer;
+mod collective;
+mod connect;
 mod engine;
-pub mod exchange;
-pub mod file;
+mod exchange;
+mod file;
 mod page;
-pub mod report;
-pub mod steps;
+pub(crate) mod report;
+mod steps;
 mod stream;
-pub mod trees;
+mod trees;
 
 pub use engine::{now, run};
-pub use exchange::Exchange;
 pub use file::{Arch, JobFile, Member, PlanFile};
 
 use thiserror::Error;

@@ -16,4 +16,4 @@ pub mod fabric;
 pub mod job;
 pub mod run;
 #[allow(unsafe_code)]
-pub mod sys;
+mod sys;

@@ -2,20 +2,23 @@
 //!
 //! One run: build the fabric, start `sluice-switch` and one `sluiced` per host if the policy wants them, start jobs as
 //! they arrive and find room, sample links, and wait for the last job. Everything a policy may not change is fixed in
-//! the [`plan::RunPlan`] first. The scenario format, placement and reports are not here.
+//! the [`RunPlan`] first. The scenario format, placement and reports are not here.
 
-pub mod all;
-pub mod binaries;
+mod all;
+mod binaries;
 pub mod convert;
 pub mod daemons;
-pub mod launch;
-pub mod log;
-pub mod measure;
+pub(crate) mod launch;
+mod log;
+mod measure;
 pub mod pages;
 mod pins;
-pub mod plan;
-pub mod policy;
+mod plan;
+mod policy;
 mod session;
+
+use std::path::Path;
+use std::process::Child;
 
 use thiserror::Error;
 
@@ -100,6 +103,30 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// A process that is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct KillOnDrop(pub(crate) Child);
+
+impl KillOnDrop {
+    /// Kills it now, and takes its status away.
+    pub(crate) fn end(&mut self) {
+        // Either fails when it has ended by itself.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Writes a file.
+pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), RunError> {
+    std::fs::write(path, text).map_err(RunError::io(format!("writing {}", path.display())))
 }
 
 impl RunError {

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use nix::{getsockopt_impl, sockopt_impl};
+
 /// Makes the child of `command` die with the thread that spawns it, and puts it into the cgroup whose `cgroup.procs`
 /// is open for writing as `procs`, before it runs anything of its own.
 ///
@@ -40,8 +42,6 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Payload bytes acknowledged since the connection began.
     pub acked: u64,
-    /// Smoothed round-trip time, µs.
-    pub rtt_us: u32,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
 }
@@ -74,27 +74,15 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
         not_sent: u32_at(144),
         retransmits: u32_at(100),
         acked: u64_at(120),
-        rtt_us: u32_at(68),
         min_rtt_us: u32_at(148),
     })
 }
 
-/// The kernel's cookie of a socket, the same number that BPF programs see.
-///
-/// # Errors
-/// When `socket` is not a socket.
-pub fn socket_cookie(socket: &impl AsFd) -> io::Result<u64> {
-    let mut cookie = 0_u64;
-    let mut len = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: an eight-byte integer with its length; the kernel writes exactly that.
-    let rc = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut len,
-        )
-    };
-    if rc == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
-}
+sockopt_impl!(
+    /// The kernel's cookie of a socket, the same number that BPF programs see.
+    SocketCookie,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_COOKIE,
+    u64
+);

@@ -3,17 +3,33 @@
 use serde::Serialize;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use super::Bench;
 use super::capacity::queue;
+use super::{Bench, mbps};
 use crate::cross::CrossFlow;
 use crate::fabric::FabricSpec;
-use crate::job::Arch;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
 /// Runs beside one CUBIC flow.
 const BASELINES: usize = 3;
 /// Not counted at the start, seconds: what is compared is where both sides settle.
 const SETTLING: f64 = 10.0;
+
+/// What is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Link rate in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "500", value_parser = mbps)]
+    pub rate: Rate,
+    /// How long the flow lasts; the first ten seconds are not counted.
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u64).range(12..))]
+    pub seconds: u64,
+    /// Policy of the jobs.
+    #[arg(long, default_value = "sluice")]
+    pub policy: Policy,
+    /// Numbers of job flows beside it.
+    #[arg(long, value_delimiter = ',', default_value = "1,4")]
+    pub flows: Vec<usize>,
+}
 
 /// One policy's outcome.
 #[derive(Clone, Debug, Serialize)]
@@ -32,48 +48,26 @@ pub struct BesideResult {
 
 /// The flow goes from host 1 to host 0; jobs' rings between host 2 and host 0 send into the same link without a pause.
 /// First beside one CUBIC flow, three times, since two CUBIC flows share unevenly from run to run; then beside each
-/// number of flows under `policy`. Ratios are to the mean of the three.
+/// number of flows under the policy. Ratios are to the mean of the three.
 ///
 /// # Errors
 /// As a run.
-pub fn beside(
-    bench: &Bench<'_>,
-    rate: Rate,
-    seconds: u64,
-    policy: &Policy,
-    numbers: &[usize],
-) -> Result<Vec<BesideResult>, RunError> {
+pub fn beside(bench: &Bench<'_>, settings: &Settings) -> Result<Vec<BesideResult>, RunError> {
+    let &Settings { rate, seconds, ref policy, flows: ref numbers } = settings;
     let cubic = Policy::Fair(Some("cubic".into()));
     let mut results: Vec<BesideResult> = Vec::new();
     let cases = [(&cubic, 1); BASELINES].into_iter().chain(numbers.iter().map(|n| (policy, *n)));
     for (policy, flows) in cases {
         let fabric = FabricSpec::star(3, rate, queue(rate));
-        let payload = fabric.payload(rate);
         let time = Nanos::from_millis(seconds * 1000);
         // Enough for the whole time even if the jobs had the link for themselves.
-        let bytes = Bytes(payload.over(Nanos::from_millis(500)).0 / flows as u64);
-        let iterations = seconds * 2 + 2;
-        let jobs: Vec<JobPlan> = (0..flows)
-            .map(|i| JobPlan {
-                id: format!("j{i}"),
-                model: String::new(),
-                arch: Arch::Ring,
-                workers: 2,
-                servers: 0,
-                fanout: 2,
-                plan: None,
-                bytes,
-                iterations,
-                compute: Vec::new(),
-                overlap: 0.0,
-                arrival: Nanos::ZERO,
-            })
-            .collect();
+        let bytes = Bytes(fabric.payload(rate).over(Nanos::from_millis(500)).0 / flows as u64);
+        let jobs = (0..flows).map(|i| JobPlan::ring(format!("j{i}"), 2, bytes, seconds * 2 + 2)).collect();
         let start = Nanos::from_millis(500);
         let cross = vec![CrossFlow { from: 1, to: 0, start, end: start.plus(time), rate: None }];
         let plan = RunPlan { fabric, jobs, cross, ..RunPlan::default() };
         let places = vec![Placement { workers: vec![2, 0], servers: Vec::new() }; flows];
-        let name = format!("beside-{flows}-{}", policy.to_string().replace([':', '@'], "-"));
+        let name = format!("beside-{flows}-{}", policy.file_part());
         let run = bench.run(&plan, &mut FixedQueue::new(places), policy, &name)?;
         let during = |points: &Vec<sluice_report::RatePoint>| {
             let settled = |p: &&sluice_report::RatePoint| p.t_s > SETTLING && p.t_s < 0.5 + seconds as f64;

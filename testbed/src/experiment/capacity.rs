@@ -3,10 +3,26 @@
 use serde::Serialize;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use super::Bench;
+use super::{Bench, mbps};
 use crate::fabric::FabricSpec;
-use crate::job::Arch;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// What is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Hosts of the star.
+    #[arg(long, default_value_t = 6)]
+    pub hosts: usize,
+    /// Link rates in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", value_delimiter = ',', default_value = "200,500,1000,2000", value_parser = mbps)]
+    pub rates: Vec<Rate>,
+    /// Seconds per rate.
+    #[arg(long, default_value_t = 5.0)]
+    pub seconds: f64,
+    /// Policy.
+    #[arg(long, default_value = "fair:cubic")]
+    pub policy: Policy,
+}
 
 /// One rate's outcome.
 #[derive(Clone, Debug, Serialize)]
@@ -23,41 +39,22 @@ pub struct CapacityPoint {
     pub late_p99_us: u64,
 }
 
-/// A ring over `hosts` hosts without compute at each rate, for about `seconds` each.
+/// A ring over all hosts without compute at each rate, for about as many seconds each.
 ///
 /// # Errors
 /// As a run.
-pub fn capacity(
-    bench: &Bench<'_>,
-    hosts: usize,
-    rates: &[Rate],
-    seconds: f64,
-    policy: &Policy,
-) -> Result<Vec<CapacityPoint>, RunError> {
+pub fn capacity(bench: &Bench<'_>, settings: &Settings) -> Result<Vec<CapacityPoint>, RunError> {
     let mut points = Vec::new();
-    for rate in rates {
+    let hosts = settings.hosts;
+    for rate in &settings.rates {
         let fabric = FabricSpec::star(hosts, *rate, queue(*rate));
-        let payload = fabric.payload(*rate);
-        let bytes = Bytes(payload.over(Nanos::from_millis(200)).0);
+        let bytes = fabric.payload(*rate).over(Nanos::from_millis(200));
         let factor = 2.0 * (hosts as f64 - 1.0) / hosts as f64;
-        let iterations = (seconds / (0.2 * factor)).ceil().max(2.0) as u64;
-        let job = JobPlan {
-            id: "ring".into(),
-            model: String::new(),
-            arch: Arch::Ring,
-            workers: hosts,
-            servers: 0,
-            fanout: 2,
-            plan: None,
-            bytes,
-            iterations,
-            compute: Vec::new(),
-            overlap: 0.0,
-            arrival: Nanos::ZERO,
-        };
+        let iterations = (settings.seconds / (0.2 * factor)).ceil().max(2.0) as u64;
+        let job = JobPlan::ring("ring", hosts, bytes, iterations);
         let plan = RunPlan { name: "capacity".into(), fabric, jobs: vec![job], ..RunPlan::default() };
         let place = Placement { workers: (0..hosts).collect(), servers: Vec::new() };
-        let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, "capacity")?;
+        let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), &settings.policy, "capacity")?;
         let up: Vec<f64> = run.links.iter().step_by(2).map(|l| l.utilisation).collect();
         points.push(CapacityPoint {
             link_mbps: rate.0 as f64 / 1e6,

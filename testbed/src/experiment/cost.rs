@@ -5,10 +5,24 @@ use std::time::Duration;
 use serde::Serialize;
 use sluice_schedule::{Nanos, Rate};
 
-use super::Bench;
 use super::fail_open::plan;
 use super::live::Live;
+use super::{Bench, mbps};
 use crate::run::{Policy, RunError};
+
+/// What is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Link rate in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "500", value_parser = mbps)]
+    pub rate: Rate,
+    /// Flows its host sends.
+    #[arg(long, default_value_t = 64)]
+    pub flows: usize,
+    /// How long it is watched.
+    #[arg(long, default_value_t = 20)]
+    pub seconds: u64,
+}
 
 /// Cost of the daemon of the host that sends.
 #[derive(Clone, Debug, Serialize)]
@@ -25,11 +39,12 @@ pub struct Cost {
     pub managed: usize,
 }
 
-/// Runs `flows` flows from one host for `seconds`.
+/// Runs flows from one host for some time.
 ///
 /// # Errors
 /// As a run.
-pub fn cost(bench: &Bench<'_>, rate: Rate, flows: usize, seconds: u64) -> Result<Cost, RunError> {
+pub fn cost(bench: &Bench<'_>, settings: &Settings) -> Result<Cost, RunError> {
+    let &Settings { rate, flows, seconds } = settings;
     let (mut plan, place) = plan(rate, flows);
     // Rounds of a training job's length: beginning and ending them is part of the cost.
     plan.jobs[0].bytes = plan.fabric.payload(rate).over(Nanos::from_millis(400));

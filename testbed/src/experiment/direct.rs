@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::json;
 use sluice_formats::topology::Topology;
-use sluice_plan::plan::{Collective, MadeBy};
+use sluice_plan::plan::Collective;
 use sluice_planners::direct::{Instance, Options, make};
 use sluice_planners::{Request, Run};
-use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
-use super::{Bench, Collectives};
+use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis};
 use crate::fabric::{Cable, FabricSpec};
 use crate::job::Arch;
 use crate::run::{Policy, RunError};
@@ -105,15 +105,8 @@ impl Wiring {
         let mut cables: BTreeMap<(usize, usize), Cable> = BTreeMap::new();
         for (from, to) in self.links().into_iter().filter(|(from, to)| from != to) {
             let (a, b) = (from.min(to), from.max(to));
-            cables.entry((a, b)).or_insert_with(|| Cable {
-                a: format!("h{a}"),
-                b: format!("h{b}"),
-                ab: rate,
-                ba: rate,
-                queue: queue(rate),
-                delay: Nanos::ZERO,
-                loss: 0.0,
-            });
+            let cable = || Cable::plain(format!("h{a}"), format!("h{b}"), rate, queue(rate));
+            cables.entry((a, b)).or_insert_with(cable);
         }
         FabricSpec { hosts, cables: cables.into_values().collect(), ..FabricSpec::default() }
     }
@@ -132,14 +125,12 @@ impl Wiring {
 pub struct Planned {
     /// Where it lies.
     pub file: PathBuf,
-    /// Data over time in wire rates.
-    pub claim: Rate,
-    /// Steps.
+    /// What it claims.
+    pub claim: Claimed,
+    /// How many steps it has.
     pub steps: u32,
     /// The bandwidth term, in units of data over a host's bandwidth.
     pub t_b: String,
-    /// Was it proved the best?
-    pub optimal: bool,
 }
 
 /// Plans a collective of all hosts on a graph, as `sluice plan bfb` does, and writes the plan to `file`.
@@ -152,52 +143,45 @@ pub fn plan_on(wiring: &Wiring, rate: Rate, collective: Collective, file: PathBu
     let (request, options) = (Request::of_all(collective), Options::default());
     let instance = Instance::new(&topology, &request, &options, "topology.json").map_err(refused)?;
     let mut made = make(&instance, &Run::quiet(1)).map_err(refused)?;
-    made.plan.body.made_by =
-        Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
-    std::fs::write(&file, made.plan.to_text()).map_err(RunError::io(format!("writing {}", file.display())))?;
-    let claim = &made.plan.body.claim;
-    let per_byte = claim.time_per_byte.as_ref().map_or(f64::NAN, |time| time.value.to_f64());
-    Ok(Planned {
-        file,
-        claim: Rate((8.0 / per_byte) as u64),
-        steps: made.figures.cost.t_l(),
-        t_b: made.figures.cost.t_b.as_ref().map_or("none".into(), ToString::to_string),
-        optimal: claim.optimal == Some(true),
-    })
+    let claim = keep_plan(&mut made.plan, &file)?;
+    let t_b = made.figures.cost.t_b.as_ref().map_or("none".into(), ToString::to_string);
+    Ok(Planned { file, claim, steps: made.figures.cost.t_l(), t_b })
 }
 
 /// How to run it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// The graph.
+    /// torus:AxB or kautz:D,N, of 2 to 12 hosts.
+    #[arg(long = "graph", value_name = "GRAPH", default_value = "torus:3x4")]
     pub wiring: Wiring,
-    /// Wire rate of every link.
+    /// Link rate in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "50", value_parser = mbps)]
     pub rate: Rate,
-    /// What is done with the data; all-reduce, all-gather or reduce-scatter.
+    /// allreduce, allgather or reduce_scatter.
+    #[arg(long, default_value = "allreduce", value_parser = collective)]
     pub collective: Collective,
-    /// How long a round should take by the claim.
+    /// Time that a round should take by the claim, ms.
+    #[arg(long = "round-ms", value_name = "ROUND_MS", default_value = "4000", value_parser = millis)]
     pub round: Nanos,
-    /// Rounds, 2 or more; the first one is not counted.
+    /// Rounds; the first one is not counted.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..))]
     pub iterations: u64,
     /// Part of every link that daemons leave free.
+    #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
     /// Policies.
+    #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "sluice,fair:cubic")]
     pub policies: Vec<Policy>,
 }
 
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectRun {
-    /// The policy.
-    pub policy: String,
-    /// Mean time of a round, s, without the first.
-    pub round_s: f64,
-    /// Data over that time, payload Mbit/s.
-    pub bandwidth_mbps: f64,
-    /// Against the claim.
+    /// What it measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Its bandwidth against the claim.
     pub of_claim: f64,
-    /// Segments retransmitted.
-    pub retransmits: u64,
 }
 
 /// What the experiment found.
@@ -231,9 +215,8 @@ pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, Ru
     let spec = settings.wiring.spec(settings.rate);
     let members = spec.hosts.len();
     let planned = plan_on(&settings.wiring, settings.rate, settings.collective, bench.dir.join("plan.json"))?;
-    let claim = spec.payload(planned.claim);
-    let bytes: Bytes = claim.over(settings.round);
-    let mut runs = Vec::new();
+    let claim = spec.payload(planned.claim.rate);
+    let bytes = claim.over(settings.round);
     let job = Collectives {
         name: "steps",
         arch: Arch::Plan,
@@ -243,18 +226,10 @@ pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, Ru
         rounds: settings.iterations,
         reserve: settings.reserve,
     };
-    for policy in &settings.policies {
-        let run = job.run(bench, policy)?;
-        let job = &run.jobs[0];
-        let bandwidth = bytes.0 as f64 * 8.0 / job.figures.round_s;
-        runs.push(DirectRun {
-            policy: policy.to_string(),
-            round_s: job.figures.round_s,
-            bandwidth_mbps: bandwidth / 1e6,
-            of_claim: bandwidth / claim.0 as f64,
-            retransmits: job.retransmits,
-        });
-    }
+    let run = |policy| {
+        let measured = job.run(bench, policy)?;
+        Ok(DirectRun { of_claim: measured.part_of(bytes, claim), measured })
+    };
     Ok(DirectResult {
         graph: settings.wiring.name(),
         collective: settings.collective.word(),
@@ -262,9 +237,9 @@ pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, Ru
         members,
         steps: planned.steps,
         t_b: planned.t_b,
-        optimal: planned.optimal,
+        optimal: planned.claim.optimal,
         claim_mbps: claim.0 as f64 / 1e6,
-        runs,
+        runs: settings.policies.iter().map(run).collect::<Result<_, RunError>>()?,
     })
 }
 
@@ -277,14 +252,7 @@ impl DirectResult {
             self.collective, self.bytes, self.members, self.graph, self.steps, self.t_b, self.claim_mbps
         );
         for run in &self.runs {
-            text.push_str(&format!(
-                "  {:<12} {:>8.3} s {:>8.1} Mbit/s  {:>5.1} % of the claim  {} retransmits\n",
-                run.policy,
-                run.round_s,
-                run.bandwidth_mbps,
-                run.of_claim * 100.0,
-                run.retransmits
-            ));
+            text.push_str(&format!("  {}", run.measured.line(run.of_claim, "the claim")));
         }
         text
     }
@@ -318,7 +286,7 @@ mod tests {
         let file = dir.path().join("plan.json");
         let planned = plan_on(&torus, Rate::mbps(100), Collective::AllReduce, file).expect("a plan");
         // 2·11/12 of the data over four links of 100 Mbit/s.
-        assert!(planned.optimal && planned.claim.0.abs_diff(400_000_000 * 12 / 22) <= 1, "{planned:?}");
+        assert!(planned.claim.optimal && planned.claim.rate.0.abs_diff(400_000_000 * 12 / 22) <= 1, "{planned:?}");
         assert_eq!((planned.steps, planned.t_b.as_str()), (6, "11/6"));
     }
 }

@@ -4,14 +4,28 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde::Serialize;
-use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_schedule::{Nanos, Rate};
 
-use super::Bench;
 use super::capacity::queue;
 use super::live::Live;
+use super::{Bench, mbps};
 use crate::fabric::FabricSpec;
 use crate::job::{self, Arch};
 use crate::run::{JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// What is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Link rate in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "500", value_parser = mbps)]
+    pub rate: Rate,
+    /// Flows its host sends.
+    #[arg(long, default_value_t = 8)]
+    pub flows: usize,
+    /// How often each fault.
+    #[arg(long, default_value_t = 1)]
+    pub repeats: usize,
+}
 
 /// What was done to the daemon of the job's first worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,30 +59,25 @@ pub struct FailOpen {
 /// A parameter-server job without compute: one worker on host 0, `flows` servers on the others.
 pub fn plan(rate: Rate, flows: usize) -> (RunPlan, Placement) {
     let fabric = FabricSpec::star(3, rate, queue(rate));
-    let job = JobPlan {
-        id: "steady".into(),
-        model: String::new(),
-        arch: Arch::Ps,
-        workers: 1,
-        servers: flows,
-        fanout: 2,
-        plan: None,
-        // A round of some seconds, so that data is always there to send.
-        bytes: Bytes(fabric.payload(rate).over(Nanos::from_millis(30_000)).0),
-        iterations: 100,
-        compute: Vec::new(),
-        overlap: 0.0,
-        arrival: Nanos::ZERO,
-    };
+    // A round of some seconds, so that data is always there to send.
+    let bytes = fabric.payload(rate).over(Nanos::from_millis(30_000));
+    let job = JobPlan { arch: Arch::Ps, servers: flows, ..JobPlan::ring("steady", 1, bytes, 100) };
     let place = Placement { workers: vec![0], servers: (0..flows).map(|i| 1 + i % 2).collect() };
     (RunPlan { name: "fail-open".into(), fabric, jobs: vec![job], ..RunPlan::default() }, place)
 }
 
-/// One fault under load.
+/// Every fault under load, as often as asked for.
 ///
 /// # Errors
 /// As a run; or flows that are not captured, not released or not captured again within seconds.
-pub fn fail_open(bench: &Bench<'_>, rate: Rate, flows: usize, fault: Fault) -> Result<FailOpen, RunError> {
+pub fn fail_open(bench: &Bench<'_>, settings: &Settings) -> Result<Vec<FailOpen>, RunError> {
+    let faults = [Fault::Kill, Fault::Stop, Fault::Partition];
+    let turns = faults.into_iter().flat_map(|fault| std::iter::repeat_n(fault, settings.repeats));
+    turns.map(|fault| one(bench, settings.rate, settings.flows, fault)).collect()
+}
+
+/// One fault under load.
+fn one(bench: &Bench<'_>, rate: Rate, flows: usize, fault: Fault) -> Result<FailOpen, RunError> {
     let (plan, place) = plan(rate, flows);
     let policy = Policy::Sluice { policy: None, nic: false };
     let mut live = Live::start(bench, &plan, &place, &policy, 4)?;

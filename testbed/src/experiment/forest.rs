@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use sluice_formats::topology::Topology;
-use sluice_plan::plan::{Collective, MadeBy};
+use sluice_plan::plan::Collective;
 use sluice_planners::forestcoll::{Instance, Options, Way, make};
 use sluice_planners::{Request, Run};
 use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
-use super::{Bench, Collectives};
+use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis};
 use crate::fabric::{Cable, FabricSpec, Layout};
 use crate::job::Arch;
 use crate::run::daemons::topology_json;
@@ -45,15 +45,7 @@ impl Tiers {
     /// The network to build.
     pub fn spec(&self) -> FabricSpec {
         let mut spec = FabricSpec { switches: vec!["core".into()], ..FabricSpec::default() };
-        let cable = |a: &str, b: &str, rate: Rate| Cable {
-            a: a.into(),
-            b: b.into(),
-            ab: rate,
-            ba: rate,
-            queue: queue(rate),
-            delay: Nanos::ZERO,
-            loss: 0.0,
-        };
+        let cable = |a: &str, b: &str, rate: Rate| Cable::plain(a, b, rate, queue(rate));
         for (m, rate) in self.middles.iter().enumerate() {
             spec.switches.push(format!("middle{m}"));
             spec.cables.push(cable(&format!("middle{m}"), "core", *rate));
@@ -77,16 +69,11 @@ impl Tiers {
 pub struct ForestRun {
     /// `plan` or `ring`.
     pub by: &'static str,
-    /// The policy.
-    pub policy: String,
-    /// Mean time of a round, s, without the first iteration.
-    pub round_s: f64,
-    /// Data over that time, payload Mbit/s.
-    pub bandwidth_mbps: f64,
-    /// Against what theory gives this way of doing it.
+    /// What it measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// Its bandwidth against what theory gives this way of doing it.
     pub of_theory: f64,
-    /// Segments retransmitted.
-    pub retransmits: u64,
 }
 
 /// What the experiment found.
@@ -119,19 +106,25 @@ pub struct ForestResult {
 }
 
 /// How to run it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// The fabric.
-    pub tiers: Tiers,
-    /// What is done with the data; all-reduce, all-gather or reduce-scatter.
+    /// Link rate of the hosts in Mbit/s; the other links are between half and 5/4 of it.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "100", value_parser = mbps)]
+    pub rate: Rate,
+    /// allreduce, allgather or reduce_scatter; only the first has a ring beside it.
+    #[arg(long, default_value = "allreduce", value_parser = collective)]
     pub collective: Collective,
-    /// How long a round by the plan should take.
+    /// Time that a round by the plan should take, ms.
+    #[arg(long = "round-ms", value_name = "ROUND_MS", default_value = "6000", value_parser = millis)]
     pub round: Nanos,
-    /// Rounds, 2 or more; the first one is not counted.
+    /// Rounds; the first one is not counted.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
     pub iterations: u64,
     /// Part of every link that daemons leave free.
+    #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
     /// Policies.
+    #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "sluice,fair:cubic")]
     pub policies: Vec<Policy>,
 }
 
@@ -140,11 +133,9 @@ pub struct Settings {
 pub struct Planned {
     /// Where it lies.
     pub file: PathBuf,
-    /// Data over time in wire rates.
-    pub claim: Rate,
-    /// Was it proved the best?
-    pub optimal: bool,
-    /// Different trees.
+    /// What it claims.
+    pub claim: Claimed,
+    /// How many different trees it has.
     pub trees: usize,
     /// Pairs of members with a tree edge between them.
     pub flows: usize,
@@ -161,18 +152,13 @@ pub fn plan_on(spec: &FabricSpec, collective: Collective, file: PathBuf) -> Resu
     let request = Request::of_all(collective);
     let instance = Instance::new(&topology, &request, "topology.json").map_err(refused)?;
     let mut made = make(&instance, &Options::default(), Way::Auto, &Run::quiet(1)).map_err(refused)?;
-    let claim = &made.plan.body.claim;
-    let per_byte = claim.time_per_byte.as_ref().map_or(f64::NAN, |time| time.value.to_f64());
-    let optimal = claim.optimal == Some(true);
-    made.plan.body.made_by =
-        Some(MadeBy { command: None, seconds: None, seed: None, version: Some(env!("CARGO_PKG_VERSION").into()) });
+    let claim = keep_plan(&mut made.plan, &file)?;
     let text = made.plan.to_text();
-    std::fs::write(&file, &text).map_err(RunError::io(format!("writing {}", file.display())))?;
     let followed = sluice_plan::follow::Followed::read(text.as_bytes(), "plan.json", None, None).map_err(refused)?;
     let mut pairs: Vec<(u32, u32)> = followed.trees.iter().flat_map(|tree| tree.edges.iter().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    Ok(Planned { file, claim: Rate((8.0 / per_byte) as u64), optimal, trees: made.batches, flows: pairs.len() })
+    Ok(Planned { file, claim, trees: made.batches, flows: pairs.len() })
 }
 
 /// What a ring over all hosts, in their order, can reach: data over time in wire rates.
@@ -195,11 +181,8 @@ pub fn ring_theory(spec: &FabricSpec, collective: Collective) -> Result<Rate, Ru
     // An all-reduce goes round twice, the others once.
     let rounds = if collective == Collective::AllReduce { 2.0 } else { 1.0 };
     let carried = rounds * (n as f64 - 1.0) / n as f64;
-    let rates = layout.links.iter().enumerate().zip(&crossings).filter(|(_, crossings)| **crossings > 0);
-    let least = rates.map(|((at, link), crossings)| {
-        let cable = &spec.cables[link.cable];
-        (if at % 2 == 0 { cable.ab } else { cable.ba }).0 as f64 / (*crossings as f64 * carried)
-    });
+    let crossed = crossings.iter().enumerate().filter(|(_, crossings)| **crossings > 0);
+    let least = crossed.map(|(link, crossings)| spec.rate(link).0 as f64 / (*crossings as f64 * carried));
     Ok(Rate(least.fold(f64::INFINITY, f64::min) as u64))
 }
 
@@ -208,9 +191,9 @@ pub fn ring_theory(spec: &FabricSpec, collective: Collective) -> Result<Rate, Ru
 /// # Errors
 /// As a run; every float is checked in every round.
 pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, RunError> {
-    let spec = settings.tiers.spec();
+    let spec = Tiers::around(settings.rate).spec();
     let planned = plan_on(&spec, settings.collective, bench.dir.join("plan.json"))?;
-    let (claim, ring) = (spec.payload(planned.claim), spec.payload(ring_theory(&spec, settings.collective)?));
+    let (claim, ring) = (spec.payload(planned.claim.rate), spec.payload(ring_theory(&spec, settings.collective)?));
     let bytes = claim.over(settings.round);
     let mut runs = Vec::new();
     for policy in &settings.policies {
@@ -227,20 +210,13 @@ pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, Ru
                 rounds: settings.iterations,
                 reserve: settings.reserve,
             };
-            let run = job.run(bench, policy)?;
-            let job = &run.jobs[0];
-            let bandwidth = bytes.0 as f64 * 8.0 / job.figures.round_s;
-            runs.push(ForestRun {
-                by,
-                policy: policy.to_string(),
-                round_s: job.figures.round_s,
-                bandwidth_mbps: bandwidth / 1e6,
-                of_theory: bandwidth / theory.0 as f64,
-                retransmits: job.retransmits,
-            });
+            let measured = job.run(bench, policy)?;
+            runs.push(ForestRun { by, of_theory: measured.part_of(bytes, theory), measured });
         }
     }
-    let round = |by: &str, policy: &str| runs.iter().find(|r| r.by == by && r.policy == policy).map(|r| r.round_s);
+    let round = |by: &str, policy: &str| {
+        runs.iter().find(|r| r.by == by && r.measured.policy == policy).map(|r| r.measured.round_s)
+    };
     let ratio = |policy: &Policy| {
         let name = policy.to_string();
         Some((name.clone(), round("ring", &name)? / round("plan", &name)?))
@@ -251,8 +227,8 @@ pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, Ru
         members: spec.hosts.len(),
         trees: planned.trees,
         flows: planned.flows,
-        optimal: planned.optimal,
-        claim_wire_mbps: planned.claim.0 as f64 / 1e6,
+        optimal: planned.claim.optimal,
+        claim_wire_mbps: planned.claim.rate.0 as f64 / 1e6,
         claim_mbps: claim.0 as f64 / 1e6,
         ring_theory_mbps: ring.0 as f64 / 1e6,
         theory_ratio: claim.0 as f64 / ring.0 as f64,
@@ -276,15 +252,7 @@ impl ForestResult {
             self.theory_ratio
         );
         for run in &self.runs {
-            text.push_str(&format!(
-                "  {:<5} {:<12} {:>8.3} s {:>8.1} Mbit/s  {:>5.1} % of theory  {} retransmits\n",
-                run.by,
-                run.policy,
-                run.round_s,
-                run.bandwidth_mbps,
-                run.of_theory * 100.0,
-                run.retransmits
-            ));
+            text.push_str(&format!("  {:<5} {}", run.by, run.measured.line(run.of_theory, "theory")));
         }
         for (policy, ratio) in &self.measured_ratio {
             text.push_str(&format!(
@@ -309,6 +277,6 @@ mod tests {
         assert_eq!(ring, Rate((50e6 * 8.0 / 14.0) as u64));
         let dir = tempfile::tempdir().expect("a directory");
         let planned = plan_on(&spec, Collective::AllReduce, dir.path().join("plan.json")).expect("a plan");
-        assert!(planned.optimal && planned.claim.0.abs_diff(50_000_000) <= 1, "{planned:?}");
+        assert!(planned.claim.optimal && planned.claim.rate.0.abs_diff(50_000_000) <= 1, "{planned:?}");
     }
 }

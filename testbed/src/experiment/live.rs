@@ -1,6 +1,5 @@
 //! A fabric with daemons and one running job, for experiments that do things to the daemons while bytes move.
 
-use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::job;
 use crate::job::report::Line;
 use crate::run::daemons::Daemons;
 use crate::run::launch::{FromMember, RunningJob, Said, Sockets};
-use crate::run::{Placement, Policy, RunError, RunPlan, Session};
+use crate::run::{Placement, Policy, RunError, RunPlan};
 
 /// One sample of one member: when, and per flow acknowledged bytes and whether `sluice` drives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,41 +49,14 @@ impl Live {
         policy: &Policy,
         sample_ms: u64,
     ) -> Result<Live, RunError> {
-        Live::start_with(bench, plan, place, policy, (sample_ms, true))
-    }
-
-    /// The same with a job that publishes no pages: its daemons find it by its bytes and its environment.
-    ///
-    /// # Errors
-    /// As a run.
-    pub fn start_without_pages(
-        bench: &Bench<'_>,
-        plan: &RunPlan,
-        place: &Placement,
-        policy: &Policy,
-        sample_ms: u64,
-    ) -> Result<Live, RunError> {
-        Live::start_with(bench, plan, place, policy, (sample_ms, false))
-    }
-
-    fn start_with(
-        bench: &Bench<'_>,
-        plan: &RunPlan,
-        place: &Placement,
-        policy: &Policy,
-        (sample_ms, pages): (u64, bool),
-    ) -> Result<Live, RunError> {
-        let dir = bench.dir.join("live");
-        std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
         let fabric = Fabric::build(plan.fabric.clone())?;
-        let session = Session { binaries: bench.binaries, dir, stop: bench.stop };
+        let session = bench.session("live")?;
         let daemons = Daemons::start(&fabric, plan, policy, &session)?;
-        let sockets = Sockets { tcp: Some(plan.tcp.clone()), progress: Vec::new(), sample_ms, sample_flows: true };
-        let sockets = if pages { Sockets { progress: daemons.progress_dirs(), ..sockets } } else { sockets };
+        let progress = plan.pages.dirs(daemons.progress_dirs());
+        let sockets = Sockets { tcp: Some(plan.tcp.clone()), progress, sample_ms, sample_flows: true };
         let spec = plan.jobs.first().ok_or_else(|| RunError::Plan("no job".into()))?;
         let (to, from) = mpsc::channel();
-        let (program, dir): (&Path, &Path) = (&bench.binaries.job, &session.dir);
-        let job = RunningJob::launch(&fabric, program, dir, (0, spec), place, &sockets, &to)?;
+        let job = RunningJob::launch(&fabric, &session, (0, spec), place, &sockets, &to)?;
         let mut live = Live { job, daemons, fabric, samples: Vec::new(), from };
         let (members, mut connected) = (spec.workers + spec.servers, 0);
         let deadline = Instant::now() + Duration::from_secs(30);

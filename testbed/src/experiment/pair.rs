@@ -1,13 +1,29 @@
 //! Two jobs on one link whose computation takes as long as their communication: do their rounds interleave?
 
 use serde::Serialize;
-use sluice_schedule::{Bytes, Nanos, Rate};
+use sluice_schedule::{Nanos, Rate};
 
-use super::Bench;
 use super::capacity::queue;
+use super::{Bench, mbps, millis};
 use crate::fabric::FabricSpec;
-use crate::job::Arch;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
+
+/// What is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Link rate in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "500", value_parser = mbps)]
+    pub rate: Rate,
+    /// Time of a round alone, and of computing, ms.
+    #[arg(long = "round-ms", value_name = "ROUND_MS", default_value = "400", value_parser = millis)]
+    pub round: Nanos,
+    /// Iterations of each job.
+    #[arg(long, default_value_t = 24)]
+    pub iterations: u64,
+    /// Policies.
+    #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "fair:cubic,sluice")]
+    pub policies: Vec<Policy>,
+}
 
 /// One policy's outcome. Times in seconds.
 #[derive(Clone, Debug, Serialize)]
@@ -24,41 +40,23 @@ pub struct PairResult {
     pub overlap: f64,
 }
 
-/// Rings of two ranks over a link of `rate`; a round alone takes about `round`, and so does computing.
+/// Rings of two ranks over a link; a round alone takes about as long as asked for, and so does computing.
 ///
 /// # Errors
 /// As a run.
-pub fn pair(
-    bench: &Bench<'_>,
-    rate: Rate,
-    round: Nanos,
-    iterations: u64,
-    policies: &[Policy],
-) -> Result<Vec<PairResult>, RunError> {
+pub fn pair(bench: &Bench<'_>, settings: &Settings) -> Result<Vec<PairResult>, RunError> {
+    let Settings { rate, round, iterations, policies } = settings.clone();
     let fabric = FabricSpec::star(2, rate, queue(rate));
     let bytes = fabric.payload(rate).over(round);
-    let job = |id: &str| JobPlan {
-        id: id.into(),
-        model: String::new(),
-        arch: Arch::Ring,
-        workers: 2,
-        servers: 0,
-        fanout: 2,
-        plan: None,
-        bytes: Bytes(bytes.0),
-        iterations,
-        compute: vec![round],
-        overlap: 0.0,
-        arrival: Nanos::ZERO,
-    };
+    let job = |id: &str| JobPlan { compute: vec![round], ..JobPlan::ring(id, 2, bytes, iterations) };
     let place = Placement { workers: vec![0, 1], servers: Vec::new() };
     let mut results = Vec::new();
-    for policy in policies {
+    for policy in &policies {
         let run = |ids: &[&str], name: &str| {
             let jobs = ids.iter().map(|id| job(id)).collect();
             // Rounds need some iterations to part; the first quarter is left out.
             let plan = RunPlan { fabric: fabric.clone(), jobs, warmup: iterations / 4, ..RunPlan::default() };
-            let name = format!("{name}-{}", policy.to_string().replace([':', '@'], "-"));
+            let name = format!("{name}-{}", policy.file_part());
             bench.run(&plan, &mut FixedQueue::new(vec![place.clone(); ids.len()]), policy, &name)
         };
         let alone_s = run(&["a"], "alone")?.jobs[0].figures.iteration_s;

@@ -18,17 +18,18 @@ use std::sync::mpsc;
 use serde::Serialize;
 use sluice_schedule::Rate;
 
-use super::Bench;
 use super::capacity::queue;
+use super::{Bench, mbps};
 use crate::fabric::{Fabric, FabricSpec};
 use crate::run::daemons::Daemons;
-use crate::run::{Policy, RunError, RunPlan, Session};
+use crate::run::launch::listen;
+use crate::run::{KillOnDrop, Policy, RunError, RunPlan, write};
 pub use command::workloads;
 use command::{Files, ddp, mpi, set_places};
 use fault::{Fault, Library, Striker};
 use mxnet::mxnet;
 pub use mxnet::mxnet_python;
-use ranks::{Rank, Seen, Times, listen, watch};
+use ranks::{Seen, Times, watch};
 use sluice_report::stats::mean;
 
 /// What kind of job.
@@ -77,32 +78,53 @@ impl Kind {
 const WARMUP: usize = 4;
 
 /// What is run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// What kind of jobs.
+    #[arg(long, value_enum, default_value = "ddp")]
     pub kind: Kind,
-    /// Link rate.
+    /// Link rate in Mbit/s.
+    #[arg(long = "mbps", value_name = "MBPS", default_value = "500", value_parser = mbps)]
     pub rate: Rate,
     /// Jobs, each with one rank on every host.
+    #[arg(long, default_value_t = 2)]
     pub jobs: usize,
-    /// Ranks of a job, and hosts; workers of MXNet, and half the hosts.
+    /// Ranks of a job, and hosts; of MXNet the workers, with as many servers on hosts of their own.
+    #[arg(long, default_value_t = 2, value_parser = ranks_of)]
     pub ranks: usize,
-    /// Iterations of each job.
+    /// Iterations of each job; the first four are not counted.
+    #[arg(long, default_value_t = 24)]
     pub iterations: usize,
-    /// Gradients, MB.
+    /// Gradients of an iteration, MB.
+    #[arg(long, default_value_t = 20.0)]
     pub megabytes: f64,
-    /// Waiting for a batch in each iteration, ms.
+    /// Waiting for a batch in each iteration, ms: stands for an accelerator's computing.
+    #[arg(long, default_value_t = 250.0)]
     pub load_ms: f64,
     /// Part of every link that daemons leave free.
+    #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
-    /// MXNet's nodes load the library that publishes pages.
+    /// MXNet's nodes load the library that publishes pages (libsluice_pslite.so).
+    #[arg(long)]
     pub library: bool,
-    /// What is broken under Sluice.
+    /// What is broken under Sluice; the second half of the run is compared too.
+    #[arg(long, value_enum, default_value = "none")]
     pub fault: Fault,
     /// Turns of all policies.
+    #[arg(long, default_value_t = 3)]
     pub repeats: usize,
     /// Policies.
+    #[arg(
+        long = "policy",
+        value_name = "POLICY",
+        value_delimiter = ',',
+        default_value = "fair:cubic,fair:reno,fair:bbr,sluice"
+    )]
     pub policies: Vec<Policy>,
+}
+
+fn ranks_of(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| (2..=64).contains(n)).ok_or_else(|| "2 to 64".into())
 }
 
 /// One policy in one turn.
@@ -145,25 +167,32 @@ pub struct RealResult {
 impl RealResult {
     /// Mean iteration time by policy, each against the best policy without Sluice.
     pub fn table(&self) -> String {
-        let mut by: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for run in &self.runs {
-            by.entry(&run.policy).or_default().push(run.iteration_s);
-        }
-        let plain = by.iter().filter(|(policy, _)| policy.starts_with("fair:")).map(|(_, times)| mean(times));
-        let best = plain.fold(f64::INFINITY, f64::min);
-        let mut text = String::from("policy              iteration s   against the best plain one\n");
-        for (policy, times) in &by {
-            let time = mean(times);
-            text.push_str(&format!("{policy:<20}{time:>11.3}   {:>+6.1} %\n", (time / best - 1.0) * 100.0));
-        }
-        text.push_str(&format!(
-            "{:<20}{:>11.3}   {:>+6.1} %\n",
-            "a job alone",
-            self.alone_s,
-            (self.alone_s / best - 1.0) * 100.0
-        ));
+        let mut text = self.table_of("policy", |run| run.iteration_s, &[("a job alone", self.alone_s)]);
         let same = if self.identical { "the same bit by bit" } else { "NOT the same" };
         text.push_str(&format!("losses and weights of all runs: {same}\n"));
+        text
+    }
+
+    /// What the second half of the run took by policy, against the best plain one: after a fault in the middle that is
+    /// the time without Sluice.
+    pub fn second_half_table(&self) -> String {
+        self.table_of("second half", |run| run.second_half_s, &[])
+    }
+
+    /// The mean of a time by policy, and other times, each against the best policy without Sluice.
+    fn table_of(&self, title: &str, time: fn(&RealRun) -> f64, others: &[(&str, f64)]) -> String {
+        let mut by: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for run in &self.runs {
+            by.entry(&run.policy).or_default().push(time(run));
+        }
+        let plain = |policy: &str| policy.parse().is_ok_and(|policy| matches!(policy, Policy::Fair(_)));
+        let times = by.iter().map(|(policy, times)| (*policy, mean(times)));
+        let best =
+            times.clone().filter(|(policy, _)| plain(policy)).map(|(_, time)| time).fold(f64::INFINITY, f64::min);
+        let mut text = format!("{title:<20}iteration s   against the best plain one\n");
+        for (name, time) in times.chain(others.iter().copied()) {
+            text.push_str(&format!("{name:<20}{time:>11.3}   {:>+6.1} %\n", (time / best - 1.0) * 100.0));
+        }
         text
     }
 }
@@ -207,15 +236,13 @@ struct Run<'a> {
 
 fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &mut u64) -> Result<RealRun, RunError> {
     let Run { root, policy, jobs, turn } = *run;
-    let name = format!("real-{}-{jobs}-{turn}", policy.to_string().replace([':', '@'], "-"));
-    let dir = bench.dir.join(name);
-    std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
+    let session = bench.session(&format!("real-{}-{jobs}-{turn}", policy.file_part()))?;
+    let dir = session.dir.clone();
     let script = dir.join("job.py");
-    std::fs::write(&script, settings.kind.script()).map_err(RunError::io("writing the script"))?;
+    write(&script, settings.kind.script())?;
     let fabric = FabricSpec::star(settings.kind.hosts(settings.ranks), settings.rate, queue(settings.rate));
     let plan = RunPlan { fabric, reserve: settings.reserve, ..RunPlan::default() };
     let fabric = Fabric::build(plan.fabric.clone())?;
-    let session = Session { binaries: bench.binaries, dir: dir.clone(), stop: bench.stop };
     let (tcp, daemons) = match policy {
         Policy::Fair(tcp) => (tcp.clone().unwrap_or_else(|| plan.tcp.clone()), None),
         Policy::Sluice { .. } => (plan.tcp.clone(), Some(Daemons::start(&fabric, &plan, policy, &session)?)),
@@ -241,8 +268,9 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
             }
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[host].ns.spawn(command, Some(fabric.cgroups.jobs(host).procs()?))?;
-            listen(&mut child, job, to.clone())?;
-            ranks.push(Rank(child));
+            let to = to.clone();
+            listen(&mut child, move |said| to.send((job, said)).is_ok())?;
+            ranks.push(KillOnDrop(child));
         }
     }
     drop(to);

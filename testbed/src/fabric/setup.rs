@@ -64,7 +64,7 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             if is_host { "eth0" } else { "lo" }
         );
         let mut shape = String::new();
-        for link in layout.links.iter().filter(|l| l.from.node == n) {
+        for (at, link) in layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
             let device = &link.from.device;
             let gso = spec.gso_max.0.clamp(u64::from(spec.mtu), 65_536);
             // Loss hits packets, not bursts: no segmentation offload on a lossy cable.
@@ -73,10 +73,8 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             _ = writeln!(links, "link set dev {device} up");
             let peer = layout.address(link.to.node);
             _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);
-            let cable = &spec.cables[link.cable];
-            let rate = if link.from.node == layout.links[2 * link.cable].from.node { cable.ab } else { cable.ba };
-            let limit = if is_host { spec.host_queue } else { cable.queue };
-            _ = writeln!(shape, "{}", tbf(device, rate, limit, Bytes(gso), spec.mtu));
+            let limit = if is_host { spec.host_queue } else { spec.cables[link.cable].queue };
+            _ = writeln!(shape, "{}", tbf(device, spec.rate(at), limit, Bytes(gso), spec.mtu));
         }
         for (host, hops) in layout.next[n].iter().enumerate().filter(|(_, hops)| !hops.is_empty()) {
             let target = layout.host_address(host);
@@ -131,7 +129,7 @@ fn sysctls(is_host: bool) -> std::io::Result<()> {
 }
 
 /// Runs lines of `ip` commands in a namespace.
-pub fn ip(ns: &NetNs, lines: &str) -> Result<(), FabricError> {
+pub(super) fn ip(ns: &NetNs, lines: &str) -> Result<(), FabricError> {
     tool(ns, "ip", &["-batch", "-"], lines).map(|_| ())
 }
 

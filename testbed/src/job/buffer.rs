@@ -28,6 +28,17 @@ pub fn fill(buffer: &mut [f32], real: usize, rank: usize, iteration: u64) {
     buffer[real..].fill(0.0);
 }
 
+/// The same before a collective of which rank `r` owns the elements `own[r]`; `rank` is whose buffer it is.
+pub fn fill_before(collective: Collective, buffer: &mut [f32], own: &[Range<usize>], rank: usize, iteration: u64) {
+    let real = buffer.len();
+    fill(buffer, real, rank, iteration);
+    if collective == Collective::AllGather {
+        // Only the own part is known at first.
+        buffer[..own[rank].start].fill(0.0);
+        buffer[own[rank].end..].fill(0.0);
+    }
+}
+
 /// The first element of `buffer` (whose element 0 is element `first` of the gradient) that is not the exact sum over
 /// `ranks` ranks: its index, what it is, what it should be.
 pub fn wrong(buffer: &[f32], first: usize, real: usize, ranks: usize, iteration: u64) -> Option<(usize, f32, f32)> {
@@ -73,10 +84,12 @@ fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<(usi
     buffer.iter().enumerate().find(|&(i, &x)| x != expected(i)).map(|(i, &x)| (first + i, x, expected(i)))
 }
 
-/// Adds `incoming` to `into`, element by element.
-pub fn add(into: &mut [f32], incoming: &[f32]) {
-    for (a, b) in into.iter_mut().zip(incoming) {
-        *a += b;
+/// Adds `incoming` to `into`, element by element, or puts it there.
+pub fn take(into: &mut [f32], incoming: &[f32], adds: bool) {
+    if adds {
+        into.iter_mut().zip(incoming).for_each(|(a, b)| *a += b);
+    } else {
+        into.copy_from_slice(incoming);
     }
 }
 
@@ -96,7 +109,7 @@ mod tests {
         let mut mine = vec![0.0; 100];
         for r in 0..4 {
             fill(&mut mine, 97, r, 5);
-            add(&mut sum, &mine);
+            take(&mut sum, &mine, true);
         }
         assert_eq!(wrong(&sum, 0, 97, 4, 5), None);
         assert_eq!(wrong(&sum[50..], 50, 97, 4, 5), None);

@@ -123,17 +123,12 @@ impl Collective {
             let at = self.arrived[input];
             let (start, left) = self.place(&stream, at, 1);
             let (start, n) = (start / 4, (left / 4).min(data.len()));
-            let into = &mut self.buffer[start..start + n];
             let reduces = match stream.kind {
                 Kind::Ring => at / (self.part as u64 * 4) < self.workers as u64 - 1,
                 Kind::Aggregate | Kind::Reduce => true,
                 Kind::Broadcast | Kind::Spread | Kind::Trees | Kind::Steps => false,
             };
-            if reduces {
-                buffer::add(into, &data[..n]);
-            } else {
-                into.copy_from_slice(&data[..n]);
-            }
+            buffer::take(&mut self.buffer[start..start + n], &data[..n], reduces);
             self.arrived[input] += n as u64 * 4;
             data = &data[n..];
         }

@@ -1,5 +1,6 @@
 //! The member's progress page: what it will send, to whom, and which iteration it is in.
 
+use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
 use sluice_progress::{Ident, Page, Pattern, Peer, PeerKind, PeerSlot, Role, Source, State, Writer};
 
@@ -7,7 +8,7 @@ use super::JobFile;
 use super::connect::Connections;
 use super::exchange::Exchange;
 use super::file::Arch;
-use crate::sys;
+use crate::sys::SocketCookie;
 
 /// The page, if there is a directory for it. All calls are silent without one.
 pub struct JobPage {
@@ -54,7 +55,7 @@ impl JobPage {
                     kind,
                     local,
                     remote,
-                    cookie: sys::socket_cookie(socket).unwrap_or(0),
+                    cookie: getsockopt(socket, SocketCookie).unwrap_or(0),
                     tx_bytes: 0,
                 }),
                 _ => None,
@@ -107,6 +108,6 @@ impl JobPage {
 
 /// The congestion control of a socket, as the kernel names it; empty when it does not say.
 pub fn congestion_control(socket: &std::net::TcpStream) -> String {
-    let name = nix::sys::socket::getsockopt(socket, TcpCongestion).unwrap_or_default();
+    let name = getsockopt(socket, TcpCongestion).unwrap_or_default();
     name.to_string_lossy().trim_end_matches('\0').to_owned()
 }

@@ -125,14 +125,7 @@ impl Exchange for Steps {
     }
     fn begin(&mut self, iteration: u64) {
         self.sending.iter_mut().chain(&mut self.receiving).for_each(|line| (line.at, line.arrived) = (0, 0));
-        let real = self.buffer.len();
-        buffer::fill(&mut self.buffer, real, self.rank, iteration);
-        if self.collective == Collective::AllGather {
-            // Only the own part is known at first.
-            let own = &self.own[self.rank];
-            self.buffer[..own.start].fill(0.0);
-            self.buffer[own.end..].fill(0.0);
-        }
+        buffer::fill_before(self.collective, &mut self.buffer, &self.own, self.rank, iteration);
     }
     fn next(&mut self, out: usize, at: u64, most: usize) -> [&[u8]; 2] {
         let current = self.current();
@@ -157,12 +150,7 @@ impl Exchange for Steps {
             };
             let start = part.elements.start + ((line.arrived - part.begins) / 4) as usize;
             let (now, later) = data.split_at(data.len().min(part.elements.end - start));
-            let into = &mut self.buffer[start..start + now.len()];
-            if part.adds {
-                buffer::add(into, now)
-            } else {
-                into.copy_from_slice(now)
-            }
+            buffer::take(&mut self.buffer[start..start + now.len()], now, part.adds);
             line.arrived += now.len() as u64 * 4;
             if line.arrived == part.ends() {
                 line.at += 1;

@@ -235,14 +235,7 @@ impl Exchange for Trees {
             (receiving.chunk, receiving.arrived) = (None, 0);
         }
         self.sending.iter_mut().for_each(|s| s.chunk = None);
-        let real = self.buffer.len();
-        buffer::fill(&mut self.buffer, real, self.rank, iteration);
-        if self.collective == Collective::AllGather {
-            // Only the own part is known at first.
-            let own = &self.own[self.rank];
-            self.buffer[..own.start].fill(0.0);
-            self.buffer[own.end..].fill(0.0);
-        }
+        buffer::fill_before(self.collective, &mut self.buffer, &self.own, self.rank, iteration);
     }
     fn next(&mut self, out: usize, at: u64, most: usize) -> [&[u8]; 2] {
         let over = |chunk: &Chunk| at >= chunk.at + bytes(&chunk.elements);
@@ -287,12 +280,7 @@ impl Exchange for Trees {
             let (now, later) = data.split_at(n);
             let edge_state = &mut receiving.edges[edge];
             let start = edge_state.elements.start + edge_state.done;
-            let into = &mut self.buffer[start..start + n];
-            if edge_state.adds {
-                buffer::add(into, now)
-            } else {
-                into.copy_from_slice(now)
-            }
+            buffer::take(&mut self.buffer[start..start + n], now, edge_state.adds);
             edge_state.done += n;
             receiving.arrived += n as u64 * 4;
             receiving.chunk = (left > n).then_some((edge, left - n));

@@ -42,7 +42,7 @@ pub fn run(
     for repeat in 0..options.repeats.max(1) {
         for policy in &options.policies {
             observer.begins(&policy.to_string(), runs.len(), all);
-            let name = format!("{}-{repeat}", policy.to_string().replace([':', '@'], "-"));
+            let name = format!("{}-{repeat}", policy.file_part());
             let dir = options.out.join(name);
             std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
             let session = Session { binaries: &binaries, dir: dir.clone(), stop };

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::pins::{self, instance};
 use super::session::Session;
-use super::{Policy, RunError, RunPlan};
+use super::{KillOnDrop, Policy, RunError, RunPlan, write};
 use crate::fabric::layout::{MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address};
 use crate::fabric::{Cgroup, Fabric, FabricSpec, Layout, NetNs};
 
@@ -29,7 +29,7 @@ const END: Duration = Duration::from_secs(5);
 struct Process {
     name: &'static str,
     host: String,
-    child: Child,
+    child: KillOnDrop,
     log: PathBuf,
 }
 
@@ -63,12 +63,12 @@ impl Daemons {
         pins::remove_leftovers();
         let dir = &session.dir;
         let topology = dir.join("topology.json");
-        write(&topology, &topology_json(&fabric.spec, &fabric.layout, *nic))?;
+        write(&topology, topology_json(&fabric.spec, &fabric.layout, *nic))?;
         let program = session.binaries.daemon()?;
         let mut daemons = Daemons { switch: None, program, hosts: Vec::new() };
         if !nic && !fabric.switches.is_empty() {
             let config = dir.join("sluice-switch.toml");
-            write(&config, &switch_toml(fabric, plan, &topology))?;
+            write(&config, switch_toml(fabric, plan, &topology))?;
             let mut command = Command::new(session.binaries.switch()?);
             command.arg("--config").arg(&config);
             let log = dir.join("sluice-switch.log");
@@ -83,7 +83,7 @@ impl Daemons {
             std::fs::create_dir_all(run_dir.join("progress"))
                 .map_err(RunError::io(format!("creating {}", run_dir.display())))?;
             let config = dir.join(format!("sluiced-{}.toml", host.name));
-            write(&config, &daemon_toml(fabric, plan, i, &run_dir, &topology, rule.as_deref(), *nic))?;
+            write(&config, daemon_toml(fabric, plan, i, &run_dir, &topology, rule.as_deref(), *nic))?;
             let process = daemons.spawn_daemon(fabric, i, &config)?;
             daemons.hosts.push(Daemon { process, run_dir, config });
         }
@@ -109,7 +109,7 @@ impl Daemons {
 
     /// Process id of a host's daemon.
     pub fn pid(&self, host: usize) -> u32 {
-        self.hosts[host].process.child.id()
+        self.hosts[host].process.child.0.id()
     }
 
     /// A document of a host's daemon, `/api/v1/snapshot` for instance; `None` when it does not answer with 200.
@@ -125,10 +125,7 @@ impl Daemons {
 
     /// Kills a host's daemon at once, as `kill -9` does, and takes its status away.
     pub fn kill(&mut self, host: usize) {
-        let child = &mut self.hosts[host].process.child;
-        // Either fails when it has ended by itself; then it is as dead as asked for.
-        drop(child.kill());
-        drop(child.wait());
+        self.hosts[host].process.child.end();
     }
 
     /// Starts a host's daemon again after [`Daemons::kill`], and waits until it is ready.
@@ -150,7 +147,7 @@ impl Daemons {
     pub fn check(&self) -> Result<(), RunError> {
         let processes = self.hosts.iter().map(|d| &d.process).chain(&self.switch);
         for process in processes {
-            if !alive(process.child.id()) {
+            if !alive(process.child.0.id()) {
                 return Err(process.failed("ended during the run"));
             }
         }
@@ -180,7 +177,7 @@ impl Daemons {
         let deadline = Instant::now() + END;
         for process in &mut all {
             loop {
-                match process.child.try_wait() {
+                match process.child.0.try_wait() {
                     Ok(Some(status)) if status.success() => break,
                     Ok(Some(status)) => {
                         notes.push(process.failed(&format!("ended with {status}")).to_string());
@@ -189,8 +186,7 @@ impl Daemons {
                     Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
                     _ => {
                         notes.push(format!("{} on {} did not end within 5 s of SIGTERM", process.name, process.host));
-                        drop(process.child.kill());
-                        drop(process.child.wait());
+                        process.child.end();
                         break;
                     }
                 }
@@ -204,8 +200,7 @@ impl Daemons {
 impl Drop for Daemons {
     fn drop(&mut self) {
         for process in self.hosts.iter_mut().map(|d| &mut d.process).chain(self.switch.as_mut()) {
-            drop(process.child.kill());
-            drop(process.child.wait());
+            process.child.end();
         }
         pins::remove_own(self.hosts.len());
     }
@@ -234,13 +229,13 @@ fn spawn(
     let err = open().map_err(RunError::io(format!("opening {}", log.display())))?;
     command.stdin(Stdio::null()).stdout(out).stderr(err);
     let child = ns.spawn(command, Some(cgroup.procs()?))?;
-    Ok(Process { name, host: host.into(), child, log })
+    Ok(Process { name, host: host.into(), child: KillOnDrop(child), log })
 }
 
 fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool) -> Result<(), RunError> {
     let deadline = Instant::now() + READY;
     while !ready() {
-        if let Ok(Some(status)) = process.child.try_wait() {
+        if let Ok(Some(status)) = process.child.0.try_wait() {
             return Err(process.failed(&format!("ended with {status} before it was ready")));
         }
         if Instant::now() > deadline {
@@ -256,8 +251,8 @@ fn alive(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !matches!(rest.trim_start().chars().next(), Some('Z' | 'X') | None))
 }
 
-fn send(child: &Child, signal: Signal) {
-    if let Ok(pid) = i32::try_from(child.id()) {
+fn send(child: &KillOnDrop, signal: Signal) {
+    if let Ok(pid) = i32::try_from(child.0.id()) {
         // It may have ended; then there is nobody to tell.
         let _ = kill(Pid::from_raw(pid), signal);
     }
@@ -286,10 +281,6 @@ fn ask_tcp(address: &str) -> bool {
     request(&mut stream, "/readyz").is_some_and(|(status, _)| status == 200)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), RunError> {
-    std::fs::write(path, text).map_err(RunError::io(format!("writing {}", path.display())))
-}
-
 /// A network as `topology.json`; with `nic` its switches keep no tables and have no address.
 pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
     let hosts = spec.hosts.iter().enumerate().map(|(i, name)| {
@@ -305,10 +296,9 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
         node
     });
     let links = layout.links.iter().enumerate().map(|(at, l)| {
-        let cable = &spec.cables[l.cable];
-        let rate = if at % 2 == 0 { cable.ab } else { cable.ba };
+        let (rate, delay) = (spec.rate(at), spec.cables[l.cable].delay);
         json!({"from": layout.nodes[l.from.node], "to": layout.nodes[l.to.node],
-            "capacity": format!("{}bit/s", rate.0), "latency": format!("{}ns", cable.delay.0)})
+            "capacity": format!("{}bit/s", rate.0), "latency": format!("{}ns", delay.0)})
     });
     let document = json!({
         "sluice_topology": 1,
@@ -388,11 +378,5 @@ fn daemon_toml(
 /// A host's data devices and their sending rates, Gbit/s.
 fn devices(fabric: &Fabric, host: usize) -> Vec<(String, f64)> {
     let links = fabric.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == host);
-    links
-        .map(|(at, l)| {
-            let cable = &fabric.spec.cables[l.cable];
-            let rate = if at % 2 == 0 { cable.ab } else { cable.ba };
-            (l.from.device.clone(), rate.0 as f64 / 1e9)
-        })
-        .collect()
+    links.map(|(at, l)| (l.from.device.clone(), fabric.spec.rate(at).0 as f64 / 1e9)).collect()
 }

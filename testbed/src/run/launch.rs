@@ -1,22 +1,23 @@
 //! Starts the processes of one job in their namespaces and cgroups, and turns what they print into messages.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
 
+use serde::de::DeserializeOwned;
 use sluice_schedule::Nanos;
 
-use super::{JobPlan, Placement, RunError};
+use super::{JobPlan, KillOnDrop, Placement, RunError, Session, write};
 use crate::fabric::Fabric;
 use crate::job::report::Line;
 use crate::job::{JobFile, Member};
 
-/// What a member's process said or did.
+/// What a process said or did.
 #[derive(Debug)]
-pub enum Said {
-    /// A line.
-    Line(Line),
+pub enum Said<L = Line> {
+    /// It printed this.
+    Line(L),
     /// It ended its output; with the last lines of its error output.
     Ended(String),
 }
@@ -45,12 +46,12 @@ pub struct Sockets {
     pub sample_flows: bool,
 }
 
-/// The processes of one job. Dropping it ends them.
+/// The processes of one job, killed when it is dropped.
 #[derive(Debug)]
 pub struct RunningJob {
     /// Where each member runs, workers first.
     pub hosts: Vec<usize>,
-    members: Vec<(Child, Option<ChildStdin>)>,
+    members: Vec<(KillOnDrop, Option<ChildStdin>)>,
 }
 
 /// Where the members of jobs listen: one port per member and job.
@@ -60,15 +61,13 @@ const PORTS: usize = 40_000;
 impl RunningJob {
     /// Starts all members. They connect to each other and then wait for [`RunningJob::start`].
     ///
-    /// `serial` keeps ports of jobs apart; job files go to `dir`.
+    /// `serial` keeps ports of jobs apart; job files go to the directory of the session.
     ///
     /// # Errors
     /// When a job file cannot be written or a process cannot be started.
-    #[allow(clippy::too_many_arguments, reason = "everything a job needs, each of its own kind")]
     pub fn launch(
         fabric: &Fabric,
-        program: &Path,
-        dir: &Path,
+        session: &Session<'_>,
         (serial, plan): (usize, &JobPlan),
         place: &Placement,
         sockets: &Sockets,
@@ -108,10 +107,10 @@ impl RunningJob {
                 sample_flows: sockets.sample_flows,
                 wait_for_start: true,
             };
-            let path = dir.join(format!("job-{}-{rank}.json", plan.id));
+            let path = session.dir.join(format!("job-{}-{rank}.json", plan.id));
             let text = serde_json::to_vec(&file).map_err(|e| RunError::Plan(e.to_string()))?;
-            std::fs::write(&path, text).map_err(RunError::io(format!("writing {}", path.display())))?;
-            let mut command = Command::new(program);
+            write(&path, text)?;
+            let mut command = Command::new(&session.binaries.job);
             // What a daemon goes by where the job publishes no page.
             command.env("SLUICE_JOB_ID", &plan.id);
             if let Some(named) = &plan.plan {
@@ -122,9 +121,10 @@ impl RunningJob {
             }
             command.arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[h].ns.spawn(command, Some(fabric.cgroups.jobs(h).procs()?))?;
-            listen(&mut child, serial, rank, to.clone())?;
+            let to = to.clone();
+            listen(&mut child, move |said| to.send(FromMember { job: serial, rank, said }).is_ok())?;
             let stdin = child.stdin.take();
-            job.members.push((child, stdin));
+            job.members.push((KillOnDrop(child), stdin));
         }
         Ok(job)
     }
@@ -139,16 +139,11 @@ impl RunningJob {
         }
     }
 
-    /// Process ids of the members.
-    pub fn pids(&self) -> Vec<u32> {
-        self.members.iter().map(|(c, _)| c.id()).collect()
-    }
-
     /// Waits for the members, which have said that they are done. Returns the first failed rank and its status.
     pub fn reap(mut self) -> Option<(usize, String)> {
         let mut failed = None;
         for (rank, (child, _)) in self.members.iter_mut().enumerate() {
-            let status = child.wait();
+            let status = child.0.wait();
             let bad = match &status {
                 Ok(status) if status.success() => None,
                 Ok(status) => Some(status.to_string()),
@@ -156,50 +151,40 @@ impl RunningJob {
             };
             failed = failed.or(bad.map(|b| (rank, b)));
         }
-        self.members.clear();
         failed
     }
 }
 
-impl Drop for RunningJob {
-    fn drop(&mut self) {
-        for (child, _) in &mut self.members {
-            // Either may fail when it has ended by itself.
-            drop(child.kill());
-            drop(child.wait());
-        }
-    }
-}
-
-/// Longest line of a member that is read; longer ones end its output.
+/// Longest line of a process that is read in one piece.
 const MAX_LINE: u64 = 1 << 20;
+/// What a process says at its end is short; a chatty one is cut.
+const MAX_LAST: u64 = 1 << 16;
 
-fn listen(child: &mut Child, job: usize, rank: usize, to: Sender<FromMember>) -> Result<(), RunError> {
+/// Passes on what a process prints, until `say` wants no more.
+pub(crate) fn listen<L: DeserializeOwned>(
+    child: &mut Child,
+    mut say: impl FnMut(Said<L>) -> bool + Send + 'static,
+) -> Result<(), RunError> {
     let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else { return Ok(()) };
     let body = move || {
         let mut reader = BufReader::new(out);
         let mut line = Vec::new();
-        loop {
-            line.clear();
-            let n = std::io::Read::take(&mut reader, MAX_LINE).read_until(b'\n', &mut line);
-            if !matches!(n, Ok(n) if n > 0) {
-                break;
-            }
-            if let Ok(said) = serde_json::from_slice::<Line>(&line)
-                && to.send(FromMember { job, rank, said: Said::Line(said) }).is_err()
-            {
+        while matches!(reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line), Ok(n) if n > 0) {
+            if !values_in(&line).all(|value| say(Said::Line(value))) {
                 return;
             }
+            line.clear();
         }
         let mut last = String::new();
-        // What it says at its end is short; a chatty member is cut.
-        drop(std::io::Read::read_to_string(&mut std::io::Read::take(err, 16_384), &mut last));
-        drop(to.send(FromMember { job, rank, said: Said::Ended(last) }));
+        drop(err.take(MAX_LAST).read_to_string(&mut last));
+        say(Said::Ended(last));
     };
-    std::thread::Builder::new()
-        .name("job-output".into())
-        .stack_size(256 << 10)
-        .spawn(body)
-        .map(drop)
-        .map_err(RunError::io("starting a thread"))
+    let thread = std::thread::Builder::new().name("job-output".into()).stack_size(256 << 10);
+    thread.spawn(body).map(drop).map_err(RunError::io("starting a thread"))
+}
+
+/// The values in one line of output: mpirun passes on what its ranks write as it comes, so that the line of one may stand
+/// before the end of another's.
+pub(crate) fn values_in<L: DeserializeOwned>(line: &[u8]) -> impl Iterator<Item = L> {
+    serde_json::Deserializer::from_slice(line).into_iter().map_while(Result::ok)
 }

@@ -13,6 +13,8 @@ pub enum Pages {
     EveryHost,
     /// On the first host only.
     FirstHost,
+    /// Nowhere: daemons find a job by its bytes and its environment.
+    Nowhere,
     /// All of them here, where no daemon looks; the directory may be missing or full.
     In(PathBuf),
 }
@@ -23,6 +25,7 @@ impl Pages {
         match self {
             Pages::EveryHost => daemons,
             Pages::FirstHost => daemons.into_iter().take(1).collect(),
+            Pages::Nowhere => Vec::new(),
             Pages::In(dir) => vec![dir.clone(); daemons.len()],
         }
     }

@@ -36,6 +36,26 @@ pub struct JobPlan {
     pub arrival: Nanos,
 }
 
+impl JobPlan {
+    /// An all-reduce in a ring that arrives at the beginning and never computes; others are made from it.
+    pub fn ring(id: impl Into<String>, workers: usize, bytes: Bytes, iterations: u64) -> JobPlan {
+        JobPlan {
+            id: id.into(),
+            model: String::new(),
+            arch: Arch::Ring,
+            workers,
+            servers: 0,
+            fanout: 2,
+            plan: None,
+            bytes,
+            iterations,
+            compute: Vec::new(),
+            overlap: 0.0,
+            arrival: Nanos::ZERO,
+        }
+    }
+}
+
 /// Where a job's members run, as indices of the fabric's hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {

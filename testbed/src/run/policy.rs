@@ -22,6 +22,13 @@ pub enum Policy {
     },
 }
 
+impl Policy {
+    /// The name as part of a file name.
+    pub fn file_part(&self) -> String {
+        self.to_string().replace([':', '@'], "-")
+    }
+}
+
 impl FromStr for Policy {
     type Err = RunError;
 

@@ -206,15 +206,8 @@ impl Runner<'_> {
     fn launch_what_fits(&mut self) -> Result<(), RunError> {
         while let Some((job, place)) = self.queue.next() {
             let plan = &self.plan.jobs[job];
-            self.jobs[job].running = Some(RunningJob::launch(
-                self.fabric,
-                &self.session.binaries.job,
-                &self.session.dir,
-                (job, plan),
-                &place,
-                &self.sockets,
-                &self.to,
-            )?);
+            let running = RunningJob::launch(self.fabric, self.session, (job, plan), &place, &self.sockets, &self.to)?;
+            self.jobs[job].running = Some(running);
             self.jobs[job].place = place;
         }
         Ok(())
@@ -311,9 +304,8 @@ fn cpu(fabric: &Fabric) -> CpuSeconds {
 fn links(fabric: &Fabric, samples: &[LinkSample], begin: Nanos, run: &mut PolicyRun) -> Result<(), RunError> {
     let drops = fabric.drops()?;
     let after: Vec<&LinkSample> = samples.iter().filter(|s| s.t_ns >= begin.0).collect();
-    for (at, link) in fabric.layout.links.iter().enumerate() {
-        let cable = &fabric.spec.cables[link.cable];
-        let payload = fabric.spec.payload(if at % 2 == 0 { cable.ab } else { cable.ba });
+    for (at, &drops) in drops.iter().enumerate() {
+        let payload = fabric.spec.payload(fabric.spec.rate(at));
         let bytes = match (after.first(), after.last()) {
             (Some(a), Some(b)) => b.bytes[at].saturating_sub(a.bytes[at]),
             _ => 0,
@@ -322,7 +314,7 @@ fn links(fabric: &Fabric, samples: &[LinkSample], begin: Nanos, run: &mut Policy
         run.links.push(LinkResult {
             link: fabric.layout.link_name(at),
             utilisation: if full > 0.0 { bytes as f64 / full } else { 0.0 },
-            drops: drops[at],
+            drops,
         });
         let rate = |w: &[&LinkSample]| RatePoint {
             t_s: Nanos(w[1].t_ns).minus(begin).as_secs_f64(),

@@ -13,6 +13,7 @@ use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
 use sluice_testbed::job::{self as jobs, Arch};
+use sluice_testbed::run::pages::Pages;
 use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, RunPlan, Session, Silent, run_once};
 
 const SECOND: u64 = 1_000_000_000;
@@ -141,9 +142,10 @@ fn a_job_without_a_page_is_found_by_its_bytes() {
     if live(&bench, 2).is_none() {
         return;
     }
-    let (plan, place) = plan(Rate::mbps(200), 2);
+    let (mut plan, place) = plan(Rate::mbps(200), 2);
+    plan.pages = Pages::Nowhere;
     let policy = "sluice".parse::<Policy>().unwrap();
-    let mut live = Live::start_without_pages(&bench, &plan, &place, &policy, 4).unwrap();
+    let mut live = Live::start(&bench, &plan, &place, &policy, 4).unwrap();
     // New sockets are managed for the life of one order; what is managed after seconds is known to be a job's.
     live.run_for(Duration::from_secs(2)).unwrap();
     live.until(0, true, Duration::from_secs(20)).unwrap();

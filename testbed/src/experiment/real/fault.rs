@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use sluice_report::stats::mean;
 
-use super::RealResult;
 use super::ranks::Seen;
+use crate::run::RunError;
 use crate::run::daemons::Daemons;
 use crate::run::pages::{Full, FullDir, Pages};
-use crate::run::{Policy, RunError};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -127,27 +125,6 @@ impl Library {
     pub(super) fn of(&self, host: usize, first: bool) -> Option<super::mxnet::Preload> {
         let library = self.library.clone().filter(|_| first || !self.only_first)?;
         Some(super::mxnet::Preload { library, pages: self.pages.get(host)?.clone() })
-    }
-}
-
-impl RealResult {
-    /// What the second half of the run took by policy, against the best plain one: after a fault in the middle that is
-    /// the time without Sluice.
-    pub fn second_half_table(&self) -> String {
-        let plain = |policy: &str| policy.parse().is_ok_and(|policy| matches!(policy, Policy::Fair(_)));
-        let mut policies: Vec<&str> = self.runs.iter().map(|run| run.policy.as_str()).collect();
-        policies.sort_unstable();
-        policies.dedup();
-        let time = |name: &str| {
-            mean(&self.runs.iter().filter(|run| run.policy == name).map(|run| run.second_half_s).collect::<Vec<_>>())
-        };
-        let best = policies.iter().filter(|name| plain(name)).map(|name| time(name)).fold(f64::INFINITY, f64::min);
-        let mut text = String::from("second half         iteration s   against the best plain one\n");
-        for name in policies {
-            let time = time(name);
-            text.push_str(&format!("{name:<20}{time:>11.3}   {:>+6.1} %\n", (time / best - 1.0) * 100.0));
-        }
-        text
     }
 }
 

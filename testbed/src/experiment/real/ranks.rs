@@ -1,10 +1,8 @@
 //! What the ranks of stock jobs say and do, from their first line to the end of all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read};
-use std::process::Child;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -12,11 +10,8 @@ use serde::Deserialize;
 use super::fault::Striker;
 use super::{Bench, Settings};
 use crate::job;
-use crate::run::RunError;
 use crate::run::daemons::Daemons;
-
-/// Longest line of the script that is read.
-const MAX_LINE: u64 = 1 << 16;
+use crate::run::{RunError, launch};
 
 /// A line of the script.
 #[derive(Debug, Deserialize)]
@@ -28,22 +23,7 @@ pub(super) enum Line {
 }
 
 /// What a rank said or did.
-#[derive(Debug)]
-pub(super) enum Said {
-    Line(Line),
-    Ended(String),
-}
-
-/// A rank's process, killed when dropped.
-pub(super) struct Rank(pub(super) Child);
-
-impl Drop for Rank {
-    fn drop(&mut self) {
-        // Either may fail when it has ended by itself.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
+pub(super) type Said = launch::Said<Line>;
 
 /// One iteration of one rank, CLOCK_MONOTONIC ns.
 #[derive(Clone, Copy, Debug)]
@@ -115,34 +95,6 @@ pub(super) fn watch(
     Ok(seen)
 }
 
-/// Sends on what a process says.
-pub(super) fn listen(child: &mut Child, who: usize, to: Sender<(usize, Said)>) -> Result<(), RunError> {
-    let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else { return Ok(()) };
-    let body = move || {
-        let mut reader = BufReader::new(out);
-        let mut line = Vec::new();
-        while matches!(reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line), Ok(n) if n > 0) {
-            for said in lines_in(&line) {
-                if to.send((who, Said::Line(said))).is_err() {
-                    return;
-                }
-            }
-            line.clear();
-        }
-        let mut last = String::new();
-        drop(err.take(MAX_LINE).read_to_string(&mut last));
-        drop(to.send((who, Said::Ended(last)))); // Nobody may listen any more.
-    };
-    let spawned = std::thread::Builder::new().name("rank-output".into()).spawn(body);
-    spawned.map(drop).map_err(RunError::io("starting a thread"))
-}
-
-/// The script's lines in one line of output: mpirun passes on what its ranks write as it comes, so that the line of one
-/// may stand before the end of another's.
-fn lines_in(line: &[u8]) -> impl Iterator<Item = Line> {
-    serde_json::Deserializer::from_slice(line).into_iter().map_while(Result::ok)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +103,7 @@ mod tests {
     fn lines_of_the_scripts_are_read() {
         let line =
             r#"{"event": "iteration", "rank": 1, "i": 3, "begin_ns": 1, "sync_ns": 2, "end_ns": 9, "loss": 0.5}"#;
-        let read = |text: &str| lines_in(text.as_bytes()).collect::<Vec<Line>>();
+        let read = |text: &str| launch::values_in(text.as_bytes()).collect::<Vec<Line>>();
         assert!(matches!(read(line)[..], [Line::Iteration { rank: 1, begin_ns: 1, .. }]));
         let end = r#"{"event": "end", "rank": 0, "losses": "a", "weights": ""}"#;
         assert!(matches!(read(&format!("{end}{line}\n"))[..], [Line::End { .. }, Line::Iteration { .. }]));
