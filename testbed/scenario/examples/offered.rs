@@ -109,7 +109,7 @@ fn forecast(s: &Scenario) -> (f64, f64, f64) {
 
 fn begin(s: &Scenario, start: &Started, now: f64) -> Option<Running> {
     let job = s.jobs.get(start.job)?;
-    let flows = round_flows(job, &start.seats);
+    let flows = round_flows(job, &start.placement);
     let flow = |f: &sluice_scenario::workload::RoundFlow| {
         let bits = f.bytes as f64 * 8.0;
         s.path(&job.id, &f.name, f.src, f.dst).map(|path| Flow { path, bits, left: 0.0 })

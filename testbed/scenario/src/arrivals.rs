@@ -1,7 +1,7 @@
 //! Jobs drawn from a trace of arrivals. The order of draws is part of the format (`simulation.md` section 2.6), so
 //! that two implementations make the same jobs.
 
-use crate::quantities::{GIGA, Quantities};
+use crate::quantities::{GIGA, Quantity};
 use sluice_formats::document::{Item, Table, Value};
 use sluice_formats::problem::{Code, E_ARCH, E_KEY, E_LIMIT, E_MISSING, E_RANGE, E_TRACE};
 use sluice_formats::quantity::Rational;
@@ -85,19 +85,21 @@ pub(crate) fn read(t: Table<'_>, scene: &Scene<'_>, seed: u64, base: &Path) -> O
     let kind = t.choice("kind", &kinds);
     let file = t.get("file");
     let start_minute = t.int("start_minute", 0..=1_000_000_000);
-    let start = t.seconds("start_s");
+    let start = t.get("start_s").and_then(|i| i.seconds());
     if t.has("start_minute") && t.has("start_s") {
         t.fail(E_KEY, "start_minute and start_s exclude each other", "one of the two");
     }
-    let window =
-        (start_minute.map(|m| Nanos(m.saturating_mul(60 * GIGA))).or(start).unwrap_or_default(), t.seconds("length_s"));
+    let window = (
+        start_minute.map(|m| Nanos(m.saturating_mul(60 * GIGA))).or(start).unwrap_or_default(),
+        t.get("length_s").and_then(|i| i.seconds()),
+    );
     let million = Rational::from(1_000_000);
     let tiny = Rational::new(1, 1_000_000_000).unwrap_or(Rational::ONE);
     let rate_scale = t.float("rate_scale", &tiny, &Rational::from(10_000)).unwrap_or(1.0);
     let time_scale = t.float("time_scale", &tiny, &million).unwrap_or(1.0);
     let even = t.choice("within_minute", &[("uniform", false), ("even", true)]).unwrap_or(false);
     let initial = t.int("initial_jobs", 0..=MAX_JOBS as u64).unwrap_or(0);
-    let spread = t.seconds("initial_spread_s").unwrap_or(Nanos(60 * GIGA));
+    let spread = t.get("initial_spread_s").and_then(|i| i.seconds()).unwrap_or(Nanos(60 * GIGA));
     let max_jobs = t.int("max_jobs", 1..=MAX_JOBS as u64).map_or(MAX_JOBS, |n| n as usize);
     let mix = t.require("mix").map(|i| read_mix(&i, scene)).unwrap_or_default();
     let iterations = t.require("iterations").and_then(|i| read_iterations(&i));
@@ -273,11 +275,11 @@ impl Maker<'_, '_> {
             return;
         }
         let total: f64 = self.mix.iter().map(|e| e.share).sum();
-        let lot = self.stream.uniform() * total;
+        let draw = self.stream.uniform() * total;
         let mut sum = 0.0;
         let entry = self.mix.iter().find(|e| {
             sum += e.share;
-            lot < sum
+            draw < sum
         });
         let Some(entry) = entry.or(self.mix.last()) else { return };
         let (mut workers, mut servers, mut arch) = (entry.workers, entry.servers, entry.arch);

@@ -1,6 +1,6 @@
 //! Jobs: what a scenario says about one, checked against models, hosts and its own architecture.
 
-use crate::quantities::{GIGA, Quantities};
+use crate::quantities::{GIGA, Quantity};
 use sluice_formats::document::{Item, Table};
 use sluice_formats::problem::{Code, E_ARCH, E_CYCLE, E_DUP, E_KEY, E_LIMIT, E_MISSING, E_RANGE, E_REF, nearest};
 use sluice_formats::quantity::Rational;
@@ -11,6 +11,7 @@ use sluice_schedule::Nanos;
 use super::model::{Compute, MAX_BYTES, Model, read_compute};
 use super::network::read::id_of;
 use super::network::{Network, NodeIx};
+use super::order::topological;
 
 /// How the members of a job talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,12 +76,12 @@ pub struct GivenFlow {
     pub ideal_offset: Nanos,
 }
 
-/// Hosts that a job names itself.
+/// The hosts of a job's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pinned {
+pub struct Placement {
     /// Host of each worker, by rank.
     pub workers: Vec<NodeIx>,
-    /// Host of each server.
+    /// Host of each parameter server.
     pub servers: Vec<NodeIx>,
 }
 
@@ -116,7 +117,7 @@ pub struct Job {
     /// Relative deviation of compute times.
     pub jitter: f64,
     /// Hosts the job names itself.
-    pub pinned: Option<Pinned>,
+    pub pinned: Option<Placement>,
     /// What its library can do.
     pub dependency: Dependency,
     /// Flows of a `flows` job.
@@ -225,7 +226,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let pinned = t.table("placement").map(|p| read_pinned(&p, scene.network).inspect(|_| p.finish()));
     let given = (t.int32("workers", 1..=1024), t.int32("servers", 0..=4096));
     let iterations = t.require("iterations").and_then(|i| i.int(&(1..=10_000_000)));
-    let arrival = t.seconds("arrival_s").unwrap_or_default();
+    let arrival = t.get("arrival_s").and_then(|i| i.seconds()).unwrap_or_default();
     let tiny = Rational::new(1, 1_000_000_000).unwrap_or(Rational::ONE);
     let weight = t.float("weight", &tiny, &Rational::from(GIGA)).unwrap_or(1.0);
     let fanout = t.int32("fanout", 1..=1024).unwrap_or(2);
@@ -296,7 +297,12 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
 }
 
 /// Workers and servers, from the placement where there is one.
-fn counts(t: &Table<'_>, arch: Arch, given: (Option<u32>, Option<u32>), pinned: Option<&Pinned>) -> Option<(u32, u32)> {
+fn counts(
+    t: &Table<'_>,
+    arch: Arch,
+    given: (Option<u32>, Option<u32>),
+    pinned: Option<&Placement>,
+) -> Option<(u32, u32)> {
     if let Some(p) = pinned {
         let count = |list: &[NodeIx]| u32::try_from(list.len()).unwrap_or(u32::MAX);
         let (w, s) = (count(&p.workers), count(&p.servers));
@@ -320,12 +326,12 @@ fn counts(t: &Table<'_>, arch: Arch, given: (Option<u32>, Option<u32>), pinned: 
     Some((given.0?, given.1.unwrap_or(0)))
 }
 
-fn read_pinned(t: &Table<'_>, network: &Network) -> Option<Pinned> {
+fn read_pinned(t: &Table<'_>, network: &Network) -> Option<Placement> {
     let hosts = |key| -> Vec<NodeIx> {
         t.list(key).unwrap_or_default().iter().filter_map(|i| super::settings::host(i, network)).collect()
     };
     let before = t.item.collector.count();
-    let pinned = Pinned { workers: hosts("workers"), servers: hosts("servers") };
+    let pinned = Placement { workers: hosts("workers"), servers: hosts("servers") };
     if pinned.workers.len() > 1024 || pinned.servers.len() > 4096 {
         t.fail(E_RANGE, "too many members", "at most 1024 workers and 4096 servers");
     }
@@ -350,7 +356,7 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
         let end = |key| t.require(key).and_then(|i| super::settings::host(&i, network));
         let (src, dst) = (end("src"), end("dst"));
         let bytes = t.require("bytes").and_then(|i| i.int(&(1..=MAX_BYTES)));
-        let ideal_offset = t.seconds("ideal_offset_s").unwrap_or_default();
+        let ideal_offset = t.get("ideal_offset_s").and_then(|i| i.seconds()).unwrap_or_default();
         let preds = [t.list("pipelined").unwrap_or_default(), t.list("after").unwrap_or_default()];
         t.finish();
         let (Some(id), Some(src), Some(dst), Some(bytes)) = (id, src, dst, bytes) else { continue };
@@ -384,29 +390,8 @@ fn read_flows(job: &Table<'_>, list: &[Item<'_>], network: &Network) -> Vec<Give
 }
 
 fn has_cycle(flows: &[GivenFlow]) -> bool {
-    let mut open: Vec<usize> = flows.iter().map(|f| f.pipelined.len() + f.after.len()).collect();
-    let mut next: Vec<Vec<usize>> = vec![Vec::new(); flows.len()];
-    for (i, flow) in flows.iter().enumerate() {
-        for &p in flow.pipelined.iter().chain(&flow.after) {
-            if let Some(list) = next.get_mut(p) {
-                list.push(i);
-            }
-        }
-    }
-    let mut ready: Vec<usize> = open.iter().enumerate().filter(|(_, n)| **n == 0).map(|(i, _)| i).collect();
-    let mut done = 0;
-    while let Some(i) = ready.pop() {
-        done += 1;
-        for &s in next.get(i).map_or(&[][..], Vec::as_slice) {
-            if let Some(n) = open.get_mut(s) {
-                *n -= 1;
-                if *n == 0 {
-                    ready.push(s);
-                }
-            }
-        }
-    }
-    done < flows.len()
+    let preds = |i: usize| flows[i].pipelined.iter().chain(&flows[i].after).copied();
+    topological(flows.len(), preds).len() < flows.len()
 }
 
 /// Chunks a ring of so many ranks passes on in a round, over all ranks: the flows of a round in steps of chunks.

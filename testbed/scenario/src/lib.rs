@@ -19,6 +19,7 @@ pub mod arrivals;
 pub mod jobs;
 pub mod model;
 pub mod network;
+mod order;
 mod quantities;
 pub mod random;
 mod read;
@@ -36,12 +37,12 @@ pub mod workload;
 
 pub use sluice_formats::document::Notation;
 
-pub use self::jobs::{Arch, Defaults, Dependency, GivenFlow, Job, Pinned};
+pub use self::jobs::{Arch, Defaults, Dependency, GivenFlow, Job, Placement};
 pub use self::network::{Host, Link, LinkIx, Network, NodeIx};
 pub use self::route::Routing;
 pub use self::scenario::Scenario;
 pub use self::scheduler::{Policy, Schedulers, Tables, Tcp};
 pub use self::set::{Axis, Set};
 pub use self::settings::{
-    Control, CrossFlow, CrossTraffic, Fault, FaultKind, Output, PlacePolicy, Placement, Testbed, Time,
+    Control, CrossFlow, CrossTraffic, Fault, FaultKind, Output, PlacePolicy, PlacementRules, Testbed, Time,
 };

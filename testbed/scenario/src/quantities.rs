@@ -1,7 +1,7 @@
 //! The quantities of a scenario: rates in Gbit/s, times in seconds and microseconds, each exact until it is rounded once,
 //! half to even, to a whole bit per second or nanosecond. Two readers of one file agree to the bit.
 
-use sluice_formats::document::{Item, Table};
+use sluice_formats::document::Item;
 use sluice_formats::problem::E_RANGE;
 use sluice_formats::quantity::Rational;
 use sluice_schedule::{Nanos, Rate};
@@ -37,27 +37,5 @@ impl Quantity for Item<'_> {
     fn micros(&self) -> Option<Nanos> {
         let allowed = "microseconds, 0 to 10000000";
         self.number_in(&Rational::ZERO, &Rational::from(10_000_000), allowed)?.to_units(1_000).map(Nanos)
-    }
-}
-
-/// The quantities of a table by key; `None` where the key is absent or wrong.
-pub(crate) trait Quantities {
-    /// A rate in Gbit/s, above zero.
-    fn gbps(&self, key: &'static str) -> Option<Rate>;
-    /// A time in seconds.
-    fn seconds(&self, key: &'static str) -> Option<Nanos>;
-    /// A time in microseconds.
-    fn micros(&self, key: &'static str) -> Option<Nanos>;
-}
-
-impl Quantities for Table<'_> {
-    fn gbps(&self, key: &'static str) -> Option<Rate> {
-        self.get(key)?.gbps()
-    }
-    fn seconds(&self, key: &'static str) -> Option<Nanos> {
-        self.get(key)?.seconds()
-    }
-    fn micros(&self, key: &'static str) -> Option<Nanos> {
-        self.get(key)?.micros()
     }
 }

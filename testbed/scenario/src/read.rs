@@ -13,7 +13,7 @@ use crate::jobs::{self, Scene};
 use crate::network::{self, Network};
 use crate::scenario::Scenario;
 use crate::set::{self, Set};
-use crate::settings::{self, Placement};
+use crate::settings::{self, PlacementRules};
 use crate::workload::place::Fits;
 use crate::{arrivals, model, route, scheduler};
 
@@ -95,7 +95,7 @@ fn read(t: Table<'_>, base: &Path) -> Option<Scenario> {
     let seed = t.int("seed", 0..=u64::MAX).unwrap_or(0);
     let time = t.table("time").map(settings::time).unwrap_or_default();
     let network = t.require("network").and_then(|i| i.table()).and_then(|n| network::read::read(n, base));
-    let placement = t.table("placement").map_or_else(Placement::standard, settings::placement);
+    let placement = t.table("placement").map_or_else(PlacementRules::standard, settings::placement);
     let defaults = t.table("defaults").map(jobs::defaults).unwrap_or_default();
     let mut models = model::built_in();
     for (entry, item) in t.table("models").iter().flat_map(Table::entries) {

@@ -23,25 +23,6 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// The links a flow takes, in order; empty between a host and itself, `None` where there is no path.
-    pub fn path(
-        &self,
-        network: &Network,
-        seed: u64,
-        job: &str,
-        flow: &str,
-        src: NodeIx,
-        dst: NodeIx,
-    ) -> Option<Vec<LinkIx>> {
-        if src == dst {
-            return Some(Vec::new());
-        }
-        match self.given.get(&(src, dst)) {
-            Some(path) => Some(path.clone()),
-            None => ecmp(network, seed, job, flow, src, dst),
-        }
-    }
-
     /// The path that the file gives for this pair, if it gives one.
     pub fn given(&self, src: NodeIx, dst: NodeIx) -> Option<&[LinkIx]> {
         self.given.get(&(src, dst)).map(Vec::as_slice)
@@ -50,34 +31,21 @@ impl Routing {
 
 /// Links that lead one hop nearer to `dst` on a shortest path, per node, sorted by (neighbour, cable).
 pub fn next_hops(network: &Network, dst: NodeIx) -> Vec<Vec<LinkIx>> {
-    let far = usize::MAX;
-    let mut distance = vec![far; network.nodes()];
-    let mut queue = VecDeque::from([dst]);
-    if let Some(d) = distance.get_mut(dst.0) {
-        *d = 0;
-    }
-    while let Some(node) = queue.pop_front() {
-        // Hosts never forward: nothing is reached through one.
-        if node != dst && network.is_host(node) {
-            continue;
-        }
-        let here = distance.get(node.0).copied().unwrap_or(far);
-        for next in network.out(node).iter().filter_map(|&l| network.link(l)).map(|l| l.to) {
-            if let Some(d) = distance.get_mut(next.0).filter(|d| **d == far) {
-                *d = here + 1;
-                queue.push_back(next);
-            }
-        }
-    }
-    let nearer = |from: usize, l: &LinkIx| {
-        let Some(to) = network.link(*l).map(|l| l.to) else { return false };
-        let (a, b) = (distance.get(from).copied().unwrap_or(far), distance.get(to.0).copied().unwrap_or(far));
-        b != far && a == b.saturating_add(1) && (to == dst || !network.is_host(to))
-    };
-    (0..network.nodes()).map(|i| network.out(NodeIx(i)).iter().copied().filter(|l| nearer(i, l)).collect()).collect()
+    let hops = distances(network, dst);
+    (0..network.nodes()).map(|node| nearer(network, &hops, NodeIx(node), dst).collect()).collect()
 }
 
-/// Finds many paths on one network: as [`Routing::path`], with the distances to each destination worked out once.
+/// The links that lead from a node one hop nearer to `dst`, by the hops of [`distances`].
+fn nearer(network: &Network, hops: &[u16], node: NodeIx, dst: NodeIx) -> impl Iterator<Item = LinkIx> {
+    let left = hops[node.0].checked_sub(1).filter(|_| hops[node.0] != u16::MAX);
+    let leads = move |link: &LinkIx| {
+        let to = network.links[link.0].to;
+        left == Some(hops[to.0]) && (to == dst || !network.is_host(to))
+    };
+    network.out(node).iter().copied().filter(leads)
+}
+
+/// Finds the paths of flows: given ones, else ECMP, with the distances to each destination worked out once.
 #[derive(Clone, Debug)]
 pub struct Router<'a> {
     routing: &'a Routing,
@@ -94,7 +62,7 @@ impl<'a> Router<'a> {
         Router { routing, network, seed, hops: HashMap::new(), candidates: Vec::new() }
     }
 
-    /// The links a flow takes; `None` where there is no path.
+    /// The links a flow takes, in order; empty between a host and itself, `None` where there is no path.
     pub fn path(&mut self, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
         if src == dst {
             return Some(Vec::new());
@@ -104,25 +72,18 @@ impl<'a> Router<'a> {
         }
         let network = self.network;
         let hops = self.hops.entry(dst).or_insert_with(|| distances(network, dst));
-        let mut left = *hops.get(src.0).filter(|&&h| h != u16::MAX)?;
-        let mut path = Vec::with_capacity(usize::from(left));
+        let mut path = Vec::new();
         let mut node = src;
-        while left > 0 {
-            left -= 1;
-            let nearer = |l: &&LinkIx| {
-                let to = network.link(**l).map(|l| l.to);
-                to.is_some_and(|to| hops.get(to.0) == Some(&left) && (to == dst || !network.is_host(to)))
-            };
+        while node != dst {
             self.candidates.clear();
-            self.candidates.extend(network.out(node).iter().filter(nearer));
+            self.candidates.extend(nearer(network, hops, node, dst));
             let which = match self.candidates.len() {
                 0 => return None,
                 1 => 0,
                 many => choose(self.seed, job, flow, network.name(node), many),
             };
-            let link = *self.candidates.get(which)?;
-            path.push(link);
-            node = network.link(link)?.to;
+            path.push(self.candidates[which]);
+            node = network.links[self.candidates[which].0].to;
         }
         Some(path)
     }
@@ -132,38 +93,19 @@ impl<'a> Router<'a> {
 fn distances(network: &Network, dst: NodeIx) -> Box<[u16]> {
     let mut hops = vec![u16::MAX; network.nodes()].into_boxed_slice();
     let mut queue = VecDeque::from([dst]);
-    if let Some(h) = hops.get_mut(dst.0) {
-        *h = 0;
-    }
+    hops[dst.0] = 0;
     while let Some(node) = queue.pop_front() {
         if node != dst && network.is_host(node) {
             continue;
         }
-        let here = hops.get(node.0).copied().unwrap_or(u16::MAX);
-        for next in network.out(node).iter().filter_map(|&l| network.link(l)).map(|l| l.to) {
-            if let Some(h) = hops.get_mut(next.0).filter(|h| **h == u16::MAX) {
-                *h = here.saturating_add(1).min(u16::MAX - 1);
+        for next in network.out(node).iter().map(|link| network.links[link.0].to) {
+            if hops[next.0] == u16::MAX {
+                hops[next.0] = (hops[node.0] + 1).min(u16::MAX - 1);
                 queue.push_back(next);
             }
         }
     }
     hops
-}
-
-fn ecmp(network: &Network, seed: u64, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
-    let hops = next_hops(network, dst);
-    let mut path = Vec::new();
-    let mut node = src;
-    while node != dst {
-        let candidates = hops.get(node.0).filter(|c| !c.is_empty())?;
-        let link = *candidates.get(choose(seed, job, flow, network.name(node), candidates.len()))?;
-        path.push(link);
-        node = network.link(link)?.to;
-        if path.len() > network.nodes() {
-            return None;
-        }
-    }
-    Some(path)
 }
 
 /// Reads `[routing]`.
@@ -217,11 +159,24 @@ mod tests {
         let s = crate::Scenario::parse(text, crate::Notation::Toml, "r", std::path::Path::new("."))
             .unwrap_or_else(|e| panic!("{e}"));
         let mut router = Router::new(&s.routing, &s.network, s.seed);
+        let ecmp = |flow: &str, mut node: NodeIx, dst: NodeIx| {
+            let hops = next_hops(&s.network, dst);
+            let mut path = Vec::new();
+            while node != dst {
+                let candidates = &hops[node.0];
+                let link = candidates[choose(s.seed, "job", flow, s.network.name(node), candidates.len())];
+                path.push(link);
+                node = s.network.links[link.0].to;
+            }
+            path
+        };
         for (a, b) in (0..8).flat_map(|a| (0..8).map(move |b| (NodeIx(a), NodeIx(b)))) {
             for flow in ["x", "y", "z"] {
-                assert_eq!(router.path("job", flow, a, b), s.path("job", flow, a, b), "{a:?} {b:?}");
+                let want = s.routing.given(a, b).map_or_else(|| ecmp(flow, a, b), <[LinkIx]>::to_vec);
+                assert_eq!(router.path("job", flow, a, b), Some(want), "{a:?} {b:?}");
             }
         }
+        assert!(s.routing.given(NodeIx(0), NodeIx(1)).is_some());
     }
 
     #[test]

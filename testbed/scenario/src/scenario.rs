@@ -2,9 +2,9 @@
 
 use crate::jobs::{Defaults, Job};
 use crate::network::{LinkIx, Network, NodeIx};
-use crate::route::Routing;
+use crate::route::{Router, Routing};
 use crate::scheduler::Schedulers;
-use crate::settings::{Control, CrossFlow, CrossTraffic, Fault, Output, Placement, Testbed, Time};
+use crate::settings::{Control, CrossFlow, CrossTraffic, Fault, Output, PlacementRules, Testbed, Time};
 
 /// A scenario: resolved, checked, drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Scenario {
     /// `[routing]`
     pub routing: Routing,
     /// `[placement]`
-    pub placement: Placement,
+    pub placement: PlacementRules,
     /// `[defaults]`
     pub defaults: Defaults,
     /// All jobs in file order: those of `jobs`, then those drawn from `arrivals`.
@@ -46,6 +46,6 @@ pub struct Scenario {
 impl Scenario {
     /// The links a flow of a job takes; `None` where there is no path.
     pub fn path(&self, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
-        self.routing.path(&self.network, self.seed, job, flow, src, dst)
+        Router::new(&self.routing, &self.network, self.seed).path(job, flow, src, dst)
     }
 }

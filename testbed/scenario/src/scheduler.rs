@@ -1,6 +1,6 @@
 //! Which schedulers a scenario asks for, and their options (`simulation.md` sections 2.9 and 7).
 
-use crate::quantities::Quantities;
+use crate::quantities::Quantity;
 use sluice_formats::document::{Item, Table};
 use sluice_formats::problem::{E_MISSING, E_REF, nearest};
 use sluice_formats::quantity::Rational;
@@ -284,7 +284,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.fair.efficiency = t.float("efficiency", &hundredth, &one).unwrap_or(1.0);
             let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr), ("dctcp", Tcp::Dctcp)];
             o.fair.tcp = t.choice("tcp", &tcps);
-            o.fair.queue = t.micros("queue_us").unwrap_or(o.fair.queue);
+            o.fair.queue = t.get("queue_us").and_then(|i| i.micros()).unwrap_or(o.fair.queue);
         }
         "static" => {
             let order = t.list("order").unwrap_or_default();
@@ -296,7 +296,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.events = t.flag("events").unwrap_or(true);
             let tables = [("switch", Tables::Switch), ("nic", Tables::Nic), ("own", Tables::Own)];
             o.sluice.tables = t.choice("tables", &tables).unwrap_or_default();
-            o.sluice.charge_decision = t.micros("charge_decision_us").unwrap_or_default();
+            o.sluice.charge_decision = t.get("charge_decision_us").and_then(|i| i.micros()).unwrap_or_default();
             o.sluice.reserve = t.float("reserve", &zero, &half);
             o.sluice.fair_floor = t.float("fair_floor", &zero, &one);
             o.sluice.fair_floor_alone = t.float("fair_floor_alone", &zero, &one);

@@ -1,6 +1,6 @@
 //! The small tables of a scenario: time, placement, defaults, cross traffic, control, faults, output, testbed.
 
-use crate::quantities::{GIGA, Quantities, Quantity};
+use crate::quantities::{GIGA, Quantity};
 use sluice_formats::document::{Item, Table};
 use sluice_formats::problem::{E_ARCH, E_RANGE, E_REF};
 use sluice_formats::quantity::Rational;
@@ -52,7 +52,7 @@ pub(crate) fn time(t: Table<'_>) -> Time {
         mode: t.choice("mode", &modes).unwrap_or_default(),
         slot: slot.and_then(|r| r.to_units(1_000_000)).map_or(d.slot, Nanos),
         horizon: t.int32("horizon", 4..=32).unwrap_or(d.horizon),
-        end: t.seconds("end_s"),
+        end: t.get("end_s").and_then(|i| i.seconds()),
         max_events: t.int("max_events", 1..=u64::MAX >> 1).unwrap_or(d.max_events),
     };
     t.finish();
@@ -75,7 +75,7 @@ pub enum PlacePolicy {
 
 /// `[placement]`
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Placement {
+pub struct PlacementRules {
     /// How hosts are chosen.
     pub policy: PlacePolicy,
     /// A parameter server occupies a GPU.
@@ -92,18 +92,18 @@ pub struct Placement {
     pub candidates: u32,
 }
 
-impl Placement {
+impl PlacementRules {
     /// The format's defaults.
-    pub fn standard() -> Placement {
-        Placement { server_gpu: true, candidates: 1, ..Placement::default() }
+    pub fn standard() -> PlacementRules {
+        PlacementRules { server_gpu: true, candidates: 1, ..PlacementRules::default() }
     }
 }
 
 /// Reads `[placement]`.
-pub(crate) fn placement(t: Table<'_>) -> Placement {
+pub(crate) fn placement(t: Table<'_>) -> PlacementRules {
     use PlacePolicy::{Explicit, Packed, Random, Spread};
     let words = [("packed", Packed), ("spread", Spread), ("random", Random), ("explicit", Explicit)];
-    let placement = Placement {
+    let placement = PlacementRules {
         policy: t.choice("policy", &words).unwrap_or_default(),
         server_gpu: t.int("server_gpus", 0..=1).unwrap_or(1) == 1,
         one_per_host: t.flag("one_per_host").unwrap_or(false),
@@ -153,7 +153,7 @@ pub(crate) fn cross_flows(items: &[Item<'_>], network: &Network) -> Vec<CrossFlo
         let (src, dst) = (end("src"), end("dst"));
         let when = |key| t.require(key).and_then(|i| i.seconds());
         let (start, stop) = (when("start_s"), when("end_s"));
-        let rate = t.gbps("gbps");
+        let rate = t.get("gbps").and_then(|i| i.gbps());
         t.finish();
         let (Some(src), Some(dst), Some(start), Some(end)) = (src, dst, start, stop) else { continue };
         if src == dst {
@@ -186,11 +186,11 @@ pub struct CrossTraffic {
 pub(crate) fn cross_traffic(t: Table<'_>) -> Option<CrossTraffic> {
     let or = |v: Option<Nanos>, ms| v.unwrap_or(Nanos::from_millis(ms));
     let cross = CrossTraffic {
-        every: or(t.seconds("every_s"), 2000),
-        min: or(t.seconds("min_s"), 200),
-        max: or(t.seconds("max_s"), 2000),
-        rate: t.gbps("gbps"),
-        start: t.seconds("start_s").unwrap_or_default(),
+        every: or(t.get("every_s").and_then(|i| i.seconds()), 2000),
+        min: or(t.get("min_s").and_then(|i| i.seconds()), 200),
+        max: or(t.get("max_s").and_then(|i| i.seconds()), 2000),
+        rate: t.get("gbps").and_then(|i| i.gbps()),
+        start: t.get("start_s").and_then(|i| i.seconds()).unwrap_or_default(),
     };
     if cross.every < Nanos::from_millis(1) {
         t.fail(E_RANGE, "every_s is too short", "at least 0.001 s");
@@ -223,8 +223,8 @@ impl Default for Control {
 pub(crate) fn control(t: Table<'_>) -> Control {
     let d = Control::default();
     let control = Control {
-        delay: t.micros("delay_us").unwrap_or(d.delay),
-        jitter: t.micros("jitter_us").unwrap_or(d.jitter),
+        delay: t.get("delay_us").and_then(|i| i.micros()).unwrap_or(d.delay),
+        jitter: t.get("jitter_us").and_then(|i| i.micros()).unwrap_or(d.jitter),
         loss: t.chance("loss").unwrap_or(0.0),
     };
     t.finish();
@@ -285,7 +285,7 @@ pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
             }
             node
         });
-        let lasts = t.seconds("for_s");
+        let lasts = t.get("for_s").and_then(|i| i.seconds());
         let slots = t.float("slots", &Rational::ZERO, &Rational::from(1_000_000)).unwrap_or(0.0);
         t.finish();
         if let (Some(at), Some(kind), Some(target)) = (at, kind, target) {
@@ -361,7 +361,7 @@ pub(crate) fn testbed(t: Table<'_>) -> Testbed {
         tcp: t.choice("tcp", &tcps).unwrap_or_default(),
         mtu: t.int32("mtu", 576..=9000).unwrap_or(d.mtu),
         warmup_iterations: t.int32("warmup_iterations", 0..=1_000_000).unwrap_or(d.warmup_iterations),
-        max_rate: t.gbps("max_gbps").unwrap_or(d.max_rate),
+        max_rate: t.get("max_gbps").and_then(|i| i.gbps()).unwrap_or(d.max_rate),
         queue_bytes: t.int("queue_bytes", 3_000..=1 << 30).unwrap_or(d.queue_bytes),
         floor: floor.and_then(|r| r.to_units(1_000_000)).map(Rate),
     };

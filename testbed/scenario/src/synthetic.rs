@@ -62,11 +62,11 @@ impl Synthetic {
 
     /// One negative binomial draw by walking up the distribution function.
     fn count(&mut self, mean: f64) -> u32 {
-        let lot = self.stream.uniform();
+        let draw = self.stream.uniform();
         let step = mean / (DISPERSION + mean);
         let mut p = (DISPERSION / (DISPERSION + mean)).powf(DISPERSION);
         let (mut sum, mut k) = (p, 0);
-        while sum <= lot && k < MAX_PER_MINUTE && p > 0.0 {
+        while sum <= draw && k < MAX_PER_MINUTE && p > 0.0 {
             p *= (f64::from(k) + DISPERSION) / f64::from(k + 1) * step;
             sum += p;
             k += 1;
@@ -76,11 +76,11 @@ impl Synthetic {
 
     fn gpus(&mut self) -> u32 {
         let total: f64 = GPUS.iter().map(|(_, n)| n).sum();
-        let lot = self.stream.uniform() * total;
+        let draw = self.stream.uniform() * total;
         let mut sum = 0.0;
         let found = GPUS.iter().find(|(_, n)| {
             sum += n;
-            lot < sum
+            draw < sum
         });
         found.map_or(1, |(g, _)| *g)
     }

@@ -12,7 +12,6 @@ mod tests;
 use crate::scenario::Scenario;
 
 pub use cross::CrossEvents;
-pub use place::Seats;
 pub use queue::{Queue, Started};
 pub use round::{Member, Pred, RoundFlow, round_flows};
 pub use stages::{Stages, flows_in_stages, flows_of};

@@ -359,7 +359,7 @@ impl<'a> Engine<'a> {
             return Ok(false);
         }
         for started in self.queue.serve() {
-            self.start_job(JobIx(started.job), started.seats)?;
+            self.start_job(JobIx(started.job), started.placement)?;
         }
         Ok(true)
     }

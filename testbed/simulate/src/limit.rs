@@ -11,7 +11,7 @@ use super::policy::bound::{JobWork, bounds};
 /// mean is the bound on the mean of all; figures that have no bound are empty.
 pub(super) fn figures(scenario: &Scenario, outcome: &Outcome, seen: Figures) -> Figures {
     let ended = outcome.jobs.iter().enumerate().filter(|(_, log)| log.ended.is_some());
-    let works: Vec<Option<JobWork>> = ended.map(|(at, log)| JobWork::of(scenario, at, &log.seats)).collect();
+    let works: Vec<Option<JobWork>> = ended.map(|(at, log)| JobWork::of(scenario, at, &log.placement)).collect();
     let jobs: Vec<SimJob> =
         seen.jobs.into_iter().zip(&works).filter_map(|(job, work)| Some(alone(job, work.as_ref()?))).collect();
     let over = |f: fn(&SimJob) -> f64| Spread::of(jobs.iter().map(f).collect());

@@ -1,6 +1,6 @@
 //! What is written down while a simulation runs: raw observations, from which [`super::metrics`] makes figures.
 
-use sluice_scenario::workload::Seats;
+use sluice_scenario::Placement;
 use sluice_schedule::Nanos;
 
 use super::profile::Profile;
@@ -27,7 +27,7 @@ pub struct JobLog {
     /// When its last round ended.
     pub ended: Option<Nanos>,
     /// The hosts on which the job runs.
-    pub seats: Seats,
+    pub placement: Placement,
     /// Every round that ended.
     pub rounds: Vec<Round>,
     /// Network flows in a round.

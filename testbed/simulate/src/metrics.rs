@@ -76,7 +76,7 @@ fn figures_of(scenario: &Scenario, job: &Job, log: &JobLog) -> SimJob {
     let iteration_s = mean(&iterations(log).collect::<Vec<_>>());
     let batch = job.batch.as_deref().and_then(|b| b.split_whitespace().next()?.parse::<f64>().ok());
     let samples = batch.filter(|_| iteration_s > 0.0).map(|b| b * f64::from(job.workers) / iteration_s);
-    let hosts = log.seats.workers.iter().chain(&log.seats.servers);
+    let hosts = log.placement.workers.iter().chain(&log.placement.servers);
     SimJob {
         figures: JobFigures {
             id: job.id.clone(),

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use sluice_scenario::workload::{Member, Seats};
-use sluice_scenario::{LinkIx, NodeIx, Scenario};
+use sluice_scenario::workload::Member;
+use sluice_scenario::{LinkIx, NodeIx, Placement, Scenario};
 use sluice_schedule::Nanos;
 
 use super::fluid::{Dep, Fluid, Moving};
@@ -119,7 +119,7 @@ pub struct JobState {
     /// The part of its life that it is in.
     pub phase: JobPhase,
     /// Its hosts; empty before it starts.
-    pub seats: Seats,
+    pub placement: Placement,
     /// When it got its GPUs.
     pub started: Option<Nanos>,
     /// When it ended; `None` before.

@@ -160,7 +160,8 @@ impl Queue for ScenarioQueue<'_> {
     fn next(&mut self) -> Option<(usize, Placement)> {
         let started = self.started.pop_front()?;
         let index = |nodes: &[sluice_scenario::NodeIx]| nodes.iter().map(|n| n.0).collect();
-        let place = Placement { workers: index(&started.seats.workers), servers: index(&started.seats.servers) };
+        let place =
+            Placement { workers: index(&started.placement.workers), servers: index(&started.placement.servers) };
         Some((started.job, place))
     }
 }

@@ -1,6 +1,6 @@
 //! Reads the `network` table and checks that the result hangs together.
 
-use crate::quantities::{Quantities, Quantity};
+use crate::quantities::Quantity;
 use sluice_formats::document::{Item, Table, Value};
 use sluice_formats::problem::{E_DUP, E_LIMIT, E_MISSING, E_NET, E_RANGE, E_REF};
 use sluice_formats::quantity::Rational;
@@ -36,7 +36,10 @@ impl Defaults {
 /// Reads `network`. `None` when nothing usable came out; the collector has the reasons.
 pub(crate) fn read(t: Table<'_>, base: &Path) -> Option<Network> {
     let before = t.item.collector.count();
-    let defaults = Defaults { delay: t.micros("delay_us").unwrap_or(DELAY), loss: t.chance("loss").unwrap_or(0.0) };
+    let defaults = Defaults {
+        delay: t.get("delay_us").and_then(|i| i.micros()).unwrap_or(DELAY),
+        loss: t.chance("loss").unwrap_or(0.0),
+    };
     t.require("kind")?;
     let kinds = [("star", 0), ("three-tier", 1), ("explicit", 2), ("file", 3), ("topology", 4)];
     let kind = t.choice("kind", &kinds)?;
@@ -198,9 +201,9 @@ fn read_link(row: &Table<'_>, item: &Item<'_>, d: Defaults, nodes: &HashSet<Stri
     };
     let (a, b) = (end("a"), end("b"));
     let forward = row.require("gbps").and_then(|i| i.gbps());
-    let back = row.gbps("gbps_back").or(forward);
+    let back = row.get("gbps_back").and_then(|i| i.gbps()).or(forward);
     let count = row.int("count", 1..=64).unwrap_or(1);
-    let delay = row.micros("delay_us").unwrap_or(d.delay);
+    let delay = row.get("delay_us").and_then(|i| i.micros()).unwrap_or(d.delay);
     let loss = row.chance("loss").unwrap_or(d.loss);
     let (Some(a), Some(b), Some(forward), Some(back)) = (a, b, forward, back) else { return };
     if a == b {

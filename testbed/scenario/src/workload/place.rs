@@ -1,23 +1,14 @@
 //! Which hosts a job gets, given the free GPUs (`simulation.md` section 4.5).
 
-use crate::jobs::{Arch, Job};
+use crate::jobs::{Arch, Job, Placement};
 use crate::network::{Network, NodeIx};
 use crate::random::Stream;
-use crate::settings::{PlacePolicy, Placement};
+use crate::settings::{PlacePolicy, PlacementRules};
 
-/// The hosts of a job's members, by rank.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seats {
-    /// Host of each worker.
-    pub workers: Vec<NodeIx>,
-    /// Host of each parameter server.
-    pub servers: Vec<NodeIx>,
-}
-
-impl Seats {
+impl Placement {
     /// GPUs each host gives to the job.
-    pub(crate) fn gpus<'a>(&'a self, placement: &'a Placement) -> impl Iterator<Item = NodeIx> + 'a {
-        let servers = if placement.server_gpu { self.servers.as_slice() } else { &[] };
+    pub(crate) fn gpus<'a>(&'a self, rules: &'a PlacementRules) -> impl Iterator<Item = NodeIx> + 'a {
+        let servers = if rules.server_gpu { self.servers.as_slice() } else { &[] };
         self.workers.iter().chain(servers).copied()
     }
 }
@@ -25,22 +16,22 @@ impl Seats {
 /// Whether a job could run on the empty network.
 pub(crate) struct Fits<'a> {
     network: &'a Network,
-    placement: &'a Placement,
+    rules: &'a PlacementRules,
     all: Vec<u32>,
 }
 
 impl<'a> Fits<'a> {
-    pub(crate) fn new(network: &'a Network, placement: &'a Placement) -> Fits<'a> {
-        Fits { network, placement, all: network.hosts.iter().map(|h| h.gpus).collect() }
+    pub(crate) fn new(network: &'a Network, rules: &'a PlacementRules) -> Fits<'a> {
+        Fits { network, rules, all: network.hosts.iter().map(|h| h.gpus).collect() }
     }
 
     /// Why the job can never run, if it cannot.
     pub(crate) fn ever(&self, job: &Job) -> Result<(), String> {
-        if job.pinned.is_none() && self.placement.policy == PlacePolicy::Explicit && job.arch != Arch::Flows {
+        if job.pinned.is_none() && self.rules.policy == PlacePolicy::Explicit && job.arch != Arch::Flows {
             return Err("placement is explicit and the job names no hosts".into());
         }
-        let mut lot = Stream::new(0, "fits");
-        if place(self.network, self.placement, job, &self.all, &mut lot).is_some() {
+        let mut rng = Stream::new(0, "fits");
+        if place(self.network, self.rules, job, &self.all, &mut rng).is_some() {
             return Ok(());
         }
         let gpus: u64 = self.all.iter().map(|&g| u64::from(g)).sum();
@@ -49,48 +40,62 @@ impl<'a> Fits<'a> {
             job.workers,
             job.servers,
             self.all.len(),
-            if self.placement.one_per_host { ", one member per host" } else { "" }
+            if self.rules.one_per_host { ", one member per host" } else { "" }
         ))
     }
 }
 
-/// Seats for a job on `free` GPUs per host, or `None` while it has to wait. Only `random` placement and shuffled ranks
-/// draw from `lot`.
-pub fn place(network: &Network, placement: &Placement, job: &Job, free: &[u32], lot: &mut Stream) -> Option<Seats> {
+/// Hosts for a job on `free` GPUs per host, or `None` while it has to wait. Only `random` placement and shuffled ranks
+/// draw from `rng`.
+pub fn place(
+    network: &Network,
+    rules: &PlacementRules,
+    job: &Job,
+    free: &[u32],
+    rng: &mut Stream,
+) -> Option<Placement> {
     if let Some(pinned) = &job.pinned {
-        let seats = Seats { workers: pinned.workers.clone(), servers: pinned.servers.clone() };
         let mut left = free.to_vec();
-        for host in seats.gpus(placement) {
+        for host in pinned.gpus(rules) {
             let gpus = left.get_mut(host.0)?;
             *gpus = gpus.checked_sub(1)?;
         }
-        return Some(seats);
+        return Some(pinned.clone());
     }
-    let mut seats = match placement.policy {
-        PlacePolicy::Packed => packed(network, placement, job, free)?,
-        PlacePolicy::Spread => spread(placement, job, free)?,
-        PlacePolicy::Random => random(placement, job, free, lot)?,
-        PlacePolicy::Explicit if job.workers == 0 => Seats::default(),
+    let mut placement = match rules.policy {
+        PlacePolicy::Packed => packed(network, rules, job, free)?,
+        PlacePolicy::Spread => spread(rules, job, free)?,
+        PlacePolicy::Random => random(rules, job, free, rng)?,
+        PlacePolicy::Explicit if job.workers == 0 => Placement::default(),
         PlacePolicy::Explicit => return None,
     };
-    if placement.shuffled_ranks {
-        for i in (1..seats.workers.len()).rev() {
-            seats.workers.swap(i, lot.index(i + 1));
-        }
+    if rules.shuffled_ranks {
+        shuffle(&mut placement.workers, rng);
     }
-    Some(seats)
+    Some(placement)
+}
+
+fn shuffle(list: &mut [NodeIx], rng: &mut Stream) {
+    (1..list.len()).rev().for_each(|i| list.swap(i, rng.index(i + 1)));
+}
+
+/// Ranks by host, workers first.
+fn ranked(mut hosts: Vec<NodeIx>, job: &Job) -> Placement {
+    hosts.sort_unstable();
+    let servers = hosts.split_off((job.workers as usize).min(hosts.len()));
+    Placement { workers: hosts, servers }
 }
 
 /// GPUs a host offers to one job.
-fn usable(placement: &Placement, free: u32) -> u32 {
-    if placement.one_per_host { free.min(1) } else { free }
+fn usable(rules: &PlacementRules, free: u32) -> u32 {
+    if rules.one_per_host { free.min(1) } else { free }
 }
 
-fn gpus_needed(placement: &Placement, job: &Job) -> usize {
-    (job.workers + if placement.server_gpu { job.servers } else { 0 }) as usize
+fn gpus_needed(rules: &PlacementRules, job: &Job) -> usize {
+    (job.workers + if rules.server_gpu { job.servers } else { 0 }) as usize
 }
 
-fn spread(placement: &Placement, job: &Job, free: &[u32]) -> Option<Seats> {
+fn spread(rules: &PlacementRules, job: &Job, free: &[u32]) -> Option<Placement> {
     let mut left = free.to_vec();
     let mut member = vec![false; free.len()];
     let mut seat = |needs_gpu: bool| -> Option<NodeIx> {
@@ -101,7 +106,7 @@ fn spread(placement: &Placement, job: &Job, free: &[u32]) -> Option<Seats> {
                 .max_by_key(|&i| (left.get(i).copied(), std::cmp::Reverse(i)))
         };
         let found = best(true, &left, &member);
-        let host = if placement.one_per_host { found } else { found.or_else(|| best(false, &left, &member)) }?;
+        let host = if rules.one_per_host { found } else { found.or_else(|| best(false, &left, &member)) }?;
         *member.get_mut(host)? = true;
         if needs_gpu {
             *left.get_mut(host)? -= 1;
@@ -109,10 +114,10 @@ fn spread(placement: &Placement, job: &Job, free: &[u32]) -> Option<Seats> {
         Some(NodeIx(host))
     };
     let mut workers: Vec<NodeIx> = (0..job.workers).map(|_| seat(true)).collect::<Option<_>>()?;
-    let mut servers: Vec<NodeIx> = (0..job.servers).map(|_| seat(placement.server_gpu)).collect::<Option<_>>()?;
+    let mut servers: Vec<NodeIx> = (0..job.servers).map(|_| seat(rules.server_gpu)).collect::<Option<_>>()?;
     workers.sort_unstable();
     servers.sort_unstable();
-    Some(Seats { workers, servers })
+    Some(Placement { workers, servers })
 }
 
 /// Free GPUs and hosts of a subtree, and its first host.
@@ -124,8 +129,8 @@ struct Room {
 }
 
 /// Hosts of the smallest subtree that is large enough: host, rack, edge, all.
-fn packed(network: &Network, placement: &Placement, job: &Job, free: &[u32]) -> Option<Seats> {
-    let need = gpus_needed(placement, job);
+fn packed(network: &Network, rules: &PlacementRules, job: &Job, free: &[u32]) -> Option<Placement> {
+    let need = gpus_needed(rules, job);
     let members = (job.workers + job.servers) as usize;
     let tiers: [&dyn Fn(usize) -> usize; 4] = [
         &|i| i,
@@ -143,41 +148,38 @@ fn packed(network: &Network, placement: &Placement, job: &Job, free: &[u32]) -> 
             }
             if let Some(room) = groups.get_mut(group) {
                 room.first = if room.hosts == 0 { i } else { room.first };
-                room.gpus += usable(placement, gpus) as usize;
+                room.gpus += usable(rules, gpus) as usize;
                 room.hosts += 1;
             }
         }
-        let fits = |r: &Room| r.hosts > 0 && r.gpus >= need && (!placement.one_per_host || r.hosts >= members);
+        let fits = |r: &Room| r.hosts > 0 && r.gpus >= need && (!rules.one_per_host || r.hosts >= members);
         let best = groups.iter().enumerate().filter(|(_, r)| fits(r)).min_by_key(|(_, r)| (r.gpus, r.first));
         if let Some((group, _)) = best {
-            return fill(placement, job, free, (0..free.len()).filter(|&i| tier(i) == group).collect());
+            return fill(rules, job, free, (0..free.len()).filter(|&i| tier(i) == group).collect());
         }
     }
     None
 }
 
-fn fill(placement: &Placement, job: &Job, free: &[u32], mut hosts: Vec<usize>) -> Option<Seats> {
+fn fill(rules: &PlacementRules, job: &Job, free: &[u32], mut hosts: Vec<usize>) -> Option<Placement> {
     hosts.sort_by_key(|&i| (std::cmp::Reverse(free.get(i).copied()), i));
-    let seats = hosts.iter().flat_map(|&i| {
-        let n = free.get(i).map_or(0, |&g| usable(placement, g));
+    let gpus = hosts.iter().flat_map(|&i| {
+        let n = free.get(i).map_or(0, |&g| usable(rules, g));
         (0..n).map(move |_| NodeIx(i))
     });
-    let mut taken: Vec<NodeIx> = seats.take(gpus_needed(placement, job)).collect();
-    taken.sort_unstable();
-    let servers = taken.split_off((job.workers as usize).min(taken.len()));
-    let mut seats = Seats { workers: taken, servers };
-    if !placement.server_gpu {
+    let mut placement = ranked(gpus.take(gpus_needed(rules, job)).collect(), job);
+    if !rules.server_gpu {
         let order: Vec<NodeIx> = hosts.into_iter().map(NodeIx).collect();
-        seats.servers = without_gpus(placement, job, &seats.workers, &order)?;
+        placement.servers = without_gpus(rules, job, &placement.workers, &order)?;
     }
-    Some(seats)
+    Some(placement)
 }
 
 /// Servers that need no GPU: hosts without a worker first, in the order given, then round and round where allowed.
-fn without_gpus(placement: &Placement, job: &Job, workers: &[NodeIx], order: &[NodeIx]) -> Option<Vec<NodeIx>> {
+fn without_gpus(rules: &PlacementRules, job: &Job, workers: &[NodeIx], order: &[NodeIx]) -> Option<Vec<NodeIx>> {
     let (used, unused): (Vec<NodeIx>, Vec<NodeIx>) = order.iter().partition(|h| workers.contains(h));
     let wanted = job.servers as usize;
-    if placement.one_per_host && unused.len() < wanted {
+    if rules.one_per_host && unused.len() < wanted {
         return None;
     }
     let mut servers: Vec<NodeIx> = unused.into_iter().chain(used).cycle().take(wanted).collect();
@@ -188,23 +190,18 @@ fn without_gpus(placement: &Placement, job: &Job, workers: &[NodeIx], order: &[N
     Some(servers)
 }
 
-fn random(placement: &Placement, job: &Job, free: &[u32], lot: &mut Stream) -> Option<Seats> {
+fn random(rules: &PlacementRules, job: &Job, free: &[u32], rng: &mut Stream) -> Option<Placement> {
     let mut pool: Vec<NodeIx> =
-        free.iter().enumerate().flat_map(|(i, &g)| (0..usable(placement, g)).map(move |_| NodeIx(i))).collect();
-    let need = gpus_needed(placement, job);
-    if pool.len() < need || placement.one_per_host && free.len() < (job.workers + job.servers) as usize {
+        free.iter().enumerate().flat_map(|(i, &g)| (0..usable(rules, g)).map(move |_| NodeIx(i))).collect();
+    let need = gpus_needed(rules, job);
+    if pool.len() < need || rules.one_per_host && free.len() < (job.workers + job.servers) as usize {
         return None;
     }
-    let mut taken: Vec<NodeIx> = (0..need).map(|_| pool.remove(lot.index(pool.len()))).collect();
-    taken.sort_unstable();
-    let servers = taken.split_off((job.workers as usize).min(taken.len()));
-    let mut seats = Seats { workers: taken, servers };
-    if !placement.server_gpu && job.servers > 0 {
+    let mut placement = ranked((0..need).map(|_| pool.remove(rng.index(pool.len()))).collect(), job);
+    if !rules.server_gpu && job.servers > 0 {
         let mut order: Vec<NodeIx> = (0..free.len()).map(NodeIx).collect();
-        for i in (1..order.len()).rev() {
-            order.swap(i, lot.index(i + 1));
-        }
-        seats.servers = without_gpus(placement, job, &seats.workers, &order)?;
+        shuffle(&mut order, rng);
+        placement.servers = without_gpus(rules, job, &placement.workers, &order)?;
     }
-    Some(seats)
+    Some(placement)
 }

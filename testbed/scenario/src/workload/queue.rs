@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::place::{Seats, place};
+use super::place::place;
+use crate::jobs::Placement;
 use crate::random::Stream;
 use crate::scenario::Scenario;
 
@@ -12,7 +13,7 @@ pub struct Started {
     /// Index in [`Scenario::jobs`].
     pub job: usize,
     /// Its hosts.
-    pub seats: Seats,
+    pub placement: Placement,
 }
 
 /// Who waits, who runs, which GPUs are free.
@@ -24,8 +25,8 @@ pub struct Queue<'a> {
     scenario: &'a Scenario,
     free: Vec<u32>,
     waiting: VecDeque<usize>,
-    running: BTreeMap<usize, Seats>,
-    lot: Stream,
+    running: BTreeMap<usize, Placement>,
+    rng: Stream,
 }
 
 impl<'a> Queue<'a> {
@@ -36,7 +37,7 @@ impl<'a> Queue<'a> {
             free: scenario.network.hosts.iter().map(|h| h.gpus).collect(),
             waiting: VecDeque::new(),
             running: BTreeMap::new(),
-            lot: Stream::new(scenario.seed, "placement"),
+            rng: Stream::new(scenario.seed, "placement"),
         }
     }
 
@@ -50,8 +51,8 @@ impl<'a> Queue<'a> {
     /// A job has ended (or failed): its GPUs are free, or its place in the queue.
     pub fn release(&mut self, job: usize) {
         self.waiting.retain(|&w| w != job);
-        let Some(seats) = self.running.remove(&job) else { return };
-        for host in seats.gpus(&self.scenario.placement) {
+        let Some(placement) = self.running.remove(&job) else { return };
+        for host in placement.gpus(&self.scenario.placement) {
             if let Some(gpus) = self.free.get_mut(host.0) {
                 *gpus += 1;
             }
@@ -64,23 +65,23 @@ impl<'a> Queue<'a> {
         let mut at = 0;
         while let Some(&job) = self.waiting.get(at) {
             let spec = self.scenario.jobs.get(job);
-            let placement = &self.scenario.placement;
-            let seats = spec.and_then(|j| place(&self.scenario.network, placement, j, &self.free, &mut self.lot));
-            let Some(seats) = seats else {
-                if !placement.backfill {
+            let rules = &self.scenario.placement;
+            let placement = spec.and_then(|j| place(&self.scenario.network, rules, j, &self.free, &mut self.rng));
+            let Some(placement) = placement else {
+                if !rules.backfill {
                     break;
                 }
                 at += 1;
                 continue;
             };
-            for host in seats.gpus(placement) {
+            for host in placement.gpus(rules) {
                 if let Some(gpus) = self.free.get_mut(host.0) {
                     *gpus = gpus.saturating_sub(1);
                 }
             }
             self.waiting.remove(at);
-            self.running.insert(job, seats.clone());
-            started.push(Started { job, seats });
+            self.running.insert(job, placement.clone());
+            started.push(Started { job, placement });
         }
         started
     }
@@ -103,7 +104,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Jobs that run, with their hosts.
-    pub fn running(&self) -> impl Iterator<Item = (usize, &Seats)> {
+    pub fn running(&self) -> impl Iterator<Item = (usize, &Placement)> {
         self.running.iter().map(|(&j, s)| (j, s))
     }
 

@@ -1,7 +1,6 @@
 //! The flows of one round of a job, their bytes and their dependencies (`simulation.md` sections 4.1 to 4.3).
 
-use super::place::Seats;
-use crate::jobs::{Arch, GivenFlow, Job};
+use crate::jobs::{Arch, GivenFlow, Job, Placement};
 use crate::network::NodeIx;
 
 /// A member of a job.
@@ -13,6 +12,16 @@ pub enum Member {
     Server(u32),
     /// The end of a listed flow: no member, a host.
     Host,
+}
+
+impl Member {
+    pub(super) fn worker(rank: usize) -> Member {
+        Member::Worker(rank as u32)
+    }
+
+    fn server(index: usize) -> Member {
+        Member::Server(index as u32)
+    }
 }
 
 /// What has to happen before a flow may go on.
@@ -55,6 +64,24 @@ pub struct RoundFlow {
 }
 
 impl RoundFlow {
+    /// A transfer from one member of a job to another.
+    pub(super) fn between(
+        placement: &Placement,
+        name: String,
+        from: Member,
+        to: Member,
+        bytes: u64,
+        preds: Vec<Pred>,
+        stage: u32,
+    ) -> RoundFlow {
+        let host = |member| match member {
+            Member::Worker(rank) => placement.workers[rank as usize],
+            Member::Server(index) => placement.servers[index as usize],
+            Member::Host => NodeIx::default(),
+        };
+        RoundFlow { name, from, to, src: host(from), dst: host(to), bytes, preds, stage }
+    }
+
     /// Both ends on one host: no time, no bandwidth.
     pub fn local(&self) -> bool {
         self.src == self.dst
@@ -62,11 +89,11 @@ impl RoundFlow {
 }
 
 /// All flows of a round, local ones included, with pipelined dependencies; see [`super::stages`] for start-after.
-pub fn round_flows(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
+pub fn round_flows(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
     let mut flows = match job.arch {
-        Arch::Ring => ring(job, seats),
-        Arch::Ps => parameter_server(job, seats),
-        Arch::Tree => tree(job, seats),
+        Arch::Ring => ring(job, placement),
+        Arch::Ps => parameter_server(job, placement),
+        Arch::Tree => tree(job, placement),
         Arch::Flows => listed(job),
         Arch::None => Vec::new(),
     };
@@ -79,86 +106,46 @@ pub fn ring_chunk(bytes: u64, workers: usize) -> u64 {
     bytes.div_ceil(workers.max(1) as u64)
 }
 
-pub(super) fn host(list: &[NodeIx], i: usize) -> NodeIx {
-    list.get(i).copied().unwrap_or_default()
-}
-
-pub(super) fn rank(i: usize) -> u32 {
-    u32::try_from(i).unwrap_or(u32::MAX)
-}
-
-pub(super) fn ring(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
-    let n = seats.workers.len();
+pub(super) fn ring(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
+    let n = placement.workers.len();
     if n < 2 {
         return Vec::new();
     }
     let chunk = ring_chunk(job.bytes, n);
-    let flow = |i: usize| RoundFlow {
-        name: format!("ring{i}"),
-        from: Member::Worker(rank(i)),
-        to: Member::Worker(rank((i + 1) % n)),
-        src: host(&seats.workers, i),
-        dst: host(&seats.workers, (i + 1) % n),
-        bytes: 2 * (n as u64 - 1) * chunk,
-        preds: vec![Pred { flow: (i + n - 1) % n, after: false, lead: chunk }],
-        stage: 0,
+    let flow = |i: usize| {
+        let preds = vec![Pred { flow: (i + n - 1) % n, after: false, lead: chunk }];
+        let (from, to) = (Member::worker(i), Member::worker((i + 1) % n));
+        RoundFlow::between(placement, format!("ring{i}"), from, to, 2 * (n as u64 - 1) * chunk, preds, 0)
     };
     (0..n).map(flow).collect()
 }
 
-pub(super) fn parameter_server(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
-    let (workers, servers) = (seats.workers.len(), seats.servers.len());
+pub(super) fn parameter_server(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
+    let (workers, servers) = (placement.workers.len(), placement.servers.len());
     let shard = job.bytes.div_ceil(servers.max(1) as u64);
     let mut flows = Vec::with_capacity(2 * workers * servers);
-    for w in 0..workers {
-        for p in 0..servers {
-            flows.push(RoundFlow {
-                name: format!("agg{w}-{p}"),
-                from: Member::Worker(rank(w)),
-                to: Member::Server(rank(p)),
-                src: host(&seats.workers, w),
-                dst: host(&seats.servers, p),
-                bytes: shard,
-                preds: Vec::new(),
-                stage: 0,
-            });
-        }
+    for (w, p) in (0..workers).flat_map(|w| (0..servers).map(move |p| (w, p))) {
+        let (name, from, to) = (format!("agg{w}-{p}"), Member::worker(w), Member::server(p));
+        flows.push(RoundFlow::between(placement, name, from, to, shard, Vec::new(), 0));
     }
-    for p in 0..servers {
-        for w in 0..workers {
-            let into = (0..workers).map(|v| Pred { flow: v * servers + p, after: false, lead: 0 });
-            flows.push(RoundFlow {
-                name: format!("bc{p}-{w}"),
-                from: Member::Server(rank(p)),
-                to: Member::Worker(rank(w)),
-                src: host(&seats.servers, p),
-                dst: host(&seats.workers, w),
-                bytes: shard,
-                preds: into.collect(),
-                stage: 1,
-            });
-        }
+    for (p, w) in (0..servers).flat_map(|p| (0..workers).map(move |w| (p, w))) {
+        let into = (0..workers).map(|v| Pred { flow: v * servers + p, after: false, lead: 0 }).collect();
+        let (name, from, to) = (format!("bc{p}-{w}"), Member::server(p), Member::worker(w));
+        flows.push(RoundFlow::between(placement, name, from, to, shard, into, 1));
     }
     flows
 }
 
-fn tree(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
-    let n = seats.workers.len();
+fn tree(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
+    let n = placement.workers.len();
     let fanout = (job.fanout as usize).max(1);
     let parent = |i: usize| (i - 1) / fanout;
     let children = |i: usize| (i * fanout + 1).min(n)..((i + 1).saturating_mul(fanout) + 1).min(n);
     // Flow up{i} has index i − 1, flow down{i} index n − 1 + i − 1.
     let up = |i: usize| Pred { flow: i - 1, after: false, lead: 0 };
     let down = |i: usize| Pred { flow: n - 2 + i, after: false, lead: 0 };
-    let flow = |name: String, from: usize, to: usize, preds: Vec<Pred>, stage: u32| RoundFlow {
-        name,
-        from: Member::Worker(rank(from)),
-        to: Member::Worker(rank(to)),
-        src: host(&seats.workers, from),
-        dst: host(&seats.workers, to),
-        bytes: job.bytes,
-        preds,
-        stage,
+    let flow = |name: String, from: usize, to: usize, preds: Vec<Pred>, stage: u32| {
+        RoundFlow::between(placement, name, Member::worker(from), Member::worker(to), job.bytes, preds, stage)
     };
     let ups = (1..n).map(|i| flow(format!("up{i}"), i, parent(i), children(i).map(up).collect(), 0));
     let downs = (1..n).map(|i| {

@@ -1,12 +1,8 @@
 //! Rounds of jobs that do not pipeline: whole transfers one after the other (`simulation.md` section 4.3).
 
-use std::collections::VecDeque;
-
-use super::place::Seats;
-use super::round::{
-    Member, Pred, RoundFlow, host, parameter_server, pass_through_local, rank, ring, ring_chunk, round_flows,
-};
-use crate::jobs::{Arch, Dependency, Job};
+use super::round::{Member, Pred, RoundFlow, parameter_server, pass_through_local, ring, ring_chunk, round_flows};
+use crate::jobs::{Arch, Dependency, Job, Placement};
+use crate::order::topological;
 
 /// What counts as a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,20 +14,20 @@ pub struct Stages {
 }
 
 /// All flows of a round, local ones included, as the job's own `dependency` says.
-pub fn flows_of(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
+pub fn flows_of(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
     match job.dependency {
-        Dependency::Pipelined => round_flows(job, seats),
-        Dependency::StartAfter => flows_in_stages(job, seats, Stages::default()),
+        Dependency::Pipelined => round_flows(job, placement),
+        Dependency::StartAfter => flows_in_stages(job, placement, Stages::default()),
     }
 }
 
 /// All flows of a round, local ones included, in stages, whatever the job's library could do.
-pub fn flows_in_stages(job: &Job, seats: &Seats, stages: Stages) -> Vec<RoundFlow> {
+pub fn flows_in_stages(job: &Job, placement: &Placement, stages: Stages) -> Vec<RoundFlow> {
     let mut flows = match job.arch {
-        Arch::Ring if stages.ring_chain => chain(job, seats),
-        Arch::Ring => return chunks(job, seats),
-        Arch::Ps => servers(job, seats, stages.whole_job),
-        Arch::Tree | Arch::Flows | Arch::None => all_after(round_flows(job, seats)),
+        Arch::Ring if stages.ring_chain => chain(job, placement),
+        Arch::Ring => return chunks(job, placement),
+        Arch::Ps => servers(job, placement, stages.whole_job),
+        Arch::Tree | Arch::Flows | Arch::None => all_after(round_flows(job, placement)),
     };
     pass_through_local(&mut flows);
     if job.arch != Arch::Ps {
@@ -48,17 +44,17 @@ fn all_after(mut flows: Vec<RoundFlow>) -> Vec<RoundFlow> {
 }
 
 /// 0→1, then 1→2, …: a ring in the reading that costs it most.
-fn chain(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
-    let mut flows = ring(job, seats);
+fn chain(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
+    let mut flows = ring(job, placement);
     for (i, flow) in flows.iter_mut().enumerate() {
         flow.preds = i.checked_sub(1).map(|flow| Pred { flow, after: true, lead: 0 }).into_iter().collect();
     }
     flows
 }
 
-fn servers(job: &Job, seats: &Seats, whole_job: bool) -> Vec<RoundFlow> {
-    let mut flows = parameter_server(job, seats);
-    let aggregations = seats.workers.len() * seats.servers.len();
+fn servers(job: &Job, placement: &Placement, whole_job: bool) -> Vec<RoundFlow> {
+    let mut flows = parameter_server(job, placement);
+    let aggregations = placement.workers.len() * placement.servers.len();
     for flow in &mut flows {
         if flow.stage == 0 {
             continue;
@@ -73,8 +69,8 @@ fn servers(job: &Job, seats: &Seats, whole_job: bool) -> Vec<RoundFlow> {
 }
 
 /// Step k of rank i comes after step k − 1 of rank i and of rank i − 1. Flow (i, k) stands at k · n + i.
-fn chunks(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
-    let n = seats.workers.len();
+fn chunks(job: &Job, placement: &Placement) -> Vec<RoundFlow> {
+    let n = placement.workers.len();
     if n < 2 {
         return Vec::new();
     }
@@ -92,16 +88,8 @@ fn chunks(job: &Job, seats: &Seats) -> Vec<RoundFlow> {
                 }
             }
             preds.sort_unstable_by_key(|p| p.flow);
-            flows.push(RoundFlow {
-                name: format!("ring{i}.{k}"),
-                from: Member::Worker(rank(i)),
-                to: Member::Worker(rank((i + 1) % n)),
-                src: host(&seats.workers, i),
-                dst: host(&seats.workers, (i + 1) % n),
-                bytes: chunk,
-                preds,
-                stage: u32::try_from(k).unwrap_or(u32::MAX),
-            });
+            let (from, to) = (Member::worker(i), Member::worker((i + 1) % n));
+            flows.push(RoundFlow::between(placement, format!("ring{i}.{k}"), from, to, chunk, preds, k as u32));
         }
     }
     flows
@@ -117,28 +105,10 @@ fn latest(preds: &mut Vec<Pred>, flow: usize, n: usize) {
 
 /// How many flows come before each on the longest way to it.
 fn depths(flows: &[RoundFlow]) -> Vec<u32> {
-    let mut open: Vec<usize> = flows.iter().map(|f| f.preds.len()).collect();
-    let mut next: Vec<Vec<usize>> = vec![Vec::new(); flows.len()];
-    for (i, flow) in flows.iter().enumerate() {
-        for pred in &flow.preds {
-            if let Some(list) = next.get_mut(pred.flow) {
-                list.push(i);
-            }
-        }
-    }
-    let mut depth = vec![0u32; flows.len()];
-    let mut ready: VecDeque<usize> = (0..flows.len()).filter(|&i| open.get(i) == Some(&0)).collect();
-    while let Some(i) = ready.pop_front() {
-        let here = depth.get(i).copied().unwrap_or(0);
-        for &s in next.get(i).map_or(&[][..], Vec::as_slice) {
-            if let (Some(d), Some(left)) = (depth.get_mut(s), open.get_mut(s)) {
-                *d = here.saturating_add(1).max(*d);
-                *left -= 1;
-                if *left == 0 {
-                    ready.push_back(s);
-                }
-            }
-        }
+    let preds = |i: usize| flows[i].preds.iter().map(|pred| pred.flow);
+    let mut depth = vec![0; flows.len()];
+    for i in topological(flows.len(), preds) {
+        depth[i] = preds(i).map(|pred| depth[pred] + 1).max().unwrap_or(0);
     }
     depth
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use sluice_formats::problem::{E_FIT, E_TRACE};
 
-use crate::{Arch, Notation, Scenario};
+use crate::{Arch, Notation, Placement, Scenario};
 
 fn scenario(placement: &str, jobs: &str) -> Scenario {
     let text = format!(
@@ -52,11 +52,11 @@ fn spread_takes_the_emptiest_hosts_and_servers_need_no_gpu() {
     );
     let mut q = Queue::new(&s);
     let first = q.arrive(0);
-    let seats = first.first().map(|s| s.seats.clone()).unwrap_or_default();
-    assert_eq!((hosts(&seats.workers), hosts(&seats.servers)), (vec![0, 1], vec![2]));
+    let placement = first.first().map(|s| s.placement.clone()).unwrap_or_default();
+    assert_eq!((hosts(&placement.workers), hosts(&placement.servers)), (vec![0, 1], vec![2]));
     assert_eq!(q.free(), [1, 1, 2]);
     let second = q.arrive(1);
-    assert_eq!(second.first().map(|s| hosts(&s.seats.workers)), Some(vec![0, 2]));
+    assert_eq!(second.first().map(|s| hosts(&s.placement.workers)), Some(vec![0, 2]));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn packed_takes_the_fullest_host_that_is_large_enough() {
         &[job("a", "ring", 1, 0), job("b", "ring", 1, 0), job("c", "ring", 2, 0)].concat(),
     );
     let mut q = Queue::new(&s);
-    let at = |q: &mut Queue<'_>, j| q.arrive(j).first().map(|s| hosts(&s.seats.workers));
+    let at = |q: &mut Queue<'_>, j| q.arrive(j).first().map(|s| hosts(&s.placement.workers));
     assert_eq!(at(&mut q, 0), Some(vec![0]));
     assert_eq!(at(&mut q, 1), Some(vec![0]));
     assert_eq!(at(&mut q, 2), Some(vec![1, 1]));
@@ -75,8 +75,8 @@ fn packed_takes_the_fullest_host_that_is_large_enough() {
 #[test]
 fn a_ring_has_the_bytes_and_leads_of_the_format() {
     let s = scenario("policy = \"spread\"", &job("a", "ring", 3, 0));
-    let seats = Queue::new(&s).arrive(0).remove(0).seats;
-    let flows = s.jobs.first().map(|j| round_flows(j, &seats)).unwrap_or_default();
+    let placement = Queue::new(&s).arrive(0).remove(0).placement;
+    let flows = s.jobs.first().map(|j| round_flows(j, &placement)).unwrap_or_default();
     assert_eq!(flows.len(), 3);
     // 10 bytes on 3 ranks: chunks of 4.
     assert!(flows.iter().all(|f| f.bytes == 2 * 2 * 4 && !f.local()));
@@ -87,9 +87,9 @@ fn a_ring_has_the_bytes_and_leads_of_the_format() {
 fn dependencies_pass_through_local_flows() {
     // Four ranks on two hosts: ranks 0 and 1 on h0, 2 and 3 on h1.
     let s = scenario("policy = \"packed\"", &job("a", "ring", 4, 0));
-    let seats = Queue::new(&s).arrive(0).remove(0).seats;
-    assert_eq!(hosts(&seats.workers), [0, 0, 1, 1]);
-    let flows = s.jobs.first().map(|j| round_flows(j, &seats)).unwrap_or_default();
+    let placement = Queue::new(&s).arrive(0).remove(0).placement;
+    assert_eq!(hosts(&placement.workers), [0, 0, 1, 1]);
+    let flows = s.jobs.first().map(|j| round_flows(j, &placement)).unwrap_or_default();
     let net: Vec<(usize, &[Pred])> =
         flows.iter().enumerate().filter(|(_, f)| !f.local()).map(|(i, f)| (i, f.preds.as_slice())).collect();
     let chunk = 3;
@@ -105,8 +105,8 @@ fn dependencies_pass_through_local_flows() {
 #[test]
 fn a_ring_inside_one_host_waits_for_nobody() {
     let s = scenario("policy = \"packed\"", &job("a", "ring", 2, 0));
-    let seats = Queue::new(&s).arrive(0).remove(0).seats;
-    let flows = s.jobs.first().map(|j| round_flows(j, &seats)).unwrap_or_default();
+    let placement = Queue::new(&s).arrive(0).remove(0).placement;
+    let flows = s.jobs.first().map(|j| round_flows(j, &placement)).unwrap_or_default();
     assert!(flows.len() == 2 && flows.iter().all(|f| f.local() && f.preds.is_empty()));
 }
 
@@ -114,24 +114,26 @@ fn a_ring_inside_one_host_waits_for_nobody() {
 fn stages_follow_one_another() {
     let s = scenario("policy = \"spread\"\nserver_gpus = 0", &[job("a", "ring", 3, 0), job("p", "ps", 2, 2)].concat());
     let mut q = Queue::new(&s);
-    let seats = q.arrive(0).remove(0).seats;
+    let placement = q.arrive(0).remove(0).placement;
     let (ring, ps) = (&s.jobs[0], &s.jobs[1]);
-    let chunks = flows_in_stages(ring, &seats, Stages::default());
+    let chunks = flows_in_stages(ring, &placement, Stages::default());
     // Four steps of three ranks; each after its own and its predecessor's last one; together the bytes of the ring.
     assert_eq!(chunks.len(), 12);
     assert_eq!(
         chunks.iter().map(|f| f.bytes).sum::<u64>(),
-        round_flows(ring, &seats).iter().map(|f| f.bytes).sum::<u64>()
+        round_flows(ring, &placement).iter().map(|f| f.bytes).sum::<u64>()
     );
     let after = |f: &RoundFlow| f.preds.iter().map(|p| (p.flow, p.after)).collect::<Vec<_>>();
     assert_eq!((chunks[4].name.as_str(), after(&chunks[4])), ("ring1.1", vec![(0, true), (1, true)]));
     assert_eq!(chunks.iter().map(|f| f.stage).max(), Some(3));
-    let chain = flows_in_stages(ring, &seats, Stages { ring_chain: true, ..Stages::default() });
+    let chain = flows_in_stages(ring, &placement, Stages { ring_chain: true, ..Stages::default() });
     assert_eq!(chain.iter().map(|f| (f.stage, f.preds.len())).collect::<Vec<_>>(), [(0, 0), (1, 1), (2, 1)]);
-    let seats =
-        Seats { workers: vec![0, 1].into_iter().map(crate::NodeIx).collect(), servers: seats.workers[1..].to_vec() };
-    let own = flows_in_stages(ps, &seats, Stages::default());
-    let all = flows_in_stages(ps, &seats, Stages { whole_job: true, ..Stages::default() });
+    let placement = Placement {
+        workers: vec![0, 1].into_iter().map(crate::NodeIx).collect(),
+        servers: placement.workers[1..].to_vec(),
+    };
+    let own = flows_in_stages(ps, &placement, Stages::default());
+    let all = flows_in_stages(ps, &placement, Stages { whole_job: true, ..Stages::default() });
     let waits = |flows: &[RoundFlow]| flows.iter().filter(|f| f.stage == 1 && !f.local()).map(|f| f.preds.len()).max();
     // Server 0 stands on worker 1's host: one of its aggregations is local and counts as done.
     assert_eq!((waits(&own), waits(&all)), (Some(2), Some(3)));
@@ -141,13 +143,13 @@ fn stages_follow_one_another() {
 fn parameter_servers_and_trees() {
     let s = scenario("policy = \"spread\"\nserver_gpus = 0", &[job("p", "ps", 2, 1), job("t", "tree", 3, 0)].concat());
     let mut q = Queue::new(&s);
-    let seats = q.arrive(0).remove(0).seats;
-    let flows = s.jobs.first().map(|j| round_flows(j, &seats)).unwrap_or_default();
+    let placement = q.arrive(0).remove(0).placement;
+    let flows = s.jobs.first().map(|j| round_flows(j, &placement)).unwrap_or_default();
     let names: Vec<&str> = flows.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["agg0-0", "agg1-0", "bc0-0", "bc0-1"]);
     assert_eq!(flows.get(3).map(|f| f.preds.iter().map(|p| p.flow).collect::<Vec<_>>()), Some(vec![0, 1]));
-    let seats = q.arrive(1).remove(0).seats;
-    let flows = s.jobs.get(1).map(|j| round_flows(j, &seats)).unwrap_or_default();
+    let placement = q.arrive(1).remove(0).placement;
+    let flows = s.jobs.get(1).map(|j| round_flows(j, &placement)).unwrap_or_default();
     let names: Vec<&str> = flows.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["up1", "up2", "down1", "down2"]);
     assert_eq!(flows.get(2).map(|f| f.preds.len()), Some(2));
@@ -171,7 +173,7 @@ fn random_placement_is_the_seed_s() {
     let s = scenario("policy = \"random\"", &job("a", "ring", 3, 0));
     let a = Queue::new(&s).arrive(0);
     assert_eq!(a, Queue::new(&s).arrive(0));
-    assert_eq!(a.first().map(|s| s.seats.workers.len()), Some(3));
+    assert_eq!(a.first().map(|s| s.placement.workers.len()), Some(3));
 }
 
 #[test]
@@ -249,15 +251,15 @@ proptest::proptest! {
         proptest::prop_assert_eq!(started.len(), s.jobs.len());
         for start in &started {
             let spec = &s.jobs[start.job];
-            let mut all: Vec<usize> = hosts(&start.seats.workers);
-            all.extend(hosts(&start.seats.servers));
+            let mut all: Vec<usize> = hosts(&start.placement.workers);
+            all.extend(hosts(&start.placement.servers));
             proptest::prop_assert_eq!(all.len() as u32, spec.workers + spec.servers);
             if one {
                 all.sort_unstable();
                 all.dedup();
                 proptest::prop_assert_eq!(all.len() as u32, spec.workers + spec.servers, "one member per host");
             }
-            let flows = round_flows(spec, &start.seats);
+            let flows = round_flows(spec, &start.placement);
             proptest::prop_assert!(flows.iter().all(|f| f.preds.iter().all(|p| flows.get(p.flow).is_some_and(|q| !q.local()))));
         }
         if !backfill {

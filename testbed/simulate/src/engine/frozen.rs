@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use sluice_scenario::Scenario;
 use sluice_scenario::route::Router;
 use sluice_scenario::workload::{Queue, arrival_order};
-use sluice_scenario::{Pinned, Scenario};
 
 use super::alone::Alone;
 use super::{compute, round};
@@ -37,12 +37,13 @@ pub(super) fn assign(scenario: &Scenario) -> Result<Scenario, SimError> {
         }
         for started in queue.serve() {
             let Some(job) = scenario.jobs.get(started.job) else { continue };
-            let flows = round::network_flows(scenario, job, &started.seats, Rounds::AsTheJobSays, 1.0, &mut router)?;
+            let flows =
+                round::network_flows(scenario, job, &started.placement, Rounds::AsTheJobSays, 1.0, &mut router)?;
             let pieces: Vec<_> = flows.into_iter().map(|(_, piece)| piece).collect();
             let run = compute::isolated_run(scenario.seed, job, alone.round(&pieces, &capacity));
             ends.push(Reverse((now.saturating_add(run), started.job)));
             if let Some(job) = pinned.jobs.get_mut(started.job) {
-                job.pinned = Some(Pinned { workers: started.seats.workers, servers: started.seats.servers });
+                job.pinned = Some(started.placement);
             }
         }
     }

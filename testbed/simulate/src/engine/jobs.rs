@@ -1,7 +1,7 @@
 //! A job's life: it gets its hosts, computes, communicates, and so on until its last round ends.
 
+use sluice_scenario::Placement;
 use sluice_scenario::settings::TimeMode;
-use sluice_scenario::workload::Seats;
 use sluice_schedule::Nanos;
 
 use super::{Engine, FlowState, compute, round};
@@ -26,9 +26,10 @@ pub(super) struct Running {
 
 impl Engine<'_> {
     /// A job got its GPUs: its flows are made, its first compute phase begins.
-    pub(super) fn start_job(&mut self, job: JobIx, seats: Seats) -> Result<(), SimError> {
+    pub(super) fn start_job(&mut self, job: JobIx, placement: Placement) -> Result<(), SimError> {
         let spec = &self.scenario.jobs[job.0];
-        let mut flows = |how| round::network_flows(self.scenario, spec, &seats, how, self.efficiency, &mut self.router);
+        let mut flows =
+            |how| round::network_flows(self.scenario, spec, &placement, how, self.efficiency, &mut self.router);
         let made = flows(self.how)?;
         // Alone means alone under equal sharing, whatever this scheduler makes of a round.
         let alone = match self.how {
@@ -39,7 +40,7 @@ impl Engine<'_> {
         let isolated = self.alone.round(&pieces, &self.world.capacity);
         let log = &mut self.log.jobs[job.0];
         log.started = Some(Nanos(self.now));
-        log.seats = seats.clone();
+        log.placement = placement.clone();
         log.flows = made.len();
         log.isolated_round = Nanos(isolated);
         log.isolated_run = Nanos(compute::isolated_run(self.scenario.seed, spec, isolated));
@@ -68,7 +69,7 @@ impl Engine<'_> {
             self.put(range.start + i, seen, moving, path, flow_state);
         }
         let state = &mut self.world.jobs[job.0];
-        state.seats = seats;
+        state.placement = placement;
         state.started = Some(Nanos(self.now));
         state.flows = range;
         state.compute_s = spec.compute.as_secs_f64();

@@ -2,8 +2,8 @@
 
 use sluice_scenario::jobs::ring_chunks;
 use sluice_scenario::route::Router;
-use sluice_scenario::workload::{RoundFlow, Seats, Stages, flows_in_stages, flows_of};
-use sluice_scenario::{Arch, Job, LinkIx, Scenario};
+use sluice_scenario::workload::{RoundFlow, Stages, flows_in_stages, flows_of};
+use sluice_scenario::{Arch, Job, LinkIx, Placement, Scenario};
 use sluice_schedule::Nanos;
 
 use super::alone::Piece;
@@ -15,12 +15,12 @@ use crate::world::Flow;
 /// Most flows of one round (`simulation.md` section 12).
 const MAX_FLOWS: u64 = 10_000;
 
-/// The network flows of a round of `job` on `seats`: as the world shows them (predecessors by place in the round) and as
+/// The network flows of a round of `job` on `placement`: as the world shows them (predecessors by place in the round) and as
 /// the fluid moves them.
 pub(super) fn network_flows(
     scenario: &Scenario,
     job: &Job,
-    seats: &Seats,
+    placement: &Placement,
     how: Rounds,
     efficiency: f64,
     router: &mut Router<'_>,
@@ -29,14 +29,14 @@ pub(super) fn network_flows(
         Rounds::AsTheJobSays => job.dependency == sluice_scenario::Dependency::StartAfter,
         Rounds::Staged { ring_chain, .. } => !ring_chain,
     };
-    if job.arch == Arch::Ring && chunked && ring_chunks(seats.workers.len() as u64) > MAX_FLOWS {
-        let flows = ring_chunks(seats.workers.len() as u64);
+    if job.arch == Arch::Ring && chunked && ring_chunks(placement.workers.len() as u64) > MAX_FLOWS {
+        let flows = ring_chunks(placement.workers.len() as u64);
         return Err(SimError::Flows { job: job.id.clone(), flows, most: MAX_FLOWS });
     }
     let all = match how {
-        Rounds::AsTheJobSays => flows_of(job, seats),
+        Rounds::AsTheJobSays => flows_of(job, placement),
         Rounds::Staged { ring_chain, per_server } => {
-            flows_in_stages(job, seats, Stages { ring_chain, whole_job: !per_server })
+            flows_in_stages(job, placement, Stages { ring_chain, whole_job: !per_server })
         }
     };
     let mut place = vec![0u32; all.len()];

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 pub use srpt::{last_end, srpt};
 
-use sluice_scenario::workload::{RoundFlow, Seats, round_flows};
-use sluice_scenario::{LinkIx, Scenario};
+use sluice_scenario::workload::{RoundFlow, round_flows};
+use sluice_scenario::{LinkIx, Placement, Scenario};
 
 /// The smallest factor that jitter leaves of a compute time.
 const MIN_JITTER: f64 = 0.5;
@@ -32,12 +32,12 @@ pub struct JobWork {
 }
 
 impl JobWork {
-    /// The work of job `job` of a scenario on these seats; `None` for an index or a path that does not exist.
+    /// The work of job `job` of a scenario on these placement; `None` for an index or a path that does not exist.
     ///
     /// With compute jitter each compute time counts by the smallest factor that jitter can have.
-    pub fn of(scenario: &Scenario, job: usize, seats: &Seats) -> Option<JobWork> {
+    pub fn of(scenario: &Scenario, job: usize, placement: &Placement) -> Option<JobWork> {
         let spec = scenario.jobs.get(job)?;
-        let flows = round_flows(spec, seats);
+        let flows = round_flows(spec, placement);
         let mut links: BTreeMap<LinkIx, f64> = BTreeMap::new();
         let mut alone = Vec::with_capacity(flows.len());
         for flow in &flows {
@@ -111,7 +111,7 @@ pub struct Bounds {
     pub mean_jct_s: f64,
 }
 
-/// Bounds that hold for every scheduler that leaves jobs on their seats and paths.
+/// Bounds that hold for every scheduler that leaves jobs on their placement and paths.
 pub fn bounds(jobs: &[JobWork]) -> Bounds {
     let mut on: BTreeMap<LinkIx, Vec<usize>> = BTreeMap::new();
     let mut own: BTreeMap<Option<LinkIx>, Vec<usize>> = BTreeMap::new();

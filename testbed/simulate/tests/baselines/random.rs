@@ -148,7 +148,7 @@ proptest! {
             let (o, over) = outcome(policy, &s).map_err(|e| TestCaseError::fail(format!("{policy} {options}: {e}")))?;
             prop_assert!(over.is_empty(), "{} {}: {:?}", policy, options, over);
             let works: Vec<JobWork> =
-                o.jobs.iter().enumerate().filter_map(|(i, j)| JobWork::of(&s, i, &j.seats)).collect();
+                o.jobs.iter().enumerate().filter_map(|(i, j)| JobWork::of(&s, i, &j.placement)).collect();
             prop_assert_eq!(works.len(), s.jobs.len());
             for (j, (log, work)) in o.jobs.iter().zip(&works).enumerate() {
                 let (Some(started), Some(ended)) = (log.started, log.ended) else {

@@ -135,7 +135,7 @@ fn conserved(s: &Scenario, o: &Outcome) -> Result<(), TestCaseError> {
     let mut want = vec![0.0; o.links.len()];
     let mut router = sluice_scenario::route::Router::new(&s.routing, &s.network, s.seed);
     for (job, log) in s.jobs.iter().zip(&o.jobs) {
-        for flow in sluice_scenario::workload::flows_of(job, &log.seats).iter().filter(|f| !f.local()) {
+        for flow in sluice_scenario::workload::flows_of(job, &log.placement).iter().filter(|f| !f.local()) {
             let name = flow.name.split('.').next().unwrap_or_default();
             let path = router.path(&job.id, name, flow.src, flow.dst).unwrap_or_default();
             path.iter().for_each(|l| want[l.0] += flow.bytes as f64 * f64::from(job.iterations));
@@ -154,7 +154,7 @@ fn alike(a: Result<Outcome, SimError>, b: Result<Outcome, SimError>) -> Result<(
     let near = |a: Nanos, b: Nanos| a.0.abs_diff(b.0) <= 1_000;
     prop_assert!(near(a.end, b.end), "{} {}", a.end.0, b.end.0);
     for (x, y) in a.jobs.iter().zip(&b.jobs) {
-        prop_assert_eq!(&x.seats, &y.seats);
+        prop_assert_eq!(&x.placement, &y.placement);
         prop_assert_eq!(x.rounds.len(), y.rounds.len());
         for (x, y) in x.rounds.iter().zip(&y.rounds) {
             let same = near(x.compute, y.compute) && near(x.began, y.began) && near(x.ended, y.ended);
@@ -173,7 +173,7 @@ fn bounded(s: &Scenario, o: &Outcome) -> Result<(), TestCaseError> {
     for (job, log) in s.jobs.iter().zip(&o.jobs) {
         let mut load = vec![0.0; s.network.links.len()];
         let mut router = sluice_scenario::route::Router::new(&s.routing, &s.network, s.seed);
-        for flow in sluice_scenario::workload::flows_of(job, &log.seats).iter().filter(|f| !f.local()) {
+        for flow in sluice_scenario::workload::flows_of(job, &log.placement).iter().filter(|f| !f.local()) {
             let name = flow.name.split('.').next().unwrap_or_default();
             let path = router.path(&job.id, name, flow.src, flow.dst).unwrap_or_default();
             path.iter().for_each(|l| load[l.0] += flow.bytes as f64 * 8.0 / s.network.links[l.0].rate.0 as f64);
@@ -293,7 +293,7 @@ proptest! {
             let (fewer, all) = (strict(lots.len() - 1), strict(lots.len()));
             for (a, b) in fewer.jobs.iter().zip(&all.jobs) {
                 // Hosts depend on who is there; where they are the same, nothing may change.
-                if fewer.jobs.iter().zip(&all.jobs).all(|(a, b)| a.seats == b.seats) {
+                if fewer.jobs.iter().zip(&all.jobs).all(|(a, b)| a.placement == b.placement) {
                     prop_assert!(b.ended >= a.ended.map(|t| t.minus(sluice_schedule::Nanos(1000))), "{a:?} {b:?}");
                 }
             }
@@ -320,7 +320,7 @@ proptest! {
         let o = fair(&s);
         let mut edges: Vec<(u64, i64, usize)> = Vec::new();
         for log in &o.jobs {
-            for host in log.seats.workers.iter().chain(&log.seats.servers) {
+            for host in log.placement.workers.iter().chain(&log.placement.servers) {
                 edges.push((log.started.unwrap_or_default().0, 1, host.0));
                 edges.push((log.ended.unwrap_or_default().0, -1, host.0));
             }

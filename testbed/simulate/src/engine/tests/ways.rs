@@ -177,8 +177,8 @@ fn frozen_hosts_do_not_depend_on_the_scheduler() {
     let order: Vec<String> = (0..12).rev().map(|i| format!("j{i}")).collect();
     let (a, b) = (fair(&s), go(&s, &mut super::Strict(order)).unwrap_or_else(|e| panic!("{e}")));
     for (a, b) in a.jobs.iter().zip(&b.jobs) {
-        assert_eq!(a.seats, b.seats);
-        assert_eq!(a.seats.workers.len(), 2);
+        assert_eq!(a.placement, b.placement);
+        assert_eq!(a.placement.workers.len(), 2);
     }
 }
 

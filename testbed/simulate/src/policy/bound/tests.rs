@@ -54,11 +54,11 @@ proptest! {
 /// A scenario in which every job names its hosts, and those hosts.
 fn scene(text: &str) -> (Scenario, Vec<JobWork>) {
     let scenario = Scenario::parse(text, Notation::Json, "test.json", Path::new(".")).expect("a scenario");
-    let seats = |j: &sluice_scenario::Job| {
+    let placement = |j: &sluice_scenario::Job| {
         let pinned = j.pinned.clone().unwrap_or_default();
-        Seats { workers: pinned.workers, servers: pinned.servers }
+        Placement { workers: pinned.workers, servers: pinned.servers }
     };
-    let works = (0..scenario.jobs.len()).filter_map(|i| JobWork::of(&scenario, i, &seats(&scenario.jobs[i])));
+    let works = (0..scenario.jobs.len()).filter_map(|i| JobWork::of(&scenario, i, &placement(&scenario.jobs[i])));
     let works = works.collect();
     (scenario, works)
 }

@@ -164,7 +164,7 @@ impl<'a> Mini<'a> {
     fn start(&mut self, started: Started) {
         let job = JobIx(started.job);
         let facts = &self.world.scenario.jobs[job.0];
-        let all = round_flows(facts, &started.seats);
+        let all = round_flows(facts, &started.placement);
         let first = self.world.flows.len();
         let mut places = vec![None; all.len()];
         let moving = places.iter_mut().zip(&all).filter(|(_, flow)| !flow.local());
@@ -191,7 +191,7 @@ impl<'a> Mini<'a> {
         }
         let state = &mut self.world.jobs[job.0];
         state.flows = first..self.world.flows.len();
-        state.seats = started.seats;
+        state.placement = started.placement;
         state.started = Some(self.world.now);
         state.phase = JobPhase::Computing(self.world.now.plus(facts.compute));
         self.world.running.push(job);
