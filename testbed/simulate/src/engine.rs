@@ -165,9 +165,7 @@ impl<'a> Engine<'a> {
         let arrivals = arrival_order(scenario);
         let mut rank = vec![0; arrivals.len()];
         for (place, &job) in arrivals.iter().enumerate() {
-            if let Some(r) = rank.get_mut(job) {
-                *r = place as u32;
-            }
+            rank[job] = place as u32;
         }
         let mut faults: Vec<(u64, bool, usize)> = Vec::new();
         for (i, fault) in scenario.faults.iter().enumerate() {

@@ -55,9 +55,7 @@ fn rates(outcome: &Outcome) -> Vec<Vec<RatePoint>> {
         if mine.len() <= flow {
             mine.resize(flow + 1, 0.0);
         }
-        if let Some(slot) = mine.get_mut(flow) {
-            *slot = change.rate;
-        }
+        mine[flow] = change.rate;
     }
     points
 }

@@ -103,10 +103,8 @@ impl Orders {
         if self.of.len() <= flow.0 {
             self.of.resize(flow.0 + 1, Order::default());
         }
-        if let Some(slot) = self.of.get_mut(flow.0)
-            && *slot != order
-        {
-            *slot = order;
+        if self.of[flow.0] != order {
+            self.of[flow.0] = order;
             self.changed.push(flow);
         }
     }
@@ -116,9 +114,7 @@ impl Orders {
         if self.marks.len() <= flow.0 {
             self.marks.resize(flow.0 + 1, f64::INFINITY);
         }
-        if let Some(slot) = self.marks.get_mut(flow.0) {
-            *slot = sent;
-        }
+        self.marks[flow.0] = sent;
         self.changed.push(flow);
     }
 
@@ -127,9 +123,7 @@ impl Orders {
         if self.job_marks.len() <= job.0 {
             self.job_marks.resize(job.0 + 1, f64::INFINITY);
         }
-        if let Some(slot) = self.job_marks.get_mut(job.0) {
-            *slot = sent;
-        }
+        self.job_marks[job.0] = sent;
         self.marked_jobs.push(job);
     }
 

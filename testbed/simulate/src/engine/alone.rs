@@ -50,7 +50,7 @@ fn shape(pieces: &[Piece], capacity: &[f64]) -> (Vec<u64>, HashMap<u32, u32>) {
             let name = *links.entry(*link).or_insert(fresh);
             shape.push(u64::from(name));
             if name == fresh {
-                shape.push(capacity.get(*link as usize).copied().unwrap_or(0.0).to_bits());
+                shape.push(capacity[*link as usize].to_bits());
             }
         }
         for d in &piece.deps {
@@ -63,9 +63,7 @@ fn shape(pieces: &[Piece], capacity: &[f64]) -> (Vec<u64>, HashMap<u32, u32>) {
 fn simulate(pieces: &[Piece], links: &HashMap<u32, u32>, capacity: &[f64]) -> u64 {
     let mut rates = vec![0.0; links.len()];
     for (link, &name) in links {
-        if let (Some(slot), Some(&c)) = (rates.get_mut(name as usize), capacity.get(*link as usize)) {
-            *slot = c;
-        }
+        rates[name as usize] = capacity[*link as usize];
     }
     let mut fluid = Fluid::new(rates, Grid::default());
     let mut waits: Vec<u32> = vec![0; pieces.len()];

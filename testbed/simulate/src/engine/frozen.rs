@@ -36,15 +36,13 @@ pub(super) fn assign(scenario: &Scenario) -> Result<Scenario, SimError> {
             queue.enter(job);
         }
         for started in queue.serve() {
-            let Some(job) = scenario.jobs.get(started.job) else { continue };
+            let job = &scenario.jobs[started.job];
             let flows =
                 round::network_flows(scenario, job, &started.placement, Rounds::AsTheJobSays, 1.0, &mut router)?;
             let pieces: Vec<_> = flows.into_iter().map(|(_, piece)| piece).collect();
             let run = compute::isolated_run(scenario.seed, job, alone.round(&pieces, &capacity));
             ends.push(Reverse((now.saturating_add(run), started.job)));
-            if let Some(job) = pinned.jobs.get_mut(started.job) {
-                job.pinned = Some(started.placement);
-            }
+            pinned.jobs[started.job].pinned = Some(started.placement);
         }
     }
     Ok(pinned)

@@ -31,39 +31,27 @@ pub fn unify(jobs: usize, crowds: &[Crowd]) -> Vec<Option<Placed>> {
     let kept = without_cycles(jobs, crowds);
     let mut links_of: Vec<Vec<usize>> = vec![Vec::new(); jobs];
     for &l in &kept {
-        for &j in crowds.get(l).map_or(&[][..], |c| c.jobs.as_slice()) {
-            if let Some(list) = links_of.get_mut(j) {
-                list.push(l);
-            }
-        }
+        crowds[l].jobs.iter().for_each(|&j| links_of[j].push(l));
     }
     let mut placed: Vec<Option<Placed>> = vec![None; jobs];
     let mut walked = vec![false; crowds.len()];
     for anchor in 0..jobs {
-        let Some(first) = links_of.get(anchor).and_then(|l| l.first()).and_then(|&l| crowds.get(l)) else { continue };
-        if placed.get(anchor).is_none_or(Option::is_some) {
-            continue;
-        }
-        let period_s = first.at(anchor).map_or(0.0, |(_, period)| period);
+        let Some(&first) = links_of[anchor].first().filter(|_| placed[anchor].is_none()) else { continue };
+        let period_s = crowds[first].at(anchor).map_or(0.0, |(_, period)| period);
         let mut queue = std::collections::VecDeque::from([anchor]);
-        if let Some(slot) = placed.get_mut(anchor) {
-            *slot = Some(Placed { anchor, shift_s: 0.0, period_s });
-        }
+        placed[anchor] = Some(Placed { anchor, shift_s: 0.0, period_s });
         while let Some(j) = queue.pop_front() {
-            let Some(Some(from)) = placed.get(j).copied() else { continue };
-            for &l in links_of.get(j).map_or(&[][..], Vec::as_slice) {
-                if walked.get_mut(l).is_none_or(|w| std::mem::replace(w, true)) {
+            let Some(from) = placed[j] else { continue };
+            for &l in &links_of[j] {
+                if std::mem::replace(&mut walked[l], true) {
                     continue;
                 }
-                let Some(crowd) = crowds.get(l) else { continue };
-                let Some((own, _)) = crowd.at(j) else { continue };
-                for &k in crowd.jobs.iter().filter(|&&k| k != j) {
-                    let (Some((there, period_s)), Some(slot)) = (crowd.at(k), placed.get_mut(k)) else { continue };
-                    if slot.is_none() {
-                        let shift_s = (from.shift_s - own + there).rem_euclid(period_s);
-                        *slot = Some(Placed { anchor, shift_s, period_s });
-                        queue.push_back(k);
-                    }
+                let Some((own, _)) = crowds[l].at(j) else { continue };
+                for &k in crowds[l].jobs.iter().filter(|&&k| k != j) {
+                    let Some((there, period_s)) = crowds[l].at(k).filter(|_| placed[k].is_none()) else { continue };
+                    let shift_s = (from.shift_s - own + there).rem_euclid(period_s);
+                    placed[k] = Some(Placed { anchor, shift_s, period_s });
+                    queue.push_back(k);
                 }
             }
         }
@@ -82,39 +70,26 @@ impl Crowd {
 /// Links that stay, in their order: the most contended first, each unless two of its jobs are connected already.
 fn without_cycles(jobs: usize, crowds: &[Crowd]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..crowds.len()).collect();
-    order.sort_by(|&a, &b| {
-        let score = |i: usize| crowds.get(i).map_or(1.0, |c| c.circle.score);
-        score(a).total_cmp(&score(b))
-    });
+    order.sort_by(|&a, &b| crowds[a].circle.score.total_cmp(&crowds[b].circle.score));
     let mut parent: Vec<usize> = (0..jobs).collect();
     let mut kept = Vec::new();
     for l in order {
-        let Some(crowd) = crowds.get(l) else { continue };
-        let mut roots: Vec<usize> = crowd.jobs.iter().map(|&j| root(&mut parent, j)).collect();
+        let mut roots: Vec<usize> = crowds[l].jobs.iter().map(|&j| root(&mut parent, j)).collect();
         roots.sort_unstable();
         if roots.windows(2).any(|w| matches!(w, [a, b] if a == b)) {
             continue;
         }
         kept.push(l);
-        if let Some((&first, rest)) = roots.split_first() {
-            for &r in rest {
-                if let Some(p) = parent.get_mut(r) {
-                    *p = first;
-                }
-            }
-        }
+        roots.iter().skip(1).for_each(|&r| parent[r] = roots[0]);
     }
     kept.sort_unstable();
     kept
 }
 
 fn root(parent: &mut [usize], mut j: usize) -> usize {
-    while let Some(&p) = parent.get(j).filter(|&&p| p != j) {
-        let above = parent.get(p).copied().unwrap_or(p);
-        if let Some(slot) = parent.get_mut(j) {
-            *slot = above;
-        }
-        j = above;
+    while parent[j] != j {
+        parent[j] = parent[parent[j]];
+        j = parent[j];
     }
     j
 }

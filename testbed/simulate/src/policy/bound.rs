@@ -87,9 +87,8 @@ fn chain(flows: &[RoundFlow], alone: &[f64]) -> f64 {
         for (i, flow) in flows.iter().enumerate() {
             let before = flow.preds.iter().filter(|p| p.after).filter_map(|p| end.get(p.flow)).copied();
             let begin = before.fold(0.0, f64::max);
-            let (Some(&own), Some(slot)) = (alone.get(i), end.get_mut(i)) else { continue };
-            if begin + own > *slot {
-                *slot = begin + own;
+            if begin + alone[i] > end[i] {
+                end[i] = begin + alone[i];
                 grew = true;
             }
         }

@@ -99,9 +99,7 @@ impl Interleave {
     fn ended(&mut self, job: JobIx) -> Vec<NodeIx> {
         let hosts = self.hosts.remove(&job).unwrap_or_default();
         for host in &hosts {
-            if let Some(jobs) = self.on.get_mut(host) {
-                jobs.remove(&job);
-            }
+            self.on.entry(*host).or_default().remove(&job);
         }
         self.follows.remove(&job);
         self.grids.forget(job);

@@ -142,11 +142,7 @@ impl Crux {
                     *path = found;
                     other = true;
                 }
-                for link in path {
-                    if let Some(l) = load.get_mut(link.0) {
-                        *l += rate;
-                    }
-                }
+                path.iter().for_each(|link| load[link.0] += rate);
             }
             if other {
                 running.measure(&world.capacity);

@@ -63,9 +63,7 @@ impl Mcs {
         for group in self.ordered.touched(world, changes, Heed::Stages) {
             let coflows: Vec<Coflow> = group.iter().map(|&j| coflow(world, &self.ports, j)).collect();
             for (at, c) in primal_dual::order(&coflows).into_iter().enumerate() {
-                if let Some(place) = group.get(c).and_then(|j| self.place.get_mut(j.0)) {
-                    *place = at;
-                }
+                self.place[group[c].0] = at;
             }
         }
     }

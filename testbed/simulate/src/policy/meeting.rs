@@ -49,17 +49,13 @@ impl Meeting {
             self.seen_link.resize(last + 1, 0);
         }
         for link in &links {
-            if let Some(jobs) = self.on.get_mut(link.0) {
-                jobs.push(job);
-            }
+            self.on[link.0].push(job);
         }
         if self.links.len() <= job.0 {
             self.links.resize_with(job.0 + 1, || None);
             self.seen_job.resize(job.0 + 1, 0);
         }
-        if let Some(slot) = self.links.get_mut(job.0) {
-            *slot = Some(links);
-        }
+        self.links[job.0] = Some(links);
         self.touched.push(job);
     }
 
@@ -67,10 +63,9 @@ impl Meeting {
     pub fn leave(&mut self, job: JobIx) {
         let Some(links) = self.links.get_mut(job.0).and_then(Option::take) else { return };
         for link in links {
-            if let Some(jobs) = self.on.get_mut(link.0) {
-                jobs.retain(|&j| j != job);
-                self.touched.extend_from_slice(jobs);
-            }
+            let jobs = &mut self.on[link.0];
+            jobs.retain(|&j| j != job);
+            self.touched.extend_from_slice(jobs);
         }
     }
 
@@ -93,10 +88,10 @@ impl Meeting {
             let mut at = 0;
             while let Some(&job) = group.get(at) {
                 at += 1;
-                for link in self.links.get(job.0).and_then(Option::as_deref).unwrap_or_default() {
+                for link in self.links[job.0].iter().flatten() {
                     if see(&mut self.seen_link, link.0, self.search) {
-                        let met = self.on.get(link.0).map_or(&[][..], Vec::as_slice);
-                        group.extend(met.iter().filter(|j| see(&mut self.seen_job, j.0, self.search)));
+                        let met = self.on[link.0].iter();
+                        group.extend(met.filter(|j| see(&mut self.seen_job, j.0, self.search)));
                     }
                 }
             }
@@ -110,13 +105,7 @@ impl Meeting {
 
 /// True the first time this place is seen in this search.
 fn see(seen: &mut [u64], at: usize, search: u64) -> bool {
-    match seen.get_mut(at) {
-        Some(last) if *last != search => {
-            *last = search;
-            true
-        }
-        _ => false,
-    }
+    std::mem::replace(&mut seen[at], search) != search
 }
 
 #[cfg(test)]

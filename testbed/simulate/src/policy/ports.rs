@@ -82,24 +82,16 @@ impl Ports {
     /// Takes from a transfer's two ports. What is left below a billionth of the port is rounding, and nothing.
     pub fn take(&mut self, transfer: &Transfer, rate: f64) {
         for port in [transfer.up, transfer.down] {
-            let dust = self.rate(port) * 1e-9;
-            if let Some(left) = self.left.get_mut(port.0) {
-                *left -= rate;
-                if *left < dust {
-                    *left = 0.0;
-                }
-                self.taken.push(port);
-            }
+            let left = self.left[port.0] - rate;
+            self.left[port.0] = if left < self.rate[port.0] * 1e-9 { 0.0 } else { left };
+            self.taken.push(port);
         }
     }
 
     /// Everything is left again.
     pub fn refill(&mut self) {
         while let Some(port) = self.taken.pop() {
-            let rate = self.rate(port);
-            if let Some(left) = self.left.get_mut(port.0) {
-                *left = rate;
-            }
+            self.left[port.0] = self.rate[port.0];
         }
     }
 

@@ -37,11 +37,11 @@ pub fn order(coflows: &[Coflow]) -> Vec<usize> {
     let mut open = vec![true; coflows.len()];
     let mut backwards = Vec::with_capacity(coflows.len());
     while let Some((bits, Reverse(port))) = busiest.pop() {
-        let Some(members) = on.get(&port) else { continue };
+        let members = &on[&port];
         if members.is_empty() || sum(members).to_bits() != bits {
             continue;
         }
-        let w = |c: usize| weight.get(c).copied().unwrap_or(0.0);
+        let w = |c: usize| weight[c];
         let cheapest = members.iter().copied().min_by(|&(a, da), &(b, db)| {
             // Of equals the later one goes last.
             (w(a) / da).total_cmp(&(w(b) / db)).then(b.cmp(&a))
@@ -49,15 +49,11 @@ pub fn order(coflows: &[Coflow]) -> Vec<usize> {
         let Some((chosen, seconds)) = cheapest else { continue };
         let price = w(chosen) / seconds;
         for &(c, d) in members.iter().filter(|m| m.0 != chosen) {
-            if let Some(w) = weight.get_mut(c) {
-                *w = (*w - price * d).max(0.0);
-            }
+            weight[c] = (weight[c] - price * d).max(0.0);
         }
-        if let Some(o) = open.get_mut(chosen) {
-            *o = false;
-        }
+        open[chosen] = false;
         backwards.push(chosen);
-        for &(p, _) in coflows.get(chosen).map_or(&[][..], |c| c.load.as_slice()) {
+        for &(p, _) in &coflows[chosen].load {
             if let Some(members) = on.get_mut(&p) {
                 members.retain(|m| m.0 != chosen);
                 if !members.is_empty() {

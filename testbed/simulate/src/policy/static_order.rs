@@ -82,7 +82,7 @@ pub fn best_order<E>(
     let mut places: Vec<usize> = (0..order.len()).collect();
     let mut best: Option<(Vec<String>, f64)> = None;
     loop {
-        let tried: Vec<String> = places.iter().filter_map(|&p| order.get(p).cloned()).collect();
+        let tried: Vec<String> = places.iter().map(|&p| order[p].clone()).collect();
         let value = mean(&tried).map_err(SearchError::Run)?;
         if best.as_ref().is_none_or(|(_, least)| value < least * (1.0 - 1e-9)) {
             best = Some((tried, value));
@@ -96,12 +96,9 @@ pub fn best_order<E>(
 /// The lexicographically next permutation; false after the last.
 fn next_permutation(places: &mut [usize]) -> bool {
     let Some(rise) = places.windows(2).rposition(|w| matches!(w, [a, b] if a < b)) else { return false };
-    let Some(&pivot) = places.get(rise) else { return false };
-    let swap = places.iter().rposition(|&p| p > pivot).unwrap_or(rise);
+    let swap = places.iter().rposition(|&p| p > places[rise]).unwrap_or(rise);
     places.swap(rise, swap);
-    if let Some(tail) = places.get_mut(rise + 1..) {
-        tail.reverse();
-    }
+    places[rise + 1..].reverse();
     true
 }
 

@@ -11,13 +11,10 @@ use crate::world::{FlowIx, JobIx, JobPhase, World};
 /// Place of every job in the order of ids, which settles ties.
 pub fn id_ranks(scenario: &Scenario) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scenario.jobs.len()).collect();
-    let id = |i: usize| scenario.jobs.get(i).map_or("", |j| j.id.as_str());
-    order.sort_by(|&a, &b| by_id(id(a), id(b)));
+    order.sort_by(|&a, &b| by_id(&scenario.jobs[a].id, &scenario.jobs[b].id));
     let mut ranks = vec![0; order.len()];
     for (rank, job) in order.into_iter().enumerate() {
-        if let Some(slot) = ranks.get_mut(job) {
-            *slot = rank;
-        }
+        ranks[job] = rank;
     }
     ranks
 }

@@ -62,9 +62,7 @@ impl Fabric {
             // A host's ports are numbered as the daemon does it: egress and ingress by turns.
             let step = if network.is_host(NodeIx(node)) { 2 } else { 1 };
             for (port, link) in network.out(NodeIx(node)).iter().enumerate() {
-                if let Some(id) = links.get_mut(link.0) {
-                    *id = LinkId::new(host_id(node).0, u32::try_from(port * step).unwrap_or(u32::MAX));
-                }
+                links[link.0] = LinkId::new(host_id(node).0, (port * step) as u32);
             }
         }
         Fabric { tables, hosts: network.hosts.len(), known_routes, paths: HashMap::new(), links }

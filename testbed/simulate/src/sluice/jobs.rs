@@ -39,28 +39,22 @@ impl SluiceScheduler {
         hosts.sort_unstable();
         hosts.dedup();
         for &host in &hosts {
-            if let Some(daemon) = self.daemons.get_mut(host) {
-                daemon.jobs.push(job);
-                if daemon.runs {
-                    self.awake.insert(host);
-                }
+            self.daemons[host].jobs.push(job);
+            if self.daemons[host].runs {
+                self.awake.insert(host);
             }
         }
         for (ix, flow) in world.flows_of(job) {
             if self.flows.len() <= ix.0 {
                 self.flows.resize(ix.0 + 1, FlowRecord::default());
             }
-            if let Some(known) = self.flows.get_mut(ix.0) {
-                *known = FlowRecord { open: true, sender: flow.src.0, ..FlowRecord::default() };
-            }
+            self.flows[ix.0] = FlowRecord { open: true, sender: flow.src.0, ..FlowRecord::default() };
             for host in [flow.src.0, flow.dst.0] {
-                if let Some(traffic) = self.daemons.get_mut(host).and_then(|daemon| daemon.traffic.as_mut()) {
+                if let Some(traffic) = &mut self.daemons[host].traffic {
                     traffic.opened(world, ix);
                 }
             }
-            if let Some(daemon) = self.daemons.get_mut(flow.src.0) {
-                daemon.own.push(ix);
-            }
+            self.daemons[flow.src.0].own.push(ix);
         }
         for &host in &hosts {
             self.introduce(host, job, world);
@@ -92,9 +86,7 @@ impl SluiceScheduler {
                 ..FlowSpec::default()
             }));
         }
-        if let Some(daemon) = self.daemons.get_mut(host) {
-            events.into_iter().for_each(|event| daemon.note(event));
-        }
+        events.into_iter().for_each(|event| self.daemons[host].note(event));
         self.turns.insert(host);
     }
 
@@ -104,7 +96,7 @@ impl SluiceScheduler {
         let range = world.jobs.get(job.0).map_or(0..0, |state| state.flows.clone());
         self.tally.ended(id);
         for host in self.members.remove(&job.0).unwrap_or_default() {
-            let Some(daemon) = self.daemons.get_mut(host) else { continue };
+            let daemon = &mut self.daemons[host];
             let gone = |flow: &FlowIx| range.contains(&flow.0);
             if let Some(traffic) = &mut daemon.traffic {
                 range.clone().for_each(|flow| traffic.closed(world, FlowIx(flow)));
@@ -125,9 +117,7 @@ impl SluiceScheduler {
 
     fn round_began(&mut self, job: JobIx, world: &World<'_>) {
         for (ix, _) in world.flows_of(job) {
-            if let Some(known) = self.flows.get_mut(ix.0) {
-                known.told = false;
-            }
+            self.flows[ix.0].told = false;
         }
         let hosts = self.members.get(&job.0).cloned().unwrap_or_default();
         self.tell_round(job, &hosts, world);
@@ -143,17 +133,13 @@ impl SluiceScheduler {
             let queued = matches!(flow.phase, FlowPhase::Active | FlowPhase::Done);
             let demand = if queued { Bytes(flow.bytes as u64) } else { Bytes::ZERO };
             rounds.entry(flow.src.0).or_default().push((flow_id(flow.src.0, ix), demand));
-            if let Some(known) = self.flows.get_mut(ix.0) {
-                known.told = queued;
-            }
-            if let Some(daemon) = self.daemons.get_mut(flow.src.0).filter(|_| queued) {
-                daemon.demands(ix);
+            self.flows[ix.0].told = queued;
+            if queued {
+                self.daemons[flow.src.0].demands(ix);
             }
         }
         for (host, flows) in rounds {
-            if let Some(daemon) = self.daemons.get_mut(host) {
-                daemon.note(Event::RoundBegan { job: JobId::of(&facts.id), flows });
-            }
+            self.daemons[host].note(Event::RoundBegan { job: JobId::of(&facts.id), flows });
             self.turns.insert(host);
         }
     }
@@ -164,10 +150,9 @@ impl SluiceScheduler {
         known.told = true;
         let host = known.sender;
         let demand = Bytes(world.flows.get(flow.0).map_or(0, |state| state.bytes as u64));
-        if let Some(daemon) = self.daemons.get_mut(host) {
-            daemon.note(Event::DemandChanged { flow: flow_id(host, flow), demand });
-            daemon.demands(flow);
-        }
+        let daemon = &mut self.daemons[host];
+        daemon.note(Event::DemandChanged { flow: flow_id(host, flow), demand });
+        daemon.demands(flow);
         self.turns.insert(host);
     }
 
@@ -175,7 +160,7 @@ impl SluiceScheduler {
     fn cross(&mut self, flow: FlowIx, world: &World<'_>, began: bool) {
         let Some(state) = world.flows.get(flow.0) else { return };
         for host in [state.src.0, state.dst.0] {
-            if let Some(traffic) = self.daemons.get_mut(host).and_then(|daemon| daemon.traffic.as_mut()) {
+            if let Some(traffic) = &mut self.daemons[host].traffic {
                 if began { traffic.opened(world, flow) } else { traffic.closed(world, flow) }
             }
         }

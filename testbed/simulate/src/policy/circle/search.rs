@@ -61,10 +61,7 @@ impl Search<'_> {
     }
 
     fn turn(&mut self, j: usize, angle: usize) {
-        let period = self.circle.periods_s.get(j).copied().unwrap_or(0.0);
-        if let Some(shift) = self.circle.shifts_s.get_mut(j) {
-            *shift = period * angle as f64 / ANGLES as f64;
-        }
+        self.circle.shifts_s[j] = self.circle.periods_s[j] * angle as f64 / ANGLES as f64;
     }
 
     /// Excess that job `j` adds to `others` at every angle.
@@ -93,8 +90,7 @@ impl Search<'_> {
         let others = self.steps(self.order.iter().take(depth).copied());
         let mut rest = 0.0;
         for place in depth + 1..self.order.len() {
-            let left = self.order.get(place).copied().unwrap_or(0);
-            rest += self.costs(left, &others).into_iter().fold(f64::INFINITY, f64::min);
+            rest += self.costs(self.order[place], &others).into_iter().fold(f64::INFINITY, f64::min);
         }
         for (angle, cost) in self.costs(j, &others).into_iter().enumerate() {
             if excess + cost + rest < self.best - self.same {
@@ -122,18 +118,15 @@ impl Search<'_> {
             let others = self.steps(order.iter().take(place).copied());
             let (angle, _) = self.least(j, &others);
             self.turn(j, angle);
-            if let Some(a) = angles.get_mut(place) {
-                *a = angle;
-            }
+            angles[place] = angle;
         }
         for _ in 0..ROUNDS {
             let mut moved = false;
             for (place, &j) in order.iter().enumerate().skip(1) {
                 let others = self.steps(order.iter().copied().filter(|&o| o != j));
                 let costs = self.costs(j, &others);
-                let now = angles.get(place).copied().unwrap_or(0);
-                let stay = costs.get(now).copied().unwrap_or(f64::INFINITY);
-                let (mut to, mut least) = (now, stay);
+                let now = angles[place];
+                let (mut to, mut least) = (now, costs[now]);
                 for (angle, cost) in costs.into_iter().enumerate() {
                     if cost < least - self.same {
                         (to, least) = (angle, cost);
@@ -141,9 +134,7 @@ impl Search<'_> {
                 }
                 moved |= to != now;
                 self.turn(j, to);
-                if let Some(a) = angles.get_mut(place) {
-                    *a = to;
-                }
+                angles[place] = to;
             }
             if !moved {
                 break;

@@ -31,17 +31,14 @@ pub fn compress(n: usize, edges: &[Edge], levels: usize, orders: u32, rng: &mut 
         let order: Vec<usize> = if tried == 0 { (0..n).collect() } else { random_order(n, edges, rng) };
         let mut place = vec![0; n];
         for (at, &job) in order.iter().enumerate() {
-            if let Some(p) = place.get_mut(job) {
-                *p = at;
-            }
+            place[job] = at;
         }
-        let at = |job: usize| place.get(job).copied().unwrap_or(0);
+        let at = |job: usize| place[job];
         let moved: Vec<Edge> =
             edges.iter().map(|e| Edge { from: at(e.from), to: at(e.to), weight: e.weight }).collect();
         let (total, runs) = split(n, &moved, levels);
         if best.as_ref().is_none_or(|(most, _)| total > most * (1.0 + 1e-12)) {
-            let level = (0..n).map(|job| runs.get(at(job)).copied().unwrap_or(0)).collect();
-            best = Some((total, level));
+            best = Some((total, (0..n).map(|job| runs[at(job)]).collect()));
         }
     }
     best.map(|b| b.1).unwrap_or_default()
@@ -52,22 +49,18 @@ fn random_order(n: usize, edges: &[Edge], rng: &mut Stream) -> Vec<usize> {
     let mut waits = vec![0usize; n];
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); n];
     for e in edges {
-        if let (Some(w), Some(list)) = (waits.get_mut(e.to), next.get_mut(e.from)) {
-            *w += 1;
-            list.push(e.to);
-        }
+        waits[e.to] += 1;
+        next[e.from].push(e.to);
     }
-    let mut free: Vec<usize> = (0..n).filter(|&j| waits.get(j) == Some(&0)).collect();
+    let mut free: Vec<usize> = (0..n).filter(|&j| waits[j] == 0).collect();
     let mut order = Vec::with_capacity(n);
     while !free.is_empty() {
         let job = free.remove(rng.index(free.len()));
         order.push(job);
-        for &j in next.get(job).map_or(&[][..], Vec::as_slice) {
-            if let Some(w) = waits.get_mut(j) {
-                *w -= 1;
-                if *w == 0 {
-                    free.push(j);
-                }
+        for &j in &next[job] {
+            waits[j] -= 1;
+            if waits[j] == 0 {
+                free.push(j);
             }
         }
     }
@@ -95,13 +88,10 @@ pub fn split(n: usize, edges: &[Edge], levels: usize) -> (f64, Vec<usize>) {
     let mut runs = vec![0; n];
     let mut end = n;
     for (level, cut) in cuts.iter().enumerate().rev() {
-        let begin = cut.get(end).copied().unwrap_or(0);
-        for run in runs.get_mut(begin..end).into_iter().flatten() {
-            *run = level + 1;
-        }
-        end = begin;
+        runs[cut[end]..end].fill(level + 1);
+        end = cut[end];
     }
-    (total - loss.get(n).copied().unwrap_or(0.0), runs)
+    (total - loss[n], runs)
 }
 
 /// Fills `next[i]` for i in `ends`, knowing that the best last cut lies in `cuts`.
@@ -115,15 +105,13 @@ fn conquer(
 ) {
     let middle = usize::midpoint(ends.0, ends.1);
     let mut best = (f64::INFINITY, cuts.0);
-    for at in cuts.0..=cuts.1.min(middle) {
-        let value = loss.get(at).copied().unwrap_or(f64::INFINITY) + inside.weight(at, middle);
+    for (at, before) in loss.iter().enumerate().take(cuts.1.min(middle) + 1).skip(cuts.0) {
+        let value = before + inside.weight(at, middle);
         if value < best.0 {
             best = (value, at);
         }
     }
-    if let (Some(n), Some(c)) = (next.get_mut(middle), cut.get_mut(middle)) {
-        (*n, *c) = best;
-    }
+    (next[middle], cut[middle]) = best;
     if ends.0 < middle {
         conquer(inside, loss, (ends.0, middle - 1), (cuts.0, best.1), next, cut);
     }
@@ -145,11 +133,8 @@ impl Inside {
     fn new(n: usize, edges: &[Edge]) -> Inside {
         let mut near: Vec<Vec<(usize, f64)>> = vec![Vec::new(); n];
         for e in edges {
-            for (a, b) in [(e.from, e.to), (e.to, e.from)] {
-                if let Some(list) = near.get_mut(a) {
-                    list.push((b, e.weight));
-                }
-            }
+            near[e.from].push((e.to, e.weight));
+            near[e.to].push((e.from, e.weight));
         }
         for list in &mut near {
             list.sort_unstable_by_key(|n| n.0);
@@ -164,11 +149,8 @@ impl Inside {
 
     /// Weight between `place` and the window.
     fn to(&self, place: usize) -> f64 {
-        let near = self.near.get(place).map_or(&[][..], Vec::as_slice);
-        let upto = |end: usize| {
-            let before = near.partition_point(|n| n.0 < end);
-            before.checked_sub(1).and_then(|i| near.get(i)).map_or(0.0, |n| n.1)
-        };
+        let near = &self.near[place];
+        let upto = |end: usize| near.partition_point(|n| n.0 < end).checked_sub(1).map_or(0.0, |last| near[last].1);
         upto(self.end) - upto(self.begin)
     }
 
