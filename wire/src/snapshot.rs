@@ -4,6 +4,25 @@
 //! grows; units are in the keys: `_bps` bit/s, `_bytes`, `_ns`, `_ratio`. What is not known is `null` (an [`Option`]),
 //! never a made-up zero. Texts that come from jobs are [`Label`]s: they cannot carry control characters anywhere.
 
+/// Enums with one word per value, for people, flags, labels and JSON.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $word:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$value_doc])* #[serde(rename = $word)] $value,)* }
+        impl $name {
+            /// Every value there is.
+            pub const ALL: [$name; [$($word),*].len()] = [$($name::$value),*];
+            /// The word for people, JSON and labels.
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$value => $word),* }
+            }
+        }
+    )*};
+}
+pub(crate) use words;
+
 pub mod command;
 pub mod condition;
 pub mod counters;
@@ -25,34 +44,29 @@ pub use traffic::{Flow, FlowState, Job, JobPattern, Link, Stalls};
 /// Version of the JSON form; it only grows within one.
 pub const SCHEMA: u32 = 1;
 
-/// What the operator asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Discover, measure, plan; tell nobody, enforce nothing.
-    #[default]
-    Observe,
-    /// Flows are scheduled and paced.
-    Active,
-    /// Discover and measure; every managed socket gets its earlier congestion control back.
-    Bypass,
-}
-
-/// How rates are enforced, best first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backend {
-    /// The congestion control, registered through a link.
-    StructOps,
-    /// The same without a link.
-    #[serde(rename = "struct_ops_nolink")]
-    StructOpsNoLink,
-    /// A pacing ceiling on the system's own congestion control.
-    #[serde(rename = "setsockopt")]
-    SetSockOpt,
-    /// Nothing is enforced: the daemon only looks.
-    #[default]
-    None,
+words! {
+    /// What the operator asked for.
+    Mode {
+        /// Discover, measure, plan; tell nobody, enforce nothing.
+        #[default]
+        Observe = "observe",
+        /// Flows are scheduled and paced.
+        Active = "active",
+        /// Discover and measure; every managed socket gets its earlier congestion control back.
+        Bypass = "bypass",
+    }
+    /// How rates are enforced, best first.
+    Backend {
+        /// The congestion control, registered through a link.
+        StructOps = "struct_ops",
+        /// The same without a link.
+        StructOpsNoLink = "struct_ops_nolink",
+        /// A pacing ceiling on the system's own congestion control.
+        SetSockOpt = "setsockopt",
+        /// Nothing is enforced: the daemon only looks.
+        #[default]
+        None = "none",
+    }
 }
 
 /// Everything a host knows at one moment.
@@ -193,35 +207,6 @@ pub struct Cost {
     pub cpu_ratio: Option<f64>,
     /// Resident memory of the process, in bytes.
     pub rss_bytes: Option<u64>,
-}
-
-impl Mode {
-    /// Every mode there is.
-    pub const ALL: [Mode; 3] = [Mode::Observe, Mode::Active, Mode::Bypass];
-
-    /// The word for people, flags and labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Mode::Observe => "observe",
-            Mode::Active => "active",
-            Mode::Bypass => "bypass",
-        }
-    }
-}
-
-impl Backend {
-    /// All steps of the chain.
-    pub const ALL: [Backend; 4] = [Backend::StructOps, Backend::StructOpsNoLink, Backend::SetSockOpt, Backend::None];
-
-    /// The word for people and labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Backend::StructOps => "struct_ops",
-            Backend::StructOpsNoLink => "struct_ops_nolink",
-            Backend::SetSockOpt => "setsockopt",
-            Backend::None => "none",
-        }
-    }
 }
 
 impl Snapshot {

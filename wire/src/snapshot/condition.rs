@@ -2,30 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How bad a condition is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Everything works as configured.
-    #[default]
-    Info,
-    /// Something works less well than configured.
-    Degraded,
-    /// Nothing is scheduled at all.
-    Inactive,
-}
-
-/// Worst of the conditions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Nothing is wrong, this is only worth knowing.
-    #[default]
-    Ok,
-    /// Something works less well.
-    Degraded,
-    /// Nothing is scheduled while it holds.
-    Inactive,
+words! {
+    /// How bad a condition is.
+    Severity {
+        /// Everything works as configured.
+        #[default]
+        Info = "info",
+        /// Something works less well than configured.
+        Degraded = "degraded",
+        /// Nothing is scheduled at all.
+        Inactive = "inactive",
+    }
+    /// Worst of the conditions.
+    State {
+        /// Nothing is wrong, this is only worth knowing.
+        #[default]
+        Ok = "ok",
+        /// Something works less well.
+        Degraded = "degraded",
+        /// Nothing is scheduled while it holds.
+        Inactive = "inactive",
+    }
 }
 
 macro_rules! codes {
@@ -176,25 +173,6 @@ impl Severity {
             Severity::Info => State::Ok,
             Severity::Degraded => State::Degraded,
             Severity::Inactive => State::Inactive,
-        }
-    }
-    /// The word for people.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Degraded => "degraded",
-            Severity::Inactive => "inactive",
-        }
-    }
-}
-
-impl State {
-    /// The word for people.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            State::Ok => "ok",
-            State::Degraded => "degraded",
-            State::Inactive => "inactive",
         }
     }
 }

@@ -79,158 +79,115 @@ impl Histogram {
     }
 }
 
-/// Everything that only counts up since the start of the daemon.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    /// Slots that began.
-    pub slots: u64,
-    /// Slots whose decision came after their end.
-    pub slots_late: u64,
-    /// Slots that passed while the process stood still.
-    pub slots_stopped: u64,
-    /// Slots left out because the clock stepped.
-    pub slots_clock: u64,
-    /// Wake-ups after the edge.
-    pub lateness_s: Histogram,
-    /// Time each decision took, in seconds.
-    pub decision_s: Histogram,
-    /// Decisions at a slot's edge.
-    pub decisions_slot: u64,
-    /// Decisions because a round began.
-    pub decisions_start: u64,
-    /// Decisions because a flow or round ended.
-    pub decisions_end: u64,
-    /// Decisions because demand changed.
-    pub decisions_demand: u64,
-    /// Decisions because feedback came.
-    pub decisions_feedback: u64,
-    /// Times the clock was set forward.
-    pub clock_steps_forward: u64,
-    /// Times the clock was set back.
-    pub clock_steps_backward: u64,
-    /// Flows that were opened.
-    pub flows_opened: u64,
-    /// Flows that were closed.
-    pub flows_closed: u64,
-    /// Sockets that found no free row.
-    pub flow_table_full: u64,
-    /// Payload bytes acknowledged on managed flows.
-    pub acked_managed_bytes: u64,
-    /// Payload bytes acknowledged on other flows of jobs.
-    pub acked_other_bytes: u64,
-    /// Integral of the orders.
-    pub ordered_bytes: u64,
-    /// Orders per managed flow with demand and slot, in bytes per second.
-    pub ordered_rate: Histogram,
-    /// Delivered rates per managed flow with demand and slot, in bytes per second.
-    pub delivered_rate: Histogram,
-    /// Order errors per flow and slot, demand-limited slots left out.
-    pub order_error: Histogram,
-    /// Segments retransmitted on managed flows.
-    pub retransmitted_managed: u64,
-    /// Segments retransmitted on other flows of jobs.
-    pub retransmitted_other: u64,
-    /// Activations of the kernel's loss guard.
-    pub loss_guards: u64,
-    /// Flows given back because their order expired.
-    pub released_deadline: u64,
-    /// Flows given back because of loss.
-    pub released_loss: u64,
-    /// Flows given back because of the mode.
-    pub released_mode: u64,
-    /// Flows given back by `sluice drain`.
-    pub released_drain: u64,
-    /// Flows given back because something failed, or Sluice did not help.
-    pub released_error: u64,
-    /// Changes of congestion control that worked.
-    pub cc_ok: u64,
-    /// Changes that were not permitted.
-    pub cc_denied: u64,
-    /// Changes whose socket was gone.
-    pub cc_gone: u64,
-    /// Changes that failed otherwise.
-    pub cc_error: u64,
-    /// Kernel events lost (a scan follows).
-    pub events_lost: u64,
-    /// Rounds of all jobs.
-    pub round_s: Histogram,
-    /// Time from announcement to answer, all switches.
-    pub exchange_s: Histogram,
-    /// Announcements refused: slot guard.
-    pub rejects_slot_guard: u64,
-    /// Announcements refused: another cluster or slot grid.
-    pub rejects_cluster: u64,
-    /// Announcements refused: another version.
-    pub rejects_version: u64,
-    /// Announcements refused: not permitted.
-    pub rejects_auth: u64,
-    /// Announcements refused: too many.
-    pub rejects_capacity: u64,
-    /// CPU of reading statistics.
-    pub cpu_stats_ns: u64,
-    /// Processor time of deciding, in nanoseconds.
-    pub cpu_schedule_ns: u64,
-    /// CPU of talking to switches.
-    pub cpu_switch_ns: u64,
-    /// CPU of finding jobs and flows.
-    pub cpu_discovery_ns: u64,
-    /// CPU of answering HTTP.
-    pub cpu_export_ns: u64,
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $start:expr,)*) => {
+        /// Everything that only counts up since the start of the daemon.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Counters { $($(#[$doc])* pub $name: $type,)* }
+        impl Default for Counters {
+            fn default() -> Self {
+                Counters { $($name: $start,)* }
+            }
+        }
+    };
 }
 
-impl Default for Counters {
-    fn default() -> Self {
-        Counters {
-            slots: 0,
-            slots_late: 0,
-            slots_stopped: 0,
-            slots_clock: 0,
-            lateness_s: Histogram::new(&bounds::LATENESS),
-            decision_s: Histogram::new(&bounds::DECISION),
-            decisions_slot: 0,
-            decisions_start: 0,
-            decisions_end: 0,
-            decisions_demand: 0,
-            decisions_feedback: 0,
-            clock_steps_forward: 0,
-            clock_steps_backward: 0,
-            flows_opened: 0,
-            flows_closed: 0,
-            flow_table_full: 0,
-            acked_managed_bytes: 0,
-            acked_other_bytes: 0,
-            ordered_bytes: 0,
-            ordered_rate: Histogram::new(&bounds::FLOW_RATE),
-            delivered_rate: Histogram::new(&bounds::FLOW_RATE),
-            order_error: Histogram::new(&bounds::ORDER_ERROR),
-            retransmitted_managed: 0,
-            retransmitted_other: 0,
-            loss_guards: 0,
-            released_deadline: 0,
-            released_loss: 0,
-            released_mode: 0,
-            released_drain: 0,
-            released_error: 0,
-            cc_ok: 0,
-            cc_denied: 0,
-            cc_gone: 0,
-            cc_error: 0,
-            events_lost: 0,
-            round_s: Histogram::new(&bounds::ROUND),
-            exchange_s: Histogram::new(&bounds::EXCHANGE),
-            rejects_slot_guard: 0,
-            rejects_cluster: 0,
-            rejects_version: 0,
-            rejects_auth: 0,
-            rejects_capacity: 0,
-            cpu_stats_ns: 0,
-            cpu_schedule_ns: 0,
-            cpu_switch_ns: 0,
-            cpu_discovery_ns: 0,
-            cpu_export_ns: 0,
-        }
-    }
+counters! {
+    /// Slots that began.
+    slots: u64 = 0,
+    /// Slots whose decision came after their end.
+    slots_late: u64 = 0,
+    /// Slots that passed while the process stood still.
+    slots_stopped: u64 = 0,
+    /// Slots left out because the clock stepped.
+    slots_clock: u64 = 0,
+    /// Wake-ups after the edge.
+    lateness_s: Histogram = Histogram::new(&bounds::LATENESS),
+    /// Time each decision took, in seconds.
+    decision_s: Histogram = Histogram::new(&bounds::DECISION),
+    /// Decisions at a slot's edge.
+    decisions_slot: u64 = 0,
+    /// Decisions because a round began.
+    decisions_start: u64 = 0,
+    /// Decisions because a flow or round ended.
+    decisions_end: u64 = 0,
+    /// Decisions because demand changed.
+    decisions_demand: u64 = 0,
+    /// Decisions because feedback came.
+    decisions_feedback: u64 = 0,
+    /// Times the clock was set forward.
+    clock_steps_forward: u64 = 0,
+    /// Times the clock was set back.
+    clock_steps_backward: u64 = 0,
+    /// Flows that were opened.
+    flows_opened: u64 = 0,
+    /// Flows that were closed.
+    flows_closed: u64 = 0,
+    /// Sockets that found no free row.
+    flow_table_full: u64 = 0,
+    /// Payload bytes acknowledged on managed flows.
+    acked_managed_bytes: u64 = 0,
+    /// Payload bytes acknowledged on other flows of jobs.
+    acked_other_bytes: u64 = 0,
+    /// Integral of the orders.
+    ordered_bytes: u64 = 0,
+    /// Orders per managed flow with demand and slot, in bytes per second.
+    ordered_rate: Histogram = Histogram::new(&bounds::FLOW_RATE),
+    /// Delivered rates per managed flow with demand and slot, in bytes per second.
+    delivered_rate: Histogram = Histogram::new(&bounds::FLOW_RATE),
+    /// Order errors per flow and slot, demand-limited slots left out.
+    order_error: Histogram = Histogram::new(&bounds::ORDER_ERROR),
+    /// Segments retransmitted on managed flows.
+    retransmitted_managed: u64 = 0,
+    /// Segments retransmitted on other flows of jobs.
+    retransmitted_other: u64 = 0,
+    /// Activations of the kernel's loss guard.
+    loss_guards: u64 = 0,
+    /// Flows given back because their order expired.
+    released_deadline: u64 = 0,
+    /// Flows given back because of loss.
+    released_loss: u64 = 0,
+    /// Flows given back because of the mode.
+    released_mode: u64 = 0,
+    /// Flows given back by `sluice drain`.
+    released_drain: u64 = 0,
+    /// Flows given back because something failed, or Sluice did not help.
+    released_error: u64 = 0,
+    /// Changes of congestion control that worked.
+    cc_ok: u64 = 0,
+    /// Changes that were not permitted.
+    cc_denied: u64 = 0,
+    /// Changes whose socket was gone.
+    cc_gone: u64 = 0,
+    /// Changes that failed otherwise.
+    cc_error: u64 = 0,
+    /// Kernel events lost (a scan follows).
+    events_lost: u64 = 0,
+    /// Rounds of all jobs.
+    round_s: Histogram = Histogram::new(&bounds::ROUND),
+    /// Time from announcement to answer, all switches.
+    exchange_s: Histogram = Histogram::new(&bounds::EXCHANGE),
+    /// Announcements refused: slot guard.
+    rejects_slot_guard: u64 = 0,
+    /// Announcements refused: another cluster or slot grid.
+    rejects_cluster: u64 = 0,
+    /// Announcements refused: another version.
+    rejects_version: u64 = 0,
+    /// Announcements refused: not permitted.
+    rejects_auth: u64 = 0,
+    /// Announcements refused: too many.
+    rejects_capacity: u64 = 0,
+    /// CPU of reading statistics.
+    cpu_stats_ns: u64 = 0,
+    /// Processor time of deciding, in nanoseconds.
+    cpu_schedule_ns: u64 = 0,
+    /// CPU of talking to switches.
+    cpu_switch_ns: u64 = 0,
+    /// CPU of finding jobs and flows.
+    cpu_discovery_ns: u64 = 0,
+    /// CPU of answering HTTP.
+    cpu_export_ns: u64 = 0,
 }
 
 #[cfg(test)]

@@ -2,36 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much a holder's view counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum View {
-    /// Heard at most a slot ago.
-    Fresh,
-    /// Old, used as it was.
-    Holding,
-    /// Counts less with every slot.
-    Decaying,
-    /// Only own links are known.
-    #[default]
-    Local,
-    /// Flows there run as plain TCP.
-    Plain,
-}
-
-/// The connection to a holder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SwitchState {
-    /// It is connected and answers.
-    Up,
-    /// Answers, but its table is not complete yet.
-    Warming,
-    /// It is connected and does not answer.
-    Silent,
-    /// Not asked (mode, or no flow crosses it).
-    #[default]
-    Idle,
+words! {
+    /// How much a holder's view counts.
+    View {
+        /// Heard at most a slot ago.
+        Fresh = "fresh",
+        /// Old, used as it was.
+        Holding = "holding",
+        /// Counts less with every slot.
+        Decaying = "decaying",
+        /// Only own links are known.
+        #[default]
+        Local = "local",
+        /// Flows there run as plain TCP.
+        Plain = "plain",
+    }
+    /// The connection to a holder.
+    SwitchState {
+        /// It is connected and answers.
+        Up = "up",
+        /// Answers, but its table is not complete yet.
+        Warming = "warming",
+        /// It is connected and does not answer.
+        Silent = "silent",
+        /// Not asked (mode, or no flow crosses it).
+        #[default]
+        Idle = "idle",
+    }
 }
 
 /// The state of one holder of load tables.
@@ -76,32 +73,4 @@ pub struct SwitchStatus {
     pub sent_bytes: u64,
     /// Bytes received from it.
     pub received_bytes: u64,
-}
-
-impl View {
-    /// Every way in which a view may count.
-    pub const ALL: [View; 5] = [View::Fresh, View::Holding, View::Decaying, View::Local, View::Plain];
-
-    /// The word for people and labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            View::Fresh => "fresh",
-            View::Holding => "holding",
-            View::Decaying => "decaying",
-            View::Local => "local",
-            View::Plain => "plain",
-        }
-    }
-}
-
-impl SwitchState {
-    /// The word for people.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            SwitchState::Up => "up",
-            SwitchState::Warming => "warming",
-            SwitchState::Silent => "silent",
-            SwitchState::Idle => "idle",
-        }
-    }
 }

@@ -6,36 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use super::Label;
 
-/// Who moves a flow's rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FlowState {
-    /// Sluice paces the flow.
-    Managed,
-    /// Ordinary congestion control; Sluice only looks.
-    #[default]
-    Observed,
-    /// Sluice had it and gave it back.
-    Released,
-    /// Not a flow of a known job.
-    Other,
-}
-
-/// How a job's ranks exchange tensors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum JobPattern {
-    /// Every rank sends to the next.
-    Ring,
-    /// Workers and parameter servers.
-    Ps,
-    /// Reduce up, broadcast down.
-    Tree,
-    /// The edges of a plan.
-    Plan,
-    /// Nobody has said it yet.
-    #[default]
-    Unknown,
+words! {
+    /// Who moves a flow's rate.
+    FlowState {
+        /// Sluice paces the flow.
+        Managed = "managed",
+        /// Ordinary congestion control; Sluice only looks.
+        #[default]
+        Observed = "observed",
+        /// Sluice had it and gave it back.
+        Released = "released",
+        /// Not a flow of a known job.
+        Other = "other",
+    }
+    /// How a job's ranks exchange tensors.
+    JobPattern {
+        /// Every rank sends to the next.
+        Ring = "ring",
+        /// Workers and parameter servers.
+        Ps = "ps",
+        /// Reduce up, broadcast down.
+        Tree = "tree",
+        /// The edges of a plan.
+        Plan = "plan",
+        /// Nobody has said it yet.
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 /// The state of one job on this host.
@@ -177,38 +174,6 @@ pub struct Link {
     pub overlap_ns: u64,
     /// Time with one or more jobs sending.
     pub busy_ns: u64,
-}
-
-impl FlowState {
-    /// Every state there is.
-    pub const ALL: [FlowState; 4] = [FlowState::Managed, FlowState::Observed, FlowState::Released, FlowState::Other];
-
-    /// The word for people and labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FlowState::Managed => "managed",
-            FlowState::Observed => "observed",
-            FlowState::Released => "released",
-            FlowState::Other => "other",
-        }
-    }
-}
-
-impl JobPattern {
-    /// Every pattern there is.
-    pub const ALL: [JobPattern; 5] =
-        [JobPattern::Ring, JobPattern::Ps, JobPattern::Tree, JobPattern::Plan, JobPattern::Unknown];
-
-    /// The word for people and labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            JobPattern::Ring => "ring",
-            JobPattern::Ps => "ps",
-            JobPattern::Tree => "tree",
-            JobPattern::Plan => "plan",
-            JobPattern::Unknown => "unknown",
-        }
-    }
 }
 
 impl From<sluice_schedule::Pattern> for JobPattern {
