@@ -100,40 +100,32 @@ pub struct Replayed {
 
 /// Why a record could not be replayed, or that a brain decides otherwise.
 #[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
+#[error("line {line}: {fault}")]
+pub struct ReplayError {
+    /// Number of the line, counted from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub fault: ReplayFault,
+}
+
+/// What is wrong with a line of a record.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayFault {
     /// It cannot be read.
-    #[error("line {line}: cannot be read: {error}")]
-    Read {
-        /// Number of the line, counted from 1.
-        line: u64,
-        /// What the system said.
-        error: std::io::Error,
-    },
+    #[error("cannot be read: {0}")]
+    Read(std::io::Error),
     /// It is no record.
-    #[error("line {line}: {error}; expected a config, event or decision as this version writes them")]
-    Form {
-        /// Number of the line, counted from 1.
-        line: u64,
-        /// Where the line is no JSON of a record.
-        error: serde_json::Error,
-    },
+    #[error("{0}; expected a config, event or decision as this version writes them")]
+    Form(serde_json::Error),
     /// A line is too long.
-    #[error("line {line}: longer than {MAX_LINE} bytes")]
-    Long {
-        /// Number of the line, counted from 1.
-        line: u64,
-    },
+    #[error("longer than {MAX_LINE} bytes")]
+    Long,
     /// Something comes before the first configuration.
-    #[error("line {line}: no config before it; a record begins with one")]
-    NoConfig {
-        /// Number of the line, counted from 1.
-        line: u64,
-    },
+    #[error("no config before it; a record begins with one")]
+    NoConfig,
     /// The brain says something else.
-    #[error("line {line}: the brain decides otherwise: recorded {recorded}, now {now}")]
+    #[error("the brain decides otherwise: recorded {recorded}, now {now}")]
     Differs {
-        /// Number of the line, counted from 1.
-        line: u64,
         /// The line as it was recorded.
         recorded: String,
         /// The line as it would be written now.
@@ -149,13 +141,14 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
     let (mut replayed, mut brain, mut text) = (Replayed::default(), None::<Host>, Vec::new());
     for line in 1.. {
         text.clear();
+        let wrong = |fault| ReplayError { line, fault };
         let read = record.by_ref().take(MAX_LINE).read_until(b'\n', &mut text);
-        match read.map_err(|error| ReplayError::Read { line, error })? {
+        match read.map_err(|error| wrong(ReplayFault::Read(error)))? {
             0 => break,
-            bytes if bytes as u64 == MAX_LINE => return Err(ReplayError::Long { line }),
+            bytes if bytes as u64 == MAX_LINE => return Err(wrong(ReplayFault::Long)),
             _ => {}
         }
-        let form = |error| ReplayError::Form { line, error };
+        let form = |error| wrong(ReplayFault::Form(error));
         let again = match (serde_json::from_slice(&text).map_err(form)?, &mut brain) {
             (Line::Config(config), _) => {
                 replayed.brains += 1;
@@ -163,7 +156,7 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
                 brain = Some(Host::new(*config));
                 again
             }
-            (_, None) => return Err(ReplayError::NoConfig { line }),
+            (_, None) => return Err(wrong(ReplayFault::NoConfig)),
             (Line::Event(now, event), Some(brain)) => {
                 replayed.events += 1;
                 let again = serde_json::to_string(&Entry::Event(now, &event));
@@ -181,7 +174,7 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
         let again = again.map_err(form)?;
         if text.strip_suffix(b"\n").unwrap_or(&text) != again.as_bytes() {
             let recorded = String::from_utf8_lossy(&text).trim_end().to_owned();
-            return Err(ReplayError::Differs { line, recorded, now: again });
+            return Err(wrong(ReplayFault::Differs { recorded, now: again }));
         }
     }
     Ok(replayed)
@@ -249,7 +242,7 @@ mod tests {
         let text = record();
         let changed = text.replacen("10000000000", "9000000000", 1);
         assert_ne!(text, changed);
-        assert!(matches!(replay(changed.as_bytes()), Err(ReplayError::Differs { .. })));
+        assert!(matches!(replay(changed.as_bytes()), Err(ReplayError { fault: ReplayFault::Differs { .. }, .. })));
     }
 
     #[test]

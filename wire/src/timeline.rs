@@ -1,7 +1,6 @@
 //! The timeline: what was ordered and delivered, slot by slot, in a ring in memory.
 //!
-//! 48 bytes per flow and slot and per link and slot, and events (rounds, modes, conditions). The daemon, the simulator
-//! and the testbed write the same thing, so "before" and "after" are two files side by side. [`Timeline::chrome`]
+//! 48 bytes per flow and slot and per link and slot, and events (rounds, modes). [`Timeline::chrome`]
 //! writes Chrome's trace JSON (opens in Perfetto), [`Timeline::csv`] and [`Timeline::jsonl`] the plain records;
 //! [`merge`] puts the traces of several hosts on one axis by slot number, which needs no clock alignment.
 
@@ -14,28 +13,28 @@ use std::collections::{BTreeMap, VecDeque};
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
 
-pub use chrome::ChromeEvent;
 pub use merge::{MergeError, merge};
 
-use crate::snapshot::{ConditionCode, Label, Mode};
+use crate::snapshot::{Label, Mode, words};
 
 /// Names kept at most per kind; further ones show as their id.
 const MAX_NAMES: usize = 65_536;
 
-/// What made a decision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Trigger {
-    /// A slot began.
-    #[default]
-    Slot,
-    /// A round began.
-    Start,
-    /// A flow or round ended.
-    End,
-    /// Demand changed.
-    Demand,
-    /// Feedback came.
-    Feedback,
+words! {
+    /// What made a decision.
+    Trigger {
+        /// A slot began.
+        #[default]
+        Slot = "slot",
+        /// A round began.
+        Start = "start",
+        /// A flow or round ended.
+        End = "end",
+        /// Demand changed.
+        Demand = "demand",
+        /// Feedback came.
+        Feedback = "feedback",
+    }
 }
 
 /// One flow in one slot.
@@ -96,10 +95,6 @@ pub enum EventKind {
     RoundEnded(JobId, u64),
     /// The daemon changed to this mode.
     Mode(Mode),
-    /// A condition began.
-    ConditionBegan(ConditionCode),
-    /// The condition does not hold any more.
-    ConditionEnded(ConditionCode),
 }
 
 /// How much a timeline keeps.
@@ -137,21 +132,7 @@ pub struct Timeline {
     events: VecDeque<EventRecord>,
     newest: Option<Slot>,
     job_names: BTreeMap<JobId, String>,
-    flow_names: BTreeMap<FlowId, String>,
     link_names: BTreeMap<LinkId, String>,
-}
-
-impl Trigger {
-    /// The word for people and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Trigger::Slot => "slot",
-            Trigger::Start => "start",
-            Trigger::End => "end",
-            Trigger::Demand => "demand",
-            Trigger::Feedback => "feedback",
-        }
-    }
 }
 
 impl Timeline {
@@ -166,7 +147,6 @@ impl Timeline {
             events: VecDeque::new(),
             newest: None,
             job_names: BTreeMap::new(),
-            flow_names: BTreeMap::new(),
             link_names: BTreeMap::new(),
         }
     }
@@ -174,11 +154,6 @@ impl Timeline {
     /// Gives a job the name it has in exports: `4711 ring rank 3/8`.
     pub fn name_job(&mut self, job: JobId, name: &str) {
         set_name(&mut self.job_names, job, name);
-    }
-
-    /// Gives a flow the name it has in exports: `10.0.3.21:40118`.
-    pub fn name_flow(&mut self, flow: FlowId, name: &str) {
-        set_name(&mut self.flow_names, flow, name);
     }
 
     /// Gives a link the name it has in exports: `eth0`, `leaf-1:7`.
@@ -204,37 +179,12 @@ impl Timeline {
         push(&mut self.events, record, self.limits.bytes / 6);
     }
 
-    /// Flow records, oldest first.
-    pub fn flows(&self) -> impl Iterator<Item = &FlowRecord> {
-        self.flows.iter()
-    }
-
-    /// Link records, oldest first.
-    pub fn links(&self) -> impl Iterator<Item = &LinkRecord> {
-        self.links.iter()
-    }
-
-    /// The events that are kept, oldest first.
-    pub fn events(&self) -> impl Iterator<Item = &EventRecord> {
-        self.events.iter()
-    }
-
-    /// Length of a slot.
-    pub fn slot_length(&self) -> Nanos {
-        self.slot_length
-    }
-
     /// The first slot of any record that passes the filter.
-    pub fn first_slot(&self, filter: &Filter) -> Option<Slot> {
+    fn first_slot(&self, filter: &Filter) -> Option<Slot> {
         let newest = self.newest?;
         let slots = self.flows.iter().filter(|r| self.keeps(filter, r.slot, Some(r.job))).map(|r| r.slot);
         let slots = slots.chain(self.links.iter().map(|r| r.slot)).chain(self.events.iter().map(|r| r.slot));
         slots.filter(|&slot| self.keeps(filter, slot, None)).min_by_key(|slot| slot.since(newest))
-    }
-
-    /// The newest slot of any record.
-    pub fn last_slot(&self) -> Option<Slot> {
-        self.newest
     }
 
     /// Forgets what is too old, and moves on.
@@ -265,10 +215,6 @@ impl Timeline {
 
     fn job_name(&self, job: JobId) -> String {
         self.job_names.get(&job).cloned().unwrap_or_else(|| job.to_string())
-    }
-
-    fn flow_name(&self, flow: FlowId) -> String {
-        self.flow_names.get(&flow).cloned().unwrap_or_else(|| flow.to_string())
     }
 
     fn link_name(&self, link: LinkId) -> String {

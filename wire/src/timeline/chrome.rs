@@ -9,8 +9,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use sluice_schedule::policy::Why;
-use sluice_schedule::{Bytes, FlowId, JobId, Rate, Slot};
+use sluice_schedule::{FlowId, JobId, Rate, Slot};
 
 use super::{EventKind, EventRecord, Filter, FlowRecord, Timeline};
 
@@ -21,44 +20,39 @@ const FIRST_JOB_PID: u64 = 2;
 
 /// One event of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ChromeEvent {
+struct ChromeEvent {
     /// What is shown on the bar.
-    pub name: String,
+    name: String,
     /// Kind: `M` name, `X` slice, `C` counter, `b`/`e` span, `i` instant.
-    pub ph: &'static str,
+    ph: &'static str,
     /// Microseconds from the first slot's edge.
-    pub ts: f64,
+    ts: f64,
     /// How long it lasts, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dur: Option<f64>,
+    dur: Option<f64>,
     /// Job, or 1 for links and host.
-    pub pid: u64,
+    pid: u64,
     /// Flow within its job, or 0.
-    pub tid: u64,
+    tid: u64,
     /// Category; needed for spans.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub cat: &'static str,
+    cat: &'static str,
     /// Id that joins begin and end of a span.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
+    id: Option<String>,
     /// Reach of an instant.
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub s: &'static str,
+    s: &'static str,
     /// Further values, shown when the bar is chosen.
     #[serde(skip_serializing_if = "Map::is_empty")]
-    pub args: Map<String, Value>,
+    args: Map<String, Value>,
 }
 
 /// Slots of one flow with the same order.
 struct Run {
-    first: Slot,
+    /// The record of the first slot, with the bytes of all of them and what remained at the end of the last.
+    record: FlowRecord,
     last: Slot,
-    ordered: Rate,
-    delivered: Bytes,
-    remaining: Bytes,
-    job: JobId,
-    why: Why,
-    trigger: super::Trigger,
 }
 
 impl Timeline {
@@ -102,7 +96,7 @@ impl Timeline {
             let next = 1 + tids.len() as u64;
             if *tids.entry(record.flow).or_insert(next) == next {
                 let pid = pids.get(&record.job).copied().unwrap_or(HOST_PID);
-                emit(named("thread_name", pid, next, self.flow_name(record.flow)))?;
+                emit(named("thread_name", pid, next, record.flow.to_string()))?;
             }
         }
         self.slices(kept(), first, &pids, &tids, emit)?;
@@ -126,55 +120,46 @@ impl Timeline {
             (pids.get(&job).copied().unwrap_or(HOST_PID), tids.get(&flow).copied().unwrap_or(0))
         };
         for record in records {
-            let fresh = Run {
-                first: record.slot,
-                last: record.slot,
-                ordered: record.ordered,
-                delivered: record.delivered,
-                remaining: record.remaining,
-                job: record.job,
-                why: record.why,
-                trigger: record.trigger,
-            };
+            let fresh = Run { record: *record, last: record.slot };
             let Some(run) = open.get_mut(&record.flow) else {
                 open.insert(record.flow, fresh);
                 continue;
             };
             match record.slot.since(run.last) {
-                1 if run.ordered == record.ordered && run.job == record.job => {
+                1 if run.record.ordered == record.ordered && run.record.job == record.job => {
                     run.last = record.slot;
-                    run.delivered = run.delivered.plus(record.delivered);
-                    run.remaining = record.remaining;
+                    run.record.delivered = run.record.delivered.plus(record.delivered);
+                    run.record.remaining = record.remaining;
                 }
                 gap if gap > 0 => {
                     let done = std::mem::replace(run, fresh);
-                    emit(self.slice(&done, first, place(record.flow, done.job)))?;
+                    emit(self.slice(&done, first, place(record.flow, done.record.job)))?;
                 }
                 _ => {}
             }
         }
         for (flow, run) in open {
-            emit(self.slice(&run, first, place(flow, run.job)))?;
+            emit(self.slice(&run, first, place(flow, run.record.job)))?;
         }
         Ok(())
     }
 
-    fn slice(&self, run: &Run, first: Slot, (pid, tid): (u64, u64)) -> ChromeEvent {
-        let slots = run.last.since(run.first).max(0) as u64 + 1;
+    fn slice(&self, Run { record, last }: &Run, first: Slot, (pid, tid): (u64, u64)) -> ChromeEvent {
+        let slots = last.since(record.slot).max(0) as u64 + 1;
         let time = self.slot_length.times(slots);
         let args = json!({
-            "ordered_bps": run.ordered.0,
-            "delivered_bps": Rate::needed(run.delivered, time).0,
-            "bytes": run.delivered.0,
-            "remaining_bytes": run.remaining.0,
-            "why": run.why.as_str(),
-            "trigger": run.trigger.as_str(),
-            "slot": run.first.0,
+            "ordered_bps": record.ordered.0,
+            "delivered_bps": Rate::needed(record.delivered, time).0,
+            "bytes": record.delivered.0,
+            "remaining_bytes": record.remaining.0,
+            "why": record.why.as_str(),
+            "trigger": record.trigger.as_str(),
+            "slot": record.slot.0,
         });
         ChromeEvent {
-            name: run.ordered.to_string(),
+            name: record.ordered.to_string(),
             ph: "X",
-            ts: self.micros(run.first, first, 0),
+            ts: self.micros(record.slot, first, 0),
             dur: Some(time.0 as f64 / 1e3),
             pid,
             tid,
@@ -220,13 +205,17 @@ impl Timeline {
             id: Some(format!("{job}-{round}")),
             ..ChromeEvent::default()
         };
-        let instant = |name: String| ChromeEvent { name, ph: "i", ts, pid: HOST_PID, s: "g", ..ChromeEvent::default() };
         match record.kind {
             EventKind::RoundBegan(job, round) => span("b", job, round),
             EventKind::RoundEnded(job, round) => span("e", job, round),
-            EventKind::Mode(mode) => instant(format!("mode {}", mode.as_str())),
-            EventKind::ConditionBegan(code) => instant(format!("{} began", code.as_str())),
-            EventKind::ConditionEnded(code) => instant(format!("{} ended", code.as_str())),
+            EventKind::Mode(mode) => ChromeEvent {
+                name: format!("mode {}", mode.as_str()),
+                ph: "i",
+                ts,
+                pid: HOST_PID,
+                s: "g",
+                ..ChromeEvent::default()
+            },
         }
     }
 

@@ -16,10 +16,10 @@ impl Timeline {
     pub fn csv(&self, out: &mut impl Write, filter: &Filter) -> io::Result<()> {
         writeln!(out, "{HEADER}")?;
         for r in self.kept(filter) {
-            let (flow, name, job) = (r.flow, quoted(&self.flow_name(r.flow)), quoted(&self.job_name(r.job)));
+            let (flow, job) = (r.flow, quoted(&self.job_name(r.job)));
             let (ordered, delivered, remaining) = (r.ordered.0, r.delivered.0, r.remaining.0);
             let (slot, why, trigger) = (r.slot, r.why.as_str(), r.trigger.as_str());
-            writeln!(out, "{slot},{flow},{name},{job},{ordered},{delivered},{remaining},{why},{trigger}")?;
+            writeln!(out, "{slot},{flow},{flow},{job},{ordered},{delivered},{remaining},{why},{trigger}")?;
         }
         Ok(())
     }
@@ -33,7 +33,7 @@ impl Timeline {
             let line = json!({
                 "slot": r.slot.0,
                 "flow": r.flow.to_string(),
-                "name": self.flow_name(r.flow),
+                "name": r.flow.to_string(),
                 "job": self.job_name(r.job),
                 "ordered_bps": r.ordered.0,
                 "delivered_bytes": r.delivered.0,
