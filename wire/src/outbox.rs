@@ -12,7 +12,6 @@ use tonic::codegen::tokio_stream::Stream;
 
 struct Shared<K, V> {
     pending: BTreeMap<K, V>,
-    replaced: u64,
     closed: bool,
     waker: Option<Waker>,
 }
@@ -29,7 +28,7 @@ pub struct Drain<K, V, M> {
 
 /// A queue whose reader first yields `first` (if any), then what `make` makes of the pending values.
 pub fn outbox<K: Ord, V, M>(first: Option<M>, make: fn(BTreeMap<K, V>) -> M) -> (Outbox<K, V>, Drain<K, V, M>) {
-    let shared = Shared { pending: BTreeMap::new(), replaced: 0, closed: false, waker: None };
+    let shared = Shared { pending: BTreeMap::new(), closed: false, waker: None };
     let shared = Arc::new(Mutex::new(shared));
     (Outbox(shared.clone()), Drain { shared, make, first })
 }
@@ -46,9 +45,7 @@ impl<K: Ord, V> Outbox<K, V> {
             if shared.closed {
                 return false;
             }
-            if shared.pending.insert(key, value).is_some() {
-                shared.replaced += 1;
-            }
+            shared.pending.insert(key, value);
             shared.waker.take()
         };
         if let Some(waker) = waker {
@@ -72,11 +69,6 @@ impl<K: Ord, V> Outbox<K, V> {
     /// True once the stream was closed or dropped.
     pub fn is_closed(&self) -> bool {
         lock(&self.0).closed
-    }
-
-    /// How many values were replaced before they were sent.
-    pub fn replaced(&self) -> u64 {
-        lock(&self.0).replaced
     }
 }
 
@@ -137,7 +129,6 @@ mod tests {
         assert!(poll(&mut drain).is_pending());
         assert!(outbox.put(2, "old") && outbox.put(1, "one") && outbox.put(2, "new"));
         assert_eq!(poll(&mut drain), Poll::Ready(Some(vec![(1, "one"), (2, "new")])));
-        assert_eq!(outbox.replaced(), 1);
         outbox.close();
         assert_eq!(poll(&mut drain), Poll::Ready(None));
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sluice_schedule::{Announcement, Bytes, Feedback, FlowId, HolderId, Rate, Slot};
+use sluice_schedule::{Announcement, Feedback, HolderId};
 use tonic::{Status, Streaming};
 
 use crate::convert::{self, Malformed};
@@ -125,10 +125,6 @@ impl SessionSender {
     pub fn close(&self) {
         self.0.close();
     }
-    /// Announcements replaced by newer ones before they were sent.
-    pub fn replaced(&self) -> u64 {
-        self.0.replaced()
-    }
 }
 
 impl SessionReceiver {
@@ -146,30 +142,6 @@ impl SessionReceiver {
     }
 }
 
-/// How far one flow between two hosts is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowStatus {
-    /// Id of the flow.
-    pub flow: FlowId,
-    /// Bytes of its round.
-    pub demand: Bytes,
-    /// Bytes of them delivered.
-    pub delivered: Bytes,
-    /// Present delivery rate of payload.
-    pub rate: Rate,
-}
-
-/// The receiver of a flow asks for at most this rate, for one slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
-    /// The flow to be held back.
-    pub flow: FlowId,
-    /// The rate it is not to exceed.
-    pub rate: Rate,
-    /// The slot for which this holds.
-    pub slot: Slot,
-}
-
 /// What one host says to another, whichever side connected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerNews {
@@ -177,10 +149,6 @@ pub struct PeerNews {
     pub announcements: Vec<(HolderId, Announcement)>,
     /// Of tables the sender holds.
     pub feedback: Vec<(HolderId, Feedback)>,
-    /// Flows between the two.
-    pub flows: Vec<FlowStatus>,
-    /// Requests to slow down.
-    pub cuts: Vec<Cut>,
 }
 
 /// What is newest per key in a peer's outbox.
@@ -190,10 +158,6 @@ pub enum PeerKey {
     Announcement(HolderId),
     /// Feedback of this holder.
     Feedback(HolderId),
-    /// The status of all flows between the two.
-    Flows,
-    /// The cuts of this slot.
-    Cuts,
 }
 
 /// The value for a [`PeerKey`].
@@ -203,10 +167,6 @@ pub enum PeerValue {
     Announcement(Announcement),
     /// Feedback; what it replaces is said at [`PeerKey::Feedback`].
     Feedback(Feedback),
-    /// The progress of flows; what it replaces is said at [`PeerKey::Flows`].
-    Flows(Vec<FlowStatus>),
-    /// Cuts of flows; what they replace is said at [`PeerKey::Cuts`].
-    Cuts(Vec<Cut>),
 }
 
 /// The sending half of a peer session, on either side; never waits.
@@ -251,18 +211,8 @@ fn peer_message(pending: BTreeMap<PeerKey, PeerValue>) -> pb::PeerMessage {
             (PeerKey::Feedback(holder), PeerValue::Feedback(f)) => {
                 message.feedback.push(convert::from_feedback(holder, &f));
             }
-            (_, PeerValue::Flows(flows)) => message.flows.extend(flows.into_iter().map(|s| pb::FlowStatus {
-                flow: s.flow.0,
-                demand: s.demand.0,
-                delivered: s.delivered.0,
-                rate: s.rate.0,
-            })),
-            (_, PeerValue::Cuts(cuts)) => {
-                let cuts = cuts.into_iter();
-                message.cuts.extend(cuts.map(|c| pb::Cut { flow: c.flow.0, rate: c.rate.0, slot: c.slot.0 }));
-            }
             // The senders below pair every key with its own kind of value.
-            (_, PeerValue::Announcement(_) | PeerValue::Feedback(_)) => {}
+            _ => {}
         }
     }
     message
@@ -294,21 +244,9 @@ impl PeerSender {
     pub fn feedback(&self, holder: HolderId, feedback: Feedback) -> bool {
         self.0.put(PeerKey::Feedback(holder), PeerValue::Feedback(feedback))
     }
-    /// Tells how far the flows between the two hosts are.
-    pub fn flows(&self, flows: Vec<FlowStatus>) -> bool {
-        self.0.put(PeerKey::Flows, PeerValue::Flows(flows))
-    }
-    /// Asks to slow flows down for one slot.
-    pub fn cuts(&self, cuts: Vec<Cut>) -> bool {
-        self.0.put(PeerKey::Cuts, PeerValue::Cuts(cuts))
-    }
     /// Ends the session after what is pending.
     pub fn close(&self) {
         self.0.close();
-    }
-    /// Messages replaced by newer ones before they were sent.
-    pub fn replaced(&self) -> u64 {
-        self.0.replaced()
     }
 }
 
@@ -351,23 +289,9 @@ pub fn read_feedback(wire: Vec<pb::Feedback>) -> Result<Vec<(HolderId, Feedback)
 }
 
 fn read_peer(message: pb::PeerMessage) -> Result<PeerNews, Malformed> {
-    for (field, found) in [("flows", message.flows.len()), ("cuts", message.cuts.len())] {
-        if found > limits::FLOWS {
-            return Err(Malformed { field, found: found as u64, allowed: "0 to 8192 flows" });
-        }
-    }
-    let status = |s: &pb::FlowStatus| FlowStatus {
-        flow: FlowId(s.flow),
-        demand: Bytes(s.demand),
-        delivered: Bytes(s.delivered),
-        rate: Rate(s.rate),
-    };
-    let cut = |c: &pb::Cut| Cut { flow: FlowId(c.flow), rate: Rate(c.rate), slot: Slot(c.slot) };
     Ok(PeerNews {
         announcements: read_announcements(message.announcements)?,
         feedback: read_feedback(message.feedback)?,
-        flows: message.flows.iter().map(status).collect(),
-        cuts: message.cuts.iter().map(cut).collect(),
     })
 }
 
