@@ -31,7 +31,6 @@ mod at {
 /// Where things lie in `struct tcp_info`.
 mod info {
     pub const RTT: usize = 68;
-    pub const CWND: usize = 80;
     pub const TOTAL_RETRANS: usize = 100;
     pub const ACKED: usize = 120;
     pub const RECEIVED: usize = 128;
@@ -49,7 +48,6 @@ const INFO: u16 = 2;
 /// TCP_ESTABLISHED as a bit of the state mask.
 const ESTABLISHED: u32 = 1 << 1;
 
-/// One established connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiagSocket {
     /// The kernel's name for the socket.
@@ -58,13 +56,10 @@ pub struct DiagSocket {
     pub inode: u32,
     /// Own address, IPv4 as mapped IPv6.
     pub local: SocketAddrV6,
-    /// The other end's.
     pub remote: SocketAddrV6,
-    /// Owner.
     pub uid: u32,
     /// Payload received since the connection began.
     pub received: Bytes,
-    /// What was sent, and how.
     pub stats: FlowStats,
 }
 
@@ -172,7 +167,6 @@ fn read_info(body: &[u8]) -> Option<FlowStats> {
         srtt: micros(small(info::RTT)?),
         rtt_min: micros(small(info::MIN_RTT)?),
         retransmitted: u64::from(small(info::TOTAL_RETRANS)?),
-        cwnd: small(info::CWND)?,
         ..FlowStats::default()
     })
 }

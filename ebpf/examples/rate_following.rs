@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use serde_json::{Value, json};
 use sluice_clock::monotonic;
-use sluice_ebpf::Options;
+use sluice_ebpf::{Options, SocketEventKind};
 use sluice_impairment::{Relay, tun};
 use sluice_schedule::{Nanos, Rate};
 
@@ -255,7 +255,7 @@ fn lossy(net: &common::Net, control: &str, probability: f64, time: Duration) -> 
         "retransmitted": stats.map(|s| s.retransmitted),
         "guard_trips": counters.loss_trips,
         "squeezes": counters.squeezes,
-        "still_managed": stats.map(|_| kernel.seen.iter().all(|e| !e.kind.frees_row())),
+        "still_managed": stats.map(|_| !kernel.seen.iter().any(|e| freed(e.kind))),
     })
 }
 
@@ -273,4 +273,10 @@ fn limit(stream: &TcpStream, bytes_per_second: u64) {
         )
     };
     assert_eq!(result, 0, "SO_MAX_PACING_RATE");
+}
+
+/// Has the row no owner any more after this?
+fn freed(kind: SocketEventKind) -> bool {
+    use SocketEventKind::{Closed, Expired, LossGuard, Released};
+    matches!(kind, Closed | Expired | LossGuard | Released)
 }

@@ -1,40 +1,27 @@
-//! The rows of `bpf/sluice_abi.h` as Rust structs, byte for byte. A test compiles the header and compares.
+//! The rows of `bpf/sluice_abi.h` as Rust structs, byte for byte; what each field and number means stands there. A test
+//! compiles the header and compares.
 
 /// Number in the pin path.
 pub const ABI: u32 = 2;
 
-/// Give the socket back.
 pub const CTL_RELEASE: u32 = 1;
-/// A socket owns the row.
 pub const STAT_LIVE: u32 = 1;
-/// The loss guard caps it.
 pub const STAT_LOSS_GUARD: u32 = 2;
-/// Only listed peers are captured.
 pub const CFG_PEERS: u32 = 1;
-/// Only listed ports are captured.
 pub const CFG_ONLY_PORTS: u32 = 2;
-/// Pace by a ceiling.
 pub const CFG_SETSOCKOPT: u32 = 4;
-/// Sockets with this port are never captured.
 pub const PORT_EXCLUDED: u32 = 1;
-/// Sockets with this port are captured although [`CFG_ONLY_PORTS`] is set.
 pub const PORT_ONLY: u32 = 2;
 
 /// An order. Rates are bytes/s, times CLOCK_MONOTONIC nanoseconds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ctl {
-    /// Bytes/s.
     pub rate: u64,
-    /// Void after this instant.
     pub expiry: u64,
-    /// Whose order it is; 0 while it is written.
     pub generation: u32,
-    /// `CTL_*`.
     pub flags: u32,
-    /// Tell when so many bytes have been acknowledged; 0: never.
     pub mark: u64,
-    /// Zero.
     pub reserved: [u64; 4],
 }
 
@@ -42,47 +29,26 @@ pub struct Ctl {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stat {
-    /// Odd while a hook writes.
     pub seq: u32,
-    /// The present owner.
     pub generation: u32,
-    /// Socket cookie.
     pub cookie: u64,
-    /// Bytes acknowledged.
     pub acked: u64,
-    /// Bytes written and not acknowledged.
     pub queued: u64,
-    /// Bytes/s.
     pub delivery_rate: u64,
-    /// Bytes/s.
     pub pacing_rate: u64,
-    /// Time of the last update.
     pub last_ns: u64,
-    /// Microseconds.
     pub srtt_us: u32,
-    /// Microseconds.
     pub rtt_min_us: u32,
-    /// Segments.
     pub retransmitted: u32,
-    /// Segments.
     pub lost: u32,
-    /// Segments.
     pub delivered: u32,
-    /// Segments.
     pub cwnd: u32,
-    /// Network order, IPv4 mapped.
     pub local: [u8; 16],
-    /// Network order, IPv4 mapped.
     pub remote: [u8; 16],
-    /// Host order.
     pub local_port: u16,
-    /// Host order.
     pub remote_port: u16,
-    /// Owner.
     pub uid: u32,
-    /// `STAT_*`.
     pub flags: u32,
-    /// Low half of the last mark that was told.
     pub told: u32,
 }
 
@@ -90,27 +56,16 @@ pub struct Stat {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event {
-    /// 1 opened, 2 closed, 3 started, 4 expired, 5 loss guard, 6 released, 7 table full, 8 finished.
     pub kind: u32,
-    /// The row.
     pub index: u32,
-    /// Its owner.
     pub generation: u32,
-    /// Owner of the socket.
     pub uid: u32,
-    /// Socket cookie.
     pub cookie: u64,
-    /// When.
     pub time: u64,
-    /// Network order, IPv4 mapped.
     pub local: [u8; 16],
-    /// Network order, IPv4 mapped.
     pub remote: [u8; 16],
-    /// Host order.
     pub local_port: u16,
-    /// Host order.
     pub remote_port: u16,
-    /// Zero.
     pub reserved: u32,
 }
 
@@ -118,45 +73,25 @@ pub struct Event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cfg {
-    /// Bytes/s.
     pub default_rate: u64,
-    /// Bytes/s.
     pub floor: u64,
-    /// Bytes/s.
     pub ceiling: u64,
-    /// Nanoseconds a new flow follows the default rate.
     pub order_lifetime: u64,
-    /// Nanoseconds from now beyond which an expiry is garbage.
     pub max_expiry: u64,
-    /// New sockets are captured until then.
     pub capture_until: u64,
-    /// Silence before a start is reported, nanoseconds.
     pub idle_ns: u64,
-    /// Least loss window, nanoseconds.
     pub loss_window: u64,
-    /// Second trip within this gives back, nanoseconds.
     pub loss_retrip: u64,
-    /// Plain for this long after it, nanoseconds.
     pub loss_ban: u64,
-    /// Losses per 1000 delivered segments.
     pub loss_permille: u32,
-    /// `CFG_*`.
     pub flags: u32,
-    /// Digest of the programs.
     pub digest: u64,
-    /// Name that sockets are switched to.
     pub cc_name: [u8; 16],
-    /// Name they get back; empty: their own.
     pub release_to: [u8; 16],
-    /// Second choice.
     pub system_default: [u8; 16],
-    /// The queue of free rows is filled.
     pub ready: u32,
-    /// [`ABI`].
     pub abi: u32,
-    /// The other name of this instance.
     pub other_name: [u8; 16],
-    /// Zero.
     pub reserved: u64,
 }
 
@@ -182,25 +117,17 @@ pub struct Counters {
     pub reserved: u64,
 }
 
-/// One line of an iterator's answer.
+/// One line of an iterator's answer; `result` is 0 or a negative errno.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VisitedSocket {
-    /// Network order, IPv4 mapped.
     pub local: [u8; 16],
-    /// Network order, IPv4 mapped.
     pub remote: [u8; 16],
-    /// Host order.
     pub local_port: u16,
-    /// Host order.
     pub remote_port: u16,
-    /// Owner.
     pub uid: u32,
-    /// Socket cookie.
     pub cookie: u64,
-    /// 0 or a negative errno.
     pub result: i32,
-    /// Zero.
     pub reserved: u32,
 }
 

@@ -84,12 +84,6 @@ pub struct FlowStats {
     pub rtt_min: Nanos,
     /// Segments retransmitted since the connection began.
     pub retransmitted: u64,
-    /// Segments marked lost since the connection began.
-    pub lost: u64,
-    /// Segments delivered since the connection began.
-    pub delivered_segments: u64,
-    /// Congestion window in segments.
-    pub cwnd: u32,
     /// CLOCK_MONOTONIC of the last update.
     pub updated: Nanos,
     /// The loss guard caps this flow at its measured delivery.
@@ -120,10 +114,6 @@ pub trait Datapath: Send {
     /// and every few seconds, not in every slot.
     fn adopt(&mut self) -> usize {
         0
-    }
-    /// Changes the rate of new flows, the floor and the ceiling that the kernel program enforces by itself.
-    fn limits(&mut self, default_rate: Rate, floor: Rate, ceiling: Rate) {
-        let _ = (default_rate, floor, ceiling);
     }
     /// What the kernel programs counted since the maps were made.
     fn counters(&self) -> Counters {

@@ -7,7 +7,7 @@ use aya::programs::links::FdLink;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::{Counters, Ctl, Event, STAT_LOSS_GUARD, Stat, read_record};
-use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
+use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, Tier};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::{Mapping, Owner};
 use crate::options::{Error, Options};
@@ -187,9 +187,6 @@ impl Datapath for Kernel {
             srtt: micros(stat.srtt_us),
             rtt_min: micros(stat.rtt_min_us),
             retransmitted: stat.retransmitted.into(),
-            lost: stat.lost.into(),
-            delivered_segments: stat.delivered.into(),
-            cwnd: stat.cwnd,
             updated: Nanos(stat.last_ns),
             loss_guard: stat.flags & STAT_LOSS_GUARD != 0,
         })
@@ -221,23 +218,7 @@ impl Datapath for Kernel {
         })
     }
 
-    fn limits(&mut self, default_rate: Rate, floor: Rate, ceiling: Rate) {
-        let mut cfg = self.cfg.get();
-        cfg.default_rate = default_rate.bytes_per_second();
-        cfg.floor = floor.bytes_per_second().max(1);
-        cfg.ceiling = ceiling.bytes_per_second().max(cfg.floor);
-        self.cfg.set(cfg);
-    }
-
     fn counters(&self) -> Counters {
         self.counters.get()
-    }
-}
-
-impl SocketEventKind {
-    /// Does the row have no owner any more after this?
-    pub fn frees_row(self) -> bool {
-        use SocketEventKind::{Finished, Opened, Started, TableFull};
-        !matches!(self, Opened | Started | Finished | TableFull)
     }
 }

@@ -6,7 +6,7 @@
 //! everything. A planned stop is the daemon's: it writes long expiries through [`Datapath::order`] and drops the
 //! datapath; the pins stay, and the next [`Kernel::open`] takes the flows over.
 
-pub mod abi;
+mod abi;
 pub mod cleanup;
 pub mod datapath;
 mod fallback;
@@ -20,7 +20,7 @@ mod probe;
 pub mod sysctl;
 mod table;
 
-pub use abi::Counters;
+pub use abi::{ABI, Counters};
 pub use datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
 pub use fallback::Opened;
 pub use kernel::Kernel;

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sluice_clock::monotonic;
-use sluice_ebpf::abi::ABI;
+use sluice_ebpf::ABI;
 use sluice_ebpf::{Kernel, Options, SocketEventKind};
 use sluice_schedule::{Nanos, Rate};
 
