@@ -1,22 +1,24 @@
 //! `sluiced.toml`: settings, their keys, and reading them so that every mistake is shown at once.
 //!
 //! Defaults < main file < `sluiced.d/*.toml` beside it in byte order < `sluiced.d/*.toml` of the state directory < command
-//! line. One struct holds the settings
-//! ([`settings`]), one table says what each key may hold ([`keys`]), [`read`] goes from text to struct, [`check`] judges
-//! what keys mean together. Nothing here opens a socket or asks the kernel for anything but names.
+//! line. One table says what each key is called and may hold (`settings`), [`read`] goes from text to struct, `check`
+//! judges what keys mean together. Nothing here opens a socket or asks the kernel for anything but names.
 
-pub mod check;
-pub mod keys;
+pub(crate) mod check;
+mod choices;
+mod keys;
 pub mod read;
-pub mod settings;
-pub mod value;
+mod settings;
+pub(crate) mod value;
 
 use std::path::Path;
 
 use sluice_formats::problem::Problems;
 
+pub(crate) use choices::*;
+pub use keys::commented_defaults;
 pub use read::{Loaded, Origin};
-pub use settings::*;
+pub(crate) use settings::*;
 
 /// The file that is read when none is named.
 pub const DEFAULT_FILE: &str = "/etc/sluice/sluiced.toml";
@@ -60,9 +62,9 @@ pub fn judge(reader: read::Reader, offline: bool) -> Result<Loaded, Problems> {
 /// Keys whose value differs from the one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedKeys {
-    /// The new value holds.
+    /// Those whose new value holds.
     pub taken: Vec<&'static str>,
-    /// The new value will hold after a restart.
+    /// Those whose new value will hold after a restart.
     pub waiting: Vec<&'static str>,
 }
 
@@ -72,29 +74,19 @@ pub struct ChangedKeys {
 pub fn reload(old: &Config, new: &Config) -> (Config, ChangedKeys) {
     let mut merged = new.clone();
     let mut differing = ChangedKeys::default();
-    for key in keys::KEYS {
-        let before = (key.get)(old);
-        if before == (key.get)(new) {
-            continue;
+    for key in KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new)) {
+        if key.restart {
+            (key.keep)(&mut merged, old);
+            differing.waiting.push(key.path);
+        } else {
+            differing.taken.push(key.path);
         }
-        if key.restart { differing.waiting.push(key.path) } else { differing.taken.push(key.path) }
     }
     for (name, differs) in [("links", old.links != new.links), ("switches", old.switches != new.switches)] {
         if differs {
             differing.taken.push(name);
         }
     }
-    merged.node = old.node.clone();
-    merged.slot.length_ms = old.slot.length_ms;
-    merged.slot.horizon = old.slot.horizon;
-    merged.clock.source = old.clock.source;
-    merged.capture.progress_dir = old.capture.progress_dir.clone();
-    merged.enforce.backend = old.enforce.backend;
-    merged.enforce.max_flows = old.enforce.max_flows;
-    merged.peer.listen = old.peer.listen.clone();
-    merged.peer.peers = old.peer.peers.clone();
-    merged.peer.open = old.peer.open;
-    merged.http.listen = old.http.listen.clone();
     (merged, differing)
 }
 

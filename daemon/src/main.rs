@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use sluiced::config::{self, Loaded, keys};
+use sluiced::config::{self, Loaded};
 use sluiced::{cleanup, daemon, probe};
 
 /// Exit status for a configuration that is not valid.
@@ -79,7 +79,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.check.defaults {
-        print!("{}", keys::commented_defaults());
+        print!("{}", config::commented_defaults());
         return ExitCode::SUCCESS;
     }
     let file = arguments.input.config.as_deref();

@@ -149,7 +149,7 @@ impl Agent {
     fn config_document(&self) -> serde_json::Value {
         let config = self.core.config();
         let mut document = serde_json::Map::new();
-        for key in config::keys::KEYS {
+        for key in config::KEYS {
             let origin = self.core.loaded().origins.get(key.path);
             let from = origin.map(|origin| format!("{}:{}", origin.file.display(), origin.line));
             document.insert(key.path.into(), serde_json::json!({ "value": (key.get)(config), "from": from }));
@@ -158,11 +158,9 @@ impl Agent {
             serde_json::json!(text.into_iter().collect::<std::collections::BTreeMap<_, _>>())
         };
         let links =
-            config.links.iter().map(|l| entry(config::keys::LINK_KEYS.iter().map(|k| (k.path, (k.get)(l))).collect()));
-        let switches = config
-            .switches
-            .iter()
-            .map(|s| entry(config::keys::SWITCH_KEYS.iter().map(|k| (k.path, (k.get)(s))).collect()));
+            config.links.iter().map(|l| entry(config::LINK_KEYS.iter().map(|k| (k.path, (k.get)(l))).collect()));
+        let switches =
+            config.switches.iter().map(|s| entry(config::SWITCH_KEYS.iter().map(|k| (k.path, (k.get)(s))).collect()));
         serde_json::json!({
             "schema": SCHEMA,
             "keys": document,

@@ -7,7 +7,7 @@ use sluice_schedule::Nanos;
 
 use super::{Agent, notify};
 use crate::clock;
-use crate::config::{Config, Mode, keys};
+use crate::config::{Config, KEYS, Mode};
 use crate::core::Core;
 
 /// A snapshot is made this often while somebody looks; several per second look alive to a person.
@@ -26,13 +26,11 @@ pub struct Facts {
     pub ready: bool,
     /// The kernel side is open.
     pub enforcing: bool,
-    /// Did the last reload succeed?
     pub reload_ok: bool,
     /// When the configuration was last taken, ns since 1970.
     pub reload_unix_ns: u64,
     /// Low 48 bits of the hash of the effective configuration.
     pub config_hash: u64,
-    /// Kernel release.
     pub kernel: String,
     /// Why the clock was last not trusted.
     pub last_refusal: String,
@@ -41,7 +39,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// At the start.
     pub fn new(core: &Core) -> Facts {
         let kernel = nix::sys::utsname::uname().map(|uts| uts.release().to_string_lossy().into_owned());
         let mut facts = Facts {
@@ -54,7 +51,6 @@ impl Facts {
         facts.reloaded(clock::wall(core.config().clock.source).0, core);
         facts
     }
-    /// A configuration was taken.
     pub fn reloaded(&mut self, unix_ns: u64, core: &Core) {
         self.reload_ok = true;
         self.reload_unix_ns = unix_ns;
@@ -68,7 +64,7 @@ impl Facts {
 fn hash(config: &Config) -> u64 {
     let own = ["node.name", "node.run_dir", "node.state_dir", "node.instance", "peer.listen", "http.listen"];
     let mut text = String::new();
-    for key in keys::KEYS.iter().filter(|key| !own.contains(&key.path)) {
+    for key in KEYS.iter().filter(|key| !own.contains(&key.path)) {
         text.push_str(key.path);
         text.push_str(&(key.get)(config));
         text.push('\n');

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use sluice_formats::problem::{E_CONFLICT, E_ENV, Problem};
 
+use super::choices::{Backend, ClockSource, CrossSource, Require, Transport};
 use super::read::{Loaded, Origin};
-use super::settings::{Backend, ClockSource, CrossSource, Peer, Require, Transport};
+use super::settings::Peer;
 use super::value::Named;
 
-/// Problems between keys.
 pub fn cross(loaded: &Loaded) -> Vec<Problem> {
     let config = &loaded.config;
     let mut problems = Vec::new();

@@ -7,8 +7,8 @@ use sluice_formats::document::{Collector, Item, Node, Notation, Table, Value, un
 use sluice_formats::file;
 use sluice_formats::problem::{E_ENV, E_LIMIT, E_PARSE, E_RANGE, Problem};
 
-use super::keys::{KEYS, Key, LINK_KEYS, NOT_BUILT, SWITCH_KEYS};
-use super::settings::{Config, LinkEntry, SwitchEntry};
+use super::keys::{Key, NOT_BUILT};
+use super::settings::{Config, KEYS, LINK_KEYS, LinkEntry, SWITCH_KEYS, SwitchEntry};
 use super::value::Refusal;
 
 /// A file larger than this is not a configuration.

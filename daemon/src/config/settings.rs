@@ -1,4 +1,5 @@
-//! The settings of `sluiced` as one struct, with their defaults. [`super::keys`] says what each key may hold.
+//! The settings of `sluiced`, key by key: type, default, unit, what it may hold, whether a change needs a restart, one
+//! sentence. Structs, keys and the commented defaults all come from these tables; the units are in the names.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -6,409 +7,122 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use super::value::{HostPort, Named, words};
-
-words!(
-    /// What the operator asked for.
-    Mode {
-        /// Look and plan, change nothing.
-        #[default]
-        Observe = "observe",
-        /// Tell switches and enforce.
-        Active = "active",
-        /// Do nothing to flows; those that were managed are given back.
-        Bypass = "bypass",
-    }
-);
-words!(
-    /// The clock that slots are counted on.
-    ClockSource {
-        /// CLOCK_REALTIME.
-        #[default]
-        Realtime = "realtime",
-        /// CLOCK_TAI, where the kernel's offset is set.
-        Tai = "tai",
-    }
-);
-words!(
-    /// How orders are enforced.
-    Backend {
-        /// The best that works here.
-        #[default]
-        Auto = "auto",
-        /// The congestion control.
-        StructOps = "struct_ops",
-        /// A pacing ceiling.
-        SetSockOpt = "setsockopt",
-        /// Nothing.
-        None = "none",
-    }
-);
-words!(
-    /// The least enforcement the daemon starts with.
-    Require {
-        /// Start whatever works.
-        #[default]
-        None = "none",
-        /// The congestion control.
-        StructOps = "struct_ops",
-        /// Anything that enforces.
-        Any = "any",
-    }
-);
-words!(
-    /// The congestion control a socket gets back.
-    ReleaseTo {
-        /// The one it had.
-        #[default]
-        Earlier = "earlier",
-        /// cubic.
-        Cubic = "cubic",
-        /// bbr.
-        Bbr = "bbr",
-        /// reno.
-        Reno = "reno",
-    }
-);
-words!(
-    /// The rule of allocation.
-    Policy {
-        /// Least remaining round first, promoted when old.
-        #[default]
-        SrptP = "srpt-p",
-        /// The paper's algorithms.
-        PrimalDual = "primal-dual",
-        /// Equal shares.
-        Fair = "fair",
-    }
-);
-words!(
-    /// How a switch is spoken to.
-    Transport {
-        /// One stream per host.
-        #[default]
-        Session = "session",
-        /// Two calls per slot.
-        Unary = "unary",
-        /// Datagrams.
-        Udp = "udp",
-    }
-);
-words!(
-    /// Where the load of unmanaged traffic on own links is read.
-    CrossSource {
-        /// Nowhere.
-        None = "none",
-        /// Byte counters of the network card.
-        #[default]
-        Nic = "nic",
-        /// A file.
-        File = "file",
-    }
-);
-words!(
-    /// A way to recognise a job: what wrote its progress page, or whose environment variables name it.
-    JobSource {
-        /// The profiler plug-in of NCCL.
-        Nccl = "nccl",
-        /// The preload library of PS-Lite, or its environment.
-        PsLite = "pslite",
-        /// torchrun's environment, or the preload library of other frameworks.
-        Torch = "torch",
-        /// PMIx or Horovod.
-        Mpi = "mpi",
-        /// Slurm's job id.
-        Slurm = "slurm",
-        /// `SLUICE_JOB_ID`, or the application's own page.
-        #[default]
-        Env = "env",
-    }
-);
-words!(
-    /// Who may read the page and `/api`.
-    Details {
-        /// This host.
-        #[default]
-        Loopback = "loopback",
-        /// Everybody.
-        All = "all",
-    }
-);
-words!(
-    /// Label of training jobs in metrics.
-    MetricJobs {
-        /// None.
-        Off = "off",
-        /// `job_id`.
-        #[default]
-        Id = "id",
-    }
-);
-words!(
-    /// Series per flow.
-    MetricFlows {
-        /// None.
-        #[default]
-        Off = "off",
-        /// A small index within (job, host).
-        Index = "index",
-    }
-);
-words!(
-    /// Form of log lines.
-    LogFormat {
-        /// journald under systemd, text on a terminal, else json.
-        #[default]
-        Auto = "auto",
-        /// For journald: no time of its own.
-        Journald = "journald",
-        /// One JSON object per line.
-        Json = "json",
-        /// Short text.
-        Text = "text",
-    }
-);
-
-macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr),* $(,)? })*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct $name { $($(#[$field_doc])* pub $field: $type),* }
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $($field: $default),* }
-            }
-        }
-    )*};
-}
+use super::choices::*;
+use super::keys::{Key, entries, fields, key, settings};
+use super::value::{HostPort, Named, Rule, Setting};
 
 settings! {
-    /// All settings. The units are in the names.
-    Config {
-        /// Of the file format.
-        version: u64 = 1,
-        /// What to do.
-        mode: Mode = Mode::Observe,
-        /// This host.
-        node: Node = Node::default(),
-        /// The time grid.
-        slot: SlotSettings = SlotSettings::default(),
-        /// The clock.
-        clock: ClockSettings = ClockSettings::default(),
-        /// What is looked at.
-        capture: Capture = Capture::default(),
-        /// How orders are kept.
-        enforce: Enforce = Enforce::default(),
-        /// How rates are found.
-        schedule: Schedule = Schedule::default(),
-        /// Own links; empty: those the kernel routes over.
-        links: Vec<LinkEntry> = Vec::new(),
-        /// Switches; empty: hosts keep the tables of their own links.
-        switches: Vec<SwitchEntry> = Vec::new(),
-        /// Common to all switches.
-        switch: SwitchSettings = SwitchSettings::default(),
-        /// Between hosts.
-        peer: Peer = Peer::default(),
-        /// Where paths are read.
-        topology: Option<PathBuf> = None,
-        /// Unmanaged traffic.
-        cross_traffic: CrossTraffic = CrossTraffic::default(),
-        /// The HTTP server.
-        http: Http = Http::default(),
-        /// The exporter.
-        metrics: Metrics = Metrics::default(),
-        /// The ring of decisions.
-        timeline: Timeline = Timeline::default(),
-        /// Who may change the mode.
-        control: Control = Control::default(),
-        /// Logs.
-        log: Log = Log::default(),
+    version: u64 = 1, "", Rule::Int(1, 1), false, "Version of this file's format.";
+    mode: Mode = Mode::Observe, "", Rule::Words(Mode::WORDS), false, "observe looks and plans; active tells switches and enforces; bypass gives every flow back.";
+    [node: Node] {
+        name: String = String::new(), "", Rule::Name, true, "Name of this host in switches, metrics and timelines; default: the host name.";
+        cluster: String = "default".into(), "", Rule::Name, true, "A host of another cluster is refused at the handshake.";
+        run_dir: PathBuf = "/run/sluice".into(), "path", Rule::Path, true, "Holds the status socket, the lock and the progress directory.";
+        state_dir: PathBuf = "/var/lib/sluice".into(), "path", Rule::Path, true, "Holds what outlives a restart: sluiced.d/*.toml there is read last, and mode --persist writes it.";
+        instance: String = String::new(), "", Rule::Suffix(8), true, "Suffix of pins and congestion control name, for several daemons on one kernel.";
     }
-    /// This host.
-    Node {
-        /// Its name in the cluster; empty: the host name.
-        name: String = String::new(),
-        /// The cluster's name.
-        cluster: String = "default".into(),
-        /// Socket, lock and progress directory lie here.
-        run_dir: PathBuf = "/run/sluice".into(),
-        /// What outlives a restart lies here; the service may write it, unlike /etc.
-        state_dir: PathBuf = "/var/lib/sluice".into(),
-        /// Tells several daemons of one kernel apart.
-        instance: String = String::new(),
+    [slot: SlotSettings] {
+        length_ms: u64 = 60, "ms", Rule::Int(5, 200), true, "Length of a slot; one value for the whole cluster.";
+        horizon: u64 = 10, "slots", Rule::Int(4, 32), true, "Slots planned ahead; P4 switches take exactly 10.";
+        spread: f64 = 0.5, "ratio", Rule::Number(0.0, 0.9), false, "Hosts spread their exchange over this first part of the slot.";
     }
-    /// The time grid.
-    SlotSettings {
-        /// Length in ms.
-        length_ms: u64 = 60,
-        /// Slots ahead.
-        horizon: u64 = 10,
-        /// First part of the slot over which hosts spread their exchange.
-        spread: f64 = 0.5,
+    [clock: ClockSettings] {
+        source: ClockSource = ClockSource::Realtime, "", Rule::Words(ClockSource::WORDS), true, "Clock that slots are counted on; tai needs the kernel's offset set.";
+        tai_offset_s: u64 = 37, "s", Rule::Int(0, 100), false, "TAI minus UTC; must equal the kernel's.";
+        max_error_ms: Option<u64> = None, "ms", Rule::Int(1, 1000), false, "Above this error bound slots are not trusted; default: half a slot.";
+        require_sync: bool = true, "", Rule::Any, false, "false: an unsynchronised clock only degrades (test set-ups).";
     }
-    /// The clock.
-    ClockSettings {
-        /// Which.
-        source: ClockSource = ClockSource::Realtime,
-        /// TAI − UTC in s.
-        tai_offset_s: u64 = 37,
-        /// Error bound in ms; `None`: half a slot.
-        max_error_ms: Option<u64> = None,
-        /// Is an unsynchronised clock unsafe?
-        require_sync: bool = true,
+    [capture: Capture] {
+        cgroups: Vec<Named<PathBuf>> = vec![Named::Auto], "paths", Rule::List(16), false, "cgroups whose sockets are managed; auto: the root of cgroup v2.";
+        interfaces: Vec<Named<String>> = vec![Named::Auto], "", Rule::List(16), false, "Interfaces whose traffic is managed; auto: physical links with a route.";
+        threshold_bytes: u64 = 1 << 20, "bytes", Rule::Int(0, 1 << 30), false, "Sent in one direction before a socket of a known job counts as a tensor flow.";
+        ports_exclude: Vec<RangeInclusive<u16>> = vec![22..=22], "ports", Rule::Ports(64), false, "TCP ports never touched.";
+        peers: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(64), false, "Only flows to these networks; empty: any.";
+        jobs: Vec<JobSource> = vec![JobSource::Nccl, JobSource::PsLite, JobSource::Torch, JobSource::Mpi, JobSource::Slurm, JobSource::Env], "", Rule::Words(JobSource::WORDS), false, "Ways to recognise a job.";
+        environ: bool = true, "", Rule::Any, false, "Read /proc/PID/environ for job ids, roles and ranks.";
+        progress_dir: Option<PathBuf> = None, "path", Rule::Path, true, "Directory of progress pages; default: progress in node.run_dir.";
     }
-    /// What is looked at.
-    Capture {
-        /// cgroups whose sockets are managed.
-        cgroups: Vec<Named<PathBuf>> = vec![Named::Auto],
-        /// Interfaces.
-        interfaces: Vec<Named<String>> = vec![Named::Auto],
-        /// Bytes in one direction before a socket of a known job counts.
-        threshold_bytes: u64 = 1 << 20,
-        /// Ports never touched.
-        ports_exclude: Vec<RangeInclusive<u16>> = vec![22..=22],
-        /// Only flows to these networks; empty: any.
-        peers: Vec<IpNet> = Vec::new(),
-        /// Ways to recognise a job.
-        jobs: Vec<JobSource> = JobSource::ALL.to_vec(),
-        /// Read `/proc/PID/environ`.
-        environ: bool = true,
-        /// Progress pages; `None`: `progress` in the run directory.
-        progress_dir: Option<PathBuf> = None,
+    [enforce: Enforce] {
+        backend: Backend = Backend::Auto, "", Rule::Words(Backend::WORDS), true, "How orders are enforced; auto: the best that works here.";
+        require: Require = Require::None, "", Rule::Words(Require::WORDS), false, "Do not start with less than this.";
+        max_flows: u64 = 4096, "flows", Rule::PowerOfTwo(64, 65536), true, "Rows of the kernel's tables.";
+        floor_mbps: f64 = 10.0, "Mbit/s", Rule::Number(1.0, 1000.0), false, "A flow that waits keeps this rate.";
+        floor_ratio: f64 = 0.01, "ratio", Rule::Number(0.0, 0.1), false, "Floor as part of the path's bottleneck; the larger of the two holds.";
+        deadline_slots: u64 = 3, "slots", Rule::Int(2, 10), false, "Life of an order; past it the kernel lets go. At most 1 s.";
+        max_step_up: f64 = 2.0, "ratio per slot", Rule::Number(1.2, 8.0), false, "Largest step up after adoption and while a view is not fresh.";
+        coast_ms: u64 = 2000, "ms", Rule::Int(0, 10_000), false, "Life of the last orders after SIGTERM; must cover a restart.";
+        loss_guard_ratio: f64 = 0.05, "ratio", Rule::Number(0.005, 0.2), false, "Lost part of the delivered that caps a flow.";
+        release_to: ReleaseTo = ReleaseTo::Earlier, "", Rule::Words(ReleaseTo::WORDS), false, "Congestion control of a socket that is given back.";
+        sysctls: bool = true, "", Rule::Any, false, "Set tcp_tso_rtt_log and tcp_wmem's maximum; restored at exit.";
     }
-    /// How orders are kept.
-    Enforce {
-        /// Which way.
-        backend: Backend = Backend::Auto,
-        /// The least.
-        require: Require = Require::None,
-        /// Rows of the kernel's tables.
-        max_flows: u64 = 4096,
-        /// Floor in Mbit/s.
-        floor_mbps: f64 = 10.0,
-        /// Floor as part of the bottleneck.
-        floor_ratio: f64 = 0.01,
-        /// Life of an order in slots.
-        deadline_slots: u64 = 3,
-        /// Largest step up per slot.
-        max_step_up: f64 = 2.0,
-        /// Life of the last orders after SIGTERM in ms.
-        coast_ms: u64 = 2000,
-        /// Lost part that caps a flow.
-        loss_guard_ratio: f64 = 0.05,
-        /// Congestion control after release.
-        release_to: ReleaseTo = ReleaseTo::Earlier,
-        /// Set the two sysctls that precise pacing needs.
-        sysctls: bool = true,
+    [schedule: Schedule] {
+        policy: Policy = Policy::SrptP, "", Rule::Words(Policy::WORDS), false, "The rule of allocation.";
+        promote_kappa: f64 = 4.0, "", Rule::Number(1.0, 16.0), false, "A round older than kappa (1+D) m goes first.";
+        fair_floor: f64 = FAIR_FLOOR, "ratio", Rule::Number(0.0, 1.0), false, "Part of the equal share every flow keeps on links with unmanaged traffic.";
+        fair_floor_alone: f64 = FAIR_FLOOR_ALONE, "ratio", Rule::Number(0.0, 1.0), false, "The same on all other links.";
+        delay_weight: f64 = 1.0, "slots", Rule::Number(0.0, 100.0), false, "primal-dual: slots one unit of price is worth.";
+        price_mu: f64 = 100.0, "", Rule::Number(1.1, 1e6), false, "primal-dual: base of the exponential price.";
+        probe_gain: f64 = 1.25, "ratio", Rule::Number(1.0, 2.0), false, "What a flow may try, as a multiple of what it was seen to take.";
+        history_slots: u64 = 4, "slots", Rule::Int(1, 32), false, "Slots of history behind the best delivered rate.";
+        events: bool = true, "", Rule::Any, false, "React inside a slot.";
+        work_conserving: bool = true, "", Rule::Any, false, "Fill what nobody uses.";
+        max_wait_ms: Option<u64> = None, "ms", Rule::Int(0, 60_000), false, "A round is never deferred longer; default: 20 slots.";
     }
-    /// How rates are found.
-    Schedule {
-        /// The rule.
-        policy: Policy = Policy::SrptP,
-        /// κ.
-        promote_kappa: f64 = 4.0,
-        /// φ on links where unmanaged traffic was seen of late.
-        fair_floor: f64 = sluice_schedule::host::config::FAIR_FLOOR,
-        /// φ on links where no unmanaged traffic was seen of late.
-        fair_floor_alone: f64 = sluice_schedule::host::config::FAIR_FLOOR_ALONE,
-        /// w in slots.
-        delay_weight: f64 = 1.0,
-        /// μ.
-        price_mu: f64 = 100.0,
-        /// What a flow may try, as a multiple of what it was seen to take.
-        probe_gain: f64 = 1.25,
-        /// Slots of history behind it.
-        history_slots: u64 = 4,
-        /// React inside a slot.
-        events: bool = true,
-        /// Fill what nobody uses.
-        work_conserving: bool = true,
-        /// Longest deferral in ms; `None`: 20 slots.
-        max_wait_ms: Option<u64> = None,
+    [switch: SwitchSettings] {
+        stale_slots: u64 = 2, "slots", Rule::Int(1, 16), false, "Slots a switch's view is held before it decays.";
+        copies: u64 = 2, "", Rule::Int(1, 3), false, "Announcements per slot over UDP.";
     }
-    /// One own link.
-    LinkEntry {
-        /// The interface.
-        name: String = String::new(),
-        /// Rate in Gbit/s; `None`: from the topology, else from the kernel.
-        gbps: Option<f64> = None,
-        /// Part left free.
-        reserve: f64 = 0.05,
+    [peer: Peer] {
+        listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()], "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster. Beyond loopback only with peer.peers or peer.open.";
+        peers: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(1024), true, "Who may connect to peer.listen: networks that hold the hosts of the cluster.";
+        open: bool = false, "", Rule::Any, true, "Let everybody connect who reaches peer.listen; a condition keeps telling.";
+        networks: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(8), false, "Networks of the hosts' exchange addresses; empty: a host's first address.";
     }
-    /// One switch.
-    SwitchEntry {
-        /// Its name in the topology.
-        name: String = String::new(),
-        /// `host:port`.
-        address: HostPort = HostPort::default(),
-        /// How it is spoken to.
-        transport: Transport = Transport::Session,
+    topology: Option<PathBuf> = None, "path", Rule::Path, false, "topology.json, where paths of flows are read.";
+    [cross_traffic: CrossTraffic] {
+        source: CrossSource = CrossSource::Nic, "", Rule::Words(CrossSource::WORDS), false, "Where the load of unmanaged traffic on own links is read.";
+        file: Option<PathBuf> = None, "path", Rule::Path, false, "One line per link: interface, space, bit/s; for source = \"file\".";
     }
-    /// Common to all switches.
-    SwitchSettings {
-        /// Slots a view is held before it decays.
-        stale_slots: u64 = 2,
-        /// Announcements per slot over UDP.
-        copies: u64 = 2,
+    [http: Http] {
+        listen: Vec<SocketAddr> = vec![(Ipv4Addr::LOCALHOST, 9605).into()], "addresses", Rule::Addresses(4), true, "HTTP for status and metrics; [] = off.";
+        details: Details = Details::Loopback, "", Rule::Words(Details::WORDS), false, "Who may read the page and /api.";
     }
-    /// Between hosts.
-    Peer {
-        /// Addresses to listen on.
-        listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()],
-        /// Who may connect; empty: nobody but this host, or everybody if `open`.
-        peers: Vec<IpNet> = Vec::new(),
-        /// Everybody may connect.
-        open: bool = false,
-        /// Which of a host's addresses the exchange uses; empty: its first.
-        networks: Vec<IpNet> = Vec::new(),
+    [metrics: Metrics] {
+        jobs: MetricJobs = MetricJobs::Id, "", Rule::Words(MetricJobs::WORDS), false, "Label job_id or none.";
+        max_jobs: u64 = 32, "", Rule::Int(0, 256), false, "Live job ids; more are summed as _other.";
+        flows: MetricFlows = MetricFlows::Off, "", Rule::Words(MetricFlows::WORDS), false, "Series per flow.";
+        max_flows: u64 = 64, "", Rule::Int(1, 256), false, "Flows with series of their own.";
     }
-    /// Unmanaged traffic.
-    CrossTraffic {
-        /// Where it is read.
-        source: CrossSource = CrossSource::Nic,
-        /// The file of `source = "file"`.
-        file: Option<PathBuf> = None,
+    [timeline: Timeline] {
+        seconds: u64 = 120, "s", Rule::Int(0, 3600), false, "Length of the ring of decisions.";
+        max_bytes: u64 = 8 << 20, "bytes", Rule::Int(0, 1 << 30), false, "Memory of the ring of decisions.";
     }
-    /// The HTTP server.
-    Http {
-        /// Addresses to listen on.
-        listen: Vec<SocketAddr> = vec![(Ipv4Addr::LOCALHOST, 9605).into()],
-        /// Who may read details.
-        details: Details = Details::Loopback,
+    [control: Control] {
+        group: String = "sluice".into(), "", Rule::Any, false, "Group whose members may change the mode.";
     }
-    /// The exporter.
-    Metrics {
-        /// Label of jobs.
-        jobs: MetricJobs = MetricJobs::Id,
-        /// Live ids at most.
-        max_jobs: u64 = 32,
-        /// Series per flow.
-        flows: MetricFlows = MetricFlows::Off,
-        /// Flows with series of their own.
-        max_flows: u64 = 64,
-    }
-    /// The ring of decisions.
-    Timeline {
-        /// Seconds kept.
-        seconds: u64 = 120,
-        /// Bytes kept.
-        max_bytes: u64 = 8 << 20,
-    }
-    /// Who may change the mode.
-    Control {
-        /// Besides root.
-        group: String = "sluice".into(),
-    }
-    /// Logs.
-    Log {
-        /// Filter of the `tracing` crate.
-        level: String = "info".into(),
-        /// Form.
-        format: LogFormat = LogFormat::Auto,
+    [log: Log] {
+        level: String = "info".into(), "", Rule::Any, false, "Filter of log lines.";
+        format: LogFormat = LogFormat::Auto, "", Rule::Words(LogFormat::WORDS), false, "Form of log lines; auto: journald, text on a terminal, else json.";
     }
 }
+
+// Own links; none: those the kernel routes over.
+entries! { LINK_KEYS: LinkEntry {
+    name: String = String::new(), "", Rule::Any, false, "The interface.";
+    gbps: Option<f64> = None, "Gbit/s", Rule::Number(0.001, 1600.0), false, "Rate on the wire, 10^9 bit/s; default: from the topology, else from the kernel.";
+    reserve: f64 = 0.05, "ratio", Rule::Number(0.0, 0.5), false, "Part left free.";
+} }
+
+// Every switch that answers, the same on all hosts: a job's hosts meet at one of them. None: hosts keep the tables of
+// their own links.
+entries! { SWITCH_KEYS: SwitchEntry {
+    name: String = String::new(), "", Rule::Name, false, "The switch's name in the topology.";
+    address: HostPort = HostPort::default(), "", Rule::HostPort, false, "Where it answers.";
+    transport: Transport = Transport::Session, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams.";
+} }
 
 impl Peer {
     /// The first address to listen on that other hosts can reach.
@@ -418,7 +132,6 @@ impl Peer {
 }
 
 impl Config {
-    /// Slot length.
     pub fn slot_length(&self) -> Nanos {
         Nanos::from_millis(self.slot.length_ms)
     }
@@ -426,7 +139,6 @@ impl Config {
     pub fn serves_peers(&self) -> bool {
         self.switches.is_empty() && self.topology.is_some()
     }
-    /// Life of an order.
     pub fn order_life(&self) -> Nanos {
         self.slot_length().times(self.enforce.deadline_slots)
     }
@@ -434,19 +146,15 @@ impl Config {
     pub fn max_clock_error(&self) -> Nanos {
         self.clock.max_error_ms.map_or(Nanos(self.slot_length().0 / 2), Nanos::from_millis)
     }
-    /// Longest deferral of a round.
     pub fn max_wait(&self) -> Nanos {
         self.schedule.max_wait_ms.map_or(self.slot_length().times(20), Nanos::from_millis)
     }
-    /// The floor's absolute part.
     pub fn floor(&self) -> Rate {
         Rate::mbps(1).times(self.enforce.floor_mbps)
     }
-    /// Bytes before a socket counts.
     pub fn threshold(&self) -> Bytes {
         Bytes(self.capture.threshold_bytes)
     }
-    /// Where progress pages lie.
     pub fn progress_dir(&self) -> PathBuf {
         self.capture.progress_dir.clone().unwrap_or_else(|| self.node.run_dir.join("progress"))
     }
@@ -454,7 +162,6 @@ impl Config {
     pub fn kept_settings(&self) -> PathBuf {
         self.node.state_dir.join("sluiced.d")
     }
-    /// The status socket.
     pub fn socket(&self) -> PathBuf {
         self.node.run_dir.join("sluiced.sock")
     }

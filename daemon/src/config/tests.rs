@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use sluice_formats::problem::{Code, E_CONFLICT, E_ENV, E_KEY, E_MISSING, E_PARSE, E_RANGE};
 
-use super::keys::{KEYS, Key, commented_defaults};
+use super::keys::Key;
 use super::value::Rule;
 use super::*;
 

@@ -10,16 +10,13 @@ use sluice_formats::document::{Node, Value};
 use sluice_formats::network;
 use sluice_formats::quantity::Rational;
 
-/// What a key takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// Any value of the type.
     Any,
     /// A whole number in this range.
     Int(u64, u64),
     /// A power of two in this range.
     PowerOfTwo(u64, u64),
-    /// A number in this range.
     Number(f64, f64),
     /// 1 to 63 characters of `[a-z0-9._-]`.
     Name,
@@ -35,16 +32,13 @@ pub enum Rule {
     Networks(usize),
     /// A list of at most this many `address:port`.
     Addresses(usize),
-    /// `host:port`.
     HostPort,
-    /// An absolute path.
     Path,
 }
 
 /// Why a value was not taken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
-    /// It has another type.
     Type,
     /// It has the right type and breaks the rule.
     Range,
@@ -187,7 +181,6 @@ impl<T: Element> Setting for Vec<T> {
     }
 }
 
-/// What a list may hold.
 pub trait Element: Sized {
     /// Reads one entry; `None` if it is not allowed.
     fn parse(text: &str) -> Option<Self>;
@@ -230,7 +223,6 @@ impl Element for RangeInclusive<u16> {
 pub enum Named<T> {
     /// Written as `auto`.
     Auto,
-    /// Written as its name.
     Name(T),
 }
 
@@ -267,7 +259,6 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Reads `host:port`.
     pub fn parse(text: &str) -> Option<HostPort> {
         let (host, port) = text.rsplit_once(':')?;
         let ok = !host.is_empty() && host.len() <= 253 && !host.contains(char::is_whitespace);
@@ -291,7 +282,7 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-fn text_of(value: &Value) -> Result<&str, Refusal> {
+pub(super) fn text_of(value: &Value) -> Result<&str, Refusal> {
     match value {
         Value::Text(text) => Ok(text),
         _ => Err(Refusal::Type),
@@ -310,51 +301,40 @@ fn text_fits(text: &str, rule: &Rule) -> bool {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A setting that is one of a few words.
+/// Settings that are one of a few words.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),* $(,)? })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$variant_doc])* $variant),* }
         impl $name {
-            /// Every value, in the order of the words.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
             /// The words a file may hold.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
-            /// The word of this value.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }
-            /// The value of a word.
-            pub fn of(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$variant),)* _ => None }
-            }
         }
-        impl $crate::config::value::Element for $name {
+        impl Element for $name {
             fn parse(text: &str) -> Option<Self> {
-                Self::of(text)
+                match text { $($word => Some(Self::$variant),)* _ => None }
             }
             fn text(&self) -> String {
                 self.word().into()
             }
         }
-        impl $crate::config::value::Setting for $name {
+        impl Setting for $name {
             const TYPE: &'static str = "a word";
-            fn read(value: &sluice_formats::document::Value, _rule: &$crate::config::value::Rule)
-                -> Result<Self, $crate::config::value::Refusal> {
-                let sluice_formats::document::Value::Text(word) = value else {
-                    return Err($crate::config::value::Refusal::Type);
-                };
-                Self::of(word).ok_or($crate::config::value::Refusal::Range)
+            fn read(value: &Value, _rule: &Rule) -> Result<Self, Refusal> {
+                Self::parse(text_of(value)?).ok_or(Refusal::Range)
             }
             fn show(&self) -> String {
-                format!("\"{}\"", self.word())
+                quoted(self.word())
             }
         }
-    };
+    )*};
 }
-pub(crate) use words;
+pub(super) use words;
