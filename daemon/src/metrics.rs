@@ -25,36 +25,26 @@ const KEPT_AFTER_END_NS: u64 = 300_000_000_000;
 /// Content type of the classic text form.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Goes up and down.
     Gauge,
-    /// Only goes up.
     Counter,
-    /// A distribution.
     Histogram,
 }
 
-/// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// Full name.
     pub name: &'static str,
-    /// Type.
     pub kind: Kind,
     /// Label names, in the order in which [`Family::fill`] gives values.
     pub labels: &'static [&'static str],
-    /// One sentence.
     pub help: &'static str,
-    /// Reads it from a snapshot.
     pub fill: fn(&Source<'_>, &mut Samples),
 }
 
 /// What metrics are read from: the snapshot, with its lists already cut.
 #[derive(Debug)]
 pub struct Source<'a> {
-    /// The snapshot.
     pub snapshot: &'a Snapshot,
     /// Jobs by label, cut and summed.
     pub jobs: BTreeMap<Label, JobSum>,
@@ -65,7 +55,6 @@ pub struct Source<'a> {
 pub struct JobSum {
     /// Pattern and source of the (last) job.
     pub about: (String, Label),
-    /// Flows.
     pub flows: u64,
     /// Payload bytes acknowledged.
     pub acked_bytes: u64,
@@ -73,9 +62,7 @@ pub struct JobSum {
     pub ordered_bps: u64,
     /// Least progress of the round.
     pub progress_ratio: Option<f64>,
-    /// Rounds finished.
     pub rounds: u64,
-    /// Their time.
     pub rounds_ns: u64,
     /// Flow-time below demand: predecessor, headroom, path, sender.
     pub stalls_ns: [u64; 4],
@@ -89,9 +76,12 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// A value without labels.
     pub fn one(&mut self, value: f64) {
         self.put(&[], value);
+    }
+    /// A value without labels, if it is known.
+    pub fn some(&mut self, value: Option<f64>) {
+        value.into_iter().for_each(|value| self.one(value));
     }
     /// A value with its label values; values with the same labels are added.
     pub fn put(&mut self, labels: &[&str], value: f64) {
@@ -102,7 +92,6 @@ impl Samples {
     pub fn states(&mut self, states: impl Iterator<Item = &'static str>, now: &str) {
         states.for_each(|state| self.put(&[state], f64::from(u8::from(state == now))));
     }
-    /// A distribution.
     pub fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
         self.histograms.push((labels.iter().map(|text| (*text).to_owned()).collect(), histogram.clone()));
     }

@@ -4,39 +4,17 @@ use std::fs;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 
+use super::table::family;
 use super::{Family, Kind, Samples, Source};
 
 /// The families whose source is the process and not the snapshot.
+#[rustfmt::skip]
 pub const FAMILIES: &[Family] = &[
-    Family {
-        name: "process_cpu_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "User and system CPU time.",
-        fill: cpu,
-    },
-    Family {
-        name: "process_resident_memory_bytes",
-        kind: Kind::Gauge,
-        labels: &[],
-        help: "Resident memory.",
-        fill: resident,
-    },
-    Family { name: "process_open_fds", kind: Kind::Gauge, labels: &[], help: "Open file descriptors.", fill: open_fds },
-    Family {
-        name: "process_max_fds",
-        kind: Kind::Gauge,
-        labels: &[],
-        help: "Limit of open file descriptors.",
-        fill: max_fds,
-    },
-    Family {
-        name: "process_start_time_seconds",
-        kind: Kind::Gauge,
-        labels: &[],
-        help: "Start of the process since 1970.",
-        fill: start,
-    },
+    family!(Counter, "process_cpu_seconds_total", [], "User and system CPU time.", |_s, o| o.some(cpu_seconds())),
+    family!(Gauge, "process_resident_memory_bytes", [], "Resident memory.", |_s, o| o.some(resident_bytes().map(|bytes| bytes as f64))),
+    family!(Gauge, "process_open_fds", [], "Open file descriptors.", |_s, o| o.some(open_fds())),
+    family!(Gauge, "process_max_fds", [], "Limit of open file descriptors.", |_s, o| o.some(max_fds())),
+    family!(Gauge, "process_start_time_seconds", [], "Start of the process since 1970.", |_s, o| o.some(start())),
 ];
 
 /// Clock ticks per second in `/proc`: 100 on every Linux that Sluice runs on, whatever the kernel's own rate.
@@ -57,31 +35,19 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kib.saturating_mul(1024))
 }
 
-fn cpu(_: &Source<'_>, samples: &mut Samples) {
-    cpu_seconds().into_iter().for_each(|value| samples.one(value));
-}
-
-fn resident(_: &Source<'_>, samples: &mut Samples) {
-    resident_bytes().into_iter().for_each(|value| samples.one(value as f64));
-}
-
-fn open_fds(_: &Source<'_>, samples: &mut Samples) {
+fn open_fds() -> Option<f64> {
     // The listing itself holds one.
-    fs::read_dir("/proc/self/fd").into_iter().for_each(|dir| samples.one(dir.count().saturating_sub(1) as f64));
+    Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 
-fn max_fds(_: &Source<'_>, samples: &mut Samples) {
-    let limit = getrlimit(Resource::RLIMIT_NOFILE);
-    limit.into_iter().for_each(|(soft, _)| samples.one(soft as f64));
+fn max_fds() -> Option<f64> {
+    getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft as f64)
 }
 
-fn start(_: &Source<'_>, samples: &mut Samples) {
-    let boot = fs::read_to_string("/proc/stat").ok().and_then(|text| {
-        text.lines().find_map(|line| line.strip_prefix("btime ")).and_then(|text| text.trim().parse::<f64>().ok())
-    });
-    if let (Some(boot), Some(ticks)) = (boot, stat_field(22)) {
-        samples.one(boot + ticks / USER_HZ);
-    }
+fn start() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let boot: f64 = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(boot + stat_field(22)? / USER_HZ)
 }
 
 /// Field `n` (counted from 1, as in the manual) of `/proc/self/stat`.

@@ -23,6 +23,16 @@ macro_rules! family {
     };
 }
 
+/// A counter with one label: a field of the snapshot's counters for each of its values.
+macro_rules! by_label {
+    ($name:literal, $label:literal, $help:literal, $($value:literal: $field:ident),*) => {
+        family!(Counter, $name, [$label], $help, |s, o| {
+            $(o.put(&[$value], s.snapshot.counters.$field as f64);)*
+        })
+    };
+}
+pub(super) use family;
+
 /// All families, the process's own included.
 pub fn all() -> impl Iterator<Item = &'static Family> {
     FAMILIES.iter().chain(process::FAMILIES)
@@ -41,27 +51,27 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_condition", ["code"], "1 while the condition holds.", |s, o| conditions(s, o)),
     family!(Gauge, "sluice_slot_length_seconds", [], "Length of a slot.", |s, o| o.one(seconds(s.snapshot.clock.slot_length_ns))),
     family!(Counter, "sluice_slots_total", [], "Slots begun.", |s, o| o.one(s.snapshot.counters.slots as f64)),
-    family!(Counter, "sluice_slots_missed_total", ["reason"], "Slots without a decision in time.", |s, o| slots_missed(s, o)),
+    by_label!("sluice_slots_missed_total", "reason", "Slots without a decision in time.", "late": slots_late, "stopped": slots_stopped, "clock": slots_clock),
     family!(Histogram, "sluice_slot_lateness_seconds", [], "Wake-up after the slot's edge.", |s, o| o.histogram(&[], &s.snapshot.counters.lateness_s)),
     family!(Histogram, "sluice_decision_duration_seconds", [], "One host decision.", |s, o| o.histogram(&[], &s.snapshot.counters.decision_s)),
-    family!(Counter, "sluice_decisions_total", ["trigger"], "Decisions by what made them.", |s, o| decisions(s, o)),
+    by_label!("sluice_decisions_total", "trigger", "Decisions by what made them.", "slot": decisions_slot, "start": decisions_start, "end": decisions_end, "demand": decisions_demand, "feedback": decisions_feedback),
     family!(Gauge, "sluice_clock_synchronised", [], "1 if a time service disciplines the clock.", |s, o| o.one(flag(s.snapshot.clock.synchronised))),
     family!(Gauge, "sluice_clock_max_error_seconds", [], "Bound of the clock's error, as the kernel knows it.", |s, o| o.one(seconds(s.snapshot.clock.max_error_ns.unwrap_or(0)))),
     family!(Gauge, "sluice_clock_tai_offset_seconds", [], "The kernel's TAI offset.", |s, o| o.one(s.snapshot.clock.tai_offset_s as f64)),
-    family!(Counter, "sluice_clock_steps_total", ["direction"], "Steps of the clock.", |s, o| clock_steps(s, o)),
+    by_label!("sluice_clock_steps_total", "direction", "Steps of the clock.", "forward": clock_steps_forward, "backward": clock_steps_backward),
     family!(Gauge, "sluice_flows", ["state"], "Flows by who moves their rate.", |s, o| flows(s, o)),
     family!(Counter, "sluice_flows_opened_total", [], "Flows opened.", |s, o| o.one(s.snapshot.counters.flows_opened as f64)),
     family!(Counter, "sluice_flows_closed_total", [], "Flows closed.", |s, o| o.one(s.snapshot.counters.flows_closed as f64)),
     family!(Gauge, "sluice_flow_table_capacity", [], "Rows of the kernel tables.", |s, o| o.one(s.snapshot.enforcement.rows as f64)),
     family!(Counter, "sluice_flow_table_full_total", [], "Sockets that found no free row.", |s, o| o.one(s.snapshot.counters.flow_table_full as f64)),
-    family!(Counter, "sluice_flow_acked_bytes_total", ["managed"], "Payload acknowledged.", |s, o| pair(o, s.snapshot.counters.acked_managed_bytes, s.snapshot.counters.acked_other_bytes)),
+    by_label!("sluice_flow_acked_bytes_total", "managed", "Payload acknowledged.", "true": acked_managed_bytes, "false": acked_other_bytes),
     family!(Counter, "sluice_flow_ordered_bytes_total", [], "Integral of the orders.", |s, o| o.one(s.snapshot.counters.ordered_bytes as f64)),
     family!(Histogram, "sluice_flow_rate_bytes_per_second", ["kind"], "One observation per managed flow with demand and slot.", |s, o| rates(s, o)),
     family!(Histogram, "sluice_order_error_ratio", [], "|delivered - ordered| / ordered per flow and slot, demand-limited slots left out.", |s, o| o.histogram(&[], &s.snapshot.counters.order_error)),
-    family!(Counter, "sluice_flow_retransmitted_packets_total", ["managed"], "Segments retransmitted.", |s, o| pair(o, s.snapshot.counters.retransmitted_managed, s.snapshot.counters.retransmitted_other)),
+    by_label!("sluice_flow_retransmitted_packets_total", "managed", "Segments retransmitted.", "true": retransmitted_managed, "false": retransmitted_other),
     family!(Counter, "sluice_loss_guard_activations_total", [], "Flows capped by the kernel because of loss.", |s, o| o.one(s.snapshot.counters.loss_guards as f64)),
-    family!(Counter, "sluice_released_flows_total", ["reason"], "Flows given back to ordinary congestion control.", |s, o| released(s, o)),
-    family!(Counter, "sluice_cc_changes_total", ["result"], "Changes of congestion control.", |s, o| cc_changes(s, o)),
+    by_label!("sluice_released_flows_total", "reason", "Flows given back to ordinary congestion control.", "deadline": released_deadline, "loss": released_loss, "mode": released_mode, "drain": released_drain, "error": released_error),
+    by_label!("sluice_cc_changes_total", "result", "Changes of congestion control.", "ok": cc_ok, "denied": cc_denied, "gone": cc_gone, "error": cc_error),
     family!(Counter, "sluice_kernel_events_lost_total", [], "Kernel events lost; a rescan follows.", |s, o| o.one(s.snapshot.counters.events_lost as f64)),
     family!(Gauge, "sluice_jobs", ["pattern"], "Running jobs by how their ranks exchange tensors.", |s, o| jobs(s, o)),
     family!(Histogram, "sluice_round_duration_seconds", [], "Rounds of all jobs.", |s, o| o.histogram(&[], &s.snapshot.counters.round_s)),
@@ -86,7 +96,7 @@ pub const FAMILIES: &[Family] = &[
     family!(Counter, "sluice_switch_messages_total", ["switch", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
     family!(Counter, "sluice_switch_bytes_total", ["switch", "direction"], "Bytes of messages.", |s, o| directions(s, o, |w| (w.sent_bytes, w.received_bytes))),
     family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s)),
-    family!(Counter, "sluice_switch_rejects_total", ["reason"], "Announcements refused.", |s, o| rejects(s, o)),
+    by_label!("sluice_switch_rejects_total", "reason", "Announcements refused.", "slot_guard": rejects_slot_guard, "cluster": rejects_cluster, "version": rejects_version, "auth": rejects_auth, "capacity": rejects_capacity),
     family!(Counter, "sluice_stage_cpu_seconds_total", ["stage"], "Own CPU time by stage.", |s, o| stages(s, o)),
 ];
 
@@ -102,14 +112,6 @@ fn word(text: &str) -> String {
     Label::new(text).as_str().to_owned()
 }
 
-fn put_all<const N: usize>(o: &mut Samples, values: [(&str, u64); N]) {
-    values.into_iter().for_each(|(label, value)| o.put(&[label], value as f64));
-}
-
-fn pair(o: &mut Samples, managed: u64, other: u64) {
-    put_all(o, [("true", managed), ("false", other)]);
-}
-
 fn cluster(s: &Source<'_>, o: &mut Samples) {
     let clock = &s.snapshot.clock;
     let slot_ms = (clock.slot_length_ns / 1_000_000).to_string();
@@ -123,30 +125,6 @@ fn conditions(s: &Source<'_>, o: &mut Samples) {
     }
 }
 
-fn slots_missed(s: &Source<'_>, o: &mut Samples) {
-    let c = &s.snapshot.counters;
-    put_all(o, [("late", c.slots_late), ("stopped", c.slots_stopped), ("clock", c.slots_clock)]);
-}
-
-fn decisions(s: &Source<'_>, o: &mut Samples) {
-    let c = &s.snapshot.counters;
-    put_all(
-        o,
-        [
-            ("slot", c.decisions_slot),
-            ("start", c.decisions_start),
-            ("end", c.decisions_end),
-            ("demand", c.decisions_demand),
-            ("feedback", c.decisions_feedback),
-        ],
-    );
-}
-
-fn clock_steps(s: &Source<'_>, o: &mut Samples) {
-    let c = &s.snapshot.counters;
-    put_all(o, [("forward", c.clock_steps_forward), ("backward", c.clock_steps_backward)]);
-}
-
 fn flows(s: &Source<'_>, o: &mut Samples) {
     for state in FlowState::ALL {
         o.put(&[state.as_str()], s.snapshot.flows_in(state) as f64);
@@ -156,25 +134,6 @@ fn flows(s: &Source<'_>, o: &mut Samples) {
 fn rates(s: &Source<'_>, o: &mut Samples) {
     o.histogram(&["ordered"], &s.snapshot.counters.ordered_rate);
     o.histogram(&["delivered"], &s.snapshot.counters.delivered_rate);
-}
-
-fn released(s: &Source<'_>, o: &mut Samples) {
-    let c = &s.snapshot.counters;
-    put_all(
-        o,
-        [
-            ("deadline", c.released_deadline),
-            ("loss", c.released_loss),
-            ("mode", c.released_mode),
-            ("drain", c.released_drain),
-            ("error", c.released_error),
-        ],
-    );
-}
-
-fn cc_changes(s: &Source<'_>, o: &mut Samples) {
-    let c = &s.snapshot.counters;
-    put_all(o, [("ok", c.cc_ok), ("denied", c.cc_denied), ("gone", c.cc_gone), ("error", c.cc_error)]);
 }
 
 fn jobs(s: &Source<'_>, o: &mut Samples) {
@@ -228,20 +187,6 @@ fn directions(s: &Source<'_>, o: &mut Samples, read: fn(&SwitchStatus) -> (u64, 
         o.put(&[name, "sent"], sent as f64);
         o.put(&[name, "received"], received as f64);
     });
-}
-
-fn rejects(s: &Source<'_>, o: &mut Samples) {
-    let c = &s.snapshot.counters;
-    put_all(
-        o,
-        [
-            ("slot_guard", c.rejects_slot_guard),
-            ("cluster", c.rejects_cluster),
-            ("version", c.rejects_version),
-            ("auth", c.rejects_auth),
-            ("capacity", c.rejects_capacity),
-        ],
-    );
 }
 
 fn stages(s: &Source<'_>, o: &mut Samples) {
