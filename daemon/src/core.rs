@@ -11,12 +11,14 @@
 //! | `account` | counters, time line and link use, once per slot |
 //! | `health` | which conditions hold |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
+//! | `reports` | what others may see of it |
 //! | [`settings`] | from the configuration to what the brain is told |
 
 mod account;
 mod health;
 pub mod holders;
 mod life;
+mod reports;
 pub mod settings;
 
 use std::collections::BTreeSet;
@@ -55,16 +57,13 @@ const DECIDE_EVERY: Nanos = Nanos::from_millis(7);
 pub enum Inbound {
     /// A holder answered or pushed.
     Feedback {
-        /// Who.
         holder: HolderId,
-        /// What.
         feedback: Feedback,
         /// When, CLOCK_MONOTONIC: it may have waited for others since.
         at: Nanos,
     },
     /// A connection stands; these holders are behind it.
     Back {
-        /// Who.
         holder: HolderId,
         /// Its slot minus the own one when it said hello.
         slot_diff: i32,
@@ -73,7 +72,6 @@ pub enum Inbound {
     },
     /// The connection broke, or nothing was heard for three slots.
     Lost {
-        /// Who.
         holder: HolderId,
         /// Why, for people.
         why: String,
@@ -82,7 +80,6 @@ pub enum Inbound {
     },
 }
 
-/// Where announcements go.
 pub trait Outlet {
     /// Says it to the holder; a newer announcement replaces one that was not sent yet.
     fn announce(&mut self, holder: HolderId, announcement: Announcement);
@@ -93,7 +90,6 @@ pub trait Outlet {
 pub struct ClockState {
     /// The last answer of `adjtimex`.
     pub kernel: Option<KernelClock>,
-    /// Are slots trusted?
     pub trusted: bool,
     /// Why not, or not fully.
     pub why: Option<String>,
@@ -101,31 +97,19 @@ pub struct ClockState {
     pub steps: ClockSteps,
 }
 
-/// The deciding loop's state.
 pub struct Core {
-    /// The configuration in force.
     config: Config,
-    /// The files it came from.
     loaded: Loaded,
-    /// The brain.
     host: Host,
-    /// Jobs, flows and rounds.
     monitor: Monitor,
-    /// Own links.
     traffic: Traffic,
-    /// What is wrong.
     conditions: Conditions,
-    /// What was counted.
     counters: Counters,
-    /// The ring of decisions.
     timeline: Arc<Mutex<Timeline>>,
-    /// Holders of tables.
     holders: Holders,
-    /// The mode that holds.
     mode: Mode,
     /// The mode that returns, and when (CLOCK_MONOTONIC).
     mode_returns: Option<(Mode, Nanos)>,
-    /// The clock.
     clock: ClockState,
     /// The time of the last turn.
     now: Now,
@@ -195,73 +179,9 @@ impl Core {
         }
     }
 
-    /// The configuration in force.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-    /// The files it came from.
-    pub fn loaded(&self) -> &Loaded {
-        &self.loaded
-    }
-    /// The brain.
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-    /// Jobs, flows and rounds.
-    pub fn monitor(&self) -> &Monitor {
-        &self.monitor
-    }
-    /// What is wrong.
-    pub fn conditions(&self) -> &Conditions {
-        &self.conditions
-    }
-    /// What was counted.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-    /// Holders of tables.
-    pub fn holders(&self) -> &Holders {
-        &self.holders
-    }
-    /// The ring of decisions, shared with whoever shows it.
-    pub fn timeline(&self) -> Arc<Mutex<Timeline>> {
-        self.timeline.clone()
-    }
-    /// The mode that holds.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-    /// When the earlier mode returns, CLOCK_MONOTONIC; `None`: it does not.
-    pub fn mode_ends(&self) -> Option<Nanos> {
-        self.mode_returns.map(|(_, at)| at)
-    }
-    /// When orders were last written.
-    pub fn renewed(&self) -> Option<Nanos> {
-        self.renewed
-    }
-    /// Was this job given back by command?
-    pub fn is_spared(&self, job: JobId) -> bool {
-        self.spared.contains(&job)
-    }
-    /// The load of each own link.
-    pub fn traffic(&self) -> &Traffic {
-        &self.traffic
-    }
-    /// Per own link: time with one job sending, and with several.
-    pub fn link_use(&self) -> &[LinkUse] {
-        &self.link_use
-    }
     /// Looks for jobs at once, before the first turn.
     pub fn discover(&mut self) {
         self.monitor.discover();
-    }
-    /// What the kernel says of its clock.
-    pub fn clock(&self) -> &ClockState {
-        &self.clock
-    }
-    /// The time of the last turn.
-    pub fn now(&self) -> Now {
-        self.now
     }
     /// The kernel was asked for the state of its clock.
     pub fn clock_asked(&mut self, clock: ClockState) {
@@ -270,10 +190,6 @@ impl Core {
     /// This host keeps the table of its own ingress, since no switch does; others reach it through `table` as well.
     pub fn keep_own_table(&mut self, table: Arc<Mutex<OwnTable>>) {
         self.own_table = Some(table);
-    }
-    /// The data path, for waiting on its wake-up.
-    pub fn datapath(&self) -> &dyn Datapath {
-        &*self.datapath
     }
 
     /// One turn: takes in what happened, decides, acts.

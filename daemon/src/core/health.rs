@@ -16,7 +16,6 @@ const TRUSTED_ALL_THE_SAME: &str = "nothing so far: clock.require_sync = false t
 pub const SILENT_SLOTS: u64 = 3;
 
 impl Core {
-    /// Sets and clears conditions.
     pub(super) fn judge(&mut self, now: Now) {
         self.judge_clock(now);
         self.judge_holders(now);

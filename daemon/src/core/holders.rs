@@ -6,12 +6,9 @@ use sluice_schedule::{BootId, Feedback, HolderId, Nanos, Now, Refusal};
 use sluice_wire::snapshot::Histogram;
 use sluice_wire::snapshot::counters::bounds;
 
-/// One holder.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HolderState {
-    /// Does a connection stand?
     pub connected: bool,
-    /// Of its process.
     pub boot: Option<BootId>,
     /// Is its table full?
     pub warm: bool,
@@ -25,7 +22,6 @@ pub struct HolderState {
     pub exchange: Histogram,
     /// Announcements it refused.
     pub rejects: u64,
-    /// The last refusal.
     pub refused: Option<Refusal>,
     /// What was wrong last; empty: nothing.
     pub error: String,
@@ -41,42 +37,16 @@ pub struct HolderState {
     waiting: Option<(u64, Nanos)>,
 }
 
-/// All of them.
 #[derive(Clone, Debug, Default)]
 pub struct Holders(BTreeMap<HolderId, HolderState>);
 
-impl HolderState {
-    fn new() -> HolderState {
-        HolderState {
-            connected: false,
-            boot: None,
-            warm: false,
-            heard: None,
-            slot_diff: 0,
-            offset_ns: None,
-            exchange: Histogram::new(&bounds::EXCHANGE),
-            rejects: 0,
-            refused: None,
-            error: String::new(),
-            mismatch: false,
-            silent_since: None,
-            sent: 0,
-            received: 0,
-            waiting: None,
-        }
-    }
-}
-
 impl Holders {
-    /// Every holder, by id.
     pub fn iter(&self) -> impl Iterator<Item = (HolderId, &HolderState)> {
         self.0.iter().map(|(holder, state)| (*holder, state))
     }
-    /// One holder.
     pub fn get(&self, holder: HolderId) -> Option<&HolderState> {
         self.0.get(&holder)
     }
-    /// An announcement was handed over.
     pub fn sent(&mut self, now: Nanos, holder: HolderId, seq: u64) {
         let state = self.entry(holder);
         state.sent += 1;
@@ -106,7 +76,6 @@ impl Holders {
         state.exchange.observe(took.as_secs_f64());
         Some(took)
     }
-    /// A connection stands.
     pub fn back(&mut self, now: Now, holder: HolderId, slot_diff: i32, offset_ns: i64) {
         let state = self.entry(holder);
         (state.connected, state.mismatch) = (true, false);
@@ -117,7 +86,6 @@ impl Holders {
         (state.slot_diff, state.offset_ns) = (slot_diff, Some(offset_ns));
         tracing::info!(event = "switch-up", holder = %holder, "a holder of tables answers");
     }
-    /// The connection broke.
     pub fn lost(&mut self, now: Now, holder: HolderId, why: String, mismatch: bool) {
         let state = self.entry(holder);
         if state.connected {
@@ -133,6 +101,7 @@ impl Holders {
     }
 
     fn entry(&mut self, holder: HolderId) -> &mut HolderState {
-        self.0.entry(holder).or_insert_with(HolderState::new)
+        let new = || HolderState { exchange: Histogram::new(&bounds::EXCHANGE), ..HolderState::default() };
+        self.0.entry(holder).or_insert_with(new)
     }
 }

@@ -7,7 +7,6 @@ use sluice_schedule::{BootId, HolderId, HostId};
 use crate::config::{Config, Policy};
 use crate::fabric::Fabric;
 
-/// The brain's settings.
 pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
     let host = HostId::of(&config.node.name);
     let first = config.links.first().or(None);
