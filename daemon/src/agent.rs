@@ -43,15 +43,11 @@ pub use publish::Facts;
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
 
-/// Everything the thread is given.
 pub struct Start {
-    /// The configuration.
     pub loaded: Loaded,
     /// The main file, for reloading.
     pub file: Option<std::path::PathBuf>,
-    /// Requests of other threads.
     pub requests: mpsc::Receiver<Request>,
-    /// Where the state is published.
     pub snapshots: watch::Sender<Arc<Snapshot>>,
     /// Told once, when the loop runs or cannot.
     pub started: std::sync::mpsc::SyncSender<Result<Arc<Shared>, StartError>>,
@@ -61,7 +57,6 @@ pub struct Start {
     pub boot: BootId,
 }
 
-/// The thread's state.
 pub struct Agent {
     core: Core,
     clock: Clock,
@@ -83,10 +78,8 @@ pub struct Agent {
 /// Why the loop did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No runtime for its tasks.
     #[error(transparent)]
     Runtime(#[from] std::io::Error),
-    /// The topology is not valid.
     #[error(transparent)]
     Topology(#[from] Problems),
     /// Enforcement was required and does not work.

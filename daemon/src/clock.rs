@@ -10,13 +10,10 @@ use crate::config::{ClockSource, Config};
 /// How often the clock was set by more than a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSteps {
-    /// Into the future.
     pub forward: u64,
-    /// Into the past.
     pub back: u64,
 }
 
-/// Reads the clocks.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: ClockSource,
@@ -28,7 +25,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock for this configuration.
     pub fn new(config: &Config) -> Clock {
         Clock {
             source: config.clock.source,
@@ -38,12 +34,10 @@ impl Clock {
         }
     }
 
-    /// The time now.
     pub fn now(&mut self) -> Now {
         self.at(monotonic(), wall(self.source))
     }
 
-    /// The same for given readings.
     pub fn at(&mut self, mono: Nanos, wall: Nanos) -> Now {
         let reading = self.grid.read(mono, wall);
         self.skipped += reading.skipped;
@@ -61,7 +55,6 @@ impl Clock {
     }
 }
 
-/// The cluster's clock.
 pub fn wall(source: ClockSource) -> Nanos {
     match source {
         ClockSource::Realtime => sluice_clock::realtime(),
@@ -82,7 +75,6 @@ pub fn kernel_tai_offset() -> Option<i64> {
 /// Whether slots may be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// May they?
     pub trust: ClockTrust,
     /// Why not, or not fully; for people.
     pub why: Option<String>,

@@ -61,7 +61,6 @@ impl Conditions {
         self.live.keys().any(|(known, _)| *known == code)
     }
     #[cfg(test)]
-    /// The worst of them.
     pub fn worst(&self) -> Severity {
         self.live.values().map(|condition| condition.severity).max().unwrap_or_default()
     }

@@ -21,39 +21,31 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A request to the deciding loop.
 #[derive(Debug)]
 pub enum Request {
-    /// Carry out a command.
     Command(Command, SyncSender<Result<Outcome, Refused>>),
     /// Why has this flow its rate?
     Explain(FlowId, SyncSender<Option<Explanation>>),
-    /// The configuration in force.
     Config(SyncSender<Value>),
     /// Read the configuration again, nobody waits for the answer (SIGHUP).
     Reload,
-    /// Coast and end.
     Stop,
 }
 
-/// What the loop shows.
 #[derive(Debug)]
 pub struct Shared {
     /// CLOCK_MONOTONIC of the last turn; 0 before the first.
     pub turned: AtomicU64,
     /// CLOCK_MONOTONIC when somebody last looked at the state; 0: nobody did.
     pub asked: AtomicU64,
-    /// The ring of decisions.
     pub timeline: Arc<Mutex<Timeline>>,
 }
 
 /// The handle that HTTP and signals use.
 #[derive(Debug)]
 pub struct Handle {
-    /// What the loop shows.
     pub shared: Arc<Shared>,
     /// The state, published a few times per second.
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
-    /// To the loop.
     pub requests: mpsc::Sender<Request>,
-    /// The log filter.
     pub filter: Arc<Filter>,
     /// Runs tasks that outlast a request.
     pub runtime: tokio::runtime::Handle,

@@ -22,7 +22,6 @@ const IDLE: Nanos = Nanos::from_millis(5);
 
 /// The data path, and why it is not better.
 pub struct Enforcement {
-    /// It.
     pub datapath: Box<dyn Datapath>,
     /// Why better ways were refused.
     pub reasons: Vec<String>,
@@ -34,9 +33,7 @@ pub struct Enforcement {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("enforce.require = \"{}\", but only {} works here: {}", required.word(), works.name(), reasons.join("; "))]
 pub struct TooLittle {
-    /// What was insisted on.
     pub required: Require,
-    /// The best that works.
     pub works: Tier,
     /// Why better ways were refused.
     pub reasons: Vec<String>,

@@ -36,18 +36,14 @@ pub const INBOX: usize = 1024;
 /// Who this host is, for every hello.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The time grid.
     pub grid: Grid,
-    /// Node name.
     pub name: String,
     /// Of this process.
     pub boot: BootId,
-    /// The clock.
     pub source: ClockSource,
 }
 
 impl Identity {
-    /// From the configuration.
     pub fn new(config: &Config, boot: BootId) -> Identity {
         let clock = match config.clock.source {
             ClockSource::Realtime => WireClock::Realtime,
@@ -62,7 +58,6 @@ impl Identity {
         };
         Identity { grid, name: config.node.name.clone(), boot, source: config.clock.source }
     }
-    /// A hello as of now.
     pub fn hello(&self) -> Hello {
         let now = wall(self.source);
         Hello {

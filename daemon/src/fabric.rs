@@ -24,13 +24,10 @@ const MAX_PATHS: usize = 4096;
 /// A link by which this host sends and receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnLink {
-    /// The interface.
     pub name: String,
-    /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Payload rate; `None`: not known, so flows there are left alone.
     pub capacity: Option<Rate>,
-    /// Where it sends.
     pub egress: LinkId,
     /// Where it receives, if no switch keeps that.
     pub ingress: LinkId,
@@ -39,7 +36,6 @@ pub struct OwnLink {
 /// The network as this host needs it.
 #[derive(Debug)]
 pub struct Fabric {
-    /// This host.
     pub host: HostId,
     /// Its own links; the first one is the one other hosts know.
     pub links: Vec<OwnLink>,

@@ -24,11 +24,9 @@ pub use serve::{Listeners, bind_unix, serve};
 
 /// What HTTP needs of the daemon. Calls may block for a moment; they run outside the asynchronous threads.
 pub trait Control: Send + Sync + 'static {
-    /// The state of this moment.
     fn snapshot(&self) -> Arc<Snapshot>;
     /// Since the slot loop last moved; `None` before the first slot.
     fn loop_age(&self) -> Option<Duration>;
-    /// The timeline ring, copied.
     fn timeline(&self) -> Timeline;
     /// Why a flow has its rate.
     fn explain(&self, flow: FlowId) -> Option<Explanation>;

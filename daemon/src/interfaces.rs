@@ -14,16 +14,13 @@ const HEADER_BYTES: u64 = 66;
 /// Prefixes of interfaces that are no card.
 const VIRTUAL: [&str; 9] = ["lo", "docker", "veth", "br-", "virbr", "cni", "flannel", "tun", "tap"];
 
-/// One interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
     /// Its addresses, IPv4 not mapped.
     pub addresses: Vec<IpAddr>,
     /// What the driver says, if it says something.
     pub speed: Option<Rate>,
-    /// Is it up?
     pub up: bool,
 }
 
@@ -69,7 +66,6 @@ pub fn exists(name: &str) -> bool {
     nix::net::if_::if_nametoindex(name).is_ok()
 }
 
-/// The counters of every interface.
 pub fn counters() -> BTreeMap<String, Counters> {
     std::fs::read_to_string("/proc/self/net/dev").map(|text| parse_counters(&text)).unwrap_or_default()
 }

@@ -23,7 +23,6 @@ struct Entry {
     new: String,
 }
 
-/// The journal of one instance.
 #[derive(Clone, Debug)]
 pub struct Journal {
     path: PathBuf,

@@ -10,7 +10,6 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use crate::config::{Log, LogFormat};
 
-/// The filter of this process.
 #[derive(Debug)]
 pub struct Filter {
     handle: Option<Handle<EnvFilter, Registry>>,
@@ -39,7 +38,6 @@ pub fn start(log: &Log) -> Filter {
 }
 
 impl Filter {
-    /// The filter in force.
     pub fn present(&self) -> String {
         self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

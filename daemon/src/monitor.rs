@@ -61,7 +61,6 @@ const MAX_JOBS: usize = 256;
 /// How a process is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcessKey {
-    /// By its progress page.
     Page(PageKey),
     /// By its pid; it has no page.
     Pid(u32),
@@ -70,24 +69,18 @@ pub enum ProcessKey {
 /// A round of a job that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedRound {
-    /// Whose.
     pub job: JobId,
     /// Its number, counted from the job's first.
     pub round: u64,
-    /// How long it took.
     pub took: Nanos,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Monitor {
     /// The network as this host needs it.
     pub fabric: Rc<Fabric>,
-    /// Jobs by id.
     pub jobs: BTreeMap<JobId, Job>,
-    /// Processes of jobs.
     pub processes: BTreeMap<ProcessKey, Process>,
-    /// Sockets with a row.
     pub sockets: Sockets,
     scan: Scan,
     scanned: Option<Nanos>,
@@ -115,7 +108,6 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Watches what the configuration names.
     pub fn new(config: &Config, fabric: Rc<Fabric>) -> Monitor {
         Monitor {
             fabric,
@@ -250,7 +242,6 @@ impl Monitor {
         living.fold(self.received_before, Bytes::plus)
     }
 
-    /// The name of a job.
     pub fn job_name(&self, job: JobId) -> Option<&str> {
         self.jobs.get(&job).map(|job| job.name.as_str())
     }
@@ -330,7 +321,6 @@ impl Monitor {
         self.appeared(ProcessKey::Pid(pid), process, &mut Vec::new());
     }
 
-    /// Open pages.
     pub fn pages(&self) -> usize {
         self.scan.len()
     }

@@ -18,12 +18,10 @@ pub struct OwnTable {
     switch: Switch,
     listeners: BTreeMap<HostId, PeerSender>,
     own_news: bool,
-    /// Wakes the deciding loop.
     wake: Option<Box<dyn Fn() + Send>>,
 }
 
 impl OwnTable {
-    /// A table over this brain.
     pub fn new(host: HostId, switch: Switch) -> OwnTable {
         OwnTable { host, switch, listeners: BTreeMap::new(), own_news: false, wake: None }
     }

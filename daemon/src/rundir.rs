@@ -15,32 +15,12 @@ pub enum RunDirError {
         "{path}: owner {owner}, mode {mode:o}: it must belong to uid {own} and not be writable by others; {help}",
         help = "remove it or change node.run_dir"
     )]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        owner: u32,
-        /// Its mode.
-        mode: u32,
-        /// This process.
-        own: u32,
-    },
+    Foreign { path: PathBuf, owner: u32, mode: u32, own: u32 },
     /// It cannot be made or opened.
     #[error("{path}: {source}; make it writable for this user or change node.run_dir")]
-    File {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Another daemon holds the lock.
+    File { path: PathBuf, source: std::io::Error },
     #[error("{path}: another sluiced runs here (pid {pid}); stop it or change node.run_dir")]
-    Taken {
-        /// The lock.
-        path: PathBuf,
-        /// Who has it.
-        pid: String,
-    },
+    Taken { path: PathBuf, pid: String },
 }
 
 /// The lock; it ends with the process.

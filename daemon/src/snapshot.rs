@@ -16,7 +16,6 @@ use crate::config::{MetricJobs, Mode};
 use crate::core::Core;
 use crate::metrics::process;
 
-/// The state of this moment.
 pub fn take(core: &Core, facts: &Facts) -> Snapshot {
     Snapshot {
         schema: sluice_wire::snapshot::SCHEMA,

@@ -10,7 +10,6 @@ const FIRST: Duration = Duration::from_millis(50);
 /// The last bound.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Counts failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     failures: u32,
@@ -24,7 +23,6 @@ impl Backoff {
         let nanos = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(random % nanos.max(1))
     }
-    /// It worked.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

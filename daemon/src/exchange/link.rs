@@ -72,15 +72,12 @@ impl Connection {
         let (closed, close) = (AtomicBool::new(false), Notify::new());
         Connection { uri, kind, holders, state: Mutex::default(), closed, close }
     }
-    /// Where to.
     pub fn uri(&self) -> &str {
         &self.uri
     }
-    /// What is there.
     pub fn kind(&self) -> Kind {
         self.kind
     }
-    /// Whose tables are there.
     pub fn holders(&self) -> &[HolderId] {
         &self.holders
     }
@@ -96,7 +93,6 @@ impl Connection {
             state.unanswered.get_or_insert_with(monotonic);
         }
     }
-    /// Ends the task.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.close.notify_one();
@@ -131,7 +127,6 @@ pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: 
     *connection.state() = State::default();
 }
 
-/// How a session ended.
 struct Ended {
     /// Why, for people.
     why: String,

@@ -30,7 +30,6 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves this table.
     pub fn new(table: Arc<Mutex<OwnTable>>, identity: Arc<Identity>) -> Service {
         Service { table, identity }
     }

@@ -28,7 +28,6 @@ const MAX_BODY_BYTES: usize = 64 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNKS: usize = 4;
 
-/// What every route can reach.
 #[derive(Clone)]
 pub(super) struct App {
     pub control: Arc<dyn Control>,

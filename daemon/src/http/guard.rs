@@ -8,18 +8,14 @@ use axum::http::uri::Authority;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Over TCP.
     Tcp(SocketAddr),
     /// Over the Unix socket, with the credentials the kernel vouches for.
     Unix {
-        /// User.
         uid: u32,
-        /// Primary group.
         gid: u32,
     },
 }
 
-/// Who may do what.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// True: the API answers everybody who can connect; false: loopback and the Unix socket only.
@@ -41,7 +37,6 @@ impl Rules {
         }
     }
 
-    /// May this caller give commands?
     pub fn may_command(&self, caller: Caller) -> bool {
         match caller {
             Caller::Tcp(_) => false,

@@ -26,12 +26,10 @@ const HEADER_TIME: Duration = Duration::from_secs(2);
 /// After a failed accept (descriptors used up): others need the CPU more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where to listen.
 #[derive(Debug, Default)]
 pub struct Listeners {
     /// TCP, read-only.
     pub tcp: Vec<TcpListener>,
-    /// The Unix socket.
     pub unix: Option<UnixListener>,
 }
 

@@ -34,14 +34,10 @@ const HALF_LIFE: Nanos = Nanos::from_millis(4_000);
 /// A direction that carries less than this part of the other one carries acknowledgements of the library, no tensors.
 const ONE_WAY: u64 = 16;
 
-/// Whose a socket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The socket.
     pub tuple: Tuple,
-    /// The process.
     pub pid: u32,
-    /// What its environment says.
     pub environ: Environ,
     /// Does the process send much on it?
     pub sends: bool,
@@ -51,7 +47,6 @@ pub struct Origin {
     pub foreign: bool,
 }
 
-/// What the thread tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// A socket and its process; a later one about the same socket counts.
@@ -60,7 +55,6 @@ pub enum News {
     Lost(Tuple, u32),
 }
 
-/// The asking end.
 #[derive(Debug)]
 pub struct Discovery {
     /// May `/proc/PID/environ` be read?
@@ -70,7 +64,6 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// No thread yet.
     pub fn new(enabled: bool) -> Discovery {
         Discovery { enabled, asked: HashMap::new(), thread: None }
     }
@@ -137,7 +130,6 @@ fn look_for_ever(threshold: Bytes, questions: &Receiver<Tuple>, news: &SyncSende
     }
 }
 
-/// One connection over time.
 #[derive(Clone, Debug)]
 struct Connection {
     tuple: Tuple,

@@ -29,20 +29,17 @@ pub struct PlanName {
     pub ranks: Option<Vec<String>>,
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environ {
     /// Text of the job id; empty: none.
     pub job_id: String,
     /// How the job was recognised, if it was.
     pub source: JobSource,
-    /// Rank, if it stands there.
     pub rank: Option<u32>,
     /// Number of ranks; 0: not known.
     pub ranks: u32,
     /// Part in a parameter-server job; empty: none.
     pub dmlc_role: String,
-    /// The plan it follows.
     pub plan: Option<PlanName>,
 }
 

@@ -17,7 +17,6 @@ const MAX_CLAIMS: usize = 256;
 /// A connection of a process that moves much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its addresses.
     pub tuple: Tuple,
     /// Much is sent on it.
     pub sends: bool,
@@ -25,7 +24,6 @@ pub struct Claim {
     pub receives: bool,
 }
 
-/// The connections of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Vec<Claim>);
 
@@ -39,15 +37,12 @@ impl Claims {
             None => {}
         }
     }
-    /// It is gone.
     pub fn drop(&mut self, tuple: &Tuple) {
         self.0.retain(|claim| claim.tuple != *tuple);
     }
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.0.iter()
     }
-    /// Is there none?
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -18,24 +18,17 @@ const WORDS_PART: u64 = 64;
 /// A guess is made anew when less than this part of what was sent is left of it.
 const AHEAD: u64 = 4;
 
-/// A job on this host.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Text of its id.
     pub name: String,
-    /// How its ranks talk.
     pub pattern: Pattern,
     /// The plan it follows, if it names one.
     pub following: Following,
-    /// Its processes here.
     pub processes: BTreeSet<ProcessKey>,
     /// Processes that are in the present round.
     pub(super) in_round: BTreeSet<ProcessKey>,
-    /// Rounds begun here.
     pub rounds: u64,
-    /// Rounds finished here.
     pub finished: u64,
-    /// Their durations together.
     pub rounds_time: Nanos,
     /// Payload acknowledged on its flows.
     pub acked: Bytes,

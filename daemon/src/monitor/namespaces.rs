@@ -21,7 +21,6 @@ const LOOKS: u8 = 3;
 /// Namespaces looked into at most.
 const MAX_FOREIGN: usize = 64;
 
-/// Which namespaces there are.
 #[derive(Debug, Default)]
 pub struct Namespaces {
     listed: Option<Nanos>,

@@ -37,16 +37,13 @@ const STOOD_BOUNDARIES: u32 = 2;
 pub struct Pause {
     /// Bytes sent before it.
     pub count: u64,
-    /// How long it lasted.
     pub length: Nanos,
-    /// When it was over.
     pub over: Nanos,
 }
 
 /// What is known of the iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
-    /// Bytes of one.
     bytes: u64,
     /// A count at which one ended.
     at: u64,
@@ -54,7 +51,6 @@ struct Known {
     pause: Nanos,
     /// How many were seen in a row.
     periods: u64,
-    /// When they were.
     since: Nanos,
 }
 

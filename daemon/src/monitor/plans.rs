@@ -39,9 +39,7 @@ pub enum Following {
     /// It names none.
     #[default]
     Nothing,
-    /// It is being loaded.
     Loading,
-    /// Its flows are the plan's.
     Plan(Arc<JobPlan>),
     /// It cannot be followed: file, code, place and what to do, in one sentence.
     Refused(String),
@@ -64,7 +62,6 @@ impl Following {
     }
 }
 
-/// What the thread is asked.
 #[derive(Debug)]
 struct Question {
     job: JobId,
@@ -77,10 +74,8 @@ struct Question {
     topology: Option<PathBuf>,
 }
 
-/// What it answers.
 type Answer = (JobId, Result<JobPlan, String>);
 
-/// The asking end.
 #[derive(Debug)]
 pub struct Plans {
     /// The topology for plans that carry none.
@@ -89,7 +84,6 @@ pub struct Plans {
 }
 
 impl Plans {
-    /// No thread yet.
     pub fn new(topology: Option<PathBuf>) -> Plans {
         Plans { topology, thread: None }
     }

@@ -20,27 +20,20 @@ const LEAD_CHANGE: u64 = 8;
 /// A process that takes part in a job.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its job.
     pub job: JobId,
-    /// The job's name.
     pub job_name: String,
     /// How it was recognised: the producer of its page, or a word of the environment.
     pub source: String,
-    /// How the job's ranks talk.
     pub pattern: Pattern,
-    /// Its rank, if known.
     pub rank: Option<u32>,
     /// Ranks of the job; 0: not known.
     pub ranks: u32,
     /// Owner of its page; only sockets of this uid are its own.
     pub uid: Option<u32>,
-    /// Its pid, if known.
     pub pid: Option<u32>,
     /// The last reading of its page.
     pub view: Option<PageView>,
-    /// Its rounds.
     pub rounds: Rounds,
-    /// The plan it names.
     pub plan: Option<PlanName>,
     /// Where its job follows a plan: the shares of all flows that leave it, in parts. 0: it follows none.
     pub plan_parts: u64,

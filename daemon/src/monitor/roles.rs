@@ -15,7 +15,6 @@ use crate::fabric::Fabric;
 /// One connection of a process as its page lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Connection {
-    /// Its addresses.
     pub tuple: Tuple,
     /// Does the process send tensors on it?
     pub sends: bool,

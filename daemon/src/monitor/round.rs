@@ -45,7 +45,6 @@ pub struct Sent {
 /// What follows for the process's round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing.
     #[default]
     Same,
     /// A round of so many bytes began.
@@ -56,12 +55,9 @@ pub enum Step {
     Ended,
 }
 
-/// The rounds of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    /// Is a round under way?
     pub active: bool,
-    /// Rounds that ended.
     pub ended: u64,
     /// Bytes of the round under way, as clamped.
     pub demand: Bytes,

@@ -11,14 +11,10 @@ use super::tuple::Tuple;
 /// A rate sample older than this says nothing of the present.
 const STALE_SAMPLE: Nanos = Nanos::from_millis(120);
 
-/// One socket with a row.
 #[derive(Clone, Debug)]
 pub struct Socket {
-    /// Its row.
     pub row: Row,
-    /// Its addresses.
     pub tuple: Tuple,
-    /// Its owner.
     pub uid: u32,
     /// The flow this host sends on it.
     pub flow: FlowId,
@@ -36,7 +32,6 @@ pub struct Socket {
     pub last_round: Bytes,
     /// Rounds it went through.
     pub rounds: u64,
-    /// The last measurements.
     pub stats: FlowStats,
     /// Acknowledged at the last slot edge.
     pub slot_acked: Bytes,
@@ -55,7 +50,6 @@ pub struct Socket {
     reported: Option<FlowProgress>,
 }
 
-/// All sockets with a row.
 #[derive(Debug, Default)]
 pub struct Sockets {
     rows: BTreeMap<u32, Socket>,
@@ -63,7 +57,6 @@ pub struct Sockets {
     flows: HashMap<FlowId, u32>,
 }
 
-/// What a socket event meant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Noted {
     /// A socket has a row now.
@@ -72,14 +65,11 @@ pub enum Noted {
     Woke(Option<ProcessKey>),
     /// The row is gone; if the brain knew the flow, it has to hear that.
     Vanished {
-        /// Told to the brain.
         told: Option<FlowId>,
-        /// Whose it was.
         process: Option<ProcessKey>,
         /// Its addresses, if the connection itself is gone, not only its row.
         closed: Option<Tuple>,
     },
-    /// Nothing to do.
     Nothing,
 }
 
@@ -88,7 +78,6 @@ impl Socket {
     pub fn delivered(&self) -> Bytes {
         self.stats.acked.minus(self.base)
     }
-    /// Present delivery rate.
     pub fn rate(&self, now: Nanos) -> Rate {
         if now.minus(self.stats.updated) > STALE_SAMPLE { Rate::ZERO } else { self.stats.delivery_rate }
     }
@@ -130,7 +119,6 @@ impl Socket {
             mark
         })
     }
-    /// A slot is over.
     pub fn slot_edge(&mut self) {
         self.moved_in_slot = self.stats.acked.minus(self.slot_acked);
         self.slot_acked = self.stats.acked;
@@ -251,11 +239,9 @@ impl Sockets {
         lost
     }
 
-    /// The socket with these addresses.
     pub fn at(&self, tuple: &Tuple) -> Option<&Socket> {
         self.rows.get(self.tuples.get(tuple)?)
     }
-    /// The same, to change it.
     pub fn at_mut(&mut self, tuple: &Tuple) -> Option<&mut Socket> {
         self.rows.get_mut(self.tuples.get(tuple)?)
     }
@@ -263,7 +249,6 @@ impl Sockets {
     pub fn of_flow(&self, flow: FlowId) -> Option<&Socket> {
         self.rows.get(self.flows.get(&flow)?)
     }
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Socket> {
         self.rows.values()
     }
@@ -271,7 +256,6 @@ impl Sockets {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
         self.rows.values_mut()
     }
-    /// Those of one process.
     pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
         self.rows.values().filter(move |socket| socket.process == Some(process))
     }
@@ -279,7 +263,6 @@ impl Sockets {
     pub fn of_mut(&mut self, process: ProcessKey) -> impl Iterator<Item = &mut Socket> {
         self.rows.values_mut().filter(move |socket| socket.process == Some(process))
     }
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

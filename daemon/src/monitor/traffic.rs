@@ -22,13 +22,11 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 /// What one own link carried since the last slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// All payload sent.
     pub sent: Rate,
     /// Payload of managed flows sent.
     pub managed: Rate,
     /// Payload of others, sent in this slot and the one before.
     pub other: Rate,
-    /// All payload received.
     pub received: Rate,
     /// Bytes of managed flows since the start.
     pub managed_bytes: Bytes,
@@ -36,7 +34,6 @@ pub struct Load {
     pub other_bytes: Bytes,
 }
 
-/// Measures the own links.
 #[derive(Debug)]
 pub struct Traffic {
     source: CrossSource,
@@ -54,7 +51,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Measures as the configuration says.
     pub fn new(config: &Config) -> Traffic {
         Traffic {
             source: config.cross_traffic.source,

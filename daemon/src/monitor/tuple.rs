@@ -7,14 +7,11 @@ use sluice_schedule::{FlowId, HostId};
 /// Own and other address of a connection, IPv4 as mapped IPv6, flow label and scope dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
-    /// This host's end.
     pub local: ([u8; 16], u16),
-    /// The other end.
     pub remote: ([u8; 16], u16),
 }
 
 impl Tuple {
-    /// Of two socket addresses.
     pub fn of(local: SocketAddr, remote: SocketAddr) -> Tuple {
         Tuple { local: end(local), remote: end(remote) }
     }
@@ -30,15 +27,12 @@ impl Tuple {
     pub fn incoming(&self, peer: HostId) -> FlowId {
         FlowId::of(peer, self.remote, self.local)
     }
-    /// Own address.
     pub fn local_ip(&self) -> IpAddr {
         IpAddr::from(self.local.0).to_canonical()
     }
-    /// The other address.
     pub fn remote_ip(&self) -> IpAddr {
         IpAddr::from(self.remote.0).to_canonical()
     }
-    /// The other end.
     pub fn remote_address(&self) -> SocketAddr {
         SocketAddr::new(self.remote_ip(), self.remote.1)
     }

@@ -58,7 +58,6 @@ pub fn jobs(core: &Core) -> Vec<Job> {
         .collect()
 }
 
-/// Every flow the brain knows.
 pub fn flows(core: &Core) -> Vec<Flow> {
     core.host().flows().filter_map(|status| flow(core, &status)).collect()
 }
