@@ -1,11 +1,12 @@
 //! What enters a host's brain ([`Event`]) and what leaves it ([`Action`]).
 
+use serde::{Deserialize, Serialize};
+
 use crate::message::{Announcement, Feedback};
 use crate::units::{Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};
 
 /// The time of an event, read once by the shell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
     /// CLOCK_MONOTONIC: leases, deadlines, ages.
     pub mono: Nanos,
@@ -18,8 +19,7 @@ pub struct Now {
 }
 
 /// How a job's ranks exchange tensors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pattern {
     /// Nobody has said it yet.
     #[default]
@@ -35,8 +35,7 @@ pub enum Pattern {
 }
 
 /// The part a flow plays in its job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Not known: no dependencies.
     #[default]
@@ -54,8 +53,7 @@ pub enum Role {
 }
 
 /// How a predecessor bounds a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PredKind {
     /// At every moment F ≤ lead + F_pred · G / G_pred.
     #[default]
@@ -65,8 +63,7 @@ pub enum PredKind {
 }
 
 /// One predecessor of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Predecessor {
     /// The flow that must deliver first; usually one that another host sends to this one.
     pub flow: FlowId,
@@ -77,8 +74,7 @@ pub struct Predecessor {
 }
 
 /// A job as far as this host knows it.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Hash of the job id's text.
     pub job: JobId,
@@ -87,8 +83,7 @@ pub struct JobSpec {
 }
 
 /// One link of a flow's path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// The directed link that the flow crosses.
     pub link: LinkId,
@@ -99,8 +94,7 @@ pub struct Hop {
 }
 
 /// A flow this host sends.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSpec {
     /// Id of the flow, whose sender is this host.
     pub flow: FlowId,
@@ -119,8 +113,7 @@ pub struct FlowSpec {
 }
 
 /// What the kernel measured of one flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowProgress {
     /// The measured flow.
     pub flow: FlowId,
@@ -133,8 +126,7 @@ pub struct FlowProgress {
 }
 
 /// May slot numbers be trusted?
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClockTrust {
     /// Slot numbers may be used with other hosts.
     #[default]
@@ -144,8 +136,7 @@ pub enum ClockTrust {
 }
 
 /// What enters a host's brain.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A slot began. The only event that renews every order.
     SlotEdge,
@@ -205,8 +196,7 @@ pub enum Event {
 }
 
 /// What leaves a host's brain.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// Hold this flow to this rate until its order expires. Repeated in every slot: only that renews an order.
     Order {
@@ -232,8 +222,7 @@ pub enum Action {
 }
 
 /// Why a flow was given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReleaseReason {
     /// The job or the flow is gone.
     Gone,

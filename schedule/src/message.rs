@@ -5,11 +5,12 @@
 //! changed; each is answered by one [`Feedback`], and a holder pushes further feedback when a watched link changed.
 //! An announcement *replaces* the host's earlier one, so repeats and late duplicates change nothing.
 
+use serde::{Deserialize, Serialize};
+
 use crate::units::{BootId, Bytes, FlowId, HostId, JobId, LinkId, Nanos, Rate, Slot};
 
 /// All that one host promises on the links of one holder, and what it asks to know.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Announcement {
     /// The host that promises.
     pub host: HostId,
@@ -43,8 +44,7 @@ pub struct Rank {
 }
 
 /// One flow's promise: at most these rates, in this rank.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowPromise {
     /// Id of the promised flow.
     pub flow: FlowId,
@@ -73,8 +73,7 @@ pub struct FlowPromise {
 }
 
 /// What one host knows of one job; relayed from host to host, newest (boot, seq) of each origin wins.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobStatus {
     /// The job that the status is about.
     pub job: JobId,
@@ -101,8 +100,7 @@ pub struct JobStatus {
 }
 
 /// A holder's answer to an announcement, or what it pushes.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Feedback {
     /// Of the holder's process.
     pub boot: BootId,
@@ -121,8 +119,7 @@ pub struct Feedback {
 }
 
 /// What a holder knows of one link.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkView {
     /// The link that this is the view of.
     pub link: LinkId,
@@ -143,8 +140,7 @@ impl LinkView {
 }
 
 /// Why a holder did not apply an announcement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Refusal {
     /// The announced slot is more than one away from the holder's.
     SlotGuard,

@@ -5,64 +5,68 @@
 
 use std::fmt;
 
-/// A rate of payload bytes, in bit/s.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Rate(pub u64);
+use serde::{Deserialize, Serialize};
 
-/// A number of payload bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Bytes(pub u64);
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident($type:ty);)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub $type);
+    )*};
+}
 
-/// A length of time, or an instant on the clock the context names, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Nanos(pub u64);
+numbers! {
+    /// A rate of payload bytes, in bit/s.
+    Rate(u64);
+    /// A number of payload bytes.
+    Bytes(u64);
+    /// A length of time, or an instant on the clock the context names, in nanoseconds.
+    Nanos(u64);
+    /// A host of the cluster: 32-bit FNV-1a of its node name.
+    HostId(u32);
+    /// A training job: 64-bit FNV-1a of the job id's text, so that all hosts agree without talking.
+    JobId(u64);
+    /// A flow: sender's host id in the upper half, a hash of the 4-tuple in the lower, so that both ends know it.
+    FlowId(u64);
+    /// A directed link: the node it leaves (32-bit FNV-1a of the node's name) in the upper half, the port in the lower.
+    /// A host's own egress is `(host, 0)`; its ingress without switch help is `(host, 1)`.
+    LinkId(u64);
+    /// Whoever keeps a load table: a switch (32-bit FNV-1a of its name) or, in `nic` mode, a host for its own links.
+    HolderId(u32);
+    /// Drawn anew at every start of a process; messages are ordered by (boot id, sequence).
+    BootId(u64);
+}
 
 /// A slot of the cluster's time grid: floor(time / slot length) mod 2³², compared in serial arithmetic.
 ///
 /// Deliberately not `Ord`: `a < b` has no meaning on a circle. Use [`Slot::since`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slot(pub u32);
 
-/// A host of the cluster: 32-bit FNV-1a of its node name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct HostId(pub u32);
+/// What may be added and taken away; both saturate.
+macro_rules! amounts {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// Nothing at all.
+            pub const ZERO: $name = $name(0);
 
-/// A training job: 64-bit FNV-1a of the job id's text, so that all hosts agree without talking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct JobId(pub u64);
-
-/// A flow: sender's host id in the upper half, a hash of the 4-tuple in the lower, so that both ends know it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct FlowId(pub u64);
-
-/// A directed link: the node it leaves (32-bit FNV-1a of the node's name) in the upper half, the port in the lower.
-/// A host's own egress is `(host, 0)`; its ingress without switch help is `(host, 1)`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct LinkId(pub u64);
-
-/// Whoever keeps a load table: a switch (32-bit FNV-1a of its name) or, in `nic` mode, a host for its own links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct HolderId(pub u32);
-
-/// Drawn anew at every start of a process; messages are ordered by (boot id, sequence).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct BootId(pub u64);
+            /// The sum, at most 2⁶⁴ − 1.
+            pub const fn plus(self, other: $name) -> $name {
+                $name(self.0.saturating_add(other.0))
+            }
+            /// The difference, at least zero.
+            pub const fn minus(self, other: $name) -> $name {
+                $name(self.0.saturating_sub(other.0))
+            }
+        }
+    )*};
+}
+amounts!(Rate, Bytes, Nanos);
 
 /// What a flow carries of each round, against the flow of its job that carries most: 2^20 parts are as much.
 ///
 /// Only a plan says that flows of one job carry different parts of its data; everywhere else all carry the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Share(u32);
 
 impl Share {
@@ -93,8 +97,6 @@ impl Default for Share {
 }
 
 impl Rate {
-    /// A rate of zero.
-    pub const ZERO: Rate = Rate(0);
     /// The largest rate, which means that there is no limit.
     pub const MAX: Rate = Rate(u64::MAX);
 
@@ -121,14 +123,6 @@ impl Rate {
             return if bytes.0 == 0 { Rate::ZERO } else { Rate::MAX };
         }
         Rate(saturate((u128::from(bytes.0) * 8_000_000_000).div_ceil(u128::from(time.0))))
-    }
-    /// The sum, at most [`Rate::MAX`].
-    pub const fn plus(self, other: Rate) -> Rate {
-        Rate(self.0.saturating_add(other.0))
-    }
-    /// The difference, at least zero.
-    pub const fn minus(self, other: Rate) -> Rate {
-        Rate(self.0.saturating_sub(other.0))
     }
     /// An equal share among `n` (none counts as one).
     pub const fn share(self, n: u64) -> Rate {
@@ -167,17 +161,6 @@ impl Rate {
 }
 
 impl Bytes {
-    /// No bytes at all.
-    pub const ZERO: Bytes = Bytes(0);
-
-    /// The sum, at most 2⁶⁴ − 1 bytes.
-    pub const fn plus(self, other: Bytes) -> Bytes {
-        Bytes(self.0.saturating_add(other.0))
-    }
-    /// The difference, at least zero.
-    pub const fn minus(self, other: Bytes) -> Bytes {
-        Bytes(self.0.saturating_sub(other.0))
-    }
     /// The bytes that a full flow has where one with this share has so many.
     pub fn per_share(self, share: Share) -> Bytes {
         Bytes(saturate(u128::from(self.0) * u128::from(Share::FULL.parts()) / u128::from(share.parts())))
@@ -195,8 +178,6 @@ impl Bytes {
 }
 
 impl Nanos {
-    /// No time at all.
-    pub const ZERO: Nanos = Nanos(0);
     /// The longest time, which means for ever.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
@@ -207,14 +188,6 @@ impl Nanos {
     /// This time in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
-    }
-    /// The sum, at most [`Nanos::MAX`].
-    pub const fn plus(self, other: Nanos) -> Nanos {
-        Nanos(self.0.saturating_add(other.0))
-    }
-    /// The difference, at least zero.
-    pub const fn minus(self, other: Nanos) -> Nanos {
-        Nanos(self.0.saturating_sub(other.0))
     }
     /// This time `n` times over, saturating.
     pub const fn times(self, n: u64) -> Nanos {

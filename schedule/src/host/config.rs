@@ -1,5 +1,7 @@
 //! What a host's brain is told at start; the daemon fills it from `sluiced.toml`, whose names it keeps.
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::Hop;
 use crate::units::{BootId, HolderId, HostId, Nanos, Rate};
 
@@ -20,8 +22,7 @@ pub const FAIR_FLOOR: f64 = 0.5;
 pub const FAIR_FLOOR_ALONE: f64 = 0.0;
 
 /// What a host's brain is told at start.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostConfig {
     /// Id of this host.
     pub host: HostId,
@@ -40,7 +41,7 @@ pub struct HostConfig {
     pub relay: bool,
     /// Every switch that answers, in any order: the hosts of a job meet at one of them, also where their flows do not.
     /// The same on all hosts. With one or none there is nothing to choose.
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[serde(default)]
     pub switches: Vec<HolderId>,
     /// The link by which this host receives; watched for the progress of predecessors. `None`: not watched.
     pub ingress: Option<Hop>,
@@ -113,8 +114,7 @@ impl HostConfig {
 }
 
 /// The rules there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PolicyName {
     /// Least remaining round first, promoted when old.
     #[default]
