@@ -30,6 +30,7 @@ macro_rules! field_enum {
         }
     };
 }
+pub(crate) use field_enum;
 
 field_enum! {
     /// Who writes the page.

@@ -3,37 +3,16 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::ident::{Pattern, Role, Source, State};
+use crate::ident::{Pattern, Role, Source, State, field_enum};
 use crate::layout::{self, NO_RANK, PAGE_BYTES, PEER_CAP, at};
 
-/// Which end opened a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PeerKind {
-    /// The page does not say it.
-    #[default]
-    Unknown,
-    /// The writing process opened the connection.
-    Connected,
-    /// The writing process accepted the connection.
-    Accepted,
-}
-
-impl PeerKind {
-    /// The value of the field.
-    pub const fn raw(self) -> u16 {
-        match self {
-            PeerKind::Unknown => 0,
-            PeerKind::Connected => 1,
-            PeerKind::Accepted => 2,
-        }
-    }
-    /// The kind that this value of the field stands for.
-    pub const fn from_raw(raw: u16) -> PeerKind {
-        match raw {
-            1 => PeerKind::Connected,
-            2 => PeerKind::Accepted,
-            _ => PeerKind::Unknown,
-        }
+field_enum! {
+    /// Which end opened a connection.
+    PeerKind: u16, unknown Unknown {
+        /// The writing process opened the connection.
+        Connected = 1,
+        /// The writing process accepted the connection.
+        Accepted = 2,
     }
 }
 
