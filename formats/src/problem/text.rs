@@ -39,10 +39,6 @@ impl Source<'_> {
             excerpt: Excerpt { text: printable(&self.text[line_start..line_end], 200), marked },
         }
     }
-    /// The bytes themselves in few words: at most 60 characters.
-    pub fn snippet(&self, span: Range<usize>) -> String {
-        printable(self.text.get(span).unwrap_or(""), 60)
-    }
 }
 
 /// The text with control and direction-changing characters escaped, a tab as a blank, cut to `max` characters.
@@ -86,7 +82,6 @@ mod tests {
         for start in 0..9 {
             for end in 0..9 {
                 let _ = source.locate(start..end);
-                let _ = source.snippet(start..end);
             }
         }
     }

@@ -18,7 +18,7 @@ const fn word(word: &'static str, p: u64, q: u64) -> Word {
     Word { word, p, q }
 }
 
-const CAPACITIES: [Word; 13] = [
+const CAPACITIES: &[Word] = &[
     word("B/s", 1, 1),
     word("kB/s", 1_000, 1),
     word("MB/s", 1_000_000, 1),
@@ -33,7 +33,7 @@ const CAPACITIES: [Word; 13] = [
     word("Gbit/s", 125_000_000, 1),
     word("Tbit/s", 125_000_000_000, 1),
 ];
-const TIMES: [Word; 6] = [
+const TIMES: &[Word] = &[
     word("ns", 1, 1_000_000_000),
     word("us", 1, 1_000_000),
     word("ms", 1, 1_000),
@@ -42,7 +42,7 @@ const TIMES: [Word; 6] = [
     word("\u{b5}s", 1, 1_000_000),
     word("\u{3bc}s", 1, 1_000_000),
 ];
-const SIZES: [Word; 9] = [
+const SIZES: &[Word] = &[
     word("B", 1, 1),
     word("kB", 1_000, 1),
     word("MB", 1_000_000, 1),
@@ -158,12 +158,9 @@ impl Capacity {
         if text == "unlimited" {
             return Ok((Capacity::Unlimited, None));
         }
-        let (number, word) = split(text, &CAPACITY)?;
-        if word.is_empty() {
-            return Ok((Capacity::Finite(number), Some(Unit::Abstract)));
-        }
-        let Some(unit) = CapacityUnit::parse(word) else { return Err(misspelt(&CAPACITY, &CAPACITIES, word)) };
-        Ok((Capacity::Finite(Unit::Bytes(unit).base(&number)), Some(Unit::Bytes(unit))))
+        let (number, place) = read(text, &CAPACITY, CAPACITIES)?;
+        let unit = place.map_or(Unit::Abstract, |place| Unit::Bytes(CapacityUnit(place)));
+        Ok((Capacity::Finite(unit.base(&number)), Some(unit)))
     }
     /// The number in base units; `None`: no limit.
     pub fn finite(&self) -> Option<&Rational> {
@@ -173,7 +170,7 @@ impl Capacity {
         }
     }
     /// In bits per second, rounded half to even, at least 1 where there is any; `None`: no limit. Only for a capacity
-    /// with a unit. What 64 bits do not hold is their largest number.
+    /// with a unit. A sum that 64 bits do not hold is their largest number; a file may not say as much of one link.
     pub fn bits_per_second(&self) -> Option<u64> {
         let base = self.finite()?;
         let bits = base.to_units(8).unwrap_or(u64::MAX);
@@ -193,12 +190,8 @@ impl Capacity {
 /// # Errors
 /// [`Misread`].
 pub fn latency(text: &str) -> Result<(Rational, bool), Misread> {
-    let (number, word) = split(text, &TIME)?;
-    if word.is_empty() {
-        return Ok((number, false));
-    }
-    let unit = TIMES.iter().find(|unit| unit.word == word).ok_or_else(|| misspelt(&TIME, &TIMES, word))?;
-    Ok((&number * &scale(unit), true))
+    let (number, place) = read(text, &TIME, TIMES)?;
+    Ok((place.map_or_else(|| number.clone(), |place| &number * &scale(&TIMES[place])), place.is_some()))
 }
 
 /// Reads a size in bytes; a plain number is bytes.
@@ -206,35 +199,34 @@ pub fn latency(text: &str) -> Result<(Rational, bool), Misread> {
 /// # Errors
 /// [`Misread`] with the right spelling for `KB`, `mb` and the like.
 pub fn size(text: &str) -> Result<Rational, Misread> {
-    let (number, word) = split(text, &SIZE)?;
-    if word.is_empty() {
-        return Ok(number);
-    }
-    let unit = SIZES.iter().find(|unit| unit.word == word).ok_or_else(|| misspelt(&SIZE, &SIZES, word))?;
-    Ok(&number * &scale(unit))
+    let (number, place) = read(text, &SIZE, SIZES)?;
+    Ok(place.map_or_else(|| number.clone(), |place| &number * &scale(&SIZES[place])))
 }
 
 fn scale(word: &Word) -> Rational {
     Rational::new(word.p, word.q).unwrap_or(Rational::ONE)
 }
 
-/// The number, then the unit's word; one blank may stand between.
-fn split<'a>(text: &'a str, kind: &Misread) -> Result<(Rational, &'a str), Misread> {
+/// The number, then the place of the unit among `words`, if there is one; one blank may stand between.
+fn read(text: &str, kind: &Misread, words: &[Word]) -> Result<(Rational, Option<usize>), Misread> {
     if text.len() > MAX_TEXT {
         return Err(kind.clone());
     }
     let end = text.find(|c: char| !c.is_ascii_digit() && !['.', '/', '-'].contains(&c)).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
-    let word = rest.strip_prefix(' ').unwrap_or(rest);
-    match Rational::parse(number) {
-        Ok(value) => Ok((value, word)),
-        Err(NotANumber) => {
-            let mut misread = kind.clone();
-            if !number.is_empty() && text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-                misread.help = "write the number as 0.25, 12 or 7/2".into();
-            }
-            Err(misread)
+    let value = Rational::parse(number).map_err(|NotANumber| {
+        let mut misread = kind.clone();
+        if !number.is_empty() && text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            misread.help = "write the number as 0.25, 12 or 7/2".into();
         }
+        misread
+    })?;
+    match rest.strip_prefix(' ').unwrap_or(rest) {
+        "" => Ok((value, None)),
+        word => match words.iter().position(|unit| unit.word == word) {
+            None => Err(misspelt(kind, words, word)),
+            place => Ok((value, place)),
+        },
     }
 }
 
@@ -242,7 +234,7 @@ fn split<'a>(text: &'a str, kind: &Misread) -> Result<(Rational, &'a str), Misre
 fn misspelt(kind: &Misread, words: &[Word], found: &str) -> Misread {
     let mut misread = kind.clone();
     let meant = meant(found);
-    if let Some(word) = words.iter().find(|word| meant.contains(&word.word)) {
+    if let Some(word) = words.iter().find(|word| meant.iter().any(|meant| meant == word.word)) {
         misread.help = match found {
             "KB" | "KB/s" => format!("write `{}` for 1000 bytes or `Ki{}` for 1024", word.word, &word.word[1..]),
             _ => format!("write `{}`", word.word),
@@ -253,33 +245,30 @@ fn misspelt(kind: &Misread, words: &[Word], found: &str) -> Misread {
     misread
 }
 
-/// Spellings seen in the wild: what they probably mean, as size, capacity and time.
-fn meant(found: &str) -> Vec<&'static str> {
+/// Spellings seen in the wild: what they probably mean, as size, capacity or time.
+fn meant(found: &str) -> Vec<String> {
     let plain: String = found.chars().filter(|c| !c.is_whitespace()).collect();
     let lower = plain.to_lowercase();
-    let bytes = plain.contains('B') || lower.contains("byte");
+    let time = match lower.as_str() {
+        "usec" | "microseconds" => Some("us"),
+        "msec" | "milliseconds" => Some("ms"),
+        "nsec" | "nanoseconds" => Some("ns"),
+        "sec" | "seconds" | "second" => Some("s"),
+        _ => None,
+    };
+    if let Some(time) = time {
+        return vec![time.into()];
+    }
     let per_second = lower.ends_with("/s") || lower.ends_with("ps") || lower.ends_with("/sec");
     let stem = lower.trim_end_matches("/sec").trim_end_matches("/s").trim_end_matches("ps");
     let stem = stem.trim_end_matches("bytes").trim_end_matches("byte").trim_end_matches("bits").trim_end_matches("bit");
     let stem = stem.trim_end_matches('b');
-    let pick = |sizes: [&'static str; 9], rates: [&'static str; 9]| -> Vec<&'static str> {
-        let at = ["", "k", "m", "g", "t", "ki", "mi", "gi", "ti"].iter().position(|prefix| *prefix == stem);
-        at.map(|at| if per_second { vec![rates[at]] } else { vec![sizes[at], rates[at]] }).unwrap_or_default()
-    };
-    match lower.as_str() {
-        "usec" | "microseconds" => return vec!["us"],
-        "msec" | "milliseconds" => return vec!["ms"],
-        "nsec" | "nanoseconds" => return vec!["ns"],
-        "sec" | "seconds" | "second" => return vec!["s"],
-        _ => {}
-    }
-    let sizes = ["B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"];
-    if bytes {
-        pick(sizes, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s", "KiB/s", "MiB/s", "GiB/s", ""])
-    } else {
-        // A small b is a bit where rates are meant; nobody means bits in a size.
-        pick(sizes, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", "", "", "", ""])
-    }
+    let mut prefixes = ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].into_iter();
+    let Some(prefix) = prefixes.find(|prefix| prefix.eq_ignore_ascii_case(stem)) else { return Vec::new() };
+    // A small b is a bit where rates are meant; nobody means bits in a size.
+    let bytes = plain.contains('B') || lower.contains("byte");
+    let rate = format!("{prefix}{}/s", if bytes { "B" } else { "bit" });
+    if per_second { vec![rate] } else { vec![format!("{prefix}B"), rate] }
 }
 
 #[cfg(test)]

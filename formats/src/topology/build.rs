@@ -211,6 +211,11 @@ impl Builder {
             self.refuse(error.allowed(allowed).help("leave the link out"));
             return None;
         }
+        if matches!(unit, Some(Unit::Bytes(_))) && value.is_some_and(|value| value.to_units(8).is_none()) {
+            let error = Problem::new(E_RANGE, key, "more than a rate can be").found(&**text);
+            self.refuse(error.allowed("less than 2^64 bit/s, or \"unlimited\""));
+            return None;
+        }
         Some(capacity)
     }
 

@@ -67,6 +67,7 @@ const MISTAKES: &[(&str, &str, Code, &str)] = &[
     (r#""capacity":"300GB/s""#, r#""capacity":"300""#, "E_RANGE", "/links/0/latency"),
     (r#""capacity":"300GB/s""#, r#""capacity":"0GB/s""#, "NON_POSITIVE_BANDWIDTH", "/links/0/capacity"),
     (r#""capacity":"300GB/s""#, r#""capacity":"-3GB/s""#, "NON_POSITIVE_BANDWIDTH", "/links/0/capacity"),
+    (r#""capacity":"300GB/s""#, r#""capacity":"18446744073709551616bit/s""#, "E_RANGE", "/links/0/capacity"),
     (r#""capacity":"300GB/s","#, "", "E_MISSING", "/links/0/capacity"),
     (r#""latency":"0.7us""#, r#""latency":"0.7""#, "E_RANGE", "/links/0/latency"),
     (r#""latency":"0.7us""#, r#""latency":"-1us""#, "E_RANGE", "/links/0/latency"),
@@ -108,6 +109,21 @@ fn every_mistake_has_its_code_and_place() {
         let errors = read(&TWO_BOX.replacen(from, to, 1)).expect_err(pointer);
         assert_eq!((errors.code(), errors.all()[0].key.as_str()), (*code, *pointer), "{errors}");
         assert!(errors.all().iter().all(|error| error.file == "t.json"));
+    }
+}
+
+#[test]
+fn the_largest_rate_is_taken_and_the_next_one_refused() {
+    let with = |capacity: &str| read(&TWO_BOX.replacen("300GB/s", capacity, 1));
+    with("18446744073709551615bit/s").expect("2^64 - 1");
+    let refused = with("2305843009213693952B/s").expect_err("2^64").to_string();
+    for part in [
+        "more than a rate can be",
+        "found 2305843009213693952B/s",
+        "allowed: less than 2^64 bit/s",
+        "/links/0/capacity",
+    ] {
+        assert!(refused.contains(part), "{part} in {refused}");
     }
 }
 
