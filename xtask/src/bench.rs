@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benchmarks and the measured experiments behind BENCHMARKS.md.
 
-use crate::demo::build_release;
+use crate::demo::{POLICIES, build_release};
 use crate::record::record;
 use crate::records::{load, write_tables};
 use crate::setup;
@@ -48,9 +48,6 @@ const EXPERIMENTS: [(&str, &str, &[&str]); 5] = [
 /// What `sluice-experiment` measures beside scenarios.
 const FURTHER: [&str; 4] = ["beside", "cost", "forest", "fail-open"];
 
-/// Policies of every scenario.
-const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
-
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [.., "--help" | "-h"] => {}
@@ -69,18 +66,15 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let given = options(args, HELP, &["--micro", "--testbed", "--list"])?;
     let has = |option: &str| given.contains(&option);
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));
-    let rates = ["test", "--release", "--locked", "-p", "sluice-planners-lp", "--test", "alltoall", "--", "--ignored"];
+    let large = |package, test| {
+        let step = Step::cargo(&["test", "--release", "--locked", "-p", package, "--test", test]);
+        step.args(["--", "--ignored", "--nocapture", "large"])
+    };
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
+    let criterion = Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"]);
     let planners =
-        ["test", "--release", "--locked", "-p", "sluice-planners", "--test", "forestcoll", "--", "--ignored"];
-    let micro = steps(
-        micro,
-        vec![
-            Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"]),
-            Step::cargo(&planners).arg("--nocapture").arg("large"),
-            Step::cargo(&rates).arg("--nocapture").arg("large"),
-        ],
-    );
+        [("sluice-planners", "forestcoll"), ("sluice-planners-lp", "alltoall")].map(|(p, test)| large(p, test));
+    let micro = steps(micro, [criterion].into_iter().chain(planners).collect());
     let testbed = steps(testbed, experiments());
     if has("--list") {
         micro.iter().chain(&testbed).for_each(|s| println!("{}", s.shown()));
@@ -103,11 +97,9 @@ fn experiments() -> Vec<Step> {
     let scenario = |(name, repeats, further): &(&str, &str, &[&str])| {
         let scenario = format!("testbed/scenarios/{name}.toml");
         let report = format!("target/bench/{name}.html");
-        let mut step = Step::new(&binary.to_string_lossy(), &["testbed", "run", &scenario, "--repeats", repeats]);
-        for policy in POLICIES.iter().chain(*further) {
-            step = step.arg("--policy").arg(policy);
-        }
-        step.arg("--report").arg(&report).with_root()
+        let step = Step::new(&binary.to_string_lossy(), &["testbed", "run", &scenario, "--repeats", repeats]);
+        let policies = POLICIES.iter().chain(*further).flat_map(|policy| ["--policy", *policy]);
+        step.args(policies).args(["--report", &report]).with_root()
     };
     let further = |what: &&str| Step::new(&experiment.to_string_lossy(), &[what]).with_root();
     EXPERIMENTS.iter().map(scenario).chain(FURTHER.iter().map(further)).collect()

@@ -12,8 +12,8 @@ each of CUBIC, Reno and BBR, and once under Sluice. Ends with a table of job com
 over time, and the path of an HTML report. Needs root for the namespaces (asks sudo where it is not root).
 ";
 
-/// The policies of the demo, in order.
-const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
+/// The policies that are compared, in order.
+pub(crate) const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
 
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     options(args, HELP, &[])?;
@@ -29,11 +29,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let binary = target_dir().join("demo").join("sluice");
     let report = root().join("target").join("demo-report.html");
     std::fs::create_dir_all(root().join("target")).map_err(|e| format!("creating target/: {e}"))?;
-    let mut step = Step::new(&binary.to_string_lossy(), &["testbed", "run", "testbed/scenarios/demo.toml"]);
-    for policy in POLICIES {
-        step = step.arg("--policy").arg(policy);
-    }
-    step.arg("--report").arg(&report.to_string_lossy()).with_root().run()?;
+    let step = Step::new(&binary.to_string_lossy(), &["testbed", "run", "testbed/scenarios/demo.toml"]);
+    let step = step.args(POLICIES.iter().flat_map(|policy| ["--policy", *policy]));
+    step.args(["--report", &report.to_string_lossy()]).with_root().run()?;
     println!("\nThe report, one file for any browser: {}", report.display());
     Ok(())
 }
@@ -45,10 +43,7 @@ pub(crate) fn build_release() -> Result<(), String> {
 
 /// Builds the programs that a testbed run starts, without the solver that no run needs.
 fn build(profile: &str) -> Result<(), String> {
-    let mut step = Step::cargo(&["build", "--locked", "--bins", "--no-default-features", "--features"]);
-    step = step.arg("sluice/testbed").arg("--profile").arg(profile);
-    for package in ["sluiced", "sluice-switch", "sluice", "sluice-testbed"] {
-        step = step.arg("-p").arg(package);
-    }
-    step.run()
+    let step = Step::cargo(&["build", "--locked", "--bins", "--no-default-features", "--features", "sluice/testbed"]);
+    let packages = ["sluiced", "sluice-switch", "sluice", "sluice-testbed"];
+    step.args(["--profile", profile]).args(packages.iter().flat_map(|package| ["-p", *package])).run()
 }

@@ -15,7 +15,7 @@ pub(crate) fn record(area: &str, repeats: usize) -> Result<(), String> {
     let record = records.iter_mut().find(|r| r.area == area);
     let record = record.ok_or_else(|| format!("no area {area:?}; there are {}", areas.join(", ")))?;
     let (by_hand, read): (Vec<&mut Row>, Vec<&mut Row>) =
-        record.rows.iter_mut().partition(|row| row.source == Source::Hand);
+        record.rows.iter_mut().partition(|row| row.source() == Ok(Source::Hand));
     if read.is_empty() {
         return Err(format!(
             "every figure of {area} is recorded by hand: run its commands, write what they print into benchmarks/{area}.tsv, then `cargo xtask bench --tables`"
@@ -98,7 +98,7 @@ fn step(command: &str) -> Result<Step, String> {
 
 /// One figure from what a command said, or from what criterion wrote since `begin`.
 fn figure(row: &Row, said: &str, begin: SystemTime) -> Result<Quantity, String> {
-    match &row.source {
+    match &row.source()? {
         Source::Hand => Err("is recorded by hand".to_owned()),
         Source::Printed { line, label, unit } => printed(said, line, label).map(|found| found.or_in(unit)),
         Source::Criterion(dir) => {

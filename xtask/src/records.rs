@@ -40,18 +40,6 @@ impl Source {
             _ => Err(format!("no source {text:?}; allowed: hand, criterion DIRECTORY, printed LINE … LABEL [UNIT]")),
         }
     }
-
-    fn text(&self) -> String {
-        match self {
-            Source::Hand => "hand".to_owned(),
-            Source::Criterion(dir) => format!("criterion {dir}"),
-            Source::Printed { line, label, unit } => {
-                let label = if label.is_empty() { String::new() } else { format!(" … {label}") };
-                let unit = if unit.is_empty() { String::new() } else { format!(" [{unit}]") };
-                format!("printed {line}{label}{unit}")
-            }
-        }
-    }
 }
 
 /// One figure.
@@ -67,8 +55,8 @@ pub(crate) struct Row {
     pub(crate) spread: String,
     /// What prints it.
     pub(crate) command: String,
-    /// How it is read from that.
-    pub(crate) source: Source,
+    /// How it is read from that, as [`Source::read`] takes it.
+    source: String,
     /// The day, as `2026-11-22`.
     pub(crate) date: String,
     /// The commit that brought it; with `+` when files had changes besides.
@@ -94,14 +82,19 @@ impl Row {
         if hex.len() != 7 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(format!("commit {commit:?}; allowed: seven hexadecimal digits, and + for files with changes"));
         }
-        let [figure, bar, value, spread, command, date, commit] =
-            [figure, bar, value, spread, command, date, commit].map(str::to_owned);
-        Ok(Row { figure, bar, value, spread, command, source: Source::read(source)?, date, commit })
+        Source::read(source)?;
+        let [figure, bar, value, spread, command, source, date, commit] =
+            [figure, bar, value, spread, command, source, date, commit].map(str::to_owned);
+        Ok(Row { figure, bar, value, spread, command, source, date, commit })
+    }
+
+    /// How it is read from what the command prints.
+    pub(crate) fn source(&self) -> Result<Source, String> {
+        Source::read(&self.source)
     }
 
     fn text(&self) -> String {
-        let source = self.source.text();
-        [&self.figure, &self.bar, &self.value, &self.spread, &self.command, &source, &self.date, &self.commit]
+        [&self.figure, &self.bar, &self.value, &self.spread, &self.command, &self.source, &self.date, &self.commit]
             .map(String::as_str)
             .join("\t")
     }
@@ -284,8 +277,8 @@ mod tests {
             let [line, label, unit] = [line, label, unit].map(str::to_owned);
             Source::Printed { line, label, unit }
         };
-        assert_eq!(record.rows[0].source, printed("single, A", "p99", ""));
-        assert_eq!(record.rows[1].source, printed("{", "\"x\":", "ms"));
+        assert_eq!(record.rows[0].source(), Ok(printed("single, A", "p99", "")));
+        assert_eq!(record.rows[1].source(), Ok(printed("{", "\"x\":", "ms")));
         let last = "| p99 of a\\|b | ≤ 50 µs | 25 µs (24 to 26) | the same | 2026-11-22, 0123abc+ |\n";
         assert!(record.table().ends_with(last), "{}", record.table());
     }

@@ -69,9 +69,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     }
     if packages.is_empty() && components.is_empty() {
         println!("setup: nothing is missing");
-        return if workloads { crate::workloads::run() } else { Ok(()) };
-    }
-    if given.contains(&"--check") {
+    } else if given.contains(&"--check") {
         return Err("something is missing; `cargo xtask setup` installs it".into());
     }
     install(&packages, &components)?;
@@ -80,11 +78,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 
 /// Installs what is missing before another command needs it.
 pub(crate) fn ensure() -> Result<(), String> {
-    let (packages, components) = (missing_packages(), missing_components());
-    if packages.is_empty() && components.is_empty() {
-        return Ok(());
-    }
-    install(&packages, &components)
+    install(&missing_packages(), &missing_components())
 }
 
 fn install(packages: &[(&str, &str)], components: &[&str]) -> Result<(), String> {
@@ -97,21 +91,14 @@ fn install(packages: &[(&str, &str)], components: &[&str]) -> Result<(), String>
             return Err(format!("neither root nor sudo; as root: apt-get install {}", names.join(" ")));
         }
         Step::new("apt-get", &["update", "-qq"]).with("DEBIAN_FRONTEND", "noninteractive").with_root().run()?;
-        let mut step = Step::new("apt-get", &["install", "-y", "-qq", "--no-install-recommends"]);
-        for name in names {
-            step = step.arg(name);
-        }
+        let step = Step::new("apt-get", &["install", "-y", "-qq", "--no-install-recommends"]).args(names);
         step.with("DEBIAN_FRONTEND", "noninteractive").with_root().run()?;
     }
     if !components.is_empty() {
         if !have("rustup") {
             return Err(format!("rustup is not here; install by hand: {}", components.join(" ")));
         }
-        let mut step = Step::new("rustup", &["component", "add"]);
-        for component in components {
-            step = step.arg(component);
-        }
-        step.run()?;
+        Step::new("rustup", &["component", "add"]).args(components.iter().copied()).run()?;
     }
     Ok(())
 }

@@ -53,8 +53,13 @@ impl Step {
     }
 
     /// With one more argument.
-    pub(crate) fn arg(mut self, arg: &str) -> Step {
-        self.words.push(arg.to_owned());
+    pub(crate) fn arg(self, arg: &str) -> Step {
+        self.args([arg])
+    }
+
+    /// With these arguments after the others.
+    pub(crate) fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Step {
+        self.words.extend(args.into_iter().map(str::to_owned));
         self
     }
 
@@ -103,19 +108,9 @@ impl Step {
 
     /// Runs it like `run`, and gives back what it wrote to its standard output, which is shown as it comes.
     pub(crate) fn read(&self) -> Result<String, String> {
-        eprintln!("\n$ {}", self.shown());
-        let failed = |e: std::io::Error| format!("`{}`: {e}", self.shown());
-        let mut command = self.command().ok_or("an empty command")?;
-        let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
         let mut said = String::new();
-        for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
-            let line = line.map_err(failed)?;
-            eprintln!("{line}");
-            said.push_str(&line);
-            said.push('\n');
-        }
-        let status = child.wait().map_err(failed)?;
-        if status.success() { Ok(said) } else { Err(format!("`{}` ended with {status}", self.shown())) }
+        self.through(Stream::Out, |line| said = std::mem::take(&mut said) + line + "\n")?;
+        Ok(said)
     }
 
     /// Runs it without output; true when it ended well.
