@@ -98,7 +98,6 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// A map.
     pub(crate) fn map(&self, name: &'static str) -> Result<&MapData, Error> {
         let map = self.ebpf.map(name).ok_or_else(|| no_map(name))?;
         Ok(match map {

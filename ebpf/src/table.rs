@@ -5,14 +5,12 @@ use std::net::{Ipv6Addr, SocketAddrV6};
 use crate::abi::{Event, Stat};
 use crate::datapath::{Row, SocketEvent, SocketEventKind};
 
-/// One remembered row.
 #[derive(Clone, Copy, Debug)]
 struct OpenRow {
     generation: u32,
     event: SocketEvent,
 }
 
-/// All remembered rows.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Option<OpenRow>>,
