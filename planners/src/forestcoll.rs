@@ -26,7 +26,7 @@ mod symmetry;
 mod testing;
 mod to_plan;
 
-pub use allreduce::{AllReduce, all_reduce, all_reduce_bound};
+pub use allreduce::{AllReduce, all_reduce};
 pub use best::{Best, Tried, best_of};
 pub use fabric::Fabric;
 pub use forest::{Direction, Edge, Forest, Tree};
@@ -38,11 +38,7 @@ pub use to_plan::{Made, Way, make};
 use crate::run::{Run, Stage};
 use fabric::Graph;
 use network::Network;
-use num_traits::CheckedMul;
 use split::Fed;
-
-/// Exact fractions: bandwidths, 1/x*, U.
-pub type Rational = num_rational::Ratio<i128>;
 
 /// What the collective does. Shares of the data are the fabric's weights, except where there is a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +97,7 @@ pub struct Planned {
 /// The conditions on fabrics, in a fixed order, or [`Refusal::Cancelled`].
 pub fn optimum(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<Optimum, Refusal> {
     let graph = fabric::scaled(fabric, relaxed)?;
-    optimum::newton(&graph, run)?.in_units(&graph)
+    Ok(optimum::newton(&graph, run)?.in_units(&graph))
 }
 
 /// The optimum and a forest that reaches it, or the best forest of a fixed k.
@@ -146,19 +142,18 @@ fn outwards(fabric: &Fabric, options: &Options, run: &Run) -> Result<Planned, Re
         return Err(Refusal::BadK { k });
     }
     let best = optimum::newton(&graph, run)?;
-    let optimum = best.in_units(&graph)?;
+    let optimum = best.in_units(&graph);
     let (k, u, capacities) = match options.fixed_k {
         Some(k) => {
             let (over, under) = fixed::best(&graph, &best, k, run)?;
             let arcs = fixed::floored(&graph, over, under);
             fixed::eulerian(fabric, &graph, &arcs, k)?;
-            let u = Rational::new(over.into(), under.into()).checked_mul(&graph.factor);
-            (k, u.ok_or(Refusal::Overflow { what: "U" })?, arcs)
+            (k, graph.in_units(over, under), arcs)
         }
         None => {
             let (k, p, divisor) = best.trees(&graph);
             let arcs = graph.arcs.iter().map(|&(from, to, capacity)| (from, to, capacity / divisor * p)).collect();
-            (k, optimum.u, arcs)
+            (k, optimum.u.clone(), arcs)
         }
     };
     if let Some(limit) = options.most_k.filter(|&limit| k as u64 > limit) {
@@ -171,8 +166,8 @@ fn outwards(fabric: &Fabric, options: &Options, run: &Run) -> Result<Planned, Re
         if options.in_network {
             prune::prune(&mut trees, graph.nodes, &fabric.multicast);
         }
-        let forest =
-            Forest { direction: Direction::Out, k: Some(k as u64), u, fixed_k: options.fixed_k.is_some(), trees };
+        let (k, u, fixed_k) = (Some(k as u64), u.clone(), options.fixed_k.is_some());
+        let forest = Forest { direction: Direction::Out, k, u, fixed_k, trees };
         forest::verify(fabric, &forest)?;
         run.report(Stage::Verification, 1, 1)?;
         Ok(forest)

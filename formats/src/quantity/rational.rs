@@ -66,11 +66,11 @@ impl Rational {
             Form::Big(big) => big.denom().clone(),
         }
     }
-    /// Numerator and denominator where both fit an `i64`.
-    pub fn small(&self) -> Option<(i64, i64)> {
-        match self.0 {
-            Form::Small(p, q) => Some((p, q)),
-            Form::Big(_) => None,
+    /// Numerator and denominator where both fit an `i128`.
+    pub fn parts(&self) -> Option<(i128, i128)> {
+        match &self.0 {
+            Form::Small(p, q) => Some(((*p).into(), (*q).into())),
+            Form::Big(big) => Some((big.numer().to_i128()?, big.denom().to_i128()?)),
         }
     }
     /// The value if it is a whole number that fits.

@@ -36,7 +36,7 @@ use super::{Cost, Graph, Refusal, Symmetry};
 use crate::run::{Run, Stage};
 use arrivals::Arrivals;
 use inlinks::Inlinks;
-use least::{Least, Ratio};
+use least::Least;
 use sluice_formats::quantity::Rational;
 
 /// Loads of the steps of the best BFB all-gather, with any number of threads the same.
@@ -47,8 +47,7 @@ use sluice_formats::quantity::Rational;
 /// `NotStronglyConnected` with a pair; `TopologyTooLarge` if irregular with hubs beyond memory; `Cancelled`, `TimeLimit`.
 pub fn cost(graph: &Graph, run: &Run) -> Result<Cost, Refusal> {
     let links = Inlinks::new(graph)?;
-    let loads = loads(&links, receivers(graph), run)?.iter().filter_map(Ratio::exact).collect();
-    Ok(Cost::new(loads, graph.n(), graph.degree().ok()))
+    Ok(Cost::new(loads(&links, receivers(graph), run)?, graph.n(), graph.degree().ok()))
 }
 
 /// How many receivers, from 0 on, stand for all.
@@ -60,20 +59,20 @@ fn receivers(graph: &Graph) -> u32 {
 }
 
 /// The largest U of the first `receivers` receivers in each step.
-fn loads(links: &Inlinks, receivers: u32, run: &Run) -> Result<Vec<Ratio>, Refusal> {
+fn loads(links: &Inlinks, receivers: u32, run: &Run) -> Result<Vec<Rational>, Refusal> {
     let parts = over_receivers(receivers, run, |receivers| {
         let (mut arrivals, mut least, mut loads) = (Arrivals::new(links), Least::default(), Vec::new());
         for receiver in receivers {
             arrivals.at(links, receiver);
-            loads.resize(loads.len().max(arrivals.steps()), Ratio::ZERO);
+            loads.resize(loads.len().max(arrivals.steps()), Rational::ZERO);
             for (load, step) in loads.iter_mut().zip(1..=arrivals.steps()) {
-                *load = least.at_least(*load, &mut arrivals, step);
+                least.raise(load, &mut arrivals, step);
             }
         }
         loads
     })?;
     let steps = parts.iter().map(Vec::len).max().unwrap_or(0);
-    let largest = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().copied().unwrap_or(Ratio::ZERO);
+    let largest = |step: usize| parts.iter().filter_map(|part| part.get(step)).max().cloned().unwrap_or(Rational::ZERO);
     Ok((0..steps).map(largest).collect())
 }
 

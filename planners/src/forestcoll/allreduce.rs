@@ -18,13 +18,13 @@ use super::network::Network;
 use super::paths::{Units, recover};
 use super::simplex::Program;
 use super::split::Fed;
-use super::{Fabric, Rational, Refusal, pack};
+use super::{Fabric, Refusal, pack};
 use crate::run::{Run, Stage};
 use commodities::{Commodities, Kind};
 use num_bigint::BigInt;
 use num_integer::Integer;
-use num_rational::BigRational;
-use num_traits::{CheckedMul, One, ToPrimitive, Zero};
+use num_traits::{One, ToPrimitive};
+use sluice_formats::quantity::Rational;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The exact method works on dense rows: 144 variables (16 GPUs without a switch) take a second or two, 750 (16 GPUs
@@ -39,7 +39,7 @@ pub struct AllReduce {
     /// In-trees, then out-trees: a root has the same weight in both, and they share the links at the same time.
     pub forests: Vec<Forest>,
     /// By the ends of a link what its capacity is worth: the program's dual, which proves that no other is better.
-    pub prices: BTreeMap<(u32, u32), BigRational>,
+    pub prices: BTreeMap<(u32, u32), Rational>,
 }
 
 /// The best rate of an all-reduce and forests that reach it. Shares of the fabric are not looked at.
@@ -55,17 +55,12 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
         return Err(Refusal::ProgramTooLarge { what, found, allowed });
     }
     let Solved { values, sum, prices } = solve(&graph, &commodities, run)?;
-    let denominator = values.iter().fold(BigInt::one(), |common, value| common.lcm(value.denom()));
-    let whole: Option<Vec<i64>> = values.iter().map(|value| (value * &denominator).to_integer().to_i64()).collect();
-    let overflow = Refusal::Overflow { what: "the amounts of the all-reduce program in whole numbers" };
-    let (whole, trees) = whole.zip(denominator.to_i128()).ok_or_else(|| overflow.clone())?;
-    let u = graph.factor.checked_mul(&Rational::from(trees)).ok_or_else(|| overflow.clone())?;
-    let sum_x = sum.numer().to_i128().zip(sum.denom().to_i128()).map(|(over, under)| Rational::new(over, under));
-    let sum_x = sum_x.and_then(|sum| sum.checked_mul(&graph.factor.recip())).ok_or(overflow)?;
+    let (whole, trees) = in_whole(&values)?;
+    let (u, sum_x) = (&graph.factor * &trees, &sum / &graph.factor);
 
     let forest = |kind| -> Result<Forest, Refusal> {
         let trees = trees_of(&graph, &commodities, &whole, kind, run)?;
-        let forest = Forest { direction: Direction::Out, k: None, u, fixed_k: false, trees };
+        let forest = Forest { direction: Direction::Out, k: None, u: u.clone(), fixed_k: false, trees };
         Ok(if kind == Kind::Reduce { forest.reversed() } else { forest })
     };
     let forests = vec![forest(Kind::Reduce)?, forest(Kind::Broadcast)?];
@@ -75,43 +70,22 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
     Ok(AllReduce { sum_x, forests, prices })
 }
 
-/// No all-reduce by trees has a Σ x_v above this: what leaves a set of nodes carries the roots inside outwards and the
-/// sums for those outside. In the input's unit; not always reached.
-///
-/// # Errors
-/// The conditions on fabrics, or [`Refusal::Cancelled`].
-pub fn all_reduce_bound(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<Rational, Refusal> {
-    let graph = fabric::scaled(fabric, relaxed)?;
-    let network = Network::new(graph.nodes, graph.arcs.iter().copied());
-    let state = || (Arena::new(graph.nodes), vec![0; network.arcs()]);
-    let flows = run.each(2 * (graph.compute - 1), state, |(arena, flow), which| {
-        let (from, to) = if which % 2 == 0 { (0, which / 2 + 1) } else { (which / 2 + 1, 0) };
-        flow.fill(0);
-        arena.give(from as u32, i64::MAX);
-        let value = arena.push(&network, flow, to as u32, i64::MAX);
-        arena.clear();
-        value
-    })?;
-    let least = Rational::from(i128::from(flows.into_iter().min().unwrap_or(0)));
-    least.checked_mul(&graph.factor.recip()).ok_or(Refusal::Overflow { what: "the bound of all-reduce" })
-}
-
 /// The program's optimum, in the graph's whole numbers.
 struct Solved {
     /// Of all variables.
-    values: Vec<BigRational>,
+    values: Vec<Rational>,
     /// Of the amounts.
-    sum: BigRational,
+    sum: Rational,
     /// Of the links, in the order of the graph.
-    prices: Vec<BigRational>,
+    prices: Vec<Rational>,
 }
 
 fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<Solved, Refusal> {
-    let mut gain = vec![BigRational::zero(); commodities.variables()];
-    gain[..graph.compute].fill(BigRational::one());
+    let mut gain = vec![Rational::ZERO; commodities.variables()];
+    gain[..graph.compute].fill(Rational::ONE);
     let mut program = Program::new(gain);
     for (row, bound) in commodities.rows(graph) {
-        program.add(&row, BigRational::from(BigInt::from(bound)));
+        program.add(&row, Rational::from(bound as u64));
     }
     // Single nodes and all but one bound every amount.
     let mut known = BTreeSet::new();
@@ -120,7 +94,7 @@ fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<Solved, 
             let inside: Vec<bool> = (0..graph.compute).map(|other| (other == node) == alone).collect();
             for kind in [Kind::Reduce, Kind::Broadcast] {
                 if known.insert((kind, inside.clone())) {
-                    program.add(&commodities.cut(kind, &inside), BigRational::zero());
+                    program.add(&commodities.cut(kind, &inside), Rational::ZERO);
                 }
             }
         }
@@ -133,7 +107,7 @@ fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<Solved, 
         for kind in [Kind::Reduce, Kind::Broadcast] {
             for inside in violated(graph, commodities, &values, kind)? {
                 if known.insert((kind, inside.clone())) {
-                    program.add(&commodities.cut(kind, &inside), BigRational::zero());
+                    program.add(&commodities.cut(kind, &inside), Rational::ZERO);
                     found = true;
                 }
             }
@@ -147,16 +121,23 @@ fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<Solved, 
     Err(Refusal::InternalInvariant { what: "the all-reduce program has endless rounds" })
 }
 
+/// The values times their common denominator, and that denominator.
+fn in_whole(values: &[Rational]) -> Result<(Vec<i64>, Rational), Refusal> {
+    let common = values.iter().fold(BigInt::one(), |common, value| common.lcm(&value.denominator()));
+    let whole = |value: &Rational| (value.numerator() * (&common / value.denominator())).to_i64();
+    let whole: Option<Vec<i64>> = values.iter().map(whole).collect();
+    let overflow = Refusal::Overflow { what: "the amounts of the all-reduce program in whole numbers" };
+    whole.zip(Rational::from_big(common, BigInt::one())).ok_or(overflow)
+}
+
 /// Sets of compute nodes whose roots cannot get all out (broadcast) or in (reduce).
 fn violated(
     graph: &Graph,
     commodities: &Commodities,
-    values: &[BigRational],
+    values: &[Rational],
     kind: Kind,
 ) -> Result<Vec<Vec<bool>>, Refusal> {
-    let common = values.iter().fold(BigInt::one(), |common, value| common.lcm(value.denom()));
-    let whole: Option<Vec<i64>> = values.iter().map(|value| (value * &common).to_integer().to_i64()).collect();
-    let whole = whole.ok_or(Refusal::Overflow { what: "the amounts of the all-reduce program in whole numbers" })?;
+    let (whole, _) = in_whole(values)?;
     let network = Network::new(graph.compute, commodities.pairs(kind, &whole));
     let mut arena = Arena::new(graph.compute);
     let mut cuts = Vec::new();

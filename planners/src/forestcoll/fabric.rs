@@ -1,8 +1,8 @@
 //! The planner's own input, its conditions, and the same graph in whole numbers.
 
-use super::{Rational, Refusal};
+use super::Refusal;
 use num_integer::Integer;
-use num_traits::{CheckedAdd, CheckedMul, Zero};
+use sluice_formats::quantity::Rational;
 use std::collections::{BTreeMap, HashMap};
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ impl Fabric {
 
     /// The same fabric with every link turned round.
     pub fn transposed(&self) -> Self {
-        Self { links: self.links.iter().map(|&(from, to, b)| (to, from, b)).collect(), ..self.clone() }
+        Self { links: self.links.iter().map(|(from, to, b)| (*to, *from, b.clone())).collect(), ..self.clone() }
     }
 
     /// The same fabric with all data at one root.
@@ -73,6 +73,11 @@ impl Graph {
     /// All shares together.
     pub fn total_weight(&self) -> i64 {
         self.weights.iter().sum()
+    }
+
+    /// The fraction `over/under` of something per capacity, per bandwidth in the input's unit; `under` is above zero.
+    pub fn in_units(&self, over: i64, under: i64) -> Rational {
+        &Rational::new(over, under).unwrap_or(Rational::ZERO) * &self.factor
     }
 }
 
@@ -126,15 +131,14 @@ fn links(fabric: &Fabric) -> Result<BTreeMap<(u32, u32), Rational>, Refusal> {
         }
     }
     let mut sums = BTreeMap::new();
-    for (link, &(from, to, bandwidth)) in fabric.links.iter().enumerate() {
-        let (over, under) = (*bandwidth.numer(), *bandwidth.denom());
-        if under <= 0 || over <= 0 {
-            let bandwidth = format!("{over}/{under}");
-            let (from, to) = (fabric.name(from), fabric.name(to));
+    for (link, (from, to, bandwidth)) in fabric.links.iter().enumerate() {
+        if !bandwidth.is_positive() {
+            let (from, to, bandwidth) = (fabric.name(*from), fabric.name(*to), bandwidth.clone());
             return Err(Refusal::NonPositiveBandwidth { link, from, to, bandwidth });
         }
-        let sum = sums.entry((from, to)).or_insert_with(Rational::zero);
-        *sum = sum.checked_add(&bandwidth.reduced()).ok_or(Refusal::Overflow { what: "the sum of parallel links" })?;
+        let sum = sums.entry((*from, *to)).or_insert(Rational::ZERO);
+        *sum += bandwidth;
+        sum.parts().ok_or(Refusal::Overflow { what: "the sum of parallel links" })?;
     }
     Ok(sums)
 }
@@ -157,13 +161,13 @@ fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Arcs, Rational), Ref
     let overflow = Refusal::Overflow { what: "the common multiple of the bandwidths' denominators" };
     let (mut multiple, mut divisor) = (1_i128, 0_i128);
     for bandwidth in links.values() {
-        let step = bandwidth.denom() / multiple.gcd(bandwidth.denom());
-        multiple = multiple.checked_mul(step).ok_or_else(|| overflow.clone())?;
+        let (_, under) = bandwidth.parts().ok_or_else(|| overflow.clone())?;
+        multiple = multiple.checked_mul(under / multiple.gcd(&under)).ok_or_else(|| overflow.clone())?;
     }
     let mut arcs = Vec::with_capacity(links.len());
     for (&(from, to), bandwidth) in links {
-        let capacity =
-            bandwidth.numer().checked_mul(&(multiple / bandwidth.denom())).ok_or_else(|| overflow.clone())?;
+        let capacity = bandwidth.parts().and_then(|(over, under)| over.checked_mul(multiple / under));
+        let capacity = capacity.ok_or_else(|| overflow.clone())?;
         divisor = divisor.gcd(&capacity);
         arcs.push((from, to, capacity));
     }
@@ -175,7 +179,7 @@ fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Arcs, Rational), Ref
             Ok((from, to, capacity.map_err(|_| Refusal::Overflow { what: "a bandwidth in whole numbers" })?))
         })
         .collect();
-    Ok((arcs?, Rational::new(multiple, divisor)))
+    Ok((arcs?, Rational::new(multiple, divisor).unwrap_or(Rational::ONE)))
 }
 
 fn eulerian(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
@@ -184,7 +188,7 @@ fn eulerian(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
         sums[from as usize].1 += capacity;
         sums[to as usize].0 += capacity;
     }
-    let rate = |sum: i64| Rational::from(i128::from(sum)).checked_mul(&graph.factor.recip()).unwrap_or_default();
+    let rate = |sum: i64| &Rational::from(sum as u64) / &graph.factor;
     let uneven = (0..).zip(&sums).filter(|(_, (into, out))| into != out);
     let nodes: Vec<_> =
         uneven.take(10).map(|(node, &(into, out))| (fabric.name(node), rate(into), rate(out))).collect();

@@ -1,8 +1,8 @@
 //! What a plan consists of: trees over compute nodes, each edge with its way through switches.
 
 use super::network::Network;
-use super::{Fabric, Rational, Refusal};
-use num_traits::CheckedMul;
+use super::{Fabric, Refusal};
+use sluice_formats::quantity::Rational;
 use std::sync::Arc;
 
 /// Whether data leaves the roots or comes together in them.
@@ -136,7 +136,7 @@ pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
             return broken("the trees of a root do not add up to k");
         }
     }
-    within(fabric, &links, &load, forest.u)
+    within(fabric, &links, &load, &forest.u)
 }
 
 /// Checks that forests which run at the same time fit the links together.
@@ -150,20 +150,19 @@ pub(super) fn verify_together(fabric: &Fabric, forests: &[Forest]) -> Result<(),
             }
         }
     }
-    forests.iter().try_for_each(|forest| within(fabric, &links, &load, forest.u))
+    forests.iter().try_for_each(|forest| within(fabric, &links, &load, &forest.u))
 }
 
 /// Whether no load exceeds U·b.
-fn within(fabric: &Fabric, links: &Network, load: &[i128], u: Rational) -> Result<(), Refusal> {
-    let mut bandwidth = vec![Rational::default(); links.arcs()];
-    for &(from, to, rate) in &fabric.links {
-        if let Some(link) = links.find(from, to) {
+fn within(fabric: &Fabric, links: &Network, load: &[i128], u: &Rational) -> Result<(), Refusal> {
+    let mut bandwidth = vec![Rational::ZERO; links.arcs()];
+    for (from, to, rate) in &fabric.links {
+        if let Some(link) = links.find(*from, *to) {
             bandwidth[link as usize] += rate;
         }
     }
     for (&load, bandwidth) in load.iter().zip(&bandwidth) {
-        let most = u.checked_mul(bandwidth).ok_or(Refusal::Overflow { what: "U times a bandwidth" })?;
-        if Rational::from(load) > most {
+        if Rational::new(load, 1).is_none_or(|load| load > u * bandwidth) {
             return Err(Refusal::InternalInvariant { what: "a link carries more trees than it has room for" });
         }
     }

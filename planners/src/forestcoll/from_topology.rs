@@ -8,13 +8,11 @@ mod refused;
 #[cfg(test)]
 mod tests;
 
-use super::{Collective, Fabric, Rational};
+use super::{Collective, Fabric};
 use crate::front::{Asked, Request, Support};
-use num_traits::ToPrimitive;
 use sluice_formats::problem::{
     Code, E_RANGE, INTERNAL_INVARIANT, NON_POSITIVE_BANDWIDTH, Problem, Problems, SELF_LOOP,
 };
-use sluice_formats::quantity;
 use sluice_formats::topology::{Can, Text, Topology};
 use sluice_plan::plan::Collective as Word;
 use std::collections::{BTreeMap, HashSet};
@@ -108,10 +106,10 @@ fn fabric(topology: &Topology, nodes: &[usize], compute: usize) -> Result<Fabric
             continue;
         };
         let capacity = topology.unit().express(capacity);
-        let Some(capacity) = ratio(&capacity) else {
+        if capacity.parts().is_none() {
             let error = Problem::new(OVERFLOW, format!("/links/{}/capacity", link.entry), "beyond 64-bit integers");
             return Err(error.found(capacity.to_string()).allowed("a fraction of machine integers").into());
-        };
+        }
         links.push((from, to, capacity));
     }
     let mut machines: BTreeMap<&Text, u32> = BTreeMap::new();
@@ -130,8 +128,4 @@ fn fabric(topology: &Topology, nodes: &[usize], compute: usize) -> Result<Fabric
         links,
         boxes: boxes.collect(),
     })
-}
-
-fn ratio(number: &quantity::Rational) -> Option<Rational> {
-    Some(Rational::new(number.numerator().to_i128()?, number.denominator().to_i128()?))
 }

@@ -5,13 +5,13 @@
 //! node; every flow that falls short shows a cut with a larger ratio; the largest is tested next. All in whole
 //! numbers, and it ends at a cut whose ratio no flow refutes.
 
+use super::Refusal;
 use super::fabric::Graph;
 use super::flow::Arena;
 use super::network::Network;
-use super::{Rational, Refusal};
 use crate::run::{Run, Stage};
 use num_integer::Integer;
-use num_traits::CheckedMul;
+use sluice_formats::quantity::Rational;
 
 #[cfg(test)]
 mod tests;
@@ -49,15 +49,10 @@ impl Scaled {
     }
 
     /// In the input's units.
-    pub fn in_units(&self, graph: &Graph) -> Result<Optimum, Refusal> {
+    pub fn in_units(&self, graph: &Graph) -> Optimum {
         let (k, p, divisor) = self.trees(graph);
-        let ratio = |over: i64, under: i64| {
-            Rational::new(over.into(), under.into())
-                .checked_mul(&graph.factor)
-                .ok_or(Refusal::Overflow { what: "1/x*" })
-        };
         let cut = (0_u32..).zip(&self.cut).filter(|(_, inside)| **inside).map(|(node, _)| node).collect();
-        Ok(Optimum { inverse_x: ratio(self.p, self.q)?, cut, k: k as u64, u: ratio(p, divisor)? })
+        Optimum { inverse_x: graph.in_units(self.p, self.q), cut, k: k as u64, u: graph.in_units(p, divisor) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the planner refuses, with the code, the reason and what would be allowed.
 
-use super::Rational;
 use crate::run::{CANCELLED, Stopped, TIME_LIMIT};
+use sluice_formats::quantity::Rational;
 
 /// Why there is no plan. [`Refusal::code`] gives the stable name; the message names nodes and says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum Refusal {
         /// Where it ends.
         to: String,
         /// What was given.
-        bandwidth: String,
+        bandwidth: Rational,
     },
     /// Fewer than two compute nodes.
     #[error("{found} compute node(s); a collective has at least 2")]

@@ -5,8 +5,7 @@
 
 use super::Refusal;
 use crate::run::Run;
-use num_rational::BigRational;
-use num_traits::{One, Signed, Zero};
+use sluice_formats::quantity::Rational;
 
 #[cfg(test)]
 mod tests;
@@ -19,9 +18,9 @@ const PATIENCE: usize = 60;
 pub(super) struct Program {
     variables: usize,
     /// Per basic row: coefficients of the non-basic columns, then the value.
-    rows: Vec<Vec<BigRational>>,
+    rows: Vec<Vec<Rational>>,
     /// What one more unit of each column brings, then the negative value of the objective.
-    gain: Vec<BigRational>,
+    gain: Vec<Rational>,
     /// The variable of each row and column: below `variables` a real one, else the slack of a row.
     basic: Vec<usize>,
     columns: Vec<usize>,
@@ -29,16 +28,16 @@ pub(super) struct Program {
 
 impl Program {
     /// Maximises the sum of `gain` times the variables, all of them at least zero.
-    pub fn new(gain: Vec<BigRational>) -> Self {
+    pub fn new(gain: Vec<Rational>) -> Self {
         let variables = gain.len();
-        let gain = gain.into_iter().chain([BigRational::zero()]).collect();
+        let gain = gain.into_iter().chain([Rational::ZERO]).collect();
         Self { variables, rows: Vec::new(), gain, basic: Vec::new(), columns: (0..variables).collect() }
     }
 
     /// Adds the row `sum of coefficient · variable ≤ bound`.
-    pub fn add(&mut self, coefficients: &[(usize, BigRational)], bound: BigRational) {
+    pub fn add(&mut self, coefficients: &[(usize, Rational)], bound: Rational) {
         let width = self.columns.len();
-        let mut row = vec![BigRational::zero(); width + 1];
+        let mut row = vec![Rational::ZERO; width + 1];
         row[width] = bound;
         for (variable, coefficient) in coefficients {
             if let Some(column) = self.columns.iter().position(|other| other == variable) {
@@ -52,8 +51,8 @@ impl Program {
     }
 
     /// The value of every variable.
-    pub fn values(&self) -> Vec<BigRational> {
-        let mut values = vec![BigRational::zero(); self.variables];
+    pub fn values(&self) -> Vec<Rational> {
+        let mut values = vec![Rational::ZERO; self.variables];
         for (&variable, row) in self.basic.iter().zip(&self.rows) {
             if variable < self.variables {
                 values[variable].clone_from(&row[self.columns.len()]);
@@ -63,15 +62,15 @@ impl Program {
     }
 
     /// The objective's value.
-    pub fn objective(&self) -> BigRational {
-        -self.gain[self.columns.len()].clone()
+    pub fn objective(&self) -> Rational {
+        -&self.gain[self.columns.len()]
     }
 
     /// At the optimum: what one unit more of a row's bound would bring. Rows count in the order in which they were added.
-    pub fn price(&self, row: usize) -> BigRational {
+    pub fn price(&self, row: usize) -> Rational {
         let slack = self.variables + row;
         let column = self.columns.iter().position(|&variable| variable == slack);
-        column.map_or_else(BigRational::zero, |column| -&self.gain[column])
+        column.map_or(Rational::ZERO, |column| -&self.gain[column])
     }
 
     /// Goes on to the optimum. All rows must allow zero in every variable, and some rows must bound the objective.
@@ -128,11 +127,10 @@ impl Program {
     /// Exchanges the variable of a row with that of a column.
     fn pivot(&mut self, row: usize, column: usize) {
         let mut own = std::mem::take(&mut self.rows[row]);
-        let inverse = own[column].recip();
-        own[column] = BigRational::one();
-        own.iter_mut().filter(|entry| !entry.is_zero()).for_each(|entry| *entry *= &inverse);
+        let divisor = std::mem::replace(&mut own[column], Rational::ONE);
+        own.iter_mut().filter(|entry| !entry.is_zero()).for_each(|entry| *entry = &*entry / &divisor);
         for other in self.rows.iter_mut().filter(|other| !other.is_empty()).chain([&mut self.gain]) {
-            let factor = std::mem::take(&mut other[column]);
+            let factor = std::mem::replace(&mut other[column], Rational::ZERO);
             subtract(other, &own, &factor);
         }
         self.rows[row] = own;
@@ -140,10 +138,10 @@ impl Program {
     }
 }
 
-fn subtract(row: &mut [BigRational], other: &[BigRational], factor: &BigRational) {
+fn subtract(row: &mut [Rational], other: &[Rational], factor: &Rational) {
     if !factor.is_zero() {
         for (entry, other) in row.iter_mut().zip(other).filter(|(_, other)| !other.is_zero()) {
-            *entry -= other * factor;
+            *entry = &*entry - &(other * factor);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Small random graphs and sums over all their cuts, for the tests beside the stages.
 
 use super::fabric::{Arcs, Graph};
-use super::{Fabric, Rational, fabric};
+use super::{Fabric, fabric};
+use sluice_formats::quantity::Rational;
 
 /// Random rings on top of each other: balanced and connected; compute nodes first. Every second graph is two groups of
 /// nodes with more inside than between, where cuts matter more than links.
@@ -16,8 +17,8 @@ pub(super) fn rings(compute: usize, switches: usize, seed: u64) -> Graph {
     let mut ring = |among: Vec<u32>, length: usize, rate: usize, dice: &mut dyn FnMut(usize) -> usize| {
         let mut order = among;
         (1..order.len()).for_each(|at| order.swap(at, dice(at + 1)));
-        let rate = Rational::from(rate as i128);
-        links.extend((0..length).map(|at| (order[at], order[(at + 1) % length], rate)));
+        let rate = Rational::from(rate as u64);
+        links.extend((0..length).map(|at| (order[at], order[(at + 1) % length], rate.clone())));
     };
     let all: Vec<u32> = (0..nodes as u32).collect();
     let grouped = seed % 2 == 1;

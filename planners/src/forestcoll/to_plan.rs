@@ -161,7 +161,7 @@ impl Claimed {
     ) -> Result<Claimed, Problems> {
         let AllReduce { sum_x, forests, prices } = program;
         let mut draft = Claimed::new(instance, Planned { optimum, forests }, options, run)?;
-        draft.sum_x = Rational::new(*sum_x.numer(), *sum_x.denom());
+        draft.sum_x = Some(sum_x);
         if !draft.is_optimal() && bounds::is_unaided(instance) {
             // No cut says so, but the program's dual does.
             draft.bound = bounds::dual(instance, &draft.time, &prices);
@@ -184,8 +184,7 @@ impl Claimed {
             trees += forest.trees();
             batches += forest.batches();
             // A fixed number of trees is rounded to whole trees per link, which need not fill any.
-            let rounded = Rational::new(*forest.u.numer(), *forest.u.denom()).filter(|_| forest.fixed_k);
-            let u = rounded.unwrap_or_else(|| own.clone());
+            let u = if forest.fixed_k { &forest.u } else { own }.clone();
             first_u.get_or_insert_with(|| u.clone());
             forests.push(written(forest, u, &ids));
         }
@@ -208,10 +207,9 @@ impl Claimed {
         };
         let plan = instance.asked.plan(Draft { names, content: Content::Trees(Trees { forests }), claim })?;
         let cut = self.optimum.cut.iter().map(|node| instance.id(*node).to_string()).collect();
-        let inverse_x = Rational::new(*self.optimum.inverse_x.numer(), *self.optimum.inverse_x.denom());
         Ok(Made {
             plan,
-            inverse_x: inverse_x.unwrap_or(Rational::ZERO),
+            inverse_x: self.optimum.inverse_x,
             k: self.forests.first().and_then(|forest| forest.k),
             u: first_u.unwrap_or(Rational::ZERO),
             cut,

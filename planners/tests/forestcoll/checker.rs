@@ -3,20 +3,21 @@
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One, Zero};
-use sluice_planners::forestcoll::{Direction, Fabric, Forest, Optimum, Rational};
+use sluice_formats::quantity::Rational;
+use sluice_planners::forestcoll::{Direction, Fabric, Forest, Optimum};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type Hop = (u32, u32);
 
-pub fn big(rational: Rational) -> BigRational {
-    BigRational::new((*rational.numer()).into(), (*rational.denom()).into())
+pub fn big(rational: &Rational) -> BigRational {
+    BigRational::new(rational.numerator(), rational.denominator())
 }
 
 /// Bandwidth per link, parallel links added up.
 pub fn bandwidths(fabric: &Fabric) -> BTreeMap<Hop, BigRational> {
     let mut sums = BTreeMap::new();
-    for &(from, to, bandwidth) in &fabric.links {
-        *sums.entry((from, to)).or_insert_with(BigRational::zero) += big(bandwidth);
+    for (from, to, bandwidth) in &fabric.links {
+        *sums.entry((*from, *to)).or_insert_with(BigRational::zero) += big(bandwidth);
     }
     sums
 }
@@ -66,6 +67,42 @@ pub fn brute_force(fabric: &Fabric) -> BigRational {
         }
     }
     best
+}
+
+/// The least bandwidth out of a set with compute nodes inside and outside: no all-reduce by trees has a larger Σ x_v,
+/// since what leaves such a set carries the roots inside outwards and the sums for those outside.
+pub fn least_bandwidth(fabric: &Fabric) -> BigRational {
+    let others = 1..fabric.compute as u32;
+    let flows = others.flat_map(|other| [most(fabric, 0, other), most(fabric, other, 0)]);
+    flows.min().expect("two compute nodes")
+}
+
+/// The largest flow from one node to another, by shortest ways with room left.
+fn most(fabric: &Fabric, from: u32, to: u32) -> BigRational {
+    let (mut room, mut flow) = (bandwidths(fabric), BigRational::zero());
+    loop {
+        let mut back: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut queue = std::collections::VecDeque::from([from]);
+        while let Some(node) = queue.pop_front() {
+            for (&(_, next), _) in room.range((node, 0)..=(node, u32::MAX)).filter(|(_, room)| !room.is_zero()) {
+                if next != from && !back.contains_key(&next) {
+                    back.insert(next, node);
+                    queue.push_back(next);
+                }
+            }
+        }
+        if !back.contains_key(&to) {
+            return flow;
+        }
+        let way = std::iter::successors(Some(to), |node| back.get(node).copied()).collect::<Vec<_>>();
+        let hops: Vec<Hop> = way.windows(2).map(|pair| (pair[1], pair[0])).collect();
+        let least = hops.iter().map(|hop| room[hop].clone()).min().expect("a hop");
+        for (u, v) in hops {
+            *room.entry((u, v)).or_insert_with(BigRational::zero) -= &least;
+            *room.entry((v, u)).or_insert_with(BigRational::zero) += &least;
+        }
+        flow += least;
+    }
 }
 
 /// The acceptance test of a forest: spanning trees over paths that exist, k trees per root, no link overloaded.
@@ -123,7 +160,7 @@ pub fn check(fabric: &Fabric, forest: &Forest) -> Result<(), String> {
     }
     for (hop, load) in loads(forest) {
         let Some(bandwidth) = bandwidths.get(&hop) else { return Err(format!("hop {hop:?} is no link")) };
-        let most = big(forest.u) * bandwidth;
+        let most = big(&forest.u) * bandwidth;
         if BigRational::from(BigInt::from(load)) > most {
             return Err(format!("link {hop:?} carries {load} trees and has room for {most}"));
         }
@@ -176,13 +213,13 @@ fn check_hops(fabric: &Fabric, forest: &Forest, root: u32, hops: &[Hop]) -> Resu
 /// Everything an optimal plan promises: the cut proves the bound, the forest reaches it and saturates the cut.
 pub fn check_optimal(fabric: &Fabric, optimum: &Optimum, forest: &Forest) -> Result<(), String> {
     check(fabric, forest)?;
-    if cut_ratio(fabric, &optimum.cut) != big(optimum.inverse_x) {
+    if cut_ratio(fabric, &optimum.cut) != big(&optimum.inverse_x) {
         return Err(format!("the cut's ratio is not {}", optimum.inverse_x));
     }
     if Some(optimum.k) != forest.k || optimum.u != forest.u {
         return Err("the forest is for another k".into());
     }
-    if big(forest.u) != big(optimum.inverse_x) * BigRational::from(BigInt::from(optimum.k)) {
+    if big(&forest.u) != big(&optimum.inverse_x) * BigRational::from(BigInt::from(optimum.k)) {
         return Err(format!("U = {} is not k/x* = {} * {}", forest.u, optimum.k, optimum.inverse_x));
     }
     if forest.direction == Direction::Out && forest.trees.iter().all(|tree| tree.hops.is_none()) {
@@ -198,7 +235,7 @@ fn saturated(fabric: &Fabric, optimum: &Optimum, forest: &Forest) -> Result<(), 
     let loads = loads(forest);
     for ((from, to), bandwidth) in bandwidths(fabric).into_iter().filter(|&((from, to), _)| crosses(from, to)) {
         let load = BigRational::from(BigInt::from(loads.get(&(from, to)).copied().unwrap_or(0)));
-        if load != big(forest.u) * bandwidth {
+        if load != big(&forest.u) * bandwidth {
             return Err(format!("bottleneck link {from} to {to} is not full"));
         }
     }
@@ -213,7 +250,7 @@ fn saturated(fabric: &Fabric, optimum: &Optimum, forest: &Forest) -> Result<(), 
 }
 
 /// N·x*, the algorithm bandwidth of an all-gather (with shares: their sum instead of N).
-pub fn algbw(fabric: &Fabric, inverse_x: Rational) -> BigRational {
+pub fn algbw(fabric: &Fabric, inverse_x: &Rational) -> BigRational {
     let total: u64 = (0..fabric.compute).map(|node| fabric.weight(node)).sum();
     BigRational::from(BigInt::from(total)) * (BigRational::one() / big(inverse_x))
 }

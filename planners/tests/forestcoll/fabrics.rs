@@ -1,6 +1,7 @@
 //! Fabrics to plan for: the machines of the paper by their rules, and random ones.
 
-use sluice_planners::forestcoll::{Fabric, Rational};
+use sluice_formats::quantity::Rational;
+use sluice_planners::forestcoll::Fabric;
 
 /// A fabric under construction: compute nodes first, then switches.
 #[derive(Default)]
@@ -23,7 +24,7 @@ impl Builder {
     }
 
     pub fn one_way(&mut self, from: u32, to: u32, rate: i128) {
-        self.fabric.links.push((from, to, Rational::from(rate)));
+        self.fabric.links.push((from, to, Rational::new(rate, 1).expect("not over zero")));
     }
 
     pub fn duplex(&mut self, a: u32, b: u32, rate: i128) {

@@ -4,8 +4,9 @@ use crate::allreduce::check_both;
 use crate::checker::{algbw, big, check, check_optimal, cut_ratio};
 use num_rational::BigRational;
 use serde_json::Value;
+use sluice_formats::quantity::Rational;
 use sluice_planners::Run;
-use sluice_planners::forestcoll::{Collective, Fabric, Options, Rational, all_reduce, optimum, plan};
+use sluice_planners::forestcoll::{Collective, Fabric, Options, all_reduce, optimum, plan};
 use std::collections::HashMap;
 
 fn vectors() -> Vec<Value> {
@@ -17,7 +18,7 @@ fn vectors() -> Vec<Value> {
 fn rational(value: &Value) -> Rational {
     match value {
         Value::String(text) => text.parse().expect("a fraction"),
-        _ => Rational::from(i128::from(value.as_i64().expect("a whole number"))),
+        _ => Rational::new(value.as_i64().expect("a whole number"), 1).expect("not over zero"),
     }
 }
 
@@ -58,13 +59,13 @@ fn optima_and_forests() {
         assert_eq!(optimum.inverse_x, rational(&expected["inv_x_star"]), "{id}");
         assert_eq!(optimum.u, rational(&expected["U"]), "{id}");
         assert_eq!(optimum.k, expected["k"].as_u64().expect("k"), "{id}");
-        assert_eq!(algbw(&fabric, optimum.inverse_x), exact(&expected["algbw"]), "{id}");
+        assert_eq!(algbw(&fabric, &optimum.inverse_x), exact(&expected["algbw"]), "{id}");
         let named = expected["bottleneck_cut"].as_array().expect("a cut");
         let cut: Vec<u32> = named
             .iter()
             .map(|name| fabric.names.iter().position(|other| other == name).expect("a node") as u32)
             .collect();
-        assert_eq!(cut_ratio(&fabric, &cut), big(optimum.inverse_x), "{id}: the cut of the vectors");
+        assert_eq!(cut_ratio(&fabric, &cut), big(&optimum.inverse_x), "{id}: the cut of the vectors");
         check_optimal(&fabric, optimum, &planned.forests[0]).unwrap_or_else(|why| panic!("{id}: {why}"));
         seen += 1;
     }
@@ -81,8 +82,8 @@ fn fixed_k() {
             let planned = plan(&fabric, Collective::AllGather, &options, &Run::quiet(1)).expect("a plan");
             let forest = &planned.forests[0];
             assert_eq!(forest.u, rational(&expected["U"]), "{} k = {k}", vector["id"]);
-            let trees = Rational::from(i128::from(forest.k.expect("k")));
-            assert_eq!(algbw(&fabric, forest.u / trees), exact(&expected["algbw"]), "{} k = {k}", vector["id"]);
+            let trees = Rational::from(forest.k.expect("k"));
+            assert_eq!(algbw(&fabric, &(&forest.u / &trees)), exact(&expected["algbw"]), "{} k = {k}", vector["id"]);
             check(&fabric, forest).unwrap_or_else(|why| panic!("{} k = {k}: {why}", vector["id"]));
             seen += 1;
         }
@@ -110,11 +111,11 @@ fn all_reduce_programs() {
         let planned = all_reduce(&fabric, false, &Run::quiet(2)).expect("a plan");
         println!("{}: {:.2?}, {} trees", vector["id"], start.elapsed(), planned.forests[0].trees());
         let expected = &vector["expected"]["allreduce_sum_x"];
-        assert_eq!(big(planned.sum_x), exact(&expected["value"]), "{}", vector["id"]);
+        assert_eq!(big(&planned.sum_x), exact(&expected["value"]), "{}", vector["id"]);
         check_both(&fabric, &planned).unwrap_or_else(|why| panic!("{}: {why}", vector["id"]));
         let best = optimum(&fabric, false, &Run::quiet(1)).expect("an optimum");
-        let phases = Rational::new(fabric.compute as i128, 2) / best.inverse_x;
-        assert_eq!(big(phases), exact(&expected["rs_ag"]), "{}", vector["id"]);
+        let phases = &Rational::new(fabric.compute as i128, 2).expect("not over zero") / &best.inverse_x;
+        assert_eq!(big(&phases), exact(&expected["rs_ag"]), "{}", vector["id"]);
         seen += 1;
     }
     assert_eq!(seen, 9);

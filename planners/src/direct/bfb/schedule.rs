@@ -7,7 +7,7 @@ use num_integer::Integer;
 
 use super::arrivals::Arrivals;
 use super::inlinks::{Inlinks, Neighbour};
-use super::least::Ratio;
+use super::least::counts;
 use super::transport::{Jobs, Transport};
 use super::unequal::{self, LinkTime};
 use super::{loads, over_receivers, receivers};
@@ -159,7 +159,8 @@ impl Even {
     fn new(links: &Inlinks, graph: &Graph, units: Option<u32>, run: &Run) -> Result<Even, Refusal> {
         let exact = loads(links, receivers(graph), run)?;
         let units = units.map_or_else(|| lossless(&exact), Ok)?;
-        Ok(Even { units, most: exact.iter().map(|load| load.ceiling(units.into())).collect() })
+        let up = |(over, under): (u64, u64)| (over * u64::from(units)).div_ceil(under);
+        Ok(Even { units, most: exact.iter().map(|load| up(counts(load))).collect() })
     }
     fn cost(&self, graph: &Graph) -> Cost {
         let shards = |most: &u64| Rational::new(i128::from(*most), i128::from(self.units));
@@ -184,9 +185,9 @@ fn fits(sends: u64) -> Result<(), Refusal> {
 }
 
 /// The least common multiple of the denominators.
-fn lossless(loads: &[Ratio]) -> Result<u32, Refusal> {
+fn lossless(loads: &[Rational]) -> Result<u32, Refusal> {
     let common = loads.iter().try_fold(1_u64, |common, load| {
-        let common = common.lcm(&load.denominator());
+        let common = common.lcm(&counts(load).1);
         (common <= MAX_UNITS.into()).then_some(common)
     });
     common.map(|common| common as u32).ok_or_else(|| Refusal::InvalidChunking {

@@ -3,9 +3,8 @@
 //! Per sender and per purpose there is one flow from the sender through switches into other compute nodes, where it
 //! ends. Where there is no switch, that is simply a share of each link.
 
-use super::BigRational;
 use crate::forestcoll::fabric::Graph;
-use num_traits::One;
+use sluice_formats::quantity::Rational;
 use std::collections::BTreeMap;
 
 #[cfg(test)]
@@ -39,11 +38,7 @@ struct Flow {
 }
 
 /// Coefficients by variable.
-pub(super) type Row = Vec<(usize, BigRational)>;
-
-fn one() -> BigRational {
-    BigRational::one()
-}
+pub(super) type Row = Vec<(usize, Rational)>;
 
 impl Commodities {
     pub fn new(graph: &Graph) -> Self {
@@ -73,8 +68,8 @@ impl Commodities {
         let mut links: Vec<(Row, i64)> = graph.arcs.iter().map(|arc| (Row::new(), arc.2)).collect();
         let mut switches: BTreeMap<(Kind, u32, u32), Row> = BTreeMap::new();
         for (variable, flow) in self.each() {
-            links[flow.link].0.push((variable, one()));
-            for (end, sign) in [(flow.from, one()), (flow.to, -one())] {
+            links[flow.link].0.push((variable, Rational::ONE));
+            for (end, sign) in [(flow.from, Rational::ONE), (flow.to, -&Rational::ONE)] {
                 if end as usize >= self.compute {
                     switches.entry((flow.kind, flow.sender, end)).or_default().push((variable, sign));
                 }
@@ -85,12 +80,12 @@ impl Commodities {
 
     /// The amounts rooted inside a set are no more than what can leave it, or come in where it is a reduction.
     pub fn cut(&self, kind: Kind, inside: &[bool]) -> Row {
-        let roots = inside.iter().enumerate().filter(|(_, inside)| **inside).map(|(node, _)| (node, one()));
+        let roots = inside.iter().enumerate().filter(|(_, inside)| **inside).map(|(node, _)| (node, Rational::ONE));
         let crossing = self.each().filter(|(_, flow)| {
             let (from, to) = turned(kind, flow.sender, flow.to);
             flow.kind == kind && (flow.to as usize) < self.compute && inside[from as usize] && !inside[to as usize]
         });
-        roots.chain(crossing.map(|(variable, _)| (variable, -one()))).collect()
+        roots.chain(crossing.map(|(variable, _)| (variable, -&Rational::ONE))).collect()
     }
 
     /// How much each compute node sends to each other one, as arcs of out-trees.

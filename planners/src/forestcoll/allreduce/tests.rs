@@ -4,17 +4,17 @@ use super::*;
 use crate::forestcoll::testing::rings;
 
 /// The rows of all sets of nodes at once, which the method of cuts must not need.
-fn with_all_cuts(graph: &Graph, commodities: &Commodities) -> BigRational {
-    let mut gain = vec![BigRational::zero(); commodities.variables()];
-    gain[..graph.compute].fill(BigRational::one());
+fn with_all_cuts(graph: &Graph, commodities: &Commodities) -> Rational {
+    let mut gain = vec![Rational::ZERO; commodities.variables()];
+    gain[..graph.compute].fill(Rational::ONE);
     let mut program = Program::new(gain);
     for (row, bound) in commodities.rows(graph) {
-        program.add(&row, BigRational::from(BigInt::from(bound)));
+        program.add(&row, Rational::from(bound as u64));
     }
     for cut in 1_u32..(1 << graph.compute) - 1 {
         let inside: Vec<bool> = (0..graph.compute).map(|node| cut >> node & 1 == 1).collect();
         for kind in [Kind::Reduce, Kind::Broadcast] {
-            program.add(&commodities.cut(kind, &inside), BigRational::zero());
+            program.add(&commodities.cut(kind, &inside), Rational::ZERO);
         }
     }
     program.solve(&Run::quiet(1)).expect("an optimum");

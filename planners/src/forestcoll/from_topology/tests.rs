@@ -1,6 +1,7 @@
 use super::*;
 use serde_json::{Value, json};
 use sluice_formats::problem::{DUPLICATE_NODE, E_KEY, E_MISSING, UNKNOWN_NODE, UNSUPPORTED_FIELD};
+use sluice_formats::quantity::Rational;
 use sluice_formats::topology::r#gen::{Wiring, dgx_a100, ring};
 
 fn all_gather() -> Request<'static> {

@@ -11,7 +11,6 @@ use crate::forestcoll::flow::Arena;
 use crate::forestcoll::from_topology::Instance;
 use crate::forestcoll::network::Network;
 use crate::forestcoll::{Collective, Optimum, Refusal, Run, fabric};
-use num_rational::BigRational;
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Link;
 use sluice_plan::plan::CertificateKind;
@@ -154,13 +153,10 @@ fn least_cut(instance: &Instance<'_>, relaxed: bool, run: &Run) -> Result<Vec<u3
 }
 
 /// What the program's prices prove of a fabric whose every node the planner knows: its optimum, which takes `time`.
-pub fn dual(instance: &Instance<'_>, time: &Rational, prices: &BTreeMap<(u32, u32), BigRational>) -> Bound {
+pub fn dual(instance: &Instance<'_>, time: &Rational, prices: &BTreeMap<(u32, u32), Rational>) -> Bound {
     let mut places = vec![None; instance.asked.topology.nodes().len()];
     (0_u32..).zip(&instance.nodes).for_each(|(place, node)| places[*node] = Some(place));
-    let of_link = |link: &Link| {
-        let price = prices.get(&places[link.from].zip(places[link.to])?)?;
-        Rational::from_big(price.numer().clone(), price.denom().clone())
-    };
+    let of_link = |link: &Link| prices.get(&places[link.from].zip(places[link.to])?).cloned();
     let all = instance.asked.topology.links().iter().map(|link| of_link(link).unwrap_or(Rational::ZERO));
     Bound { prices: all.collect(), ..Bound::new(time.clone(), CertificateKind::Dual) }
 }

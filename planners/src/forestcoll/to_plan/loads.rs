@@ -10,8 +10,7 @@ use std::collections::HashMap;
 pub fn times(instance: &Instance<'_>, forests: &[Forest]) -> Option<(Rational, Vec<Rational>)> {
     let mut capacities: HashMap<(u32, u32), Rational> = HashMap::new();
     for (from, to, capacity) in &instance.fabric.links {
-        *capacities.entry((*from, *to)).or_insert(Rational::ZERO) +=
-            &Rational::new(*capacity.numer(), *capacity.denom())?;
+        *capacities.entry((*from, *to)).or_insert(Rational::ZERO) += capacity;
     }
     let mut own = Vec::with_capacity(forests.len());
     let mut parts: HashMap<(u32, u32), Rational> = HashMap::new();

@@ -140,7 +140,7 @@ proptest! {
         sound(&graph, &planned);
         let unit = Rational::from(u64::from(parts));
         let up = |load: &Rational| {
-            let (p, q) = (load * &unit).small().unwrap();
+            let (p, q) = (load * &unit).parts().unwrap();
             Rational::new(i128::from((p as u64).div_ceil(q as u64)), i128::from(parts)).unwrap()
         };
         prop_assert_eq!(&planned.cost.loads, &best.loads.iter().map(up).collect::<Vec<_>>());

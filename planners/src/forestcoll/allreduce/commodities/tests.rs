@@ -1,13 +1,12 @@
 //! The ways behind the flows of one sender.
 
 use super::*;
-use crate::forestcoll::Rational;
 
 #[test]
 fn ways_use_what_the_flows_say_and_no_circle() {
     // Node 0 sends 3 over switch 2 to node 1, 1 of it once round the switches 2 and 3.
     let arcs = vec![(0, 2, 4), (2, 1, 4), (2, 3, 4), (3, 2, 4), (1, 0, 4)];
-    let graph = Graph { nodes: 4, compute: 2, weights: vec![1; 2], arcs, factor: Rational::from(1) };
+    let graph = Graph { nodes: 4, compute: 2, weights: vec![1; 2], arcs, factor: Rational::ONE };
     let commodities = Commodities::new(&graph);
     let mut values = vec![0; commodities.variables()];
     let mut set = |kind: Kind, hop: (u32, u32), value: i64| {
