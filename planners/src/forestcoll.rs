@@ -94,7 +94,7 @@ pub struct Planned {
 /// The optimum of an all-gather (with equal bandwidth in and out at every node also that of a reduce-scatter).
 ///
 /// # Errors
-/// The conditions on fabrics, in a fixed order, or [`Refusal::Cancelled`].
+/// The conditions on fabrics, in a fixed order, or [`Refusal::Stopped`].
 pub fn optimum(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<Optimum, Refusal> {
     let graph = fabric::scaled(fabric, relaxed)?;
     Ok(optimum::newton(&graph, run)?.in_units(&graph))
@@ -103,7 +103,7 @@ pub fn optimum(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<Optimum, Ref
 /// The optimum and a forest that reaches it, or the best forest of a fixed k.
 ///
 /// # Errors
-/// The conditions on fabrics, in a fixed order; limits of `options`; [`Refusal::Cancelled`].
+/// The conditions on fabrics, in a fixed order; limits of `options`; [`Refusal::Stopped`].
 pub fn plan(fabric: &Fabric, collective: Collective, options: &Options, run: &Run) -> Result<Planned, Refusal> {
     match collective {
         Collective::AllGather => outwards(fabric, options, run),

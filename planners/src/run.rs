@@ -55,12 +55,31 @@ pub struct Progress<'a> {
 }
 
 /// Why work ended before there was a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
     /// Somebody called it off.
+    #[error("cancelled")]
     Cancelled,
     /// The deadline passed.
+    #[error("time ran out")]
     TimeLimit,
+}
+
+impl Stopped {
+    /// The stable code, as results write it.
+    pub fn code(self) -> Code {
+        match self {
+            Stopped::Cancelled => CANCELLED,
+            Stopped::TimeLimit => TIME_LIMIT,
+        }
+    }
+    /// How a planner says it: in its word for being called off, or that there was not time enough for this.
+    pub(crate) fn said(self, cancelled: &str, wanted: &str) -> String {
+        match self {
+            Stopped::Cancelled => cancelled.to_owned(),
+            Stopped::TimeLimit => format!("time ran out before there was {wanted}; allow more time"),
+        }
+    }
 }
 
 /// The terms under which a planner runs.

@@ -1,6 +1,6 @@
 //! What is refused of graphs, expansions, schedules and searches: code, reason, what is allowed.
 
-use crate::run::{CANCELLED, Stopped, TIME_LIMIT};
+use crate::run::Stopped;
 use sluice_formats::problem::Code;
 
 /// Why there is no graph or no schedule. [`Refusal::code`] gives the stable name.
@@ -117,21 +117,9 @@ pub enum Refusal {
         /// What does not hold.
         reason: String,
     },
-    /// Somebody interrupted.
-    #[error("interrupted")]
-    Cancelled,
-    /// The deadline passed.
-    #[error("time ran out before there was a result; allow more time")]
-    TimeLimit,
-}
-
-impl From<Stopped> for Refusal {
-    fn from(stopped: Stopped) -> Refusal {
-        match stopped {
-            Stopped::Cancelled => Refusal::Cancelled,
-            Stopped::TimeLimit => Refusal::TimeLimit,
-        }
-    }
+    /// Somebody called it off, or the deadline passed.
+    #[error("{}", .0.said("interrupted", "a result"))]
+    Stopped(#[from] Stopped),
 }
 
 impl Refusal {
@@ -153,8 +141,7 @@ impl Refusal {
             }
             Refusal::NotReverseSymmetric => "NotReverseSymmetric",
             Refusal::Internal { .. } => "INTERNAL_INVARIANT",
-            Refusal::Cancelled => CANCELLED,
-            Refusal::TimeLimit => TIME_LIMIT,
+            Refusal::Stopped(stopped) => stopped.code(),
         }
     }
 }

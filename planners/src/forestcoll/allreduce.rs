@@ -45,7 +45,7 @@ pub struct AllReduce {
 /// The best rate of an all-reduce and forests that reach it. Shares of the fabric are not looked at.
 ///
 /// # Errors
-/// The conditions on fabrics; [`Refusal::ProgramTooLarge`]; [`Refusal::Cancelled`].
+/// The conditions on fabrics; [`Refusal::ProgramTooLarge`]; [`Refusal::Stopped`].
 pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce, Refusal> {
     let fabric = &Fabric { weights: Vec::new(), ..fabric.clone() };
     let graph = fabric::scaled(fabric, relaxed)?;

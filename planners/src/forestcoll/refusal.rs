@@ -1,6 +1,6 @@
 //! What the planner refuses, with the code, the reason and what would be allowed.
 
-use crate::run::{CANCELLED, Stopped, TIME_LIMIT};
+use crate::run::Stopped;
 use sluice_formats::quantity::Rational;
 
 /// Why there is no plan. [`Refusal::code`] gives the stable name; the message names nodes and says what is allowed.
@@ -124,21 +124,9 @@ pub enum Refusal {
         /// Which property.
         what: &'static str,
     },
-    /// The caller called it off.
-    #[error("cancelled")]
-    Cancelled,
-    /// The deadline passed.
-    #[error("time ran out before there was a plan; allow more time")]
-    TimeLimit,
-}
-
-impl From<Stopped> for Refusal {
-    fn from(stopped: Stopped) -> Refusal {
-        match stopped {
-            Stopped::Cancelled => Refusal::Cancelled,
-            Stopped::TimeLimit => Refusal::TimeLimit,
-        }
-    }
+    /// Somebody called it off, or the deadline passed.
+    #[error("{}", .0.said("cancelled", "a plan"))]
+    Stopped(#[from] Stopped),
 }
 
 impl Refusal {
@@ -159,8 +147,7 @@ impl Refusal {
             Self::FixedKNotEulerian { .. } => "FIXED_K_NOT_EULERIAN",
             Self::ProgramTooLarge { .. } => "PROGRAM_TOO_LARGE",
             Self::InternalInvariant { .. } => "INTERNAL_INVARIANT",
-            Self::Cancelled => CANCELLED,
-            Self::TimeLimit => TIME_LIMIT,
+            Self::Stopped(stopped) => stopped.code(),
         }
     }
 }

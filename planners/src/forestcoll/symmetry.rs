@@ -16,7 +16,7 @@ use super::network::Network;
 use super::paths::{Units, recover};
 use super::split::{self, Fed};
 use super::{Refusal, pack};
-use crate::run::{Run, Stage};
+use crate::run::{Run, Stage, Stopped};
 use num_integer::Integer;
 use shape::{Port, Shape};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) fn trees(
                 run.report(Stage::Symmetry, sizes.len(), sizes.len())?;
                 return Ok(Some(trees));
             }
-            Err(Refusal::Cancelled) => return Err(Refusal::Cancelled),
+            Err(Refusal::Stopped(Stopped::Cancelled)) => return Err(Stopped::Cancelled.into()),
             // Whatever does not work out here is decided the general way.
             Ok(None) | Err(_) => {}
         }

@@ -12,7 +12,7 @@ mod tests;
 use super::from_topology::{Instance, OVERFLOW};
 use super::{AllReduce, Collective, Forest, Optimum, Options, Planned, Refusal, all_reduce};
 use crate::front::Draft;
-use crate::run::Run;
+use crate::run::{Run, Stopped};
 use bounds::Bound;
 use sluice_formats::json::Writer;
 use sluice_formats::problem::{E_KEY, E_LIMIT, Problem, Problems};
@@ -92,7 +92,7 @@ pub fn make(instance: &Instance<'_>, options: &Options, way: Way, run: &Run) -> 
                 phases.bound = whole.bound;
             }
         }
-        Err(Refusal::Cancelled) => return Err(refused(Refusal::Cancelled)),
+        Err(Refusal::Stopped(Stopped::Cancelled)) => return Err(refused(Stopped::Cancelled.into())),
         // The phases are a plan, too; that they are not proved best is said in the claim.
         Err(_) => {}
     }

@@ -3,7 +3,7 @@
 use crate::fabrics::{a100, tangled};
 use sluice_formats::quantity::Rational;
 use sluice_planners::forestcoll::{Collective, Fabric, Options, Refusal, plan};
-use sluice_planners::{Progress, Run, Stage};
+use sluice_planners::{Progress, Run, Stage, Stopped};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -137,17 +137,21 @@ fn called_off_at_every_stage() {
     let stages = [Stage::Optimum, Stage::Symmetry, Stage::SwitchRemoval, Stage::TreeConstruction, Stage::PathRecovery];
     for stage in stages {
         let options = Options { symmetry: stage == Stage::Symmetry, ..Options::default() };
-        assert_eq!(called_off(&fabric, &options, Some(stage)).0, Err(Refusal::Cancelled), "{stage:?}");
+        assert_eq!(
+            called_off(&fabric, &options, Some(stage)).0,
+            Err(Refusal::Stopped(Stopped::Cancelled)),
+            "{stage:?}"
+        );
     }
     let fixed = Options { fixed_k: Some(2), ..Options::default() };
-    assert_eq!(called_off(&fabric, &fixed, Some(Stage::FixedK)).0, Err(Refusal::Cancelled));
+    assert_eq!(called_off(&fabric, &fixed, Some(Stage::FixedK)).0, Err(Refusal::Stopped(Stopped::Cancelled)));
 }
 
 #[test]
 fn a_deadline_ends_a_plan_without_result() {
     let run = Run { deadline: Some(Instant::now()), ..Run::quiet(2) };
     let late = plan(&a100(3), Collective::AllGather, &Options::default(), &run).expect_err("late");
-    assert_eq!((late.clone(), late.code()), (Refusal::TimeLimit, "TimeLimit"));
+    assert_eq!((late.clone(), late.code()), (Refusal::Stopped(Stopped::TimeLimit), "TimeLimit"));
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn nothing_and_one_vertex_and_too_much() {
     let mut values = Values::new(&exact_cost);
     assert_eq!(
         Finder::new(&options, &mut values, &Run { cancel: &stop, ..Run::quiet(1) }).frontier(30, 4),
-        Err(Refusal::Cancelled)
+        Err(Refusal::Stopped(crate::Stopped::Cancelled))
     );
 }
 

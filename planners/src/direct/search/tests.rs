@@ -187,7 +187,7 @@ fn no_time_no_result_and_limits_are_said() {
     assert_eq!(search(&Request { rounds: u64::MAX, ..request(16, 4) }, &late), Ok(Vec::new()));
     let called_off = AtomicBool::new(true);
     let run = Run { cancel: &called_off, ..Run::quiet(1) };
-    assert_eq!(search(&request(16, 4), &run), Err(Refusal::Cancelled));
+    assert_eq!(search(&request(16, 4), &run), Err(Refusal::Stopped(crate::Stopped::Cancelled)));
     for (n, d) in [(1, 2), (1 << 20, 4), (16, 1), (16, 11), (3, 3)] {
         let refused = search(&request(n, d), &Run::quiet(1)).unwrap_err();
         assert_eq!(refused.code(), sluice_formats::problem::E_RANGE, "{refused}");
