@@ -9,7 +9,6 @@
 //! | [`family`], [`expand`], [`expr`] | graphs by rule, larger ones from smaller ones, and how both are written |
 //! | [`bfb`] | the best breadth-first schedule of a graph, and its cost alone |
 //! | `turn` | schedules backwards, on another graph, in finer units, one after the other |
-//! | `replay` | runs a schedule unit by unit; shares nothing with the planner |
 //! | [`finder`], [`search`] | the graphs of a size and degree that no other beats; better ones at random |
 //! | `from_topology`, `to_topology`, `to_plan` | from a topology to a graph and back, from a schedule to a checked plan |
 
@@ -21,6 +20,8 @@ pub mod finder;
 mod from_topology;
 mod graph;
 mod refusal;
+#[cfg(test)]
+#[path = "../tests/graphs/replay.rs"]
 mod replay;
 mod schedule;
 pub mod search;
@@ -34,7 +35,6 @@ pub use expr::Expr;
 pub use from_topology::{Instance, Options, Proof, SUPPORT};
 pub use graph::{Edge, Graph, Symmetry};
 pub use refusal::Refusal;
-pub use replay::{Fault, replay};
 pub use schedule::{Cost, Schedule, Send, Shape};
 pub use to_plan::{Figures, Made, figures, make, plan_of};
 pub use to_topology::{Hardware, topology};

@@ -15,7 +15,6 @@ mod links;
 mod program;
 mod refusal;
 
-pub use bounds::by_degree;
 pub use classes::Classes;
 pub use refusal::Refusal;
 

@@ -4,9 +4,10 @@ mod graphs;
 
 use graphs::{Abelian, complete_bipartite, kautz, line, metacyclic, minus_a_parallel_class, random};
 use proptest::prelude::*;
+use sluice_formats::quantity::Rational;
 use sluice_planners::Run;
 use sluice_planners::direct::{Edge, Graph};
-use sluice_planners_lp::alltoall::{Classes, Method, Options, Refusal, Throughput, Way, by_degree};
+use sluice_planners_lp::alltoall::{Classes, Method, Options, Refusal, Throughput, Way};
 use sluice_solver::{Answer, Bounds, Program, Sense};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -255,5 +256,31 @@ fn large() {
             found.gap(),
             begin.elapsed().as_secs_f64()
         );
+    }
+}
+
+/// No graph of `n` vertices and degree `d` carries more: a source's distances are at best those of a full tree.
+///
+/// `None` below 2 vertices and for degree 0.
+fn by_degree(n: u32, d: u32) -> Option<Rational> {
+    if d == 0 {
+        return None;
+    }
+    let (mut left, mut level, mut depth, mut hops) = (i128::from(n) - 1, i128::from(d), 1, 0);
+    while left > 0 {
+        let here = level.min(left);
+        hops += depth * here;
+        left -= here;
+        level = level.saturating_mul(i128::from(d));
+        depth += 1;
+    }
+    Rational::new(i128::from(d), hops)
+}
+
+#[test]
+fn the_bounds_of_table_a_1() {
+    // Of Table A.1 (Zhao 2026): N, and the denominator over 4.
+    for (n, denominator) in [(32, 69), (64, 165), (1024, 4667)] {
+        assert_eq!(by_degree(n, 4), Rational::new(4, denominator));
     }
 }

@@ -30,7 +30,7 @@ pub use schedule::{
     Costed, MAX_SENDS, MAX_UNITS, Options, Planned, all_gather, all_gather_cost, all_reduce, all_reduce_cost,
     reduce_scatter, reduce_scatter_cost,
 };
-pub use unequal::{LinkTime, step_times};
+pub use unequal::LinkTime;
 
 use super::{Cost, Graph, Refusal, Symmetry};
 use crate::run::{Run, Stage};

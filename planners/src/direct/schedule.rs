@@ -94,10 +94,6 @@ impl Cost {
     pub fn t_l(&self) -> u32 {
         self.loads.len() as u32
     }
-    /// Is `t_b` (N−1)/N, which no schedule beats?
-    pub fn is_bandwidth_optimal(&self, n: u32) -> bool {
-        Rational::new(i128::from(n) - 1, i128::from(n)).is_some_and(|least| self.t_b.as_ref() == Some(&least))
-    }
 }
 
 #[cfg(test)]
@@ -126,7 +122,6 @@ mod tests {
     fn the_cost_of_a_complete_graph_is_the_bandwidth_bound() {
         let cost = Cost::new(vec![Rational::ONE], 5, Some(4));
         assert_eq!(cost.t_b, Rational::new(4, 5));
-        assert!(cost.is_bandwidth_optimal(5));
         assert_eq!((cost.t_l(), cost.load_sum), (1, Rational::ONE));
     }
 }

@@ -7,7 +7,9 @@ use sluice_formats::topology::Kind;
 use sluice_planners::Run;
 use sluice_planners::direct::bfb;
 use sluice_planners::direct::finder::{Candidate, Finder, Options, Values, measured};
-use sluice_planners::direct::{Cost, Graph, Hardware, Refusal, plan_of, replay, topology};
+use sluice_planners::direct::{Cost, Graph, Hardware, Refusal, plan_of, topology};
+
+use crate::replay::replay;
 
 /// Steps and τ that the frontier for degree 4 must reach (table A.1; tables 3.4 and 3.5 are in it), then those of the
 /// Cayley graphs and directed circulants.

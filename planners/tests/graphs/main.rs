@@ -2,4 +2,7 @@
 //! frontier against the published one.
 
 mod frontier;
+mod replay;
 mod vectors;
+
+use sluice_planners::direct::{Cost, Graph, Schedule, Send, Shape};

@@ -13,7 +13,7 @@ pub fn counts(load: &Rational) -> (u64, u64) {
 #[derive(Default)]
 pub struct Least {
     jobs: Jobs,
-    transport: Transport<u64>,
+    transport: Transport,
 }
 
 impl Least {

@@ -69,7 +69,7 @@ pub fn all_gather(graph: &Graph, options: &Options<'_>, run: &Run) -> Result<Pla
         return Ok(Planned { schedule, cost: even.cost(graph), times: None });
     };
     let units = options.units.unwrap_or(UNITS_OF_UNEQUAL_LINKS);
-    let times = unequal::step_times_in_units(&links, of, units, run)?;
+    let times = unequal::step_times(&links, of, units, run)?;
     let most = |step: usize, edge: u32| of[edge as usize].units(&times[step - 1], units);
     let schedule = lay_out(&links, units, run, &most)?;
     let cost = Cost::new(largest(graph, &schedule), graph.n(), None);
@@ -230,7 +230,7 @@ struct Layout<'a> {
     most: &'a (dyn Fn(usize, u32) -> u64 + Sync),
     arrivals: Arrivals,
     jobs: Jobs,
-    transport: Transport<u64>,
+    transport: Transport,
     sends: Vec<Send>,
 }
 

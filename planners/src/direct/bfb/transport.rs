@@ -1,30 +1,5 @@
 //! Shipping: jobs that may each be split over some links, and links that take so much; a flow, or the cut that forbids it.
 
-/// What amounts are counted in.
-pub trait Amount: Clone + Ord {
-    /// Nothing.
-    const ZERO: Self;
-    /// The sum.
-    fn plus(&self, other: &Self) -> Self;
-    /// The difference; never below zero here.
-    fn minus(&self, other: &Self) -> Self;
-    /// A part for each of so many, rounded down if at all.
-    fn share(&self, parts: u64) -> Self;
-}
-
-impl Amount for u64 {
-    const ZERO: u64 = 0;
-    fn plus(&self, other: &u64) -> u64 {
-        self + other
-    }
-    fn minus(&self, other: &u64) -> u64 {
-        self - other
-    }
-    fn share(&self, parts: u64) -> u64 {
-        self / parts
-    }
-}
-
 /// Groups of jobs with the same usable links.
 #[derive(Default)]
 pub struct Jobs {
@@ -75,12 +50,13 @@ fn has(set: &[u64], member: usize) -> bool {
 }
 
 /// A flow of jobs over links, with tables that are used again.
-pub struct Transport<T> {
+#[derive(Default)]
+pub struct Transport {
     links: usize,
     /// What each group has on each link.
-    flow: Vec<T>,
+    flow: Vec<u64>,
     /// What each link still takes.
-    room: Vec<T>,
+    room: Vec<u64>,
     /// Links from which no way leads to room.
     dead: Vec<u64>,
     seen: Vec<u64>,
@@ -89,31 +65,24 @@ pub struct Transport<T> {
     queue: Vec<usize>,
 }
 
-impl<T> Default for Transport<T> {
-    fn default() -> Transport<T> {
-        let (flow, room, dead, seen, came, queue) = Default::default();
-        Transport { links: 0, flow, room, dead, seen, came, queue }
-    }
-}
-
-impl<T: Amount> Transport<T> {
+impl Transport {
     /// Ships `supply` of each group within the links' capacities; false if that cannot be. The flow depends on the
     /// arguments only.
-    pub fn ship(&mut self, jobs: &Jobs, supply: impl Fn(usize) -> T, capacities: impl Iterator<Item = T>) -> bool {
+    pub fn ship(&mut self, jobs: &Jobs, supply: impl Fn(usize) -> u64, capacities: impl Iterator<Item = u64>) -> bool {
         self.room.clear();
         self.room.extend(capacities);
         self.links = self.room.len();
         self.flow.clear();
-        self.flow.resize(jobs.counts.len() * self.links, T::ZERO);
+        self.flow.resize(jobs.counts.len() * self.links, 0);
         self.dead.clear();
         self.dead.resize(jobs.words, 0);
         self.came.resize(self.links, (0, None));
-        let left: Vec<T> = (0..jobs.counts.len()).map(|group| self.spread(jobs, group, supply(group))).collect();
+        let left: Vec<u64> = (0..jobs.counts.len()).map(|group| self.spread(jobs, group, supply(group))).collect();
         let mut all = true;
         for (group, mut left) in left.into_iter().enumerate() {
-            while left > T::ZERO {
+            while left > 0 {
                 match self.search(jobs, group) {
-                    Some(end) => left = left.minus(&self.augment(&left, end)),
+                    Some(end) => left -= self.augment(left, end),
                     None => {
                         all = false;
                         break;
@@ -124,8 +93,8 @@ impl<T: Amount> Transport<T> {
         all
     }
     /// What a group has on a link.
-    pub fn flow(&self, group: usize, link: usize) -> &T {
-        &self.flow[group * self.links + link]
+    pub fn flow(&self, group: usize, link: usize) -> u64 {
+        self.flow[group * self.links + link]
     }
     /// After shipping failed: the links that are too few for the groups confined to them.
     pub fn cut(&self) -> &[u64] {
@@ -138,33 +107,32 @@ impl<T: Amount> Transport<T> {
     }
 
     /// A first guess: even shares, then what is left where most room is. Gives what found none.
-    fn spread(&mut self, jobs: &Jobs, group: usize, supply: T) -> T {
+    fn spread(&mut self, jobs: &Jobs, group: usize, supply: u64) -> u64 {
         let set = jobs.set(group);
         let size = set.iter().map(|word| u64::from(word.count_ones())).sum::<u64>().max(1);
-        let share = supply.share(size);
+        let share = supply / size;
         let mut left = supply;
-        if share > T::ZERO {
+        if share > 0 {
             for link in members(set) {
-                let part = share.clone().min(self.room[link].clone());
-                left = left.minus(&part);
-                self.put(group, link, &part);
+                let part = share.min(self.room[link]);
+                left -= part;
+                self.put(group, link, part);
             }
         }
-        while left > T::ZERO {
-            let Some(link) = members(set).max_by_key(|&link| (&self.room[link], self.links - link)) else { break };
-            let part = left.clone().min(self.room[link].clone());
-            if part == T::ZERO {
+        while left > 0 {
+            let Some(link) = members(set).max_by_key(|&link| (self.room[link], self.links - link)) else { break };
+            let part = left.min(self.room[link]);
+            if part == 0 {
                 break;
             }
-            left = left.minus(&part);
-            self.put(group, link, &part);
+            left -= part;
+            self.put(group, link, part);
         }
         left
     }
-    fn put(&mut self, group: usize, link: usize, part: &T) {
-        let flow = &mut self.flow[group * self.links + link];
-        *flow = flow.plus(part);
-        self.room[link] = self.room[link].minus(part);
+    fn put(&mut self, group: usize, link: usize, part: u64) {
+        self.flow[group * self.links + link] += part;
+        self.room[link] -= part;
     }
     /// A link with room that moving flow about can free for the group; without one, all that was seen is dead.
     fn search(&mut self, jobs: &Jobs, group: usize) -> Option<usize> {
@@ -187,11 +155,11 @@ impl<T: Amount> Transport<T> {
         let mut next = 0;
         while let Some(&link) = queue.get(next) {
             next += 1;
-            if room[link] > T::ZERO {
+            if room[link] > 0 {
                 return Some(link);
             }
             for other in 0..jobs.counts.len() {
-                if has(jobs.set(other), link) && flow[other * *links + link] > T::ZERO {
+                if has(jobs.set(other), link) && flow[other * *links + link] > 0 {
                     over(other, Some(link), queue);
                 }
             }
@@ -200,22 +168,20 @@ impl<T: Amount> Transport<T> {
         None
     }
     /// Moves as much as goes along the way that ends at `end`; gives how much.
-    fn augment(&mut self, left: &T, end: usize) -> T {
-        let mut part = left.clone().min(self.room[end].clone());
+    fn augment(&mut self, left: u64, end: usize) -> u64 {
+        let mut part = left.min(self.room[end]);
         let mut link = end;
         while let (group, Some(from)) = self.came[link] {
-            part = part.min(self.flow(group, from).clone());
+            part = part.min(self.flow(group, from));
             link = from;
         }
-        self.room[end] = self.room[end].minus(&part);
+        self.room[end] -= part;
         let mut link = end;
         loop {
             let (group, from) = self.came[link];
-            let flow = &mut self.flow[group * self.links + link];
-            *flow = flow.plus(&part);
+            self.flow[group * self.links + link] += part;
             let Some(from) = from else { return part };
-            let flow = &mut self.flow[group * self.links + from];
-            *flow = flow.minus(&part);
+            self.flow[group * self.links + from] -= part;
             link = from;
         }
     }

@@ -1,9 +1,8 @@
 //! Links that differ: each has a latency and a speed, and a step takes as long as its slowest link in use.
 //!
 //! A link that is not used must not cost its latency, so U is the smallest time for which a flow with capacities
-//! max(0, (U − α)·speed) serves all jobs. The set of links that a failed flow names gives the next U; there are
-//! finitely many sets, and U only grows. In whole units capacities are rounded down, and U is the smallest
-//! such time for these.
+//! max(0, (U − α)·speed), rounded down to whole units, serves all jobs. The set of links that a failed flow names gives
+//! the next U; there are finitely many sets, and U only grows.
 
 use num_integer::Integer as _;
 use num_traits::ToPrimitive as _;
@@ -11,7 +10,7 @@ use num_traits::ToPrimitive as _;
 use super::arrivals::Arrivals;
 use super::inlinks::{Inlinks, Neighbour};
 use super::over_receivers;
-use super::transport::{Amount, Jobs, Transport, members};
+use super::transport::{Jobs, Transport, members};
 use crate::direct::{Graph, Refusal};
 use crate::run::Run;
 use sluice_formats::quantity::Rational;
@@ -32,27 +31,13 @@ pub struct LinkTime {
 }
 
 impl LinkTime {
-    /// Shards that it carries within a time.
-    fn shards(&self, within: &Rational) -> Rational {
-        if *within <= self.latency { Rational::ZERO } else { &(within - &self.latency) / &self.shard }
-    }
     /// Whole units that it carries within a time, `units` to a shard.
     pub fn units(&self, within: &Rational, units: u32) -> u64 {
-        let carried = &self.shards(within) * &Rational::from(u64::from(units));
+        if *within <= self.latency {
+            return 0;
+        }
+        let carried = &(&(within - &self.latency) / &self.shard) * &Rational::from(u64::from(units));
         carried.numerator().div_floor(&carried.denominator()).to_u64().map_or(ENOUGH, |units| units.min(ENOUGH))
-    }
-}
-
-impl Amount for Rational {
-    const ZERO: Rational = Rational::ZERO;
-    fn plus(&self, other: &Rational) -> Rational {
-        self + other
-    }
-    fn minus(&self, other: &Rational) -> Rational {
-        self - other
-    }
-    fn share(&self, parts: u64) -> Rational {
-        self.checked_div(&Rational::from(parts)).unwrap_or(Rational::ZERO)
     }
 }
 
@@ -77,60 +62,12 @@ pub fn validate(graph: &Graph, times: &[LinkTime]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Per step the time that the best BFB all-gather takes, latency included; parts of shards may be as small as they like.
-///
-/// # Errors
-/// `InvalidLinkParameter`, `NotStronglyConnected`, `TopologyTooLarge`, `Cancelled`, `TimeLimit`.
-pub fn step_times(graph: &Graph, times: &[LinkTime], run: &Run) -> Result<Vec<Rational>, Refusal> {
-    validate(graph, times)?;
-    let links = Inlinks::new(graph)?;
-    slowest(&links, times, run, |jobs, of, transport: &mut Transport<Rational>, least| {
-        let capacity = |of: &[&LinkTime], within: &Rational| {
-            of.iter().map(|link| link.shards(within)).fold(Rational::ZERO, |sum, own| &sum + &own)
-        };
-        let mut within = root(&Rational::from(jobs.total()), of.iter().flatten()).max(least);
-        while !transport.ship(
-            jobs,
-            |group| Rational::from(jobs.counts()[group]),
-            of.iter().map(|of| capacity(of, &within)),
-        ) {
-            let confined = Rational::from(transport.confined(jobs));
-            within = root(&confined, members(transport.cut()).flat_map(|place| &of[place]));
-        }
-        within
-    })
-}
-
-/// The same in whole units.
+/// Per step the time that the best BFB all-gather takes in whole units, latency included.
 ///
 /// # Errors
 /// `Cancelled`, `TimeLimit`.
-pub fn step_times_in_units(
-    links: &Inlinks,
-    times: &[LinkTime],
-    units: u32,
-    run: &Run,
-) -> Result<Vec<Rational>, Refusal> {
-    slowest(links, times, run, |jobs, of, transport: &mut Transport<u64>, least| {
-        let capacity = |of: &[&LinkTime], within: &Rational| of.iter().map(|link| link.units(within, units)).sum();
-        let all = u64::from(units);
-        let mut within = root_in_units(jobs.total() * all, of.iter().flatten(), units).max(least);
-        while !transport.ship(jobs, |group| jobs.counts()[group] * all, of.iter().map(|of| capacity(of, &within))) {
-            let confined = transport.confined(jobs) * all;
-            within = root_in_units(confined, members(transport.cut()).flat_map(|place| &of[place]), units);
-        }
-        within
-    })
-}
-
-/// Per step the largest of what `solve` gives for the receivers: of the jobs, the links from each neighbour, a flow's
-/// tables, and the largest so far, which need not be beaten.
-fn slowest<T: Amount + Send>(
-    links: &Inlinks,
-    times: &[LinkTime],
-    run: &Run,
-    solve: impl Fn(&Jobs, &[Vec<&LinkTime>], &mut Transport<T>, Rational) -> Rational + Sync,
-) -> Result<Vec<Rational>, Refusal> {
+pub fn step_times(links: &Inlinks, times: &[LinkTime], units: u32, run: &Run) -> Result<Vec<Rational>, Refusal> {
+    let all = u64::from(units);
     let parts = over_receivers(links.n(), run, |receivers| {
         let (mut arrivals, mut jobs, mut transport) = (Arrivals::new(links), Jobs::default(), Transport::default());
         let mut slowest: Vec<Rational> = Vec::new();
@@ -142,7 +79,16 @@ fn slowest<T: Amount + Send>(
             let of: Vec<Vec<&LinkTime>> = links.of(receiver).iter().map(of).collect();
             for (slowest, step) in slowest.iter_mut().zip(1..=arrivals.steps()) {
                 arrivals.jobs(step, &mut jobs);
-                *slowest = solve(&jobs, &of, &mut transport, slowest.clone());
+                let least = root_in_units(jobs.total() * all, of.iter().flatten(), units);
+                *slowest = least.max(slowest.clone());
+                let served = |transport: &mut Transport, within: &Rational| {
+                    let capacity = |of: &Vec<&LinkTime>| of.iter().map(|link| link.units(within, units)).sum();
+                    transport.ship(&jobs, |group| jobs.counts()[group] * all, of.iter().map(capacity))
+                };
+                while !served(&mut transport, slowest) {
+                    let confined = transport.confined(&jobs) * all;
+                    *slowest = root_in_units(confined, members(transport.cut()).flat_map(|place| &of[place]), units);
+                }
             }
         }
         slowest

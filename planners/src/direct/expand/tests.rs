@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::direct::bfb::{fewest_steps, least_bandwidth};
 use crate::direct::family::Family;
+use crate::direct::replay::replay;
 use crate::direct::testing::{diameter, slow_gather};
-use crate::direct::{Cost, Edge, Expr, replay};
+use crate::direct::{Cost, Edge, Expr};
 use sluice_formats::quantity::Rational;
 
 fn graph(text: &str) -> Graph {

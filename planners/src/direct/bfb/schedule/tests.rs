@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::direct::bfb::{cost, samples::*};
-use crate::direct::{Fault, replay};
+use crate::direct::replay::{Fault, replay};
 
 fn units(units: u32) -> Options<'static> {
     Options { units: Some(units), times: None }

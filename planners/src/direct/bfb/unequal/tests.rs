@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::direct::bfb::{Options, all_gather, all_reduce, cost, reference, samples::*};
-use crate::direct::replay;
+use crate::direct::replay::replay;
 
 fn time(latency: u64, shard: Rational) -> LinkTime {
     LinkTime { latency: Rational::from(latency), shard }
@@ -14,8 +14,14 @@ fn whole(number: u64) -> Rational {
     Rational::from(number)
 }
 
+/// The times of the best all-gather's steps, in whole units.
+fn planned(graph: &Graph, times: &[LinkTime], units: u32) -> Vec<Rational> {
+    let options = Options { units: Some(units), times: Some(times) };
+    all_gather(graph, &options, &Run::quiet(2)).unwrap().times.unwrap()
+}
+
 fn total(graph: &Graph, times: &[LinkTime]) -> Rational {
-    step_times(graph, times, &Run::quiet(1)).unwrap().iter().sum()
+    planned(graph, times, 3).iter().sum()
 }
 
 #[test]
@@ -23,26 +29,24 @@ fn one_slow_start_is_gone_round() {
     let graph = graph(4, [(0, 2), (2, 0), (0, 3), (3, 0), (1, 2), (2, 1), (1, 3), (3, 1)]);
     // Bandwidth 2, shards of 8: 4 for a shard.
     let times: Vec<LinkTime> = (0..8).map(|edge| time(if edge == 7 { 40 } else { 1 }, whole(4))).collect();
-    assert_eq!(step_times(&graph, &times, &Run::quiet(2)).unwrap(), [whole(44), whole(5)]);
-    let options = Options { units: Some(2), times: Some(&times) };
-    let planned = all_gather(&graph, &options, &Run::quiet(2)).unwrap();
-    assert_eq!(planned.times.unwrap(), [whole(44), whole(5)]);
+    assert_eq!(planned(&graph, &times, 2), [whole(44), whole(5)]);
 }
 
 #[test]
 fn times_that_cannot_be_are_refused() {
     let graph = directed(3, &[1]);
     let good = vec![time(0, whole(1)); 3];
+    let refused = |times: &[LinkTime]| {
+        let options = Options { units: None, times: Some(times) };
+        all_gather(&graph, &options, &Run::quiet(1)).unwrap_err()
+    };
     for (edge, bad) in [(0, time(0, Rational::ZERO)), (1, LinkTime { latency: -&Rational::ONE, shard: whole(1) })] {
         let mut times = good.clone();
         times[edge as usize] = bad;
-        let refusal = step_times(&graph, &times, &Run::quiet(1)).unwrap_err();
+        let refusal = refused(&times);
         assert!(matches!(&refusal, Refusal::InvalidLinkParameter { edge: at, .. } if *at == edge), "{refusal}");
     }
-    assert!(matches!(
-        step_times(&graph, &good[1..], &Run::quiet(1)),
-        Err(Refusal::InvalidLinkParameter { edge: 2, .. })
-    ));
+    assert!(matches!(refused(&good[1..]), Refusal::InvalidLinkParameter { edge: 2, .. }));
 }
 
 /// Random graphs with random times.
@@ -58,12 +62,13 @@ fn timed() -> impl Strategy<Value = (Graph, Vec<LinkTime>)> {
 }
 
 /// Per step, over all receivers and all sets of links: the time within which the set carries the jobs confined to it, in
-/// `units` to a shard, found by trying every time at which some link has carried another unit.
-fn naive(graph: &Graph, times: &[LinkTime], units: u32) -> Vec<Rational> {
+/// `units` to a shard, found by trying every time at which some link has carried another unit; and the same for parts as
+/// small as one likes.
+fn naive(graph: &Graph, times: &[LinkTime], units: u32) -> (Vec<Rational>, Vec<Rational>) {
     let far = reference::distances(graph);
     let steps = far.iter().flatten().flatten().max().copied().unwrap_or(0);
-    let mut slowest = vec![Rational::ZERO; steps as usize];
-    for (step, slowest) in (1..).zip(&mut slowest) {
+    let (mut slowest, mut divisible) = (vec![Rational::ZERO; steps as usize], vec![Rational::ZERO; steps as usize]);
+    for (step, (slowest, divisible)) in (1..).zip(slowest.iter_mut().zip(&mut divisible)) {
         for receiver in 0..graph.n() {
             let (links, jobs) = reference::jobs(graph, &far, receiver, step);
             for set in 1..1_u32 << links.len() {
@@ -80,10 +85,11 @@ fn naive(graph: &Graph, times: &[LinkTime], units: u32) -> Vec<Rational> {
                 let carried = |within: &Rational| of.iter().map(|link| link.units(within, units)).sum::<u64>();
                 let first = moments.filter(|within| carried(within) >= needed).min().unwrap();
                 *slowest = first.max(slowest.clone());
+                *divisible = root(&(&whole(needed) * &unit), of.iter()).max(divisible.clone());
             }
         }
     }
-    slowest
+    (slowest, divisible)
 }
 
 proptest! {
@@ -93,9 +99,10 @@ proptest! {
         let shard = Rational::new(p, q).unwrap();
         let times = vec![time(latency, shard.clone()); pairs.len()];
         let graph = graph(n, pairs);
-        let loads = cost(&graph, &Run::quiet(1)).unwrap().loads;
-        let steps: Vec<Rational> = loads.iter().map(|load| &whole(latency) + &(load * &shard)).collect();
-        prop_assert_eq!(step_times(&graph, &times, &Run::quiet(2)).unwrap(), steps);
+        let equal = all_gather(&graph, &Options::default(), &Run::quiet(1)).unwrap();
+        prop_assert_eq!(&equal.cost, &cost(&graph, &Run::quiet(1)).unwrap());
+        let steps: Vec<Rational> = equal.cost.loads.iter().map(|load| &whole(latency) + &(load * &shard)).collect();
+        prop_assert_eq!(planned(&graph, &times, equal.schedule.units), steps);
     }
 
     /// In whole units as by trying everything; never faster than in parts as small as one likes; and the schedule keeps
@@ -104,10 +111,9 @@ proptest! {
     fn whole_units_agree_with_trying((graph, times) in timed(), units in 1..5_u32) {
         let options = Options { units: Some(units), times: Some(&times) };
         let planned = all_gather(&graph, &options, &Run::quiet(2)).unwrap();
-        prop_assert_eq!(planned.times.as_ref().unwrap(), &naive(&graph, &times, units));
-        for (whole, best) in planned.times.unwrap().iter().zip(step_times(&graph, &times, &Run::quiet(1)).unwrap()) {
-            prop_assert!(*whole >= best);
-        }
+        let (slowest, divisible) = naive(&graph, &times, units);
+        prop_assert_eq!(planned.times.unwrap(), slowest.clone());
+        prop_assert!(slowest.iter().zip(&divisible).all(|(whole, best)| whole >= best));
         prop_assert_eq!(&replay(&graph, &planned.schedule).unwrap().loads, &planned.cost.loads);
         let both = all_reduce(&graph, &options, &Run::quiet(2)).unwrap();
         prop_assert_eq!(&replay(&graph, &both.schedule).unwrap().loads, &both.cost.loads);

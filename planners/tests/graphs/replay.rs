@@ -1,6 +1,6 @@
 //! What a schedule does, unit by unit: proof that everybody ends with what it is owed, and the measured loads.
 //!
-//! Shares nothing with the planners. All-gather: who has which unit. Reduce-scatter: whose contributions are in whose
+//! Shares nothing with the planners but their public types, and judges them in the unit tests too. All-gather: who has which unit. Reduce-scatter: whose contributions are in whose
 //! partial sum of which unit; a send moves the sum. Steps use what was there before them.
 
 use super::{Cost, Graph, Schedule, Send, Shape};
