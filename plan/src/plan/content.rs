@@ -65,13 +65,9 @@ impl ContentKind {
 form! {
     /// A group of any kind.
     pub struct AnyGroup {
-        /// The collective.
         pub collective: u64 = "collective",
-        /// The group within it.
         pub group: u64 = "group",
-        /// Of `rates`.
         pub reserve: Option<Vec<Reserve>> = "reserve",
-        /// Of `weights`.
         pub weight: Option<Rational> = "weight",
     }
 }
@@ -79,57 +75,24 @@ form! {
 form! {
     /// The keys of all kinds together.
     pub struct AnyContent {
-        /// Of `steps`.
         pub p: Option<u64> = "P",
-        /// Of `sends`.
         pub epoch_us: Option<Decimal> = "epoch_us",
-        /// Of `rates`, `weights`, `order`.
         pub execution: Option<Execution> = "execution",
-        /// Of `sends`.
         pub finish_epochs: Option<u64> = "finish_epochs",
-        /// Of `sends`.
         pub finish_us: Option<Decimal> = "finish_us",
-        /// Of `rates`, `weights`, `order`.
         pub flows: Option<Vec<Flow>> = "flows",
-        /// Of `trees`.
         pub forests: Option<Vec<Forest>> = "forests",
-        /// Of `rates`, `weights`.
         pub groups: Option<Vec<AnyGroup>> = "groups",
-        /// Which one.
         pub kind: ContentKind = "kind",
-        /// Of `sends`.
         pub model: Option<Model> = "model",
-        /// Of `paths`.
         pub pairs: Option<Vec<Pair>> = "pairs",
-        /// Of `sends`.
         pub sends: Option<Vec<Send>> = "sends",
-        /// Of `steps`.
         pub step_length: Option<Rational> = "step_length",
-        /// Of `steps`.
         pub steps: Option<Vec<Step>> = "steps",
     }
 }
 
 impl AnyContent {
-    fn empty(kind: ContentKind) -> AnyContent {
-        AnyContent {
-            p: None,
-            epoch_us: None,
-            execution: None,
-            finish_epochs: None,
-            finish_us: None,
-            flows: None,
-            forests: None,
-            groups: None,
-            kind,
-            model: None,
-            pairs: None,
-            sends: None,
-            step_length: None,
-            steps: None,
-        }
-    }
-
     /// The keys that are there.
     fn present(&self) -> Vec<&'static str> {
         let all = [
@@ -202,6 +165,18 @@ impl Content {
     }
 }
 
+/// Writes an object with these keys, in this order, without those of absent values.
+macro_rules! object {
+    ($writer:ident, $($key:literal: $value:expr),*) => {{
+        $writer.begin('{');
+        $(if Json::is_present(&$value) {
+            $writer.key($key);
+            $value.write($writer);
+        })*
+        $writer.end('}');
+    }};
+}
+
 impl Json for Content {
     fn read(reader: &mut Reader<'_>) -> Read<Option<Content>> {
         let Some(any) = AnyContent::read(reader)? else { return Ok(None) };
@@ -233,52 +208,24 @@ impl Json for Content {
     }
 
     fn write(&self, writer: &mut Writer<'_>) {
-        // One place that knows the order of the keys is better than no copy of the flows; trees, which are large,
-        // are written where they are.
-        let mut any = AnyContent::empty(self.kind());
+        let kind = self.kind();
         match self {
-            Content::Trees(trees) => {
-                writer.begin('{');
-                writer.key("forests");
-                trees.forests.write(writer);
-                writer.key("kind");
-                ContentKind::Trees.write(writer);
-                return writer.end('}');
+            Content::Order(of) => object!(writer, "execution": of.execution, "flows": of.flows, "kind": kind),
+            Content::Paths(of) => object!(writer, "kind": kind, "pairs": of.pairs),
+            Content::Rates(of) => {
+                object!(writer, "execution": of.execution, "flows": of.flows, "groups": of.groups, "kind": kind);
             }
-            Content::Order(order) => {
-                (any.flows, any.execution) = (Some(order.flows.clone()), Some(order.execution));
+            Content::Sends(of) => object!(
+                writer, "epoch_us": of.epoch_us, "finish_epochs": of.finish_epochs, "finish_us": of.finish_us,
+                "kind": kind, "model": of.model, "sends": of.sends
+            ),
+            Content::Steps(of) => {
+                object!(writer, "P": of.p, "kind": kind, "step_length": of.step_length, "steps": of.steps);
             }
-            Content::Paths(paths) => any.pairs = Some(paths.pairs.clone()),
-            Content::Rates(rates) => {
-                (any.flows, any.execution) = (Some(rates.flows.clone()), Some(rates.execution));
-                let reserve = |of: &ReserveGroup| AnyGroup {
-                    collective: of.collective,
-                    group: of.group,
-                    reserve: Some(of.reserve.clone()),
-                    weight: None,
-                };
-                any.groups = rates.groups.as_ref().map(|groups| groups.iter().map(reserve).collect());
-            }
-            Content::Sends(sends) => {
-                (any.epoch_us, any.finish_us) = (sends.epoch_us.clone(), sends.finish_us.clone());
-                (any.finish_epochs, any.model) = (sends.finish_epochs, Some(sends.model.clone()));
-                any.sends = Some(sends.sends.clone());
-            }
-            Content::Steps(steps) => {
-                (any.p, any.step_length) = (Some(steps.p), steps.step_length.clone());
-                any.steps = Some(steps.steps.clone());
-            }
-            Content::Weights(weights) => {
-                (any.flows, any.execution) = (Some(weights.flows.clone()), Some(weights.execution));
-                let weight = |of: &WeightGroup| AnyGroup {
-                    collective: of.collective,
-                    group: of.group,
-                    reserve: None,
-                    weight: Some(of.weight.clone()),
-                };
-                any.groups = Some(weights.groups.iter().map(weight).collect());
+            Content::Trees(of) => object!(writer, "forests": of.forests, "kind": kind),
+            Content::Weights(of) => {
+                object!(writer, "execution": of.execution, "flows": of.flows, "groups": of.groups, "kind": kind);
             }
         }
-        any.write(writer);
     }
 }
