@@ -6,14 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
-use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
+use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, gpu, limit, walk};
+use super::program::{Dependency, Gpu, Op, Program, Step};
 use sluice_formats::problem::{E_PARSE, E_RANGE, Problem, Problems};
-use sluice_formats::topology::import::xml::{Tag, Tags};
 
-const ALGO: &[&str] = &["name", "coll", "nchunksperloop", "nranks"];
-const RANK: &[&str] = &["id", "i_chunks", "o_chunks", "s_chunks"];
-const STEP: &[&str] = &["s", "type", "peer", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt"];
+const ALGO: &str = "name coll nchunksperloop nranks";
+const STEP: &str = "s type peer srcbuf srcoff dstbuf dstoff cnt";
 
 /// What an instruction does.
 enum Word {
@@ -55,29 +53,18 @@ struct Draft {
 
 /// Reads a program whose first tag has said that it is one of these.
 pub fn program(text: &str) -> Result<Program, Problems> {
-    let mut tags = Tags::new(text);
-    let (mut draft, mut open, mut steps) = (None, 0, 0);
-    while let Some(tag) = tags.next_tag()? {
-        let Tag::Start(name, list) = tag else {
-            open -= 1;
-            continue;
-        };
-        let element = Element { name, list };
-        let done = match (open, name, &mut draft) {
-            (0, "algo", None) => algo(&element).map(|begun| draft = Some(begun)),
-            (1, "rank", Some(draft)) => rank(&element, draft),
+    let (mut draft, mut steps) = (None, 0);
+    walk(text, "<algo>, in it <rank>, in it <step>", |open, element| {
+        Some(match (open, element.name, &mut draft) {
+            (0, "algo", None) => algo(element).map(|begun| draft = Some(begun)),
+            (1, "rank", Some(draft)) => rank(element, draft),
             (2, "step", Some(draft)) => {
                 steps += 1;
-                limit(steps, "steps").and_then(|()| step(&element, draft))
+                limit(steps, "steps").and_then(|()| step(element, draft))
             }
-            _ => Err(Box::new(
-                Problem::new(E_PARSE, "", format!("<{name}> has no place here"))
-                    .allowed("<algo>, in it <rank>, in it <step>"),
-            )),
-        };
-        done.map_err(|error| Problem { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
-        open += 1;
-    }
+            _ => return None,
+        })
+    })?;
     let Some(Draft { program, ranks, .. }) = draft else {
         return Err(Problem::new(E_PARSE, "", "not a program").allowed("<algo>").into());
     };
@@ -90,19 +77,13 @@ pub fn program(text: &str) -> Result<Program, Problems> {
 
 fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     element.only(ALGO)?;
-    let word = element.text("coll")?;
-    let Some(collective) = collective(word) else {
-        let allowed = "allgather, allreduce, alltoall, broadcast, reduce, reduce_scatter";
-        return Err(Box::new(
-            Problem::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
-        ));
-    };
+    let (collective, word) = element.collective("")?;
     // Where one buffer is part of the other it may be the same memory; an all-reduce only is that way.
     let gathers = collective == crate::plan::Collective::AllGather;
     let program = Program {
         name: element.text("name")?.to_owned(),
         protocol: "Simple".into(),
-        word: word.to_owned(),
+        word,
         collective,
         chunks: element.number("nchunksperloop", 1, MAX_NUMBER)?,
         in_place: true,
@@ -124,11 +105,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
 }
 
 fn rank(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
-    element.only(RANK)?;
-    element.is_next("id", draft.program.gpus.len())?;
-    let chunks = |key| element.number(key, 0, MAX_NUMBER);
-    let (input, output, scratch) = (chunks("i_chunks")?, chunks("o_chunks")?, chunks("s_chunks")?);
-    draft.program.gpus.push(Gpu { input, output, scratch, blocks: Vec::new() });
+    gpu(element, &mut draft.program)?;
     (draft.instructions, draft.last_sync, draft.last_write) = (0, None, None);
     draft.blocks.clear();
     draft.synced.clear();
@@ -159,24 +136,13 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     }
     let count = element.number("cnt", 1, MAX_NUMBER)?;
     let Some(gpu) = draft.program.gpus.last_mut() else { return Ok(()) };
-    let place = |buffer: &'static str, offset: &'static str, own: bool| {
-        let kind = element.word(buffer, Buffer::parse, "i, o, s")?;
-        let size = gpu.chunks(kind);
-        // What lies on another rank is compared with what that rank says, not with the sizes here.
-        let most = if own { size.checked_sub(count) } else { Some(MAX_NUMBER) };
-        let Some(most) = most else {
-            let error = Problem::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
-            return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
-        };
-        Ok(Place { buffer: kind, offset: element.number(offset, 0, most)? })
-    };
-    let (src, dst) = (place("srcbuf", "srcoff", op.reads())?, place("dstbuf", "dstoff", op.writes())?);
+    let place = |keys, own: bool| element.place(keys, count, |kind| own.then(|| gpu.chunks(kind)));
+    let (src, dst) = (place(("srcbuf", "srcoff"), op.reads())?, place(("dstbuf", "dstoff"), op.writes())?);
     let sends = op.sends();
     let next = gpu.blocks.len() as u32;
     let block = *draft.blocks.entry((peer, sends)).or_insert(next);
     if block == next {
-        let (send, receive) = (peer.filter(|_| sends), peer.filter(|_| !sends));
-        gpu.blocks.push(Block { send, receive, channel: 0, steps: Vec::new() });
+        gpu.add_block(peer.filter(|_| !sends), peer.filter(|_| sends), 0);
     }
     let after = if sends { draft.last_sync } else { draft.last_write };
     let begun = add(gpu, block, Step { op, src, dst, count, after, awaited: false });
@@ -204,9 +170,8 @@ fn sync(draft: &mut Draft) -> Result<(), Mistake> {
     let next = gpu.blocks.len() as u32;
     let block = *draft.blocks.entry((None, true)).or_insert(next);
     if block == next {
-        gpu.blocks.push(Block { send: None, receive: None, channel: 0, steps: Vec::new() });
+        gpu.add_block(None, None, 0);
     }
-    let nowhere = Place { buffer: Buffer::Input, offset: 0 };
     draft.synced.resize(gpu.blocks.len(), 0);
     for other in (0..gpu.blocks.len() as u32).filter(|other| *other != block) {
         let steps = gpu.blocks[other as usize].steps.len();
@@ -214,8 +179,7 @@ fn sync(draft: &mut Draft) -> Result<(), Mistake> {
         if std::mem::replace(&mut draft.synced[other as usize], steps) == steps {
             continue;
         }
-        let after = Some(Dependency { block: other, step: steps as u32 - 1 });
-        let wait = Step { op: Op::Nop, src: nowhere, dst: nowhere, count: 0, after, awaited: false };
+        let wait = Step::wait(Dependency { block: other, step: steps as u32 - 1 });
         draft.last_sync = Some(add(gpu, block, wait));
         draft.last_write = draft.last_sync;
     }

@@ -101,6 +101,14 @@ pub struct Step {
     pub awaited: bool,
 }
 
+impl Step {
+    /// A step that does nothing but wait for another.
+    pub(crate) fn wait(after: Dependency) -> Step {
+        let nowhere = Place { buffer: Buffer::Input, offset: 0 };
+        Step { op: Op::Nop, src: nowhere, dst: nowhere, count: 0, after: Some(after), awaited: false }
+    }
+}
+
 /// A thread block: steps one after the other, with at most one peer to send to and one to receive from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -128,6 +136,11 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// Adds a block without steps; gives its number.
+    pub(crate) fn add_block(&mut self, receive: Option<u32>, send: Option<u32>, channel: u32) -> u32 {
+        self.blocks.push(Block { send, receive, channel, steps: Vec::new() });
+        self.blocks.len() as u32 - 1
+    }
     /// Chunks of a buffer.
     pub fn chunks(&self, buffer: Buffer) -> u32 {
         match buffer {

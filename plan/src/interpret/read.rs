@@ -1,29 +1,16 @@
 //! Reads a program from XML, within bounds; everything that names something names something that is there.
 
-use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, collective, limit};
+use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, gpu, limit, walk};
 use super::oneccl;
-use super::program::{Block, Buffer, Dependency, Gpu, Op, Place, Program, Step};
+use super::program::{Block, Buffer, Dependency, Op, Place, Program, Step};
 use sluice_formats::problem::{E_LIMIT, E_PARSE, E_RANGE, Problem, Problems};
 use sluice_formats::topology::import::xml::{Tag, Tags};
 
 /// Bytes of a program at most.
 const MAX_BYTES: usize = 256 << 20;
-const ALGO: &[&str] = &[
-    "name",
-    "proto",
-    "nchannels",
-    "nchunksperloop",
-    "ngpus",
-    "coll",
-    "inplace",
-    "outofplace",
-    "minBytes",
-    "maxBytes",
-    "redop",
-];
-const GPU: &[&str] = &["id", "i_chunks", "o_chunks", "s_chunks"];
-const TB: &[&str] = &["id", "send", "recv", "chan"];
-const STEP: &[&str] = &["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"];
+const ALGO: &str = "name proto nchannels nchunksperloop ngpus coll inplace outofplace minBytes maxBytes redop";
+const TB: &str = "id send recv chan";
+const STEP: &str = "s type srcbuf srcoff dstbuf dstoff cnt depid deps hasdep";
 
 /// Reads a program; `file` is the name used in messages.
 ///
@@ -45,34 +32,22 @@ fn program(text: &str) -> Result<Program, Problems> {
     {
         return oneccl::program(text);
     }
-    let mut tags = Tags::new(text);
-    let (mut draft, mut open, mut blocks, mut steps) = (None, 0, 0, 0);
-    while let Some(tag) = tags.next_tag()? {
-        let Tag::Start(name, list) = tag else {
-            open -= 1;
-            continue;
-        };
-        let element = Element { name, list };
-        let done = match (open, name, &mut draft) {
-            (0, "algo", None) => algo(&element).map(|begun| draft = Some(begun)),
-            (1, "gpu", Some(draft)) => gpu(&element, draft),
+    let (mut draft, mut blocks, mut steps) = (None, 0, 0);
+    walk(text, "<algo>, in it <gpu>, in it <tb>, in it <step>", |open, element| {
+        Some(match (open, element.name, &mut draft) {
+            (0, "algo", None) => algo(element).map(|begun| draft = Some(begun)),
+            (1, "gpu", Some(draft)) => gpu(element, &mut draft.program),
             (2, "tb", Some(draft)) => {
                 blocks += 1;
-                limit(blocks, "thread blocks").and_then(|()| tb(&element, draft))
+                limit(blocks, "thread blocks").and_then(|()| tb(element, draft))
             }
             (3, "step", Some(draft)) => {
                 steps += 1;
-                limit(steps, "steps").and_then(|()| step(&element, draft))
+                limit(steps, "steps").and_then(|()| step(element, draft))
             }
-            _ => Err(Box::new(
-                Problem::new(E_PARSE, "", format!("<{name}> has no place here"))
-                    .allowed("<algo>, in it <gpu>, in it <tb>, in it <step>"),
-            )),
-        };
-        // Lines are counted only where there is something to say: it takes a walk through the whole text.
-        done.map_err(|error| Problem { key: format!("line {}{}", tags.line(), error.key), ..*error })?;
-        open += 1;
-    }
+            _ => return None,
+        })
+    })?;
     let Some(draft) = draft else { return Err(Problem::new(E_PARSE, "", "not a program").allowed("<algo>").into()) };
     finish(draft).map_err(|error| (*error).into())
 }
@@ -87,13 +62,7 @@ struct Draft {
 
 fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     element.only(ALGO)?;
-    let word = element.text("coll")?;
-    let Some(collective) = collective(word) else {
-        let allowed = "allgather, allreduce, alltoall, broadcast, reduce, reduce_scatter, reducescatter";
-        return Err(Box::new(
-            Problem::new(E_RANGE, " coll", "a collective that cannot be run").found(word).allowed(allowed),
-        ));
-    };
+    let (collective, word) = element.collective(", reducescatter")?;
     let sums = match element.text("redop")? {
         "nop" => false,
         "sum" => true,
@@ -106,7 +75,7 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     let program = Program {
         name: element.text("name")?.to_owned(),
         protocol: element.text("proto")?.to_owned(),
-        word: word.to_owned(),
+        word,
         collective,
         chunks: element.number("nchunksperloop", 1, MAX_NUMBER)?,
         in_place: element.flag("inplace")?,
@@ -122,15 +91,6 @@ fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     }
     let (ranks, channels) = (element.number("ngpus", 1, MAX_RANKS)?, element.number("nchannels", 0, MAX_NUMBER)?);
     Ok(Draft { program, ranks, channels, sums })
-}
-
-fn gpu(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
-    element.only(GPU)?;
-    element.is_next("id", draft.program.gpus.len())?;
-    let chunks = |key| element.number(key, 0, MAX_NUMBER);
-    let (input, output, scratch) = (chunks("i_chunks")?, chunks("o_chunks")?, chunks("s_chunks")?);
-    draft.program.gpus.push(Gpu { input, output, scratch, blocks: Vec::new() });
-    Ok(())
 }
 
 fn tb(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
@@ -159,22 +119,15 @@ fn step(element: &Element<'_>, draft: &mut Draft) -> Result<(), Mistake> {
     let op = element.word("type", Op::parse, "s, r, rcs, rrs, rrc, rrcs, cpy, re, nop")?;
     let idle = op == Op::Nop;
     let count = if idle { element.number("cnt", 0, 0)? } else { element.number("cnt", 1, MAX_NUMBER)? };
-    let place = |buffer: &'static str, offset: &'static str, own: bool| {
-        let kind = element.word(buffer, Buffer::parse, "i, o, s")?;
-        if idle {
-            element.optional(offset, MAX_NUMBER)?;
-            return Ok(Place { buffer: kind, offset: 0 });
+    let place = |keys: (&'static str, &'static str), own: bool| {
+        if !idle {
+            return element.place(keys, count, |kind| own.then(|| sizes[kind as usize]));
         }
-        let size = sizes[kind as usize];
-        // What lies on another rank is compared with what that rank says, not with the sizes here.
-        let most = if own { size.checked_sub(count) } else { Some(MAX_NUMBER) };
-        let Some(most) = most else {
-            let error = Problem::new(E_RANGE, format!(" {buffer}"), "more chunks than the buffer has");
-            return Err(Box::new(error.found(count.to_string()).allowed(format!("at most {size}"))));
-        };
-        Ok(Place { buffer: kind, offset: element.number(offset, 0, most)? })
+        let buffer = element.word(keys.0, Buffer::parse, "i, o, s")?;
+        element.optional(keys.1, MAX_NUMBER)?;
+        Ok(Place { buffer, offset: 0 })
     };
-    let (src, dst) = (place("srcbuf", "srcoff", op.reads())?, place("dstbuf", "dstoff", op.writes())?);
+    let (src, dst) = (place(("srcbuf", "srcoff"), op.reads())?, place(("dstbuf", "dstoff"), op.writes())?);
     for (needed, peer, key) in [(op.sends(), block.send, "send"), (op.receives(), block.receive, "recv")] {
         if needed && peer.is_none() {
             let error = Problem::new(E_RANGE, " type", format!("a step that needs `{key}`, in a block without"));

@@ -8,42 +8,40 @@ use sluice_formats::topology::draw::escape;
 impl Program {
     /// The program as XML, which [`super::read()`] reads back as the same program.
     pub fn to_xml(&self) -> String {
-        write(self)
-    }
-}
-
-fn write(program: &Program) -> String {
-    let mut out = format!(
-        "<algo name=\"{}\" proto=\"{}\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" inplace=\"{}\" \
+        let mut out = format!(
+            "<algo name=\"{}\" proto=\"{}\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" inplace=\"{}\" \
          outofplace=\"{}\" minBytes=\"{}\" maxBytes=\"{}\" redop=\"{}\">\n",
-        escape(&program.name),
-        escape(&program.protocol),
-        program.channels(),
-        program.chunks,
-        program.gpus.len(),
-        program.word,
-        u8::from(program.in_place),
-        u8::from(program.out_of_place),
-        program.min_bytes,
-        program.max_bytes,
-        if program.reduces() { "sum" } else { "nop" }
-    );
-    let or_none = |number: Option<u32>| number.map_or(-1, i64::from);
-    for (id, gpu) in program.gpus.iter().enumerate() {
-        let (input, output, scratch) = (gpu.input, gpu.output, gpu.scratch);
-        let _ = writeln!(out, "  <gpu id=\"{id}\" i_chunks=\"{input}\" o_chunks=\"{output}\" s_chunks=\"{scratch}\">");
-        for (id, block) in gpu.blocks.iter().enumerate() {
-            let (send, receive) = (or_none(block.send), or_none(block.receive));
-            let _ = writeln!(out, "    <tb id=\"{id}\" send=\"{send}\" recv=\"{receive}\" chan=\"{}\">", block.channel);
-            for (s, step) in block.steps.iter().enumerate() {
-                write_step(&mut out, s, step);
+            escape(&self.name),
+            escape(&self.protocol),
+            self.channels(),
+            self.chunks,
+            self.gpus.len(),
+            self.word,
+            u8::from(self.in_place),
+            u8::from(self.out_of_place),
+            self.min_bytes,
+            self.max_bytes,
+            if self.reduces() { "sum" } else { "nop" }
+        );
+        let or_none = |number: Option<u32>| number.map_or(-1, i64::from);
+        for (id, gpu) in self.gpus.iter().enumerate() {
+            let (input, output, scratch) = (gpu.input, gpu.output, gpu.scratch);
+            let _ =
+                writeln!(out, "  <gpu id=\"{id}\" i_chunks=\"{input}\" o_chunks=\"{output}\" s_chunks=\"{scratch}\">");
+            for (id, block) in gpu.blocks.iter().enumerate() {
+                let (send, receive) = (or_none(block.send), or_none(block.receive));
+                let _ =
+                    writeln!(out, "    <tb id=\"{id}\" send=\"{send}\" recv=\"{receive}\" chan=\"{}\">", block.channel);
+                for (s, step) in block.steps.iter().enumerate() {
+                    write_step(&mut out, s, step);
+                }
+                out.push_str("    </tb>\n");
             }
-            out.push_str("    </tb>\n");
+            out.push_str("  </gpu>\n");
         }
-        out.push_str("  </gpu>\n");
+        out.push_str("</algo>\n");
+        out
     }
-    out.push_str("</algo>\n");
-    out
 }
 
 fn write_step(out: &mut String, s: usize, step: &Step) {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use super::chains::{Chain, chains};
 use crate::export::lower::{Lowered, Piece};
 use crate::export::rails::Rail;
-use crate::interpret::{Block, Buffer, Dependency, Op, Place, Program, Step};
+use crate::interpret::{Buffer, Dependency, Op, Place, Program, Step};
 use crate::plan::{Collective, Direction};
 use sluice_formats::problem::Problems;
 
@@ -36,7 +36,7 @@ pub fn build(program: &mut Program, lowered: &Lowered, instances: u32, sharing: 
     let mut builder = Builder { program, channels: HashMap::new(), hops, rows, buffer };
     if gathers {
         for (rank, shard) in (0_u32..).zip(&lowered.shards).filter(|(_, shard)| **shard > 0) {
-            builder.own_part(rank, shards[rank as usize], shard * instances);
+            builder.program.add_own_part(rank, shards[rank as usize], shard * instances);
         }
     }
     for instance in 0..instances {
@@ -108,26 +108,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// A block without steps yet; gives its number.
-    fn block(&mut self, rank: u32, receive: Option<u32>, send: Option<u32>, channel: u32) -> u32 {
-        let blocks = &mut self.program.gpus[rank as usize].blocks;
-        blocks.push(Block { send, receive, channel, steps: Vec::new() });
-        blocks.len() as u32 - 1
-    }
-
-    /// Adds a step to a block.
-    fn step(
-        &mut self,
-        rank: u32,
-        block: u32,
-        op: Op,
-        places: [Place; 2],
-        count: u32,
-        after: &[Dependency],
-    ) -> Dependency {
-        add_step(self.program, rank, block, op, places, count, after)
-    }
-
     /// The least channel that no chain uses yet on any of these links, which are taken, and that leads over the rail.
     fn channel(&mut self, links: &[(u32, u32)], rail: Option<Rail>) -> u32 {
         let words = links.iter().filter_map(|link| self.channels.get(link)).map(Vec::len).max().unwrap_or(0);
@@ -174,9 +154,9 @@ impl Builder<'_> {
                 Run::In => (below, above),
                 Run::Round => (below, above.or(below)),
             };
-            row.blocks.push(self.block(*rank, receive, send, channel));
+            row.blocks.push(self.program.gpus[*rank as usize].add_block(receive, send, channel));
             if run == Run::Round && i > 0 {
-                row.back.push(self.block(*rank, above, below, channel));
+                row.back.push(self.program.gpus[*rank as usize].add_block(above, below, channel));
             }
         }
         if let Some(rows) = &mut self.rows {
@@ -189,13 +169,6 @@ impl Builder<'_> {
         Place { buffer: self.buffer, offset: at.first }
     }
 
-    /// A rank's own part goes from its input to its place in the output.
-    fn own_part(&mut self, rank: u32, offset: u32, count: u32) {
-        let block = self.block(rank, None, None, 0);
-        let from = Place { buffer: Buffer::Input, offset: 0 };
-        self.step(rank, block, Op::Copy, [from, Place { buffer: Buffer::Output, offset }], count, &[]);
-    }
-
     /// Data leaves the root: it has it at `source`, once these steps are done.
     fn outwards(&mut self, piece: &Piece, at: Span, source: Place, ready: &[Dependency]) {
         let (tree, here) = (&piece.tree, self.place(at));
@@ -206,10 +179,10 @@ impl Builder<'_> {
             let mut held = if chain[0] == tree.root { source } else { here };
             let after = arrived[chain[0] as usize];
             let after = if chain[0] == tree.root { ready } else { after.as_slice() };
-            self.step(chain[0], row.blocks[0], Op::Send, [held, here], at.count, after);
+            self.program.add_step(chain[0], row.blocks[0], Op::Send, [held, here], at.count, after);
             for (i, (rank, block)) in chain.iter().zip(&row.blocks).enumerate().skip(1) {
                 let op = if i + 1 < chain.len() { Op::ReceiveCopySend } else { Op::Receive };
-                arrived[*rank as usize] = Some(self.step(*rank, *block, op, [held, here], at.count, &[]));
+                arrived[*rank as usize] = Some(self.program.add_step(*rank, *block, op, [held, here], at.count, &[]));
                 held = here;
             }
         }
@@ -237,7 +210,7 @@ impl Builder<'_> {
         let here = [self.place(at); 2];
         let mut added = None;
         for block in &branches.extra[rank as usize] {
-            added = Some(self.step(rank, *block, Op::ReceiveReduceCopy, here, at.count, added.as_slice()));
+            added = Some(self.program.add_step(rank, *block, Op::ReceiveReduceCopy, here, at.count, added.as_slice()));
         }
         let block = branches.main[rank as usize]?;
         let receives = self.program.gpus[rank as usize].blocks[block as usize].receive.is_some();
@@ -246,7 +219,7 @@ impl Builder<'_> {
             (false, true) => Op::ReceiveReduceSend,
             (false, false) => Op::Send,
         };
-        let main = self.step(rank, block, op, here, at.count, added.as_slice());
+        let main = self.program.add_step(rank, block, op, here, at.count, added.as_slice());
         is_root.then_some(main)
     }
 
@@ -305,47 +278,43 @@ impl Builder<'_> {
                     let sends = self.program.gpus[rank as usize].blocks[block as usize].send.is_some();
                     let op = if sends { Op::ReceiveCopySend } else { Op::Receive };
                     // It overwrites what the step up has sent, and comes after it: the answer follows the question.
-                    Some(self.step(rank, block, op, here, at.count, &[]))
+                    Some(self.program.add_step(rank, block, op, here, at.count, &[]))
                 }
             };
             for block in &up.extra[rank as usize] {
-                self.step(rank, *block, Op::Send, here, at.count, arrived.as_slice());
+                self.program.add_step(rank, *block, Op::Send, here, at.count, arrived.as_slice());
             }
         }
     }
 }
 
-/// Adds a step to a block. A step waits for one other at most: for further ones, steps that do nothing wait first.
-pub fn add_step(
-    program: &mut Program,
-    rank: u32,
-    block: u32,
-    op: Op,
-    places: [Place; 2],
-    count: u32,
-    after: &[Dependency],
-) -> Dependency {
-    let gpu = &mut program.gpus[rank as usize];
-    for other in after {
-        gpu.blocks[other.block as usize].steps[other.step as usize].awaited = true;
+impl Program {
+    /// Adds a step to a block. A step waits for one other at most: for further ones, steps that do nothing wait first.
+    pub(super) fn add_step(
+        &mut self,
+        rank: u32,
+        block: u32,
+        op: Op,
+        [src, dst]: [Place; 2],
+        count: u32,
+        after: &[Dependency],
+    ) -> Dependency {
+        let gpu = &mut self.gpus[rank as usize];
+        for other in after {
+            gpu.blocks[other.block as usize].steps[other.step as usize].awaited = true;
+        }
+        let steps = &mut gpu.blocks[block as usize].steps;
+        let others = &after[..after.len().saturating_sub(1)];
+        steps.extend(others.iter().copied().map(Step::wait));
+        steps.push(Step { op, src, dst, count, after: after.last().copied(), awaited: false });
+        Dependency { block, step: steps.len() as u32 - 1 }
     }
-    let steps = &mut gpu.blocks[block as usize].steps;
-    let nowhere = Place { buffer: Buffer::Input, offset: 0 };
-    let (last, others) = match after {
-        [others @ .., last] => (Some(*last), others),
-        [] => (None, after),
-    };
-    steps.extend(others.iter().map(|other| Step {
-        op: Op::Nop,
-        src: nowhere,
-        dst: nowhere,
-        count: 0,
-        after: Some(*other),
-        awaited: false,
-    }));
-    let [src, dst] = places;
-    steps.push(Step { op, src, dst, count, after: last, awaited: false });
-    Dependency { block, step: steps.len() as u32 - 1 }
+    /// A rank's own part goes from its input to its place in the output, in a block of its own.
+    pub(super) fn add_own_part(&mut self, rank: u32, offset: u32, count: u32) {
+        let block = self.gpus[rank as usize].add_block(None, None, 0);
+        let places = [(Buffer::Input, 0), (Buffer::Output, offset)].map(|(buffer, offset)| Place { buffer, offset });
+        self.add_step(rank, block, Op::Copy, places, count, &[]);
+    }
 }
 
 /// The blocks of every rank that add up: the one on its main chain, and those where other chains arrive.

@@ -9,9 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::build::add_step;
 use crate::export::messages::{Message, Messages};
-use crate::interpret::{Block, Buffer, Dependency, Op, Place, Program};
+use crate::interpret::{Buffer, Dependency, Op, Place, Program};
 use crate::plan::Collective;
 
 /// Fills in the blocks of a program.
@@ -20,7 +19,7 @@ pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
     let mut last = Last { of: vec![None; messages.ranks as usize * chunks as usize], chunks };
     if messages.collective == Collective::AllGather {
         for rank in 0..messages.ranks {
-            own_part(program, rank, messages.shard);
+            program.add_own_part(rank, rank * messages.shard, messages.shard);
         }
     }
     // The blocks at both ends of every link that carries something.
@@ -29,11 +28,7 @@ pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
         ends.entry((message.from, message.to, message.channel)).or_default();
     }
     for ((from, to, channel), ends) in &mut ends {
-        let mut block = |rank: u32, send, receive| {
-            let blocks = &mut program.gpus[rank as usize].blocks;
-            blocks.push(Block { send, receive, channel: *channel, steps: Vec::new() });
-            blocks.len() as u32 - 1
-        };
+        let mut block = |rank: u32, send, receive| program.gpus[rank as usize].add_block(receive, send, *channel);
         *ends = [block(*from, Some(*to), None), block(*to, None, Some(*from))];
     }
     let mut scratch = Scratch::default();
@@ -52,21 +47,21 @@ pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
                     None => (Op::Send, messages.target(message)),
                 };
                 let places = [messages.source(message), to];
-                let sent = add_step(program, rank, block, op, places, message.count, &after);
+                let sent = program.add_step(rank, block, op, places, message.count, &after);
                 // Copies of one thing may leave in any order; a sum that was sent makes room for another.
                 if message.moves {
                     last.of[cells].fill(Some(sent));
                 }
             }
             if let Some(places) = packed {
-                add_step(program, rank, block, Op::Send, places, count(parts), &[]);
+                program.add_step(rank, block, Op::Send, places, count(parts), &[]);
             }
         }
         for (link, parts) in &groups {
             let (rank, [_, block]) = (link.1, ends[link]);
             let packed = (parts.len() > 1).then(|| places_of(&mut scratch, program, *link, ends[link], parts));
             if let Some(places) = packed {
-                add_step(program, rank, block, Op::Receive, places, count(parts), &[]);
+                program.add_step(rank, block, Op::Receive, places, count(parts), &[]);
             }
             let mut at = packed.map(|places| places[1]);
             for message in parts {
@@ -79,7 +74,7 @@ pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
                 };
                 let cells = last.cells(rank, message.first, message.count);
                 let after = last.others(cells.clone(), block);
-                let received = add_step(program, rank, block, op, [src, here], message.count, &after);
+                let received = program.add_step(rank, block, op, [src, here], message.count, &after);
                 last.of[cells].fill(Some(received));
             }
         }
@@ -139,15 +134,6 @@ fn places_of(
         }
         Place { buffer: Buffer::Scratch, offset: *offset }
     })
-}
-
-/// A rank's own part goes from its input to its place in the output.
-fn own_part(program: &mut Program, rank: u32, shard: u32) {
-    let blocks = &mut program.gpus[rank as usize].blocks;
-    let block = blocks.len() as u32;
-    blocks.push(Block { send: None, receive: None, channel: 0, steps: Vec::new() });
-    let places = [Place { buffer: Buffer::Input, offset: 0 }, Place { buffer: Buffer::Output, offset: rank * shard }];
-    add_step(program, rank, block, Op::Copy, places, shard, &[]);
 }
 
 /// The step that last wrote a chunk of a rank, or moved its sum on.
