@@ -24,7 +24,7 @@ mod tree_xml;
 use crate::check::check;
 use crate::plan::{Content, Plan, Steps, Trees};
 use sluice_formats::json::words;
-use sluice_formats::problem::{Code, E_RANGE, Problem, Problems};
+use sluice_formats::problem::{Code, Problem, Problems};
 pub use sluice_formats::problem::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
 use sluice_formats::topology::Topology;
 
@@ -202,22 +202,11 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         }
     };
     match (&plan.body.content, format) {
-        (Content::Trees(trees), Format::Dot) => {
-            Ok(Export::one(picture::dot(plan, topology, trees, options)?, Vec::new()))
+        (Content::Trees(trees), Format::Dot | Format::Svg) => {
+            Ok(Export::one(picture::of_trees(plan, topology, trees, format, options)?, Vec::new()))
         }
-        (Content::Trees(trees), Format::Svg) => {
-            Ok(Export::one(picture::svg(plan, topology, trees, options)?, Vec::new()))
-        }
-        (Content::Steps(_), Format::Dot | Format::Svg) if options.tree.is_some() || options.colour.is_some() => {
-            let key = if options.tree.is_some() { "tree" } else { "colour" };
-            let error = Problem::new(E_RANGE, key, "a schedule in steps has no trees to choose or to colour");
-            Err(error.found("a plan of steps").allowed("plans of trees").into())
-        }
-        (Content::Steps(steps), Format::Dot) => {
-            Ok(Export::one(picture::dot_of_steps(plan, topology, steps)?, Vec::new()))
-        }
-        (Content::Steps(steps), Format::Svg) => {
-            Ok(Export::one(picture::svg_of_steps(plan, topology, steps)?, Vec::new()))
+        (Content::Steps(steps), Format::Dot | Format::Svg) => {
+            Ok(Export::one(picture::of_steps(plan, topology, steps, format, options)?, Vec::new()))
         }
         (Content::Trees(trees), _) => programs(plan, topology, trees, format, options),
         (Content::Steps(steps), _) => programs_of_steps(plan, topology, steps, format, options),

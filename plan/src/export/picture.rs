@@ -12,27 +12,37 @@ mod svg;
 mod svg_steps;
 
 use crate::plan::{Plan, Steps, Trees};
-use sluice_formats::problem::Problems;
+use sluice_formats::problem::{E_RANGE, Problem, Problems};
 use sluice_formats::topology::Topology;
 
-use super::Options;
+use super::{Format, Options};
 
-/// A graph for Graphviz.
-pub fn dot(plan: &Plan, topology: &Topology, trees: &Trees, options: &Options) -> Result<String, Problems> {
-    Ok(dot::draw(plan, topology, &strokes::strokes(plan, topology, trees, options)?))
+/// A plan of trees as a graph for Graphviz, else as a self-contained SVG.
+pub fn of_trees(
+    plan: &Plan,
+    topology: &Topology,
+    trees: &Trees,
+    format: Format,
+    options: &Options,
+) -> Result<String, Problems> {
+    let draw = if format == Format::Dot { dot::draw } else { svg::draw };
+    Ok(draw(plan, topology, &strokes::strokes(plan, topology, trees, options)?))
 }
 
-/// A self-contained SVG.
-pub fn svg(plan: &Plan, topology: &Topology, trees: &Trees, options: &Options) -> Result<String, Problems> {
-    Ok(svg::draw(plan, topology, &strokes::strokes(plan, topology, trees, options)?))
-}
-
-/// A schedule in steps as a graph for Graphviz: time goes down, one row of nodes per step.
-pub fn dot_of_steps(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<String, Problems> {
-    Ok(dot_steps::draw(plan, topology, &steps::panels(plan, topology, steps)?))
-}
-
-/// A schedule in steps as a self-contained SVG: one small picture of the fabric per step.
-pub fn svg_of_steps(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<String, Problems> {
-    Ok(svg_steps::draw(plan, topology, &steps::panels(plan, topology, steps)?))
+/// A schedule in steps as a graph for Graphviz, where time goes down, one row of nodes per step; else as a self-contained
+/// SVG, one small picture of the fabric per step.
+pub fn of_steps(
+    plan: &Plan,
+    topology: &Topology,
+    steps: &Steps,
+    format: Format,
+    options: &Options,
+) -> Result<String, Problems> {
+    if options.tree.is_some() || options.colour.is_some() {
+        let key = if options.tree.is_some() { "tree" } else { "colour" };
+        let error = Problem::new(E_RANGE, key, "a schedule in steps has no trees to choose or to colour");
+        return Err(error.found("a plan of steps").allowed("plans of trees").into());
+    }
+    let draw = if format == Format::Dot { dot_steps::draw } else { svg_steps::draw };
+    Ok(draw(plan, topology, &steps::panels(plan, topology, steps)?))
 }

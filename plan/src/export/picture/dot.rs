@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::strokes::Strokes;
+use super::strokes::{Stroke, Strokes};
 use crate::plan::Plan;
 use sluice_formats::topology::{Kind, Topology};
 
@@ -37,18 +37,20 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
         }
     }
     for stroke in &strokes.list {
-        let _ = writeln!(
-            out,
-            "  n{} -> n{} [color=\"{}\", penwidth={:.1}, tooltip={}];",
-            stroke.from,
-            stroke.to,
-            stroke.colour,
-            stroke.width,
-            quote(&stroke.words)
-        );
+        edge(&mut out, stroke, ["", ""], "");
     }
     out.push_str("}\n");
     out
+}
+
+/// A stroke from node to node, whose names have these endings; `look` is what else there is to say of it.
+pub fn edge(out: &mut String, stroke: &Stroke, endings: [&str; 2], look: &str) {
+    let (Stroke { from, to, colour, width, words, .. }, [begin, end]) = (stroke, endings);
+    let words = quote(words);
+    let _ = writeln!(
+        out,
+        "  n{from}{begin} -> n{to}{end} [color=\"{colour}\", penwidth={width:.1}, {look}tooltip={words}];"
+    );
 }
 
 /// A text in quotes, with nothing in it that Graphviz would take for more than text.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::dot::quote;
+use super::dot::{edge, quote};
 use super::steps::{Panels, Slice};
 use crate::plan::Plan;
 use sluice_formats::topology::Topology;
@@ -37,16 +37,7 @@ pub fn draw(plan: &Plan, topology: &Topology, panels: &Panels) -> String {
             let _ = writeln!(out, "  n{node}_{row} -> n{node}_{} [style=dotted, arrowhead=none, weight=10];", row + 1);
         }
         for stroke in &panel.strokes {
-            let _ = writeln!(
-                out,
-                "  n{}_{row} -> n{}_{} [color=\"{}\", penwidth={:.1}, weight=0, tooltip={}];",
-                stroke.from,
-                stroke.to,
-                row + 1,
-                stroke.colour,
-                stroke.width,
-                quote(&stroke.words)
-            );
+            edge(&mut out, stroke, [&format!("_{row}"), &format!("_{}", row + 1)], "weight=0, ");
         }
     }
     out.push_str("}\n");

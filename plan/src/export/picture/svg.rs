@@ -23,20 +23,21 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
     let base = draw::svg_around(topology, &arrows);
     let top = 30.0 + ROW * strokes.legend.len() as f64;
     let (width, height) = (size(&base, "width").max(420.0), size(&base, "height") + top);
-    let title = escape(&format!("{} on {}", plan.body.collective.word(), topology.name()));
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{title}</title>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"16\" y=\"18\" font-size=\"13\">{title}</text>\n"
-    );
-    legend(&mut out, &strokes.legend);
+    let title = format!("{} on {}", plan.body.collective.word(), topology.name());
+    let mut out = begin(width, height, &title, &strokes.legend);
     // The topology's picture is a document of its own, which may stand inside another one.
     let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}</g>\n</svg>");
     out
 }
 
-/// What colours mean, row by row below the title.
-pub fn legend(out: &mut String, legend: &[(&'static str, String)]) {
+/// The beginning of a picture: its title and, row by row below it, what colours mean.
+pub fn begin(width: f64, height: f64, title: &str, legend: &[(&'static str, String)]) -> String {
+    let title = escape(title);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{title}</title>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"16\" y=\"18\" font-size=\"13\">{title}</text>\n"
+    );
     for (row, (colour, words)) in legend.iter().enumerate() {
         let y = 32.0 + ROW * row as f64;
         let _ = writeln!(
@@ -47,6 +48,7 @@ pub fn legend(out: &mut String, legend: &[(&'static str, String)]) {
             escape(words)
         );
     }
+    out
 }
 
 /// A line beside the straight one between two nodes, to the right of its direction, ending before their labels.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::steps::{Panels, Slice};
 use super::strokes::Stroke;
-use super::svg::{ROW, arrow, legend};
+use super::svg::{ROW, arrow, begin};
 use crate::plan::Plan;
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::draw::{self, Place, escape};
@@ -33,13 +33,8 @@ pub fn draw(plan: &Plan, topology: &Topology, panels: &Panels) -> String {
     let tallest = places.iter().map(|place| place.y).fold(0.0, f64::max) + MARGIN;
     let (across, down) = (PANEL + 12.0, tallest + TITLE + 12.0);
     let (width, height) = (columns as f64 * across + 12.0, top + rows as f64 * down);
-    let title = escape(&format!("{} on {}, step by step", plan.body.collective.word(), topology.name()));
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{title}</title>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"16\" y=\"18\" font-size=\"13\">{title}</text>\n"
-    );
-    legend(&mut out, &panels.legend);
+    let title = format!("{} on {}, step by step", plan.body.collective.word(), topology.name());
+    let mut out = begin(width, height, &title, &panels.legend);
     let mut panel = |number: usize, title: &str, strokes: &[Stroke], pies: &[Vec<Slice>]| {
         let (x, y) = (12.0 + (number % columns) as f64 * across, top + (number / columns) as f64 * down);
         let _ = writeln!(
