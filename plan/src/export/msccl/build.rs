@@ -95,14 +95,17 @@ struct Row {
     back: Vec<u32>,
 }
 
+/// Rows of blocks by how they run, their rail and their ranks.
+type Rows = HashMap<(Run, Option<Rail>, Vec<u32>), Row>;
+
 struct Builder<'a> {
     program: &'a mut Program,
     /// Per directed link the channels in use, one bit each.
     channels: HashMap<(u32, u32), Vec<u64>>,
     /// Hops of a chain at most.
     hops: usize,
-    /// Where chains share blocks: the rows there are, by how they run, their rail and their ranks.
-    rows: Option<HashMap<(Run, Option<Rail>, Vec<u32>), Row>>,
+    /// Where chains share blocks: the rows there are.
+    rows: Option<Rows>,
     /// Where all data is gathered or added up.
     buffer: Buffer,
 }
