@@ -62,6 +62,7 @@ words! {
         File = "file",
     }
     /// A way to recognise a job: what wrote its progress page, or whose environment variables name it.
+    #[derive(Default)]
     JobSource {
         /// The profiler plug-in of NCCL.
         Nccl = "nccl",
@@ -72,6 +73,7 @@ words! {
         Mpi = "mpi",
         Slurm = "slurm",
         /// `SLUICE_JOB_ID`, or the application's own page.
+        #[default]
         Env = "env",
     }
     /// Who may read the page and `/api`.
@@ -95,11 +97,5 @@ words! {
         Journald = "journald",
         Json = "json",
         Text = "text",
-    }
-}
-
-impl Default for JobSource {
-    fn default() -> Self {
-        JobSource::Env
     }
 }

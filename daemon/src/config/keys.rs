@@ -44,9 +44,9 @@ macro_rules! key {
     };
 }
 macro_rules! fields {
-    ($name:ident { $($field:ident: $type:ty = $default:expr, $meaning:literal;)* }) => {
+    ($name:ident { $($field:ident: $type:ty = $default:expr $(, $meaning:literal)?;)* }) => {
         #[derive(Clone, Debug, PartialEq)]
-        pub struct $name { $(#[doc = $meaning] pub $field: $type),* }
+        pub struct $name { $($(#[doc = $meaning])? pub $field: $type),* }
         impl Default for $name {
             fn default() -> Self {
                 Self { $($field: $default),* }
@@ -71,9 +71,9 @@ macro_rules! settings {
     )*) => {
         $(fields! { $name { $($field: $type = $default, $meaning;)* } })*
         fields! { Config {
-            $($($root: $root_type = $root_default, $root_meaning;)* $table: $name = $name::default(), "";)*
-            links: Vec<LinkEntry> = Vec::new(), "";
-            switches: Vec<SwitchEntry> = Vec::new(), "";
+            $($($root: $root_type = $root_default, $root_meaning;)* $table: $name = $name::default();)*
+            links: Vec<LinkEntry> = Vec::new();
+            switches: Vec<SwitchEntry> = Vec::new();
         } }
         /// The keys outside table arrays.
         pub const KEYS: &[Key<Config>] = &[$(
