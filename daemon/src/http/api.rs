@@ -10,11 +10,11 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sluice_schedule::{FlowId, JobId};
-use sluice_wire::snapshot::{Command, DrainRequest, LogRequest, ModeRequest, Refused, SCHEMA, Snapshot};
+use sluice_wire::snapshot::{Command, Refused, SCHEMA, Snapshot};
 use sluice_wire::text::parse_duration;
 use sluice_wire::timeline::Filter;
 
@@ -38,10 +38,10 @@ pub(super) struct App {
 pub(super) fn router(app: App, caller: Caller) -> Router {
     let details = Router::new()
         .route("/api/v1/snapshot", get(snapshot))
-        .route("/api/v1/jobs", get(jobs))
-        .route("/api/v1/flows", get(flows))
-        .route("/api/v1/links", get(links))
-        .route("/api/v1/switches", get(switches))
+        .route("/api/v1/jobs", get(async |State(app)| list(app, "jobs", |snapshot| &snapshot.jobs).await))
+        .route("/api/v1/flows", get(async |State(app)| list(app, "flows", |snapshot| &snapshot.flows).await))
+        .route("/api/v1/links", get(async |State(app)| list(app, "links", |snapshot| &snapshot.links).await))
+        .route("/api/v1/switches", get(async |State(app)| list(app, "switches", |snapshot| &snapshot.switches).await))
         .route("/api/v1/schedule", get(schedule))
         .route("/api/v1/conditions", get(conditions))
         .route("/api/v1/config", get(config))
@@ -49,10 +49,10 @@ pub(super) fn router(app: App, caller: Caller) -> Router {
         .route("/api/v1/timeline", get(timeline))
         .layer(middleware::from_fn_with_state(app.clone(), details_allowed));
     let commands = Router::new()
-        .route("/api/v1/mode", post(mode))
+        .route("/api/v1/mode", post(async |State(app), request| asked(app, request, Command::Mode).await))
         .route("/api/v1/reload", post(reload))
-        .route("/api/v1/drain", post(drain))
-        .route("/api/v1/log", post(log))
+        .route("/api/v1/drain", post(async |State(app), request| asked(app, request, Command::Drain).await))
+        .route("/api/v1/log", post(async |State(app), request| asked(app, request, Command::Log).await))
         .layer(middleware::from_fn_with_state(app.clone(), commands_allowed));
     Router::new()
         .route("/livez", get(livez))
@@ -162,20 +162,9 @@ async fn snapshot(State(app): State<App>) -> Response {
     part(app, |snapshot| serde_json::to_value(snapshot)).await
 }
 
-async fn jobs(State(app): State<App>) -> Response {
-    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "jobs": serde_json::to_value(&snapshot.jobs)? }))).await
-}
-
-async fn flows(State(app): State<App>) -> Response {
-    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "flows": serde_json::to_value(&snapshot.flows)? }))).await
-}
-
-async fn links(State(app): State<App>) -> Response {
-    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "links": serde_json::to_value(&snapshot.links)? }))).await
-}
-
-async fn switches(State(app): State<App>) -> Response {
-    part(app, |snapshot| Ok(json!({ "schema": SCHEMA, "switches": serde_json::to_value(&snapshot.switches)? }))).await
+/// One list of the snapshot.
+async fn list<T: Serialize + 'static>(app: App, name: &'static str, of: fn(&Snapshot) -> &Vec<T>) -> Response {
+    part(app, move |snapshot| Ok(json!({ "schema": SCHEMA, name: serde_json::to_value(of(snapshot))? }))).await
 }
 
 async fn conditions(State(app): State<App>) -> Response {
@@ -270,23 +259,10 @@ impl Write for Chunks {
     }
 }
 
-async fn mode(State(app): State<App>, request: Request) -> Response {
-    match body::<ModeRequest>(request).await {
-        Ok(request) => command(app, Command::Mode(request)).await,
-        Err(refused) => *refused,
-    }
-}
-
-async fn drain(State(app): State<App>, request: Request) -> Response {
-    match body::<DrainRequest>(request).await {
-        Ok(request) => command(app, Command::Drain(request)).await,
-        Err(refused) => *refused,
-    }
-}
-
-async fn log(State(app): State<App>, request: Request) -> Response {
-    match body::<LogRequest>(request).await {
-        Ok(request) => command(app, Command::Log(request)).await,
+/// A command that takes a body.
+async fn asked<T: DeserializeOwned>(app: App, request: Request, make: fn(T) -> Command) -> Response {
+    match body(request).await {
+        Ok(request) => command(app, make(request)).await,
         Err(refused) => *refused,
     }
 }
