@@ -24,7 +24,7 @@ pub fn take(core: &Core, facts: &Facts) -> Snapshot {
         conditions: core.conditions().iter().cloned().collect(),
         enforcement: enforcement(core),
         clock: slot_clock(core, facts),
-        switches: switches(core, facts),
+        switches: switches(core),
         jobs: flows::jobs(core),
         flows: flows::flows(core),
         links: links(core),
@@ -145,15 +145,15 @@ fn slot_clock(core: &Core, facts: &Facts) -> Clock {
     }
 }
 
-fn switches(core: &Core, facts: &Facts) -> Vec<SwitchStatus> {
+fn switches(core: &Core) -> Vec<SwitchStatus> {
     let slot = core.config().slot_length();
     let own = core.host().config().host.holder();
     let views = core.host().views().filter(|(holder, _)| *holder != own);
     let mut list: Vec<SwitchStatus> = views
         .map(|(holder, view)| {
             let name = core.holder_name(holder);
-            let configured =
-                facts.addresses.iter().find(|(switch, _)| *switch == name).map(|(_, address)| address.clone());
+            let configured = core.config().switches.iter().find(|switch| switch.name == name);
+            let configured = configured.map(|switch| switch.address.to_string());
             let peer = configured.is_none();
             let reached = core.monitor().fabric.exchange_address(holder).map(|address| address.to_string());
             let links = core.host().flows().flat_map(|flow| &flow.spec.path).filter(|hop| hop.holder == Some(holder));

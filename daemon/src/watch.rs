@@ -62,8 +62,7 @@ impl Datapath for Watch {
             } else if rows.len() < MAX_ROWS {
                 self.next = self.next.wrapping_add(1);
                 let row = Row { index: self.next, generation: 1 };
-                let (local, remote, uid) = (seen.local, seen.remote, seen.uid);
-                out.push(SocketEvent { kind: SocketEventKind::Opened, row, cookie: seen.cookie, local, remote, uid });
+                out.push(event(SocketEventKind::Opened, row, &seen));
                 self.by_cookie.insert(seen.cookie, row.index);
                 rows.insert(row.index, (row, DiagSocket { stats: FlowStats { updated: now, ..seen.stats }, ..seen }));
             }
@@ -71,8 +70,7 @@ impl Datapath for Watch {
         for index in gone {
             if let Some((row, seen)) = rows.remove(&index) {
                 self.by_cookie.remove(&seen.cookie);
-                let (local, remote, uid) = (seen.local, seen.remote, seen.uid);
-                out.push(SocketEvent { kind: SocketEventKind::Closed, row, cookie: seen.cookie, local, remote, uid });
+                out.push(event(SocketEventKind::Closed, row, &seen));
             }
         }
     }
@@ -81,6 +79,10 @@ impl Datapath for Watch {
     }
     fn order(&mut self, _row: Row, _rate: Rate, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
+}
+
+fn event(kind: SocketEventKind, row: Row, seen: &DiagSocket) -> SocketEvent {
+    SocketEvent { kind, row, cookie: seen.cookie, local: seen.local, remote: seen.remote, uid: seen.uid }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 use crate::abi::Counters;
 
 /// One row of the kernel's order and statistics tables; `generation` tells its present owner from earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Row {
     /// Index of the row.
     pub index: u32,

@@ -34,8 +34,6 @@ pub struct Facts {
     pub kernel: String,
     /// Why the clock was last not trusted.
     pub last_refusal: String,
-    /// Address of each switch by its name.
-    pub addresses: Vec<(String, String)>,
 }
 
 impl Facts {
@@ -55,8 +53,6 @@ impl Facts {
         self.reload_ok = true;
         self.reload_unix_ns = unix_ns;
         self.config_hash = hash(core.config());
-        let pair = |switch: &crate::config::SwitchEntry| (switch.name.clone(), switch.address.to_string());
-        self.addresses = core.config().switches.iter().map(pair).collect();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use sluice_ebpf::Datapath;
+use sluice_ebpf::{Datapath, Row};
 use sluice_schedule::host::Host;
 use sluice_schedule::{BootId, JobId, Nanos, Now, Rate};
 use sluice_wire::timeline::{EventKind, EventRecord};
@@ -60,9 +60,9 @@ impl Core {
                 Some(spec) => mine(spec),
                 None => job.is_none(),
             })
-            .map(|socket| (socket.row, socket.flow))
+            .map(|socket| socket.row)
             .collect();
-        for (row, _) in &rows {
+        for row in &rows {
             self.datapath.release(*row);
         }
         rows.len()
@@ -121,52 +121,54 @@ impl Core {
             return 0;
         }
         let expires = mono.plus(Nanos::from_millis(self.config.enforce.coast_ms));
-        let mut flows: Vec<(sluice_ebpf::Row, usize, Rate)> = Vec::new();
+        let mut flows: Vec<Coasting> = Vec::new();
         for status in self.host.flows() {
             let Some(row) = self.row(status.spec.flow) else { continue };
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
-            let link = self
-                .monitor
-                .fabric
-                .link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
-                .map_or(0, |(index, _)| index);
-            flows.push((row, link, status.order));
+            let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
+            let link = self.monitor.fabric.link_between(local, remote).map_or(0, |(index, _)| index);
+            flows.push(Coasting { row, link, order: status.order });
         }
-        let links = self.monitor.fabric.links.iter().map(|link| link.capacity.unwrap_or(Rate::MAX));
-        let rates = coast_rates(
-            &flows.iter().map(|(_, link, rate)| (*link, *rate)).collect::<Vec<_>>(),
-            &links.collect::<Vec<_>>(),
-        );
+        let links: Vec<Rate> =
+            self.monitor.fabric.links.iter().map(|link| link.capacity.unwrap_or(Rate::MAX)).collect();
+        let rates = coast_rates(&flows, &links);
         // Lowered before others are raised, so that the sum never overshoots in between.
-        let mut orders: Vec<_> =
-            flows.iter().zip(rates).map(|((row, _, before), rate)| (*row, *before, rate)).collect();
-        orders.sort_by_key(|(_, before, rate)| rate > before);
-        for (row, _, rate) in &orders {
-            self.datapath.order(*row, *rate, expires);
+        let mut orders: Vec<_> = flows.iter().zip(rates).collect();
+        orders.sort_by_key(|(flow, rate)| *rate > flow.order);
+        for (flow, rate) in &orders {
+            self.datapath.order(flow.row, *rate, expires);
         }
         orders.len()
     }
 }
 
-/// Rates while nobody decides: (link, present order) in, one rate per flow out.
-fn coast_rates(flows: &[(usize, Rate)], capacities: &[Rate]) -> Vec<Rate> {
+/// A flow while nobody decides.
+#[derive(Default)]
+struct Coasting {
+    row: Row,
+    /// Place among the own links.
+    link: usize,
+    /// The last order.
+    order: Rate,
+}
+
+/// Rates while nobody decides, one per flow.
+fn coast_rates(flows: &[Coasting], capacities: &[Rate]) -> Vec<Rate> {
     let capacity = |link: usize| capacities.get(link).copied().unwrap_or(Rate::MAX);
-    let count = |link: usize| flows.iter().filter(|(other, _)| *other == link).count() as u64;
-    let wish = |&(link, order): &(usize, Rate)| {
-        order.max(if capacity(link) == Rate::MAX { order } else { capacity(link).share(count(link)) })
+    let count = |link: usize| flows.iter().filter(|other| other.link == link).count() as u64;
+    let wish = |&Coasting { link, order, .. }: &Coasting| match capacity(link) {
+        Rate::MAX => order,
+        capacity => order.max(capacity.share(count(link))),
     };
     let wishes: Vec<Rate> = flows.iter().map(wish).collect();
     let sum = |link: usize| {
-        flows.iter().zip(&wishes).filter(|((l, _), _)| *l == link).fold(Rate::ZERO, |s, (_, w)| s.plus(*w))
+        flows.iter().zip(&wishes).filter(|(flow, _)| flow.link == link).fold(Rate::ZERO, |s, (_, w)| s.plus(*w))
     };
-    flows
-        .iter()
-        .zip(&wishes)
-        .map(|(&(link, order), wish)| {
-            let scale = (1.0 / sum(link).ratio_of(capacity(link))).min(1.0);
-            wish.times(scale).max(order.times(MIN_COAST))
-        })
-        .collect()
+    let rate = |(flow, wish): (&Coasting, &Rate)| {
+        let scale = (1.0 / sum(flow.link).ratio_of(capacity(flow.link))).min(1.0);
+        wish.times(scale).max(flow.order.times(MIN_COAST))
+    };
+    flows.iter().zip(&wishes).map(rate).collect()
 }
 
 #[cfg(test)]
@@ -177,13 +179,14 @@ mod tests {
     fn coasting_flows_share_the_link_and_keep_half_their_order() {
         let link = Rate::mbps(100);
         // One flow sends at full speed, three wait at the floor: all get something, and the link is not over-promised.
-        let flows = [(0, Rate::mbps(90)), (0, Rate::mbps(2)), (0, Rate::mbps(2)), (0, Rate::mbps(2))];
+        let flow = |mbps| Coasting { order: Rate::mbps(mbps), ..Coasting::default() };
+        let flows = [90, 2, 2, 2].map(flow);
         let rates = coast_rates(&flows, &[link]);
         let sum = rates.iter().fold(Rate::ZERO, |sum, rate| sum.plus(*rate));
         assert!(sum <= link.plus(Rate(4)), "{sum}");
         assert!(rates[0] >= Rate::mbps(45) && rates[1] >= Rate::mbps(10), "{rates:?}");
         // Alone on a link a flow gets all of it.
-        assert_eq!(coast_rates(&[(0, Rate::mbps(10))], &[link]), [link]);
+        assert_eq!(coast_rates(&[flow(10)], &[link]), [link]);
         assert_eq!(coast_rates(&[], &[link]), []);
     }
 }

@@ -11,7 +11,7 @@ use super::tuple::Tuple;
 /// A rate sample older than this says nothing of the present.
 const STALE_SAMPLE: Nanos = Nanos::from_millis(120);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Socket {
     pub row: Row,
     pub tuple: Tuple,
@@ -168,29 +168,7 @@ impl Sockets {
         }
         let tuple = Tuple::of_v6(event.local, event.remote);
         let flow = tuple.outgoing(own);
-        let socket = Socket {
-            row: event.row,
-            tuple,
-            uid: event.uid,
-            flow,
-            process: None,
-            told: None,
-            demand: Bytes::ZERO,
-            base: Bytes::ZERO,
-            next_base: Bytes::ZERO,
-            last_round: Bytes::ZERO,
-            rounds: 0,
-            stats: FlowStats::default(),
-            slot_acked: Bytes::ZERO,
-            moved_in_slot: Bytes::ZERO,
-            retransmitted_in_slot: 0,
-            slot_retransmitted: 0,
-            measured: false,
-            counted: Bytes::ZERO,
-            marked: Bytes::ZERO,
-            since: now,
-            reported: None,
-        };
+        let socket = Socket { row: event.row, tuple, uid: event.uid, flow, since: now, ..Socket::default() };
         self.tuples.insert(tuple, event.row.index);
         self.flows.insert(flow, event.row.index);
         self.rows.insert(event.row.index, socket);

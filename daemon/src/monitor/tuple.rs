@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use sluice_schedule::{FlowId, HostId};
 
 /// Own and other address of a connection, IPv4 as mapped IPv6, flow label and scope dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
     pub local: ([u8; 16], u16),
     pub remote: ([u8; 16], u16),
