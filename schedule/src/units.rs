@@ -232,6 +232,13 @@ pub const fn fnv1a64(bytes: &[u8]) -> u64 {
     hash
 }
 
+/// The finaliser of SplitMix64: numbers that differ little become numbers that have nothing in common.
+pub const fn mixed(number: u64) -> u64 {
+    let x = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
 impl HostId {
     /// The id of the host with this node name.
     pub const fn of(name: &str) -> HostId {

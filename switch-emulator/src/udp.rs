@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use nix::sys::socket::{setsockopt, sockopt};
+use sluice_schedule::units::mixed;
 use sluice_schedule::{Announcement, BootId, FlowId, FlowPromise, HostId, JobId, LinkId, Nanos, Rate, Refusal, Slot};
 use sluice_wire::accept::allowed;
 use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Packet};
@@ -26,7 +27,6 @@ const PACKETS: u32 = 20_000;
 /// How many slots a packet may be behind the last of its flow to count as late.
 const LATE: u32 = 3;
 
-/// A bound socket.
 pub struct Socket(UdpSocket);
 
 impl Socket {
@@ -41,13 +41,11 @@ impl Socket {
         Ok(Socket(UdpSocket::from_std(socket)?))
     }
 
-    /// Where it listens.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.0.local_addr()
     }
 }
 
-/// Answers packets for ever.
 pub async fn serve(Socket(socket): Socket, config: Arc<Config>, tables: Arc<Tables>, metrics: Arc<Metrics>) {
     let mut pipeline = Pipeline::new(&config, tables.boot());
     // One byte more than a packet has, so that a longer one is seen to be longer.
@@ -90,7 +88,6 @@ struct Flow {
 }
 
 impl Pipeline {
-    /// Nothing seen yet.
     pub fn new(config: &Config, boot: BootId) -> Pipeline {
         Pipeline {
             paths: Paths::new(&config.switches),
@@ -234,10 +231,7 @@ fn promise(flow: FlowId, known: &Flow, slot: Slot) -> Option<FlowPromise> {
 
 /// A number for (switch boot, egress port) that nobody chooses.
 fn signature(boot: BootId, link: LinkId) -> u32 {
-    let mut x = boot.0 ^ link.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ x >> 31) as u32
+    mixed(boot.0 ^ link.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)) as u32
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::units::{HolderId, JobId};
+use crate::units::{HolderId, JobId, mixed};
 
 /// The switch at which each job of this host is met.
 #[derive(Debug, Default)]
@@ -61,12 +61,9 @@ fn choose(job: JobId, switches: &[HolderId], lost: &BTreeSet<HolderId>) -> Optio
         .max_by_key(|switch| (weight(job, *switch), *switch))
 }
 
-/// Evenly spread and the same everywhere: the finalizer of `SplitMix64` over both ids.
+/// Evenly spread and the same everywhere.
 fn weight(job: JobId, switch: HolderId) -> u64 {
-    let mut x = job.0 ^ u64::from(switch.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
+    mixed(job.0 ^ u64::from(switch.0).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
