@@ -133,46 +133,32 @@ pub unsafe extern "C" fn sluice_open(ident: *const SluiceIdent) -> c_int {
     })
 }
 
-/// `bytes` of tensors were queued, of which `wire_bytes` will leave this rank.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_enqueue(handle: c_int, bytes: u64, wire_bytes: u64) -> c_int {
-    with(handle, |writer| writer.enqueue(bytes, wire_bytes))
+/// Functions that tell the page something and return 0, or -1 for a bad handle.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) $act:expr;)*) => {$(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name(handle: c_int $(, $arg: $type)*) -> c_int {
+            with(handle, $act)
+        }
+    )*};
 }
 
-/// A network operation begins.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_net_begin(handle: c_int) -> c_int {
-    with(handle, Writer::net_begin)
-}
-
-/// A network operation ends.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_net_end(handle: c_int) -> c_int {
-    with(handle, Writer::net_end)
-}
-
-/// `bytes` were handed to sockets.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_sent(handle: c_int, bytes: u64) -> c_int {
-    with(handle, |writer| writer.sent(bytes))
-}
-
-/// `bytes` were taken from sockets.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_received(handle: c_int, bytes: u64) -> c_int {
-    with(handle, |writer| writer.received(bytes))
-}
-
-/// Says that an iteration begins.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_iteration(handle: c_int) -> c_int {
-    with(handle, Writer::iteration)
-}
-
-/// 0 init, 1 compute, 2 enqueued, 3 on the wire, 4 finished.
-#[unsafe(no_mangle)]
-pub extern "C" fn sluice_state(handle: c_int, state: u64) -> c_int {
-    with(handle, |writer| writer.state(State::from_raw(state)))
+calls! {
+    /// `bytes` of tensors were queued, of which `wire_bytes` will leave this rank.
+    sluice_enqueue(bytes: u64, wire_bytes: u64) |writer| writer.enqueue(bytes, wire_bytes);
+    /// A network operation begins.
+    sluice_net_begin() Writer::net_begin;
+    /// A network operation ends.
+    sluice_net_end() Writer::net_end;
+    /// `bytes` were handed to sockets.
+    sluice_sent(bytes: u64) |writer| writer.sent(bytes);
+    /// `bytes` were taken from sockets.
+    sluice_received(bytes: u64) |writer| writer.received(bytes);
+    /// Says that an iteration begins.
+    sluice_iteration() Writer::iteration;
+    /// 0 init, 1 compute, 2 enqueued, 3 on the wire, 4 finished.
+    sluice_state(state: u64) |writer| writer.state(State::from_raw(state));
 }
 
 /// Publishes a connection; returns its index for [`sluice_peer_sent`], or -1.

@@ -127,39 +127,34 @@ pub unsafe extern "C-unwind" fn accept4(fd: c_int, from: *mut sockaddr, size: *m
     result
 }
 
-/// `send(2)`.
-///
-/// # Safety
-/// Its own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn send(fd: c_int, at: *const c_void, size: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: the caller's; then what the real call has moved.
-    unsafe {
-        let result = real::send(fd, at, size, flags);
-        moved(fd, Way::Sent, at, flags & libc::MSG_OOB, result);
-        result
-    }
+/// Functions that move the bytes of one buffer, by their name, this way.
+macro_rules! moves {
+    ($(fn $name:ident($fd:ident, $at:ident: $buffer:ty $(, $arg:ident: $type:ty)*) => $way:ident, $flags:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "(2)`.")]
+        ///
+        /// # Safety
+        /// Its own.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($fd: c_int, $at: $buffer $(, $arg: $type)*) -> ssize_t {
+            // SAFETY: the caller's; then what the real call has moved.
+            unsafe {
+                let result = real::$name($fd, $at $(, $arg)*);
+                moved($fd, Way::$way, $at, $flags, result);
+                result
+            }
+        }
+    )*};
 }
 
-/// `sendto(2)`.
-///
-/// # Safety
-/// Its own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendto(
-    fd: c_int,
-    at: *const c_void,
-    size: size_t,
-    flags: c_int,
-    to: *const sockaddr,
-    to_size: socklen_t,
-) -> ssize_t {
-    // SAFETY: as in `send`.
-    unsafe {
-        let result = real::sendto(fd, at, size, flags, to, to_size);
-        moved(fd, Way::Sent, at, flags & libc::MSG_OOB, result);
-        result
-    }
+moves! {
+    fn send(fd, at: *const c_void, size: size_t, flags: c_int) => Sent, flags & libc::MSG_OOB;
+    fn sendto(fd, at: *const c_void, size: size_t, flags: c_int, to: *const sockaddr, to_size: socklen_t)
+        => Sent, flags & libc::MSG_OOB;
+    fn write(fd, at: *const c_void, size: size_t) => Sent, 0;
+    fn recv(fd, at: *mut c_void, size: size_t, flags: c_int) => Received, flags;
+    fn recvfrom(fd, at: *mut c_void, size: size_t, flags: c_int, from: *mut sockaddr, from_size: *mut socklen_t)
+        => Received, flags;
+    fn read(fd, at: *mut c_void, size: size_t) => Received, 0;
 }
 
 /// `sendmsg(2)`.
@@ -168,26 +163,12 @@ pub unsafe extern "C-unwind" fn sendto(
 /// Its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: as in `send`; after bytes have moved the message is a good one.
+    // SAFETY: as in `moves`; after bytes have moved the message is a good one.
     unsafe {
         let result = real::sendmsg(fd, message, flags);
         if result > 0 {
             moved_pieces(fd, Way::Sent, (*message).msg_iov, pieces(message), flags & libc::MSG_OOB, result);
         }
-        result
-    }
-}
-
-/// `write(2)`.
-///
-/// # Safety
-/// Its own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn write(fd: c_int, at: *const c_void, size: size_t) -> ssize_t {
-    // SAFETY: as in `send`.
-    unsafe {
-        let result = real::write(fd, at, size);
-        moved(fd, Way::Sent, at, 0, result);
         result
     }
 }
@@ -198,45 +179,10 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, at: *const c_void, size: size_t
 /// Its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: as in `send`.
+    // SAFETY: as in `moves`.
     unsafe {
         let result = real::writev(fd, pieces, count);
         moved_pieces(fd, Way::Sent, pieces, usize::try_from(count).unwrap_or(0), 0, result);
-        result
-    }
-}
-
-/// `recv(2)`.
-///
-/// # Safety
-/// Its own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recv(fd: c_int, at: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: as in `send`.
-    unsafe {
-        let result = real::recv(fd, at, size, flags);
-        moved(fd, Way::Received, at, flags, result);
-        result
-    }
-}
-
-/// `recvfrom(2)`.
-///
-/// # Safety
-/// Its own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recvfrom(
-    fd: c_int,
-    at: *mut c_void,
-    size: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_size: *mut socklen_t,
-) -> ssize_t {
-    // SAFETY: as in `send`.
-    unsafe {
-        let result = real::recvfrom(fd, at, size, flags, from, from_size);
-        moved(fd, Way::Received, at, flags, result);
         result
     }
 }
@@ -257,27 +203,13 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     }
 }
 
-/// `read(2)`.
-///
-/// # Safety
-/// Its own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn read(fd: c_int, at: *mut c_void, size: size_t) -> ssize_t {
-    // SAFETY: as in `send`.
-    unsafe {
-        let result = real::read(fd, at, size);
-        moved(fd, Way::Received, at, 0, result);
-        result
-    }
-}
-
 /// `readv(2)`.
 ///
 /// # Safety
 /// Its own.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: as in `send`.
+    // SAFETY: as in `moves`.
     unsafe {
         let result = real::readv(fd, pieces, count);
         moved_pieces(fd, Way::Received, pieces, usize::try_from(count).unwrap_or(0), 0, result);
