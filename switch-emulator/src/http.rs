@@ -19,7 +19,6 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::tables::{Overview, Tables};
 
-/// Connections at a time.
 const CONNECTIONS: usize = 32;
 /// A connection ends after this long, whatever it does: nothing here takes long.
 const LIFE: Duration = Duration::from_secs(10);

@@ -16,7 +16,6 @@ const EXPOSITION: usize = 2 << 20;
 /// An exposition is given out again for this long.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The process's metrics.
 pub struct Metrics {
     registry: Registry,
     exchange: Histogram,
@@ -39,7 +38,6 @@ impl Metrics {
         Ok(Metrics { registry, exchange, last: Mutex::default() })
     }
 
-    /// Notes one message answered.
     pub fn exchanged(&self, took: Duration) {
         self.exchange.observe(took.as_secs_f64());
     }

@@ -21,9 +21,7 @@ const HOPS: usize = 16;
 pub struct Hop {
     /// Index of the switch in the configuration.
     pub switch: usize,
-    /// Its id.
     pub holder: HolderId,
-    /// The link.
     pub link: LinkId,
 }
 
@@ -47,7 +45,6 @@ struct Port {
 }
 
 impl Paths {
-    /// Routes as configured.
     pub fn new(switches: &[SwitchConfig]) -> Paths {
         let index: HashMap<&str, usize> = switches.iter().enumerate().map(|(at, s)| (s.name.as_str(), at)).collect();
         let node = |switch: &SwitchConfig| {

@@ -22,7 +22,6 @@ pub type Answers = Drain<Option<HolderId>, News, Result<pb::HolderMessage, Statu
 /// One thing for a host to hear.
 #[derive(Debug)]
 pub enum News {
-    /// Of this holder.
     Feedback(Feedback),
     /// The session ends, for this reason.
     End(Status),
@@ -62,7 +61,6 @@ fn too_large(message: &pb::HolderMessage) -> bool {
     message.feedback.iter().any(|feedback| listed(feedback) > limits::LISTED) || message.encoded_len() > limits::MESSAGE
 }
 
-/// All streams.
 #[derive(Debug, Default)]
 pub struct Sessions {
     hosts: HashMap<HostId, Vec<(u64, Queue)>>,
@@ -82,7 +80,6 @@ impl Sessions {
         self.next
     }
 
-    /// Removes a stream.
     pub fn leave(&mut self, host: HostId, number: u64) {
         if let Some(streams) = self.hosts.get_mut(&host) {
             streams.retain(|(other, _)| *other != number);
@@ -97,7 +94,6 @@ impl Sessions {
         self.hosts.contains_key(&host)
     }
 
-    /// Hosts that are connected.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
     }
@@ -109,7 +105,6 @@ impl Sessions {
         }
     }
 
-    /// Ends every stream.
     pub fn end_all(&mut self, status: &Status) {
         for (_, queue) in self.hosts.drain().flat_map(|(_, streams)| streams) {
             end(&queue, status.clone());

@@ -19,7 +19,6 @@ use crate::time;
 
 /// After so many quota refusals in a row a host is not listened to for a while.
 const PATIENCE: u32 = 10;
-/// That while.
 const PENALTY: Nanos = Nanos(60_000_000_000);
 
 /// All switches of one process.
@@ -66,7 +65,6 @@ struct Offender {
 pub enum Transport {
     /// Session or unary call.
     Grpc,
-    /// The UDP format.
     Udp,
 }
 
@@ -79,7 +77,6 @@ pub const RESULTS: [&str; 6] = ["applied", "slot-guard", "old", "quota", "unknow
 /// Work of the process as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Feedback sent unasked.
     pub pushes: u64,
     /// Hellos that did not fit.
     pub refused_hellos: u64,
@@ -92,7 +89,6 @@ pub struct Counts {
 /// The process at one moment.
 #[derive(Debug)]
 pub struct Overview {
-    /// Its switches.
     pub switches: Vec<Report>,
     /// What was counted over all of them.
     pub counts: Counts,
@@ -103,15 +99,10 @@ pub struct Overview {
 /// What metrics and health pages show of one switch.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Its name.
     pub name: String,
-    /// Hosts with a lease.
     pub hosts: usize,
-    /// Promises (flow, link).
     pub leases: usize,
-    /// Zero load means zero.
     pub warm: bool,
-    /// What the brain did.
     pub counters: Counters,
     /// Announcements by transport and result.
     pub updates: [[u64; 6]; 2],
@@ -120,7 +111,6 @@ pub struct Report {
 }
 
 impl Tables {
-    /// Empty tables.
     pub fn new(config: &Config, boot: BootId) -> Tables {
         let limits = Limits {
             hosts: config.max_hosts,
@@ -168,7 +158,6 @@ impl Tables {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of this process.
     pub fn boot(&self) -> BootId {
         self.boot
     }
@@ -226,7 +215,6 @@ impl Tables {
         self.lock().sessions.leave(host, number);
     }
 
-    /// Ends every stream.
     pub fn end_all(&self, status: &Status) {
         self.lock().sessions.end_all(status);
     }
@@ -327,7 +315,6 @@ impl Tables {
         sluice_clock::monotonic().minus(self.lock().last_tick)
     }
 
-    /// Everything metrics show.
     pub fn overview(&self) -> Overview {
         let mut state = self.lock();
         let (slot, _) = self.now(&mut state);

@@ -333,7 +333,6 @@ impl Builder {
     }
 }
 
-/// Links an entry becomes.
 fn copies(entry: &LinkEntry) -> u64 {
     u64::from(entry.count.unwrap_or(1)) * if entry.duplex == Some(true) { 2 } else { 1 }
 }

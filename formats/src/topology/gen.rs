@@ -56,7 +56,6 @@ impl Draft {
         self.file.boxes.get_or_insert_with(BTreeMap::new).insert(id.clone(), machine.clone());
         id
     }
-    /// Adds a cable.
     fn duplex(&mut self, a: &Text, b: &Text, capacity: &Text) {
         self.link(a, b, capacity, Some(true));
     }
@@ -99,7 +98,6 @@ fn limit(links: u128) -> Result<(), Problems> {
     Err(error.allowed(format!("at most {MAX_LINKS}")).help("take fewer or smaller boxes").into())
 }
 
-/// Reads a capacity parameter.
 fn capacity(name: &'static str, text: &str) -> Result<(Rational, Unit), Problems> {
     let error = |error: Problem| Problems::from(error.found(text));
     match Capacity::parse(text) {

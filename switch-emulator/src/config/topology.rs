@@ -37,7 +37,6 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads a file.
     pub fn load(path: &Path) -> Result<Topology, Problems> {
         let file = topology::Topology::load(path)?;
         file.with_rates(&path.display().to_string())?;

@@ -51,7 +51,6 @@ impl Builder {
         })
     }
 
-    /// Somebody must hold something.
     pub(super) fn check_weights(&mut self, nodes: &[Node]) {
         let mut compute = nodes.iter().filter(|node| node.is_compute()).peekable();
         if compute.peek().is_some() && compute.all(|node| node.weight == 0) {

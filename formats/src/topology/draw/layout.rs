@@ -8,9 +8,7 @@ use std::f64::consts::TAU;
 
 use crate::topology::{Text, Topology};
 
-/// Size of a node.
 const NODE: (f64, f64) = (46.0, 20.0);
-/// From node to node.
 const STEP: (f64, f64) = (56.0, 40.0);
 /// From layer to layer of switches.
 const LAYER: f64 = 90.0;

@@ -12,13 +12,10 @@ use crate::topology::{CanEntry, Kind, MAX_LINKS, Text, Topology};
 const LIMITS: Limits = Limits { bytes: super::MAX_BYTES, elements: 8_000_000, charged: (MAX_LINKS, "edges") };
 
 form! {
-    /// The form.
     pub struct Form {
-        /// Nodes that hold data.
         pub compute: Vec<Text> = "compute",
         /// From, to and capacity of directed links.
         pub edges: Vec<Edge> = "edges",
-        /// Switches that can copy.
         pub multicast: Option<Vec<Text>> = "multicast",
         /// Nodes that only forward.
         pub switches: Option<Vec<Text>> = "switches",
