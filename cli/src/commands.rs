@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use sluice_formats::problem::nearest;
 use sluice_wire::snapshot::{
     DrainRequest, Explanation, Flow, Job, Label, LogRequest, Mode, ModeRequest, Outcome, SCHEMA, Snapshot, State,
 };
@@ -13,7 +14,7 @@ use crate::args::{
 };
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::format::{flow_id, nearest};
+use crate::format::flow_id;
 use crate::{output, view};
 
 /// Jobs that ended longer ago are not shown by `--all`.

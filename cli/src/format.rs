@@ -92,33 +92,6 @@ pub fn flow_id(id: &str) -> String {
     format!("0x{}", if short.is_empty() { "0" } else { short })
 }
 
-/// The candidate that is nearest to a misspelt text, if one is near.
-pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let distances = candidates.map(|candidate| (distance(text, candidate), candidate));
-    let allowed = (text.chars().count() / 3).max(1);
-    distances.filter(|&(distance, _)| distance <= allowed).min().map(|(_, candidate)| candidate)
-}
-
-/// Edits (insert, delete, replace) between two texts.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, &y) in row.iter_mut().skip(1).zip(&b) {
-            let replace = diagonal + usize::from(x != y);
-            diagonal = *cell;
-            left = replace.min(diagonal + 1).min(left + 1);
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,12 +108,5 @@ mod tests {
         assert_eq!(next_gbps(&[1_250_000_000, 0, 25_000_000_000], 2), "1.2 0 …");
         assert_eq!(strip([0.0, 0.1, 1.0, 1.2].into_iter()), "·▁█!");
         assert_eq!(flow_id("00000000000001a3"), "0x1a3");
-    }
-
-    #[test]
-    fn misspelt_ids_get_a_suggestion() {
-        assert_eq!(nearest("471", ["4711", "vgg-exp"].into_iter()), Some("4711"));
-        assert_eq!(nearest("vgg_exp", ["4711", "vgg-exp"].into_iter()), Some("vgg-exp"));
-        assert_eq!(nearest("completely else", ["4711"].into_iter()), None);
     }
 }

@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use sluice_formats::problem::nearest;
 use sluice_wire::snapshot::SCHEMA;
 
 use crate::args::{Color, Format, Global};
 use crate::failure::Failure;
-use crate::format::{UNKNOWN, nearest};
+use crate::format::UNKNOWN;
 use crate::table::Table;
 
 /// Writes to stdout; a reader that went away ends the command in silence.
@@ -89,10 +90,9 @@ pub fn list<T: Serialize>(
         Format::Jsonl => print(&rows.iter().map(|row| format!("{}\n", chosen(row))).collect::<String>()),
         Format::Csv => print(&csv(&rows, &keys)),
         Format::Table => {
-            let heads: Vec<String> = keys.iter().map(|key| key.to_uppercase()).collect();
-            let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
+            let mut table = Table::new(keys.iter().map(|key| key.to_uppercase()));
             for row in &rows {
-                table.row(keys.iter().map(|key| plain(row.get(key))).collect());
+                table.row(keys.iter().map(|key| words(row.get(key), UNKNOWN)).collect());
             }
             print(&table.render(width()))
         }
@@ -121,28 +121,19 @@ fn keys(global: &Global, rows: &[Value]) -> Result<Vec<String>, Failure> {
     Ok(global.fields.clone())
 }
 
-fn csv(rows: &[Value], keys: &[String]) -> String {
-    let mut out = keys.join(",") + "\n";
-    for row in rows {
-        let cells: Vec<String> = keys.iter().map(|key| quoted(row.get(key))).collect();
-        out += &(cells.join(",") + "\n");
-    }
-    out
-}
-
-/// A CSV cell; lists and objects are JSON in it, what is not known is empty.
-fn quoted(value: Option<&Value>) -> String {
-    let text = match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+/// Rows under a line of their keys; lists and objects are JSON in their cells, what is not known is empty.
+pub fn csv(rows: &[Value], keys: &[String]) -> String {
+    let quoted = |text: String| {
+        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
     };
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    let line = |cells: Vec<String>| cells.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    let rows = rows.iter().map(|row| line(keys.iter().map(|key| words(row.get(key), "")).collect()));
+    std::iter::once(line(keys.to_vec())).chain(rows).collect()
 }
 
-fn plain(value: Option<&Value>) -> String {
+fn words(value: Option<&Value>, unknown: &str) -> String {
     match value {
-        None | Some(Value::Null) => UNKNOWN.into(),
+        None | Some(Value::Null) => unknown.into(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }

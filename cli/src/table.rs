@@ -4,9 +4,7 @@
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -19,15 +17,19 @@ pub struct Table {
 
 impl Table {
     /// A table with these columns; a head that begins with `>` is right-aligned.
-    pub fn new(heads: &[&str]) -> Table {
-        let head = |text: &&str| match text.strip_prefix('>') {
+    pub fn new(heads: impl IntoIterator<Item = impl AsRef<str>>) -> Table {
+        let head = |text: &str| match text.strip_prefix('>') {
             Some(rest) => (rest.to_owned(), Align::Right),
-            None => ((*text).to_owned(), Align::Left),
+            None => (text.to_owned(), Align::Left),
         };
-        Table { heads: heads.iter().map(head).collect(), rows: Vec::new() }
+        Table { heads: heads.into_iter().map(|text| head(text.as_ref())).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// A table with these columns, two blanks between one and the next.
+    pub fn of(heads: &str) -> Table {
+        Table::new(heads.split("  "))
+    }
+
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn columns_align_and_drop_from_the_right() {
-        let mut table = Table::new(&["JOB", ">FLOWS", "WHY"]);
+        let mut table = Table::new(["JOB", ">FLOWS", "WHY"]);
         table.row(vec!["4711".into(), "8".into(), "rank".into()]);
         table.row(vec!["a".into(), "12".into(), "price".into()]);
         assert_eq!(table.render(None), "JOB   FLOWS  WHY\n4711      8  rank\na        12  price\n");

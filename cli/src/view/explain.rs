@@ -30,10 +30,8 @@ pub fn explain(explanation: &Explanation, snapshot: &Snapshot) -> String {
         (false, None) => "rank not known".to_owned(),
     };
     out += &format!("  rank  {rank}\n");
-    let heads: Vec<String> = (0..explanation.slots.len()).map(|slot| format!(">+{slot}")).collect();
-    let mut columns = vec!["slot"];
-    columns.extend(heads.iter().map(String::as_str));
-    let mut table = Table::new(&columns);
+    let heads = (0..explanation.slots.len()).map(|slot| format!(">+{slot}"));
+    let mut table = Table::new(std::iter::once("slot".to_owned()).chain(heads));
     let gbps = |bps: u64| if bps == 0 { "0".to_owned() } else { format!("{:.2}", bps as f64 / 1e9) };
     let mut row = |name: &str, cells: Vec<String>| table.row(std::iter::once(name.to_owned()).chain(cells).collect());
     row("load", explanation.slots.iter().map(|slot| percent(Some(slot.load_ratio))).collect());

@@ -7,7 +7,6 @@ use crate::format::{age, bytes, grouped, percent, rate, strip, time};
 /// Text of a condition wraps here.
 const WRAP: usize = 96;
 
-/// The screen.
 pub fn status(snapshot: &Snapshot, colors: bool) -> String {
     let mut out = header(snapshot) + "\n";
     for condition in &snapshot.conditions {

@@ -9,22 +9,10 @@ use crate::table::Table;
 /// Rates of next slots that a table of flows shows.
 const NEXT: usize = 7;
 
-/// Jobs.
 pub fn jobs(jobs: &[&Job]) -> String {
-    let mut table = Table::new(&[
-        "JOB",
-        "PATTERN",
-        "ROLE",
-        ">FLOWS",
-        ">ROUND",
-        ">PROGRESS",
-        ">DEMAND",
-        ">ORDERED",
-        ">DELIVERED",
-        ">ROUND P50",
-        "STALLED ON",
-        "SOURCE",
-    ]);
+    let mut table = Table::of(
+        "JOB  PATTERN  ROLE  >FLOWS  >ROUND  >PROGRESS  >DEMAND  >ORDERED  >DELIVERED  >ROUND P50  STALLED ON  SOURCE",
+    );
     for job in jobs {
         table.row(vec![
             job.id.to_string(),
@@ -87,20 +75,8 @@ pub fn job(snapshot: &Snapshot, job: &Job) -> String {
 
 /// Flows; `all` is how many there are in total.
 pub fn flows(flows: &[&Flow], all: usize) -> String {
-    let mut table = Table::new(&[
-        "FLOW",
-        "JOB",
-        "TO",
-        "STATE",
-        "CC",
-        ">ORDERED",
-        ">DELIVERED",
-        ">ERROR",
-        ">SRTT",
-        ">RETRANS",
-        "WHY",
-        "NEXT SLOTS (Gbit/s)",
-    ]);
+    let mut table =
+        Table::of("FLOW  JOB  TO  STATE  CC  >ORDERED  >DELIVERED  >ERROR  >SRTT  >RETRANS  WHY  NEXT SLOTS (Gbit/s)");
     for flow in flows {
         table.row(vec![
             flow_id(&flow.id),
@@ -125,10 +101,8 @@ pub fn flows(flows: &[&Flow], all: usize) -> String {
     empty_or(flows.is_empty(), "no such flows now\n", &table) + &more
 }
 
-/// Links.
 pub fn links(links: &[&Link], slots: bool) -> String {
-    let mut table =
-        Table::new(&["LINK", "KEPT BY", ">CAPACITY", ">MANAGED", ">OTHER", ">PEAK", "NEXT SLOTS", ">OVERLAP"]);
+    let mut table = Table::of("LINK  KEPT BY  >CAPACITY  >MANAGED  >OTHER  >PEAK  NEXT SLOTS  >OVERLAP");
     for link in links {
         let overlap = (link.busy_ns > 0).then(|| link.overlap_ns as f64 / link.busy_ns as f64);
         let peak = (!link.next_bps.is_empty()).then(|| link.load_ratios().fold(0.0, f64::max));
@@ -151,21 +125,10 @@ pub fn links(links: &[&Link], slots: bool) -> String {
     empty_or(links.is_empty(), "no links known yet\n", &table)
 }
 
-/// Switches and peers.
 pub fn switches(switches: &[&SwitchStatus]) -> String {
-    let mut table = Table::new(&[
-        "SWITCH",
-        "ADDRESS",
-        "STATE",
-        "VIEW",
-        "BOOT",
-        ">LINKS",
-        ">EXCHANGE P50/P99",
-        ">AGE",
-        ">SLOT DIFF",
-        ">REJECTS",
-        "LAST ERROR",
-    ]);
+    let mut table = Table::of(
+        "SWITCH  ADDRESS  STATE  VIEW  BOOT  >LINKS  >EXCHANGE P50/P99  >AGE  >SLOT DIFF  >REJECTS  LAST ERROR",
+    );
     for switch in switches {
         let exchange = match (switch.exchange_p50_ns, switch.exchange_p99_ns) {
             (Some(p50), Some(p99)) => format!("{:.1} / {:.1} ms", p50 as f64 / 1e6, p99 as f64 / 1e6),
@@ -195,10 +158,8 @@ pub fn switches(switches: &[&SwitchStatus]) -> String {
 
 /// The next slots of flows, one column per slot.
 pub fn schedule(snapshot: &Snapshot, flows: &[&Flow], slots: usize) -> String {
-    let heads: Vec<String> = (0..slots).map(|slot| format!(">+{slot}")).collect();
-    let mut columns = vec!["FLOW", "JOB", "TO", "WHY"];
-    columns.extend(heads.iter().map(String::as_str));
-    let mut table = Table::new(&columns);
+    let heads = ["FLOW", "JOB", "TO", "WHY"].map(String::from).into_iter();
+    let mut table = Table::new(heads.chain((0..slots).map(|slot| format!(">+{slot}"))));
     for flow in flows {
         let mut row = vec![flow_id(&flow.id), flow.job.to_string(), word(&flow.to), word(&flow.why)];
         let gbps = |bps: &u64| if *bps == 0 { "0".to_owned() } else { format!("{:.2}", *bps as f64 / 1e9) };
