@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use sluice_schedule::Nanos;
 use sluice_wire::text::parse_duration;
 
 use crate::plan::args::PlanCmd;
 use crate::sim::args::SimCmd;
+#[cfg(feature = "testbed")]
+use crate::testbed::args::TestbedCmd;
 use crate::topology::args::TopologyCmd;
 
 /// Sluice schedules the network flows of training jobs. This command shows what it does and why.
@@ -199,7 +202,7 @@ pub struct StatusArgs {
     #[arg(long, value_enum, value_name = "WHAT")]
     pub wait: Option<WaitFor>,
     /// How long to wait
-    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
+    #[arg(long, default_value = "30s", value_parser = parse_duration, value_name = "TIME")]
     pub timeout: Nanos,
 }
 
@@ -302,7 +305,7 @@ pub struct ModeArgs {
     #[arg(value_parser = ["observe", "active", "bypass"])]
     pub mode: Option<String>,
     /// It returns by itself after this time
-    #[arg(long = "for", value_parser = duration, value_name = "TIME", requires = "mode")]
+    #[arg(long = "for", value_parser = parse_duration, value_name = "TIME", requires = "mode")]
     pub time: Option<Nanos>,
     /// Only this job (bypass)
     #[arg(long, value_name = "ID", requires = "mode")]
@@ -327,7 +330,7 @@ pub struct LogArgs {
     /// New filter, for example `info,sluiced=debug`; none: show the present one
     pub filter: Option<String>,
     /// It returns by itself after this time
-    #[arg(long = "for", value_parser = duration, value_name = "TIME", requires = "filter")]
+    #[arg(long = "for", value_parser = parse_duration, value_name = "TIME", requires = "filter")]
     pub time: Option<Nanos>,
 }
 
@@ -336,7 +339,7 @@ pub struct TimelineArgs {
     #[command(subcommand)]
     pub merge: Option<TimelineCmd>,
     /// How far back
-    #[arg(long, default_value = "60s", value_parser = duration, value_name = "TIME")]
+    #[arg(long, default_value = "60s", value_parser = parse_duration, value_name = "TIME")]
     pub last: Nanos,
     /// Form of the file
     #[arg(long, value_enum, default_value_t = TimelineFormat::Chrome)]
@@ -375,17 +378,6 @@ pub enum TimelineFormat {
     Jsonl,
 }
 
-impl TimelineFormat {
-    /// The word of the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TimelineFormat::Chrome => "chrome",
-            TimelineFormat::Csv => "csv",
-            TimelineFormat::Jsonl => "jsonl",
-        }
-    }
-}
-
 #[derive(Clone, Debug, ClapArgs)]
 pub struct DoctorArgs {
     /// Also write the result to this file, as JSON
@@ -393,53 +385,24 @@ pub struct DoctorArgs {
     pub report: Option<PathBuf>,
 }
 
-#[cfg(feature = "testbed")]
-#[derive(Clone, Debug, Subcommand)]
-pub enum TestbedCmd {
-    /// Run a scenario under one or several policies and compare them
-    ///
-    /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic --report out.html
-    Run(TestbedRunArgs),
-    /// Check a scenario and its policies without running anything
-    ///
-    /// Example: sluice testbed validate scenario.toml --policy sluice
-    Validate {
-        /// The scenario
-        #[arg(value_name = "SCENARIO")]
-        scenario: PathBuf,
-        /// A policy; repeat it
-        #[arg(long = "policy", value_name = "P")]
-        policies: Vec<String>,
-    },
+/// Words of the command line: each with its help and what it stands for. One without help is not shown.
+pub type Choices<T> = &'static [(&'static str, &'static str, T)];
+
+/// Reads one of these words.
+pub fn choice<T: Copy + Send + Sync>(all: Choices<T>) -> impl TypedValueParser<Value = T> {
+    let shown = |(word, help, _): &(&'static str, &'static str, T)| match *help {
+        "" => PossibleValue::new(*word).hide(true),
+        help => PossibleValue::new(*word).help(help),
+    };
+    PossibleValuesParser::new(all.iter().map(shown)).try_map(move |given| {
+        let found = all.iter().find(|(word, ..)| *word == given).map(|(.., value)| *value);
+        found.ok_or_else(|| format!("no such word: {given}"))
+    })
 }
 
-#[cfg(feature = "testbed")]
-#[derive(Clone, Debug, ClapArgs)]
-pub struct TestbedRunArgs {
-    /// The scenario (TOML or JSON)
-    #[arg(value_name = "SCENARIO")]
-    pub scenario: PathBuf,
-    /// A policy to run; repeat it to compare several; none: those of the scenario.
-    /// fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, sluice:fair;
-    /// with @nic hosts keep the tables of their own links, without switches
-    #[arg(long = "policy", value_name = "P")]
-    pub policies: Vec<String>,
-    /// How often each policy runs; they take turns
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "N")]
-    pub repeats: u16,
-    /// Write a report: one HTML file
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-    /// Directory for job files, configurations and logs; none: a temporary one
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Keep those files after a run that went well
-    #[arg(long)]
-    pub keep: bool,
-}
-
-fn duration(text: &str) -> Result<Nanos, String> {
-    parse_duration(text)
+/// The word of the command line for a value.
+pub fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |known| known.get_name().to_owned())
 }
 
 fn watch_seconds(text: &str) -> Result<f64, String> {

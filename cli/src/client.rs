@@ -23,7 +23,6 @@ const TIME: Duration = Duration::from_secs(20);
 /// Port of the daemon's HTTP.
 const PORT: u16 = 9605;
 
-/// Asks one daemon.
 pub struct Client<'a> {
     global: &'a Global,
     runtime: tokio::runtime::Runtime,

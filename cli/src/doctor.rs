@@ -16,53 +16,35 @@ use crate::failure::Failure;
 use crate::output;
 
 /// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Works.
+    #[default]
     Ok,
-    /// Works less well.
     Warn,
     /// Does not work.
     Fail,
-    /// Worth knowing.
     Info,
 }
 
-/// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Stable name.
     pub id: &'static str,
-    /// How it ended.
     pub state: State,
-    /// What was found.
     pub found: String,
     /// What was expected; empty where it was found.
     pub expected: String,
-    /// What it costs.
     pub cost: String,
-    /// What to do.
     pub fix: String,
 }
 
 impl Check {
-    /// It works.
     pub fn ok(id: &'static str, found: impl Into<String>) -> Check {
-        Check {
-            id,
-            state: State::Ok,
-            found: found.into(),
-            expected: String::new(),
-            cost: String::new(),
-            fix: String::new(),
-        }
+        Check { id, found: found.into(), ..Check::default() }
     }
-    /// Worth knowing.
     pub fn info(id: &'static str, found: impl Into<String>) -> Check {
         Check { state: State::Info, ..Check::ok(id, found) }
     }
-    /// It works less well.
     pub fn warn(id: &'static str, found: impl Into<String>) -> Check {
         Check { state: State::Warn, ..Check::ok(id, found) }
     }
@@ -70,15 +52,12 @@ impl Check {
     pub fn fail(id: &'static str, found: impl Into<String>) -> Check {
         Check { state: State::Fail, ..Check::ok(id, found) }
     }
-    /// What it costs.
     pub fn cost(self, cost: impl Into<String>) -> Check {
         Check { cost: cost.into(), ..self }
     }
-    /// What to do.
     pub fn fix(self, fix: impl Into<String>) -> Check {
         Check { fix: fix.into(), ..self }
     }
-    /// What was expected.
     pub fn expected(self, expected: impl Into<String>) -> Check {
         Check { expected: expected.into(), ..self }
     }

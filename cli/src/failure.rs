@@ -2,41 +2,37 @@
 
 use std::fmt;
 
-use sluice_formats::problem::Problems;
+use sluice_formats::problem::{Problem, Problems};
 use sluice_wire::snapshot::Refused;
 
-/// A failed command.
 #[derive(Debug)]
 pub struct Failure {
-    /// Exit status.
     pub code: u8,
     message: String,
+    /// All that is wrong with a file or the parameters; there is no other message then.
+    pub problems: Option<Problems>,
 }
 
 impl Failure {
     /// 1: failed for another reason.
     pub fn failed(message: impl fmt::Display) -> Failure {
-        Failure { code: 1, message: format!("error: {message}") }
+        Failure::with(1, message)
     }
     /// 2: invalid input.
     pub fn input(message: impl fmt::Display) -> Failure {
-        Failure { code: 2, message: format!("error: {message}") }
-    }
-    /// 2: a file with all that is wrong with it.
-    pub fn problems(problems: Problems) -> Failure {
-        Failure { code: 2, message: problems.to_string() }
+        Failure::with(2, message)
     }
     /// 3: the answer is no.
     pub fn no(message: impl fmt::Display) -> Failure {
-        Failure { code: 3, message: message.to_string() }
+        Failure { code: 3, message: message.to_string(), problems: None }
     }
     /// 4: the daemon is not reachable, or permission was refused.
     pub fn daemon(message: impl fmt::Display) -> Failure {
-        Failure { code: 4, message: format!("error: {message}") }
+        Failure::with(4, message)
     }
     /// With the exit status that a library says.
     pub fn with(code: u8, message: impl fmt::Display) -> Failure {
-        Failure { code, message: format!("error: {message}") }
+        Failure { code, message: format!("error: {message}"), problems: None }
     }
     /// From a refusal of the daemon.
     pub fn refused(status: u16, refused: &Refused) -> Failure {
@@ -62,13 +58,28 @@ impl Failure {
         if !refused.help.is_empty() {
             message += &format!("\n  help: {}", refused.help);
         }
-        Failure { code, message }
+        Failure { code, message, problems: None }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        match &self.problems {
+            Some(problems) => problems.fmt(f),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Self {
+        Failure { code: 2, message: String::new(), problems: Some(problems) }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Problems::from(problem).into()
     }
 }
 

@@ -5,6 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+/// The exit status of a command that was interrupted.
+pub const INTERRUPTED: u8 = 130;
+
 /// Becomes true at the first SIGINT or SIGTERM, which from now on do not end the process.
 pub fn flag() -> &'static AtomicBool {
     static FLAG: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {

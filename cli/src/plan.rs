@@ -14,12 +14,13 @@ pub mod watch;
 
 use std::process::ExitCode;
 
-use sluice_formats::problem::{Code, INTERNAL_INVARIANT, Problem, Problems};
+use sluice_formats::problem::{Code, INTERNAL_INVARIANT};
 use sluice_plan::export::PLAN_REFUSED;
 use sluice_planners::{CANCELLED, TIME_LIMIT};
 
 use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::interrupt::INTERRUPTED;
 use crate::output;
 use args::PlanCmd;
 
@@ -31,35 +32,6 @@ const REFUSED: u8 = 2;
 const NO: u8 = 3;
 /// A limit was reached, and the best plan until then was written.
 const LIMIT: u8 = 5;
-/// Interrupted.
-const INTERRUPTED: u8 = 130;
-
-/// Why a command of `plan` or `topology` ends early.
-#[derive(Debug)]
-pub enum Stop {
-    /// A file, a parameter or a fabric was refused, or the planner failed.
-    Refused(Problems),
-    /// Something else, mostly a file that cannot be written.
-    Failed(Failure),
-}
-
-impl From<Problems> for Stop {
-    fn from(errors: Problems) -> Stop {
-        Stop::Refused(errors)
-    }
-}
-
-impl From<Problem> for Stop {
-    fn from(error: Problem) -> Stop {
-        Stop::Refused(error.into())
-    }
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        Stop::Failed(failure)
-    }
-}
 
 /// `sluice plan`.
 pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
@@ -82,12 +54,9 @@ fn threads(asked: Option<u16>) -> usize {
 }
 
 /// Problems as text on stderr, or as the one JSON document; the first decides the exit status.
-pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode, Failure> {
-    let errors = match done {
-        Ok(code) => return Ok(code),
-        Err(Stop::Failed(failure)) => return Err(failure),
-        Err(Stop::Refused(errors)) => errors,
-    };
+pub fn finish(global: &Global, done: Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
+    let Err(mut failure) = done else { return done };
+    let Some(errors) = &failure.problems else { return Err(failure) };
     let status = status(errors.code());
     if status == INTERRUPTED {
         eprintln!("interrupted; nothing was written");
@@ -97,7 +66,6 @@ pub fn finish(global: &Global, done: Result<ExitCode, Stop>) -> Result<ExitCode,
         output::print(&format!("{}\n", errors.to_json()))?;
         return Ok(ExitCode::from(status));
     }
-    let mut failure = Failure::no(errors);
     failure.code = status;
     Err(failure)
 }

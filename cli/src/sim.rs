@@ -18,9 +18,6 @@ use crate::failure::Failure;
 use crate::output;
 use args::SimCmd;
 
-/// Interrupted.
-const INTERRUPTED: u8 = 130;
-
 /// `sluice sim`.
 pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
     match command {
@@ -42,7 +39,7 @@ pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
 }
 
 fn load(path: &Path, sets: &[Set]) -> Result<Scenario, Failure> {
-    Scenario::load_with(path, sets).map_err(Failure::problems)
+    Ok(Scenario::load_with(path, sets)?)
 }
 
 /// The schedulers asked for, else those of the scenario, each once; all of them can be run.

@@ -1,6 +1,8 @@
 //! `sluice testbed`: the scenario's jobs on network namespaces of this host, under one or several policies. All the work
 //! is the library's; here are the flags, the exit status, and where results go.
 
+pub mod args;
+
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,15 +11,14 @@ use sluice_report::{self as report, About};
 use sluice_scenario::{self as scenario, Scenario};
 use sluice_testbed::run::{self, Bar, Observer, Options, Policy, RunError, Silent, convert};
 
-use crate::args::{Format, Global, TestbedCmd, TestbedRunArgs};
+use crate::args::{Format, Global};
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
+use args::{TestbedCmd, TestbedRunArgs};
 
 /// Width of the picture where stdout is no terminal.
 const WIDTH: usize = 100;
-/// Interrupted.
-const INTERRUPTED: u8 = 130;
 
 /// `sluice testbed`.
 pub fn run(global: &Global, command: &TestbedCmd) -> Result<ExitCode, Failure> {
@@ -94,7 +95,7 @@ fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Fail
 
 /// The scenario as one machine runs it, and the policies: those asked for, else those of the scenario.
 fn load(path: &Path, asked: &[String]) -> Result<(Scenario, Vec<Policy>), Failure> {
-    let scenario = Scenario::load(path).map_err(Failure::problems)?;
+    let scenario = Scenario::load(path)?;
     let refused = |what: &str| Failure::input(format!("--policy: {what}"));
     let mut policies = Vec::new();
     let mut plain = Vec::new();
@@ -111,7 +112,7 @@ fn load(path: &Path, asked: &[String]) -> Result<(Scenario, Vec<Policy>), Failur
     if asked.is_empty() {
         plain.clone_from(&scenario.schedulers.policies);
     }
-    let scaled = scenario.for_testbed(&plain).map_err(Failure::problems)?;
+    let scaled = scenario.for_testbed(&plain)?;
     if asked.is_empty() {
         policies = convert::policies(&scenario, &plain).map_err(Failure::input)?;
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use sluice_wire::timeline::merge;
 
-use crate::args::{Global, TimelineArgs, TimelineCmd};
+use crate::args::{Global, TimelineArgs, TimelineCmd, word};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::output;
@@ -24,7 +24,7 @@ pub fn run(global: &Global, args: &TimelineArgs) -> Result<(), Failure> {
         let merged = merge(loaded).map_err(Failure::input)?;
         return write(out.as_deref(), format!("{merged}\n").as_bytes());
     }
-    let mut path = format!("/api/v1/timeline?last={}ms&format={}", args.last.0 / 1_000_000, args.format.as_str());
+    let mut path = format!("/api/v1/timeline?last={}ms&format={}", args.last.0 / 1_000_000, word(args.format));
     if let Some(job) = &args.job {
         path += &format!("&job={}", escaped(job));
     }

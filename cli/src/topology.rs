@@ -17,7 +17,7 @@ use sluice_planners::direct::{self, Expr, Hardware, Refusal};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
 use crate::output;
-use crate::plan::{Stop, files, finish, form};
+use crate::plan::{files, finish, form};
 use args::{Family, GenArgs, TopologyCmd};
 
 /// `sluice topology`.
@@ -25,7 +25,7 @@ pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> 
     finish(global, act(global, command).map(|()| ExitCode::SUCCESS))
 }
 
-fn act(global: &Global, command: &TopologyCmd) -> Result<(), Stop> {
+fn act(global: &Global, command: &TopologyCmd) -> Result<(), Failure> {
     match command {
         TopologyCmd::Gen(args) => give(global, &make(args)?, args.out.as_deref()),
         TopologyCmd::Import(args) => {
@@ -36,9 +36,9 @@ fn act(global: &Global, command: &TopologyCmd) -> Result<(), Stop> {
 }
 
 /// The topology on stdout, or in a file with a word about it.
-fn give(global: &Global, topology: &Topology, out: Option<&Path>) -> Result<(), Stop> {
+fn give(global: &Global, topology: &Topology, out: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = out.filter(|path| !files::is_standard(path)) else {
-        return Ok(output::print(&topology.to_text())?);
+        return output::print(&topology.to_text());
     };
     files::write(path, &topology.to_text())?;
     let (nodes, links, out) = (topology.nodes().len(), topology.links().len(), path.display());
@@ -63,7 +63,7 @@ fn make(args: &GenArgs) -> Result<Topology, Problems> {
         (None, Some(text)) => {
             let expr = Expr::parse(text).map_err(|misread| Problem { key: "--expr".into(), ..misread.into() })?;
             let refused = |refusal: Refusal| Problem::new(refusal.code(), "--expr", refusal.to_string()).found(text);
-            let hardware = Hardware { capacity: &args.link, latency: None, kind: args.kind.kind() };
+            let hardware = Hardware { capacity: &args.link, latency: None, kind: args.kind };
             direct::topology(&expr.graph().map_err(refused)?, &expr.to_string(), &hardware)
         }
         _ => {
@@ -75,7 +75,7 @@ fn make(args: &GenArgs) -> Result<Topology, Problems> {
 
 fn generate(family: &Family) -> Result<Topology, Problems> {
     match family {
-        Family::DgxA100 { boxes, wiring } => r#gen::dgx_a100(*boxes, wiring.wiring()),
+        Family::DgxA100 { boxes, wiring } => r#gen::dgx_a100(*boxes, *wiring),
         Family::DgxH100 { boxes } => r#gen::dgx_h100(*boxes),
         Family::Mi250 { boxes, gpus } => r#gen::mi250(*boxes, *gpus),
         Family::LeafSpine { leaves, spines, hosts, cable, oversubscription } => r#gen::leaf_spine(&LeafSpine {

@@ -6,15 +6,17 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand};
 use sluice_formats::problem::printable;
+use sluice_formats::topology::Kind;
 use sluice_plan::plan::Collective;
 use sluice_planners::direct::{self, Proof};
 use sluice_planners::forestcoll::{self, Way};
 
 use super::form::{Form, FormArgs};
-use crate::topology::args::MachineKind;
-pub use export::{ColourBy, ExportArgs, ExportFormat};
+use crate::args::{Choices, choice};
+use crate::topology::args::MACHINES;
+pub use export::ExportArgs;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlanCmd {
@@ -115,25 +117,13 @@ pub struct ForestcollArgs {
     #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = PossibleValuesParser::new(forestcoll::SUPPORT.ignorable))]
     pub ignore: Vec<String>,
     /// How an all-reduce is planned
-    #[arg(long, value_enum, default_value_t = AllReduceWay::Auto, value_name = "WAY")]
-    pub all_reduce: AllReduceWay,
+    #[arg(long, default_value = "auto", value_name = "WAY", value_parser = choice(WAYS))]
+    pub all_reduce: Way,
     /// Accept unequal bandwidth in and out of a node where there is no switch
     #[arg(long)]
     pub relaxed: bool,
-    /// Threads; the plan is the same for any number. None: one per processor
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
-    /// End after so many seconds, with the best plan until then where there is one (exit status 5)
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub time_limit: Option<u32>,
-    /// Write into the plan how long planning took; without it the same input gives the same bytes
-    #[arg(long)]
-    pub timing: bool,
-    /// Write the plan to this file; `-` is stdout, instead of the figures
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
     #[command(flatten)]
-    pub forms: FormArgs,
+    pub planning: PlanningArgs,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -156,11 +146,18 @@ pub struct BfbArgs {
     #[arg(long, value_name = "P")]
     pub chunks: Option<u32>,
     /// What the plan's lower bound is about
-    #[arg(long, value_enum, default_value_t = ProofBy::Bandwidth, value_name = "WHAT")]
-    pub proof: ProofBy,
+    #[arg(long, default_value = "bandwidth", value_name = "WHAT", value_parser = choice(PROOFS))]
+    pub proof: Proof,
     /// Plan without keys of the topology that steps know nothing of; the plan lists them
     #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = PossibleValuesParser::new(direct::SUPPORT.ignorable))]
     pub ignore: Vec<String>,
+    #[command(flatten)]
+    pub planning: PlanningArgs,
+}
+
+/// What the planners of collectives have in common.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct PlanningArgs {
     /// Threads; the plan is the same for any number. None: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -178,45 +175,17 @@ pub struct BfbArgs {
 }
 
 /// What the lower bound of a step schedule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProofBy {
-    /// The time per byte of long transfers
-    Bandwidth,
-    /// The number of steps; the plan then claims no time per byte
-    Diameter,
-}
-
-impl ProofBy {
-    /// The planner's name for it.
-    pub fn proof(self) -> Proof {
-        match self {
-            ProofBy::Bandwidth => Proof::Bandwidth,
-            ProofBy::Diameter => Proof::Diameter,
-        }
-    }
-}
+const PROOFS: Choices<Proof> = &[
+    ("bandwidth", "The time per byte of long transfers", Proof::Bandwidth),
+    ("diameter", "The number of steps; the plan then claims no time per byte", Proof::Diameter),
+];
 
 /// How an all-reduce is planned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AllReduceWay {
-    /// The phases; on small fabrics where no cut proves them best, the program if it is better
-    Auto,
-    /// A reduce-scatter and an all-gather
-    Phases,
-    /// One exact linear program over where to root how much; small fabrics only
-    Program,
-}
-
-impl AllReduceWay {
-    /// The planner's name for it.
-    pub fn way(self) -> Way {
-        match self {
-            AllReduceWay::Auto => Way::Auto,
-            AllReduceWay::Phases => Way::Phases,
-            AllReduceWay::Program => Way::Program,
-        }
-    }
-}
+pub const WAYS: Choices<Way> = &[
+    ("auto", "The phases; on small fabrics where no cut proves them best, the program if it is better", Way::Auto),
+    ("phases", "A reduce-scatter and an all-gather", Way::Phases),
+    ("program", "One exact linear program over where to root how much; small fabrics only", Way::Program),
+];
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct FindTopologyArgs {
@@ -242,8 +211,8 @@ pub struct FindTopologyArgs {
     #[arg(long, default_value = "allreduce", value_name = "C", value_parser = collective)]
     pub collective: Collective,
     /// What the machines are, in the files
-    #[arg(long, value_enum, default_value_t = MachineKind::Host, value_name = "KIND")]
-    pub kind: MachineKind,
+    #[arg(long, default_value = "host", value_name = "KIND", value_parser = choice(MACHINES))]
+    pub kind: Kind,
     /// Only graphs whose links all have their opposites, as full-duplex cables give
     #[arg(long)]
     pub bidirectional: bool,

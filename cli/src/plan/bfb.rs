@@ -4,55 +4,46 @@ mod result;
 
 use std::process::ExitCode;
 
-use sluice_planners::direct::{Instance, Options, figures, make};
-use sluice_planners::{Request, Run};
+use sluice_planners::Request;
+use sluice_planners::direct::{Instance, Options, Proof, figures, make};
 
-use super::args::{BfbArgs, ProofBy};
-use super::made::{Written, deadline, deliver, flags, made_by, quoted, size};
-use super::watch::Watch;
-use super::{Stop, files, form, threads};
+use super::args::BfbArgs;
+use super::files;
+use super::made::{Command, Written, deliver, flags, made_by, on_fabric, size};
 use crate::args::Global;
-use crate::interrupt;
+use crate::failure::Failure;
 use crate::output;
 use result::Shown;
 
 /// `sluice plan bfb`. A plan is made, and checked, only where one is asked for; the figures are the same without.
-pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
+pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let watch = Watch::new(!global.quiet);
-    let deadline = deadline(args.time_limit);
-    let topology = form::read(&args.topology, args.form, &args.forms)?;
-    // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
-    let cancel = interrupt::flag();
-    let tell = |progress: sluice_planners::Progress<'_>| watch.progress(progress);
-    let run = Run { threads: threads(args.threads), watch: &tell, cancel, deadline };
-    let request = Request { ignore: &args.ignore, ..Request::of_all(args.collective) };
-    let options = Options { size: size.as_ref(), units: args.chunks, proof: args.proof.proof() };
-    let instance = Instance::new(&topology, &request, &options, &files::name(&args.topology))
-        .map_err(|errors| flags(errors, &PARAMETERS))?;
-    let (plan, figures) = if args.out.is_some() {
-        let made = make(&instance, &run).map_err(|errors| flags(errors, &PARAMETERS))?;
-        (Some(made.plan), made.figures)
-    } else {
-        (None, figures(&instance, &run).map_err(|errors| flags(errors, &PARAMETERS))?)
-    };
-    let plan = plan.map(|mut plan| {
-        let took = args.timing.then(|| watch.elapsed());
-        plan.body.made_by = Some(made_by(command(args, instance.is_unequal()), took));
-        plan
-    });
-    if run.is_cancelled() {
-        return Err(sluice_formats::problem::Problem::new(sluice_planners::CANCELLED, "", "cancelled").into());
-    }
-    let seconds = watch.finish().total.as_secs_f64();
+    let fabric = (args.topology.as_path(), args.form);
+    let (topology, (plan, figures, ignored), spent) =
+        on_fabric(global, fabric, &args.planning, |topology, run, watch| {
+            let request = Request { ignore: &args.ignore, ..Request::of_all(args.collective) };
+            let options = Options { size: size.as_ref(), units: args.chunks, proof: args.proof };
+            let flagged = |errors| flags(errors, &PARAMETERS);
+            let instance =
+                Instance::new(topology, &request, &options, &files::name(&args.topology)).map_err(flagged)?;
+            let ignored = instance.ignored().to_vec();
+            if args.planning.out.is_none() {
+                return Ok((None, figures(&instance, run).map_err(flagged)?, ignored));
+            }
+            let mut made = make(&instance, run).map_err(flagged)?;
+            let took = args.planning.timing.then(|| watch.elapsed());
+            made.plan.body.made_by = Some(made_by(command(args, instance.is_unequal()), took));
+            Ok((Some(made.plan), made.figures, ignored))
+        })?;
     let written = match &plan {
-        Some(plan) => deliver(args.out.as_deref(), plan)?,
+        Some(plan) => deliver(args.planning.out.as_deref(), plan)?,
         None => Some(Written::default()),
     };
     let Some(written) = written else { return Ok(ExitCode::SUCCESS) };
     if !global.quiet {
+        let seconds = spent.total.as_secs_f64();
         let shown = Shown::new(&topology, args.collective, &figures, size.as_ref(), seconds, written.0)?;
-        output::one(global, &shown, || shown.text(&topology, &figures, instance.ignored()))?;
+        output::one(global, &shown, || shown.text(&topology, &figures, &ignored))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,26 +51,12 @@ pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Stop> {
 /// The parameters that are flags.
 const PARAMETERS: [&str; 3] = ["chunks", "collective", "size"];
 
-/// The command that makes this plan again: only what changes the plan. The size does where links differ.
+/// The command that makes this plan again. The size changes it where links differ.
 fn command(args: &BfbArgs, sized: bool) -> String {
-    let mut words: Vec<String> = ["sluice", "plan", "bfb", "--topology"].map(String::from).to_vec();
-    words.push(args.topology.display().to_string());
-    if let Some(form) = args.form {
-        words.extend(["--form".into(), form.word().into()]);
-        words.extend(args.forms.words());
-    }
-    words.extend(["--collective".into(), args.collective.word().into()]);
-    if let Some(size) = args.size.as_ref().filter(|_| sized) {
-        words.extend(["--size".into(), size.clone()]);
-    }
-    if let Some(chunks) = args.chunks {
-        words.extend(["--chunks".into(), chunks.to_string()]);
-    }
-    if args.proof == ProofBy::Diameter {
-        words.extend(["--proof".into(), "diameter".into()]);
-    }
-    if !args.ignore.is_empty() {
-        words.extend(["--ignore".into(), args.ignore.join(",")]);
-    }
-    quoted(&words)
+    let mut command = Command::new("bfb", &args.topology, args.form, &args.planning.forms, args.collective);
+    command.add("--size", args.size.as_ref().filter(|_| sized));
+    command.add("--chunks", args.chunks);
+    command.add("--proof", (args.proof == Proof::Diameter).then_some("diameter"));
+    command.add_all("--ignore", &args.ignore);
+    command.quoted()
 }

@@ -7,13 +7,13 @@ use sluice_plan::check::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
 
 use super::args::CheckArgs;
-use super::{NO, Stop, files, form};
+use super::{NO, files, form};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
 use crate::output;
 
 /// `sluice plan check`.
-pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Stop> {
+pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Failure> {
     let file = files::name(&args.plan);
     let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;
     let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
@@ -32,7 +32,7 @@ pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Stop> {
             let (code, at) = (violation.code.word(), &violation.at);
             let text =
                 format!("{file}: not a good plan\nviolation[{code}]: {}\n  --> {file} at {at}", violation.message);
-            return Err(Failure::no(text).into());
+            return Err(Failure::no(text));
         }
     }
     Ok(ExitCode::from(status))

@@ -5,14 +5,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use sluice_formats::problem::{E_KEY, E_MISSING, E_RANGE, Problem, Problems};
-use sluice_plan::export::{self, INTERNAL_INVARIANT, Options};
+use sluice_plan::export::{self, Dialect, Format, INTERNAL_INVARIANT, Options, Protocol};
 use sluice_plan::interpret::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
 
-use super::args::{ExportArgs, ExportFormat};
+use super::args::ExportArgs;
 use super::made::bytes;
-use super::{Stop, files, form};
+use super::{files, form};
 use crate::args::Global;
+use crate::failure::Failure;
 use crate::output;
 
 /// What was written, as one JSON document.
@@ -39,23 +40,22 @@ struct Warned {
 }
 
 /// `sluice plan export`.
-pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
+pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Failure> {
     fitting(args)?;
     let file = files::name(&args.plan);
     let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;
     let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
     let options = Options {
         instances: args.instances,
-        dialect: args.dialect.dialect(),
-        protocol: args.proto.protocol(),
+        dialect: args.dialect,
+        protocol: args.proto,
         limits: !args.no_limits,
         max_bytes: most_bytes(&args.max_bytes)?,
         consolidate: args.consolidate,
         tree: args.tree,
-        colour: args.colour.map(super::args::ColourBy::colour),
+        colour: args.colour,
     };
-    let made =
-        export::export(&plan, given.as_ref(), args.format.format(), &options).map_err(|errors| flags(errors, &file))?;
+    let made = export::export(&plan, given.as_ref(), args.format, &options).map_err(|errors| flags(errors, &file))?;
     let verified = match (args.verify, made.files.as_slice()) {
         (true, [only]) => Some(verify(&only.text)?),
         _ => None,
@@ -78,7 +78,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
             made.warnings.iter().map(|warning| Warned { code: warning.code, message: warning.message.clone() });
         let shown = Shown {
             schema: 1,
-            format: args.format.format().word(),
+            format: args.format.word(),
             files: written.collect(),
             warnings: warnings.collect(),
             verified,
@@ -90,13 +90,13 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Stop> {
 
 /// Refuses flags that say nothing about the format.
 fn fitting(args: &ExportArgs) -> Result<(), Problems> {
-    let program = args.format == ExportFormat::MscclXml;
-    let executable = program || args.format == ExportFormat::OnecclXml;
-    let picture = matches!(args.format, ExportFormat::Dot | ExportFormat::Svg);
+    let program = args.format == Format::MscclXml;
+    let executable = program || args.format == Format::OnecclXml;
+    let picture = matches!(args.format, Format::Dot | Format::Svg);
     let given = [
         ("--instances", args.instances != 1, program, "msccl-xml"),
-        ("--dialect", args.dialect != Default::default(), program, "msccl-xml"),
-        ("--proto", args.proto != Default::default(), program, "msccl-xml"),
+        ("--dialect", args.dialect != Dialect::Msccl, program, "msccl-xml"),
+        ("--proto", args.proto != Protocol::Simple, program, "msccl-xml"),
         ("--max-bytes", args.max_bytes != "1TiB", program, "msccl-xml"),
         ("--no-limits", args.no_limits, program, "msccl-xml"),
         ("--consolidate", args.consolidate, program, "msccl-xml"),
@@ -108,7 +108,7 @@ fn fitting(args: &ExportArgs) -> Result<(), Problems> {
         None => Ok(()),
         Some((flag, _, _, formats)) => {
             let message = format!("{flag} says nothing about this format");
-            let error = Problem::new(E_KEY, flag, message).found(args.format.format().word());
+            let error = Problem::new(E_KEY, flag, message).found(args.format.word());
             Err(error.allowed(format!("with {formats}")).into())
         }
     }

@@ -21,7 +21,7 @@ use sluice_planners::{Progress, Run};
 use super::args::FindTopologyArgs;
 use super::made::made_by;
 use super::watch::Watch;
-use super::{Stop, files, threads};
+use super::{files, threads};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -36,7 +36,7 @@ const KEPT_EVERY: Duration = Duration::from_secs(20);
 const TOO_LARGE: [&str; 2] = ["TopologyTooLarge", "InvalidChunking"];
 
 /// `sluice plan find-topology`.
-pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Stop> {
+pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Failure> {
     let workload = workload(args)?;
     let mut options = options(args)?;
     let watch = Watch::new(!global.quiet);
@@ -91,11 +91,11 @@ fn frontier(finder: &mut Finder, n: u32, d: u32, workload: Option<&Workload>) ->
 }
 
 /// One directory per point, and a picture per size.
-fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point], run: &Run) -> Result<(), Stop> {
+fn write(args: &FindTopologyArgs, dir: &Path, points: &mut [Point], run: &Run) -> Result<(), Failure> {
     let capacity = link_capacity(args)?;
     // Without a bandwidth the graph is abstract, and then no latency has a unit either.
     let latency = args.alpha.as_deref().filter(|_| args.bandwidth.is_some());
-    let hardware = Hardware { capacity: &capacity, latency, kind: args.kind.kind() };
+    let hardware = Hardware { capacity: &capacity, latency, kind: args.kind };
     for point in points.iter_mut().filter(|point| point.constructible) {
         let candidate = &point.candidate;
         let refuse = |refusal: Refusal| refused(&refusal, candidate.n, candidate.d);

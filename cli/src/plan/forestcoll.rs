@@ -6,37 +6,30 @@ use std::process::ExitCode;
 
 use sluice_formats::problem::{E_KEY, Problem, Problems};
 use sluice_formats::topology::Topology;
-use sluice_planners::forestcoll::{Best, Instance, Made, Options, Tried, best_of, make};
+use sluice_planners::forestcoll::{Best, Instance, Made, Options, Tried, Way, best_of, make};
 use sluice_planners::{Request, Run};
 
-use super::args::{AllReduceWay, ForestcollArgs};
-use super::made::{deadline, deliver, flags, made_by, quoted, size};
-use super::watch::Watch;
-use super::{LIMIT, Stop, files, form, threads};
+use super::args::{ForestcollArgs, WAYS};
+use super::made::{Command, deliver, flags, made_by, on_fabric, size};
+use super::{LIMIT, files};
 use crate::args::Global;
-use crate::interrupt;
+use crate::failure::Failure;
 use crate::output;
 use result::Shown;
 
 /// `sluice plan forestcoll`.
-pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Stop> {
+pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let watch = Watch::new(!global.quiet);
-    let deadline = deadline(args.time_limit);
-    let topology = form::read(&args.topology, args.form, &args.forms)?;
-    // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
-    let cancel = interrupt::flag();
-    let tell = |progress: sluice_planners::Progress<'_>| watch.progress(progress);
-    let run = Run { threads: threads(args.threads), watch: &tell, cancel, deadline };
-    let Planned { mut made, k, tried, complete } =
-        plan(args, &topology, &run).map_err(|errors| flags(errors, &PARAMETERS))?;
-    made.plan.body.made_by = Some(made_by(command(args, k), args.timing.then(|| watch.elapsed())));
-    if run.is_cancelled() {
-        return Err(Problem::new(sluice_planners::CANCELLED, "", "cancelled").into());
-    }
-    let spent = watch.finish();
+    let fabric = (args.topology.as_path(), args.form);
+    let (topology, planned, spent) = on_fabric(global, fabric, &args.planning, |topology, run, watch| {
+        let mut planned = plan(args, topology, run).map_err(|errors| flags(errors, &PARAMETERS))?;
+        let took = args.planning.timing.then(|| watch.elapsed());
+        planned.made.plan.body.made_by = Some(made_by(command(args, planned.k), took));
+        Ok(planned)
+    })?;
+    let Planned { made, tried, complete, .. } = planned;
     let done = if complete { ExitCode::SUCCESS } else { ExitCode::from(LIMIT) };
-    let Some(written) = deliver(args.out.as_deref(), &made.plan)? else { return Ok(done) };
+    let Some(written) = deliver(args.planning.out.as_deref(), &made.plan)? else { return Ok(done) };
     if !global.quiet {
         let shown = Shown::new(&topology, &made, size.as_ref(), &tried, &spent, written.0)?;
         output::one(global, &shown, || shown.text(&topology, &made))?;
@@ -71,10 +64,10 @@ fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Planned
         ..Options::default()
     };
     let Some(numbers) = args.best_k.clone() else {
-        let made = make(&instance, &options, args.all_reduce.way(), run)?;
+        let made = make(&instance, &options, args.all_reduce, run)?;
         return Ok(Planned { made, k: args.fixed_k, tried: Vec::new(), complete: true });
     };
-    if args.all_reduce == AllReduceWay::Program {
+    if args.all_reduce == Way::Program {
         let error = Problem::new(E_KEY, "best_k", "the all-reduce program has no such choice");
         return Err(error.allowed("nothing, or all-reduce by phases").into());
     }
@@ -86,38 +79,16 @@ fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Planned
 const PARAMETERS: [&str; 8] =
     ["all_reduce", "best_k", "collective", "fixed_k", "in_network", "most_k", "participants", "root"];
 
-/// The command that makes this plan again, with `k` trees per root if that is fixed: only what changes the plan, so that
-/// the same plan has the same bytes.
+/// The command that makes this plan again, with `k` trees per root if that is fixed.
 fn command(args: &ForestcollArgs, k: Option<i64>) -> String {
-    let mut words: Vec<String> = ["sluice", "plan", "forestcoll", "--topology"].map(String::from).to_vec();
-    words.push(args.topology.display().to_string());
-    if let Some(form) = args.form {
-        words.extend(["--form".into(), form.word().into()]);
-        words.extend(args.forms.words());
-    }
-    words.extend(["--collective".into(), args.collective.word().into()]);
-    if let Some(k) = k {
-        words.extend(["--fixed-k".into(), k.to_string()]);
-    }
-    if !args.participants.is_empty() {
-        words.extend(["--participants".into(), args.participants.join(",")]);
-    }
-    if let Some(root) = &args.root {
-        words.extend(["--root".into(), root.clone()]);
-    }
-    if args.in_network {
-        words.push("--in-network".into());
-    }
-    if !args.ignore.is_empty() {
-        words.extend(["--ignore".into(), args.ignore.join(",")]);
-    }
-    match args.all_reduce {
-        AllReduceWay::Auto => {}
-        AllReduceWay::Phases => words.extend(["--all-reduce".into(), "phases".into()]),
-        AllReduceWay::Program => words.extend(["--all-reduce".into(), "program".into()]),
-    }
-    if args.relaxed {
-        words.push("--relaxed".into());
-    }
-    quoted(&words)
+    let mut command = Command::new("forestcoll", &args.topology, args.form, &args.planning.forms, args.collective);
+    command.add("--fixed-k", k);
+    command.add_all("--participants", &args.participants);
+    command.add("--root", args.root.as_ref());
+    command.set("--in-network", args.in_network);
+    command.add_all("--ignore", &args.ignore);
+    let way = WAYS.iter().find(|(.., way)| *way == args.all_reduce && *way != Way::Auto);
+    command.add("--all-reduce", way.map(|(word, ..)| word));
+    command.set("--relaxed", args.relaxed);
+    command.quoted()
 }

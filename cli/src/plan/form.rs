@@ -9,6 +9,8 @@ use sluice_formats::topology::import::{self, Edges, Speeds};
 use sluice_formats::topology::{Kind, Topology};
 
 use super::files;
+use super::made::Command;
+use crate::args::word;
 
 /// Bytes of a topology or a form at most.
 const MAX_BYTES: u64 = 64_000_000;
@@ -24,18 +26,6 @@ pub enum Form {
     NvidiaSmi,
     /// Text, `from to capacity [latency]` per line
     Edges,
-}
-
-impl Form {
-    /// The word of the command line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Form::Forestcoll => "forestcoll",
-            Form::Graphml => "graphml",
-            Form::NvidiaSmi => "nvidia-smi",
-            Form::Edges => "edges",
-        }
-    }
 }
 
 /// What the forms leave open.
@@ -60,26 +50,13 @@ pub struct FormArgs {
 }
 
 impl FormArgs {
-    /// As words of a command line that reads the same.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-        if let Some(unit) = self.unit {
-            add("--unit", unit.word().into());
-        }
-        if let Some(capacity) = &self.capacity {
-            add("--capacity", capacity.clone());
-        }
-        if !self.switches.is_empty() {
-            add("--switches", self.switches.join(","));
-        }
-        if let Some(kind) = self.kind {
-            add("--kind", kind.word().into());
-        }
-        if !self.speeds.is_empty() {
-            add("--speed", self.speeds.join(","));
-        }
-        words
+    /// Adds what makes a command line read the same.
+    pub(super) fn add_to(&self, command: &mut Command) {
+        command.add("--unit", self.unit.map(CapacityUnit::word));
+        command.add("--capacity", self.capacity.as_ref());
+        command.add_all("--switches", &self.switches);
+        command.add("--kind", self.kind.map(Kind::word));
+        command.add_all("--speed", &self.speeds);
     }
 
     /// Refuses what says nothing about the form that is read.
@@ -95,7 +72,7 @@ impl FormArgs {
             None => Ok(()),
             Some((flag, _, of)) => {
                 let message = format!("{flag} says nothing about this form");
-                Err(Problem::new(E_KEY, flag, message).allowed(format!("with the form {}", of.word())).into())
+                Err(Problem::new(E_KEY, flag, message).allowed(format!("with the form {}", word(of))).into())
             }
         }
     }

@@ -1,14 +1,22 @@
-//! What the commands of planners have in common: a size, names of flags, the command that makes a plan again, and where a
-//! plan goes.
+//! What the commands of planners have in common: a size, names of flags, the work itself, the command that makes a plan
+//! again, and where a plan goes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sluice_formats::problem::{E_RANGE, Problem, Problems};
 use sluice_formats::quantity::{self, Rational};
-use sluice_plan::plan::{MadeBy, Plan};
+use sluice_formats::topology::Topology;
+use sluice_plan::plan::{Collective, MadeBy, Plan};
+use sluice_planners::{CANCELLED, Progress, Run};
 
-use super::{Stop, files};
+use super::args::PlanningArgs;
+use super::form::{self, Form, FormArgs};
+use super::watch::{Spent, Watch};
+use super::{files, threads};
+use crate::args::{Global, word};
+use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 
 /// Bytes of `--size`, more than none.
@@ -44,9 +52,25 @@ pub(super) fn made_by(command: String, took: Option<Duration>) -> MadeBy {
     MadeBy { command: Some(command.into()), seconds: took.map(Into::into), seed: None, version }
 }
 
-/// When planning ends that may take so many seconds.
-pub(super) fn deadline(seconds: Option<u32>) -> Option<Instant> {
-    seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()))
+/// Reads a fabric and has `work` done on it, watched and within the time there is. The time for reading counts.
+pub(super) fn on_fabric<T>(
+    global: &Global,
+    (path, form): (&Path, Option<Form>),
+    args: &PlanningArgs,
+    work: impl FnOnce(&Topology, &Run<'_>, &Watch) -> Result<T, Problems>,
+) -> Result<(Topology, T, Spent), Failure> {
+    let watch = Watch::new(!global.quiet);
+    let deadline = args.time_limit.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    let topology = form::read(path, form, &args.forms)?;
+    // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
+    let cancel = interrupt::flag();
+    let tell = |progress: Progress<'_>| watch.progress(progress);
+    let run = Run { threads: threads(args.threads), watch: &tell, cancel, deadline };
+    let done = work(&topology, &run, &watch)?;
+    if run.is_cancelled() {
+        return Err(Problem::new(CANCELLED, "", "cancelled").into());
+    }
+    Ok((topology, done, watch.finish()))
 }
 
 /// Where a plan was written: a file, or nowhere.
@@ -54,7 +78,7 @@ pub(super) fn deadline(seconds: Option<u32>) -> Option<Instant> {
 pub(super) struct Written(pub(super) Option<String>);
 
 /// Writes a plan to the file that was asked for. `None`: it went to the standard output, where nothing else belongs.
-pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>, Stop> {
+pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>, Failure> {
     match out {
         Some(path) if files::is_standard(path) => {
             output::print(&plan.to_text())?;
@@ -68,15 +92,42 @@ pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>
     }
 }
 
-/// Words as one line that a shell takes.
-pub(super) fn quoted(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
-    let quote = |word: &String| {
-        if !word.is_empty() && word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
+/// The command that makes a plan again: only what changes the plan, so that the same plan has the same bytes.
+pub(super) struct Command(Vec<String>);
+
+impl Command {
+    pub(super) fn new(planner: &str, topology: &Path, form: Option<Form>, forms: &FormArgs, of: Collective) -> Command {
+        let mut command = Command(["sluice", "plan", planner].map(String::from).to_vec());
+        command.add("--topology", Some(topology.display()));
+        if let Some(form) = form {
+            command.add("--form", Some(word(form)));
+            forms.add_to(&mut command);
         }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+        command.add("--collective", Some(of.word()));
+        command
+    }
+    /// A flag with its value, if there is one.
+    pub(super) fn add(&mut self, flag: &str, value: Option<impl ToString>) {
+        self.0.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value.to_string()]));
+    }
+    /// A flag with a list, if there is anything in it.
+    pub(super) fn add_all(&mut self, flag: &str, list: &[String]) {
+        self.add(flag, (!list.is_empty()).then(|| list.join(",")));
+    }
+    /// A flag without a value, if it is set.
+    pub(super) fn set(&mut self, flag: &str, is_set: bool) {
+        self.0.extend(is_set.then(|| flag.to_owned()));
+    }
+    /// One line that a shell takes.
+    pub(super) fn quoted(&self) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
+        let quote = |word: &String| {
+            if !word.is_empty() && word.chars().all(plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        };
+        self.0.iter().map(quote).collect::<Vec<_>>().join(" ")
+    }
 }

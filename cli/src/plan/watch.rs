@@ -12,7 +12,6 @@ use sluice_planners::{Progress, Stage};
 const KNOWN: &str = "{msg} {wide_bar} {pos}/{len} {elapsed} left {eta}";
 const UNKNOWN: &str = "{msg} {spinner} {pos} {elapsed}";
 
-/// Watches one planning.
 pub struct Watch {
     began: Instant,
     bar: Option<ProgressBar>,

@@ -48,7 +48,6 @@ impl Bar {
         self.bar.set_message(format!("{}: {:.0} k events/s, {now:.0} s virtual", names.join(", "), self.rate / 1e3));
     }
 
-    /// A task is over.
     pub fn over(&mut self, task: usize) {
         if let Some(entry) = self.tasks.get_mut(task) {
             entry.2 = true;

@@ -12,10 +12,10 @@ use sluice_simulate::{page, trace};
 
 use super::args::SimRunArgs;
 use super::bar::Bar;
-use super::{INTERRUPTED, failed, load, tasks};
+use super::{failed, load, tasks};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
 use crate::plan::files;
 
@@ -87,7 +87,6 @@ pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
 struct Extra {
     /// For Perfetto, where the scenario wants an event log.
     trace: Option<String>,
-    /// For the page.
     page: Option<PolicyRun>,
 }
 

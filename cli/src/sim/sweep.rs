@@ -11,10 +11,10 @@ use sluice_simulate::sweep::{self, Cell, Figures};
 
 use super::args::SimSweepArgs;
 use super::bar::Bar;
-use super::{INTERRUPTED, failed, load};
+use super::{failed, load};
 use crate::args::{Format, Global};
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
 use crate::plan::files;
 use crate::table::Table;
@@ -69,7 +69,8 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let rows: Vec<Value> = all.iter().zip(&figures).filter_map(|(run, f)| Some(row(run, f.as_ref()?))).collect();
-    files::write(&args.out.join("table.csv"), &csv(&rows))?;
+    let keys: Vec<String> = rows.first().and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect();
+    files::write(&args.out.join("table.csv"), &output::csv(&rows, &keys))?;
     match global.format() {
         Format::Table => output::print(&table(&all, &figures).render(output::width()))?,
         _ => output::list(global, "runs", &rows, String::new)?,
@@ -153,26 +154,11 @@ fn row((cell, policy): &(&Cell, Policy), f: &Figures) -> Value {
     fields.into()
 }
 
-fn csv(rows: &[Value]) -> String {
-    let keys: Vec<&String> = rows.first().and_then(Value::as_object).into_iter().flat_map(Map::keys).collect();
-    let quoted = |text: String| {
-        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-    };
-    let cell = |value: Option<&Value>| match value {
-        Some(Value::String(text)) => quoted(text.clone()),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    };
-    let line = |cells: Vec<String>| cells.join(",") + "\n";
-    let head = line(keys.iter().map(|key| quoted((*key).clone())).collect());
-    rows.iter().fold(head, |text, row| text + &line(keys.iter().map(|key| cell(row.get(key.as_str()))).collect()))
-}
-
 /// A line per run; each against the first scheduler of its cell.
 fn table(all: &[(&Cell, Policy)], figures: &[Option<Figures>]) -> Table {
     let keys = all.first().map(|(cell, _)| cell.sets.iter().map(|s| s.key.as_str())).into_iter().flatten();
     let heads = ["seed", "scheduler", ">mean JCT", ">median", ">p99", ">max", ">against", "first"];
-    let mut table = Table::new(&keys.chain(heads).collect::<Vec<_>>());
+    let mut table = Table::new(keys.chain(heads));
     for ((cell, policy), f) in all.iter().zip(figures) {
         let first = all.iter().zip(figures).find(|((c, _), _)| std::ptr::eq(*c, *cell));
         let mut cells: Vec<String> = cell.sets.iter().map(|s| s.value.clone()).collect();

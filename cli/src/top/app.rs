@@ -16,21 +16,15 @@ pub enum Screen {
     /// Jobs, and the flows of the selected one.
     #[default]
     Jobs,
-    /// All flows.
     Flows,
-    /// All links.
     Links,
-    /// The keys.
     Help,
 }
 
-/// Order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// Ordered rate.
     #[default]
     Rate,
-    /// Name.
     Name,
     /// Distance between ordered and delivered; for jobs the least progress.
     Error,
@@ -39,30 +33,22 @@ pub enum Sort {
 /// What a key does to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Go on.
     Stay,
-    /// End.
     Quit,
 }
 
 /// The state of the view.
 #[derive(Debug, Default)]
 pub struct App {
-    /// The last answer.
     pub snapshot: Snapshot,
     /// Why there is none newer.
     pub lost: Option<String>,
-    /// What fills the screen.
     pub screen: Screen,
-    /// Order of rows.
     pub sort: Sort,
-    /// Nothing is fetched.
     pub paused: bool,
     /// Only the selected job is shown, in full.
     pub open: bool,
-    /// Colours may be used.
     pub colors: bool,
-    /// Row of the selection.
     pub selected: usize,
     wanted: Option<Label>,
     history: BTreeMap<String, VecDeque<(u64, u64)>>,
@@ -114,7 +100,6 @@ impl App {
         jobs
     }
 
-    /// The selected job.
     pub fn job(&self) -> Option<&Job> {
         self.jobs().get(self.selected).copied()
     }
@@ -137,7 +122,6 @@ impl App {
         flows
     }
 
-    /// Links, own ones first.
     pub fn links(&self) -> Vec<&Link> {
         let mut links: Vec<&Link> = self.snapshot.links.iter().collect();
         links.sort_by_key(|link| !link.own);
@@ -149,7 +133,6 @@ impl App {
         self.history.get(flow).into_iter().flatten().copied()
     }
 
-    /// A key was pressed.
     pub fn key(&mut self, code: KeyCode, modifiers: KeyModifiers) -> After {
         match code {
             KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return After::Quit,

@@ -15,7 +15,6 @@ use crate::view::header;
 const MIN_SIZE: (u16, u16) = (80, 24);
 /// Links shown above the jobs.
 const LINKS: usize = 3;
-/// Width of a sparkline.
 const SPARK: usize = 24;
 
 const HELP: &str = "\
@@ -31,7 +30,6 @@ ERROR is the distance between ordered and delivered. WHY says what keeps a flow 
   rank, price, headroom, predecessor, successor, catch-up, floor, link-cap, loss-guard, uptake, local-table,
   work-conserving, job, observe, no-demand. For one flow in full: sluice explain FLOW";
 
-/// Draws one frame.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {

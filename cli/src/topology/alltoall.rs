@@ -5,7 +5,7 @@ use sluice_formats::problem::{E_RANGE, Problem};
 use sluice_formats::topology::Topology;
 use sluice_planners::Run;
 
-use crate::plan::Stop;
+use crate::failure::Failure;
 
 /// What every node can send to every other at once.
 #[derive(Debug, Serialize)]
@@ -18,28 +18,25 @@ pub struct AllToAll {
     pub gap: f64,
     /// `one-source`, `program` or `descent`.
     pub method: &'static str,
-    /// How long it took.
     pub seconds: f64,
 }
 
 impl AllToAll {
-    /// For people.
     pub fn text(&self) -> String {
         let (rate, gap, method) = (self.rate, 100.0 * self.gap, self.method);
         format!("all-to-all: {rate:.6e} of a link for every pair, at most {gap:.4} % below the best ({method})\n")
     }
 }
 
-/// Computes it.
 #[cfg(feature = "lp")]
-pub fn of(topology: &Topology, file: &str, run: &Run) -> Result<AllToAll, Stop> {
+pub fn of(topology: &Topology, file: &str, run: &Run) -> Result<AllToAll, Failure> {
     use sluice_formats::problem::Problems;
     use sluice_planners::direct::{Edge, Graph};
     use sluice_planners_lp::alltoall::{Method, Options, throughput};
 
     let refuse = |key: &str, message: &str, allowed: &str| {
         let error = Problem::new(E_RANGE, key, message).allowed(allowed);
-        Stop::from(Problems::from(Problem { file: file.into(), ..error }))
+        Failure::from(Problems::from(Problem { file: file.into(), ..error }))
     };
     if let Some(place) = topology.nodes().iter().position(|node| !node.is_compute()) {
         let message = "an all-to-all rate is of topologies without switches";
@@ -74,7 +71,7 @@ pub fn of(topology: &Topology, file: &str, run: &Run) -> Result<AllToAll, Stop> 
 
 /// Says that this program cannot.
 #[cfg(not(feature = "lp"))]
-pub fn of(_: &Topology, _: &str, _: &Run) -> Result<AllToAll, Stop> {
+pub fn of(_: &Topology, _: &str, _: &Run) -> Result<AllToAll, Failure> {
     let error = Problem::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");
     Err(error.allowed("a build with the feature `lp`, as `cargo build -p sluice` makes").into())
 }

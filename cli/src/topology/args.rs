@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use sluice_formats::topology::{Kind, r#gen};
+use clap::{Args as ClapArgs, Subcommand};
+use sluice_formats::topology::Kind;
+use sluice_formats::topology::r#gen::Wiring;
 
+use crate::args::{Choices, choice};
 use crate::plan::form::{Form, FormArgs};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -48,8 +50,8 @@ pub struct GenArgs {
     #[arg(long, default_value = "1", value_name = "CAPACITY")]
     pub link: String,
     /// What the machines of the expression's graph are
-    #[arg(long, value_enum, default_value_t, value_name = "KIND")]
-    pub kind: MachineKind,
+    #[arg(long, default_value = "gpu", value_name = "KIND", value_parser = choice(MACHINES))]
+    pub kind: Kind,
     /// Write to this file instead of stdout
     #[arg(long, global = true, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -65,7 +67,7 @@ pub enum Family {
         #[arg(long, default_value_t = 1, value_name = "N")]
         boxes: u32,
         /// How the network cards are drawn; the best rate is the same
-        #[arg(long, value_enum, default_value_t = Wiring::Plain)]
+        #[arg(long, default_value = "plain", value_parser = choice(WIRINGS))]
         wiring: Wiring,
     },
     /// DGX H100: 8 GPUs at 450 GB/s to the box switch, 50 GB/s each to the network
@@ -194,46 +196,15 @@ pub enum Family {
 }
 
 /// What the machines of a direct-connect graph are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum MachineKind {
-    /// GPUs with links of their own
-    #[default]
-    Gpu,
-    /// Hosts
-    Host,
-}
-
-impl MachineKind {
-    /// The library's name for it.
-    pub fn kind(self) -> Kind {
-        match self {
-            MachineKind::Gpu => Kind::Gpu,
-            MachineKind::Host => Kind::Host,
-        }
-    }
-}
+pub const MACHINES: Choices<Kind> =
+    &[("gpu", "GPUs with links of their own", Kind::Gpu), ("host", "Hosts", Kind::Host)];
 
 /// How the network cards of a DGX A100 are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Wiring {
-    /// Every GPU straight to the network switch
-    Plain,
-    /// Two GPUs on each PCIe switch
-    Pcie,
-    /// One card per GPU and two network switches
-    TwoRails,
-}
-
-impl Wiring {
-    /// The library's name for it.
-    pub fn wiring(self) -> r#gen::Wiring {
-        match self {
-            Wiring::Plain => r#gen::Wiring::Plain,
-            Wiring::Pcie => r#gen::Wiring::Pcie,
-            Wiring::TwoRails => r#gen::Wiring::TwoRails,
-        }
-    }
-}
+const WIRINGS: Choices<Wiring> = &[
+    ("plain", "Every GPU straight to the network switch", Wiring::Plain),
+    ("pcie", "Two GPUs on each PCIe switch", Wiring::Pcie),
+    ("two-rails", "One card per GPU and two network switches", Wiring::TwoRails),
+];
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ShowArgs {

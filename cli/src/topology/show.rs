@@ -10,10 +10,11 @@ use sluice_planners::{Progress, Run};
 use super::alltoall::{self, AllToAll};
 use super::args::ShowArgs;
 use crate::args::Global;
+use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::plan::watch::Watch;
-use crate::plan::{Stop, files, form};
+use crate::plan::{files, form};
 use crate::table::Table;
 
 #[derive(Debug, Serialize)]
@@ -58,10 +59,10 @@ struct Links {
 }
 
 /// `sluice topology show`.
-pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Stop> {
+pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Failure> {
     let topology = form::read(&args.file, args.form, &args.forms)?;
     match &args.svg {
-        Some(path) if files::is_standard(path) => return Ok(output::print(&draw::svg(&topology))?),
+        Some(path) if files::is_standard(path) => return output::print(&draw::svg(&topology)),
         Some(path) => files::write(path, &draw::svg(&topology))?,
         None => {}
     }
@@ -76,7 +77,7 @@ pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Stop> {
 }
 
 /// The all-to-all rate, shown on the way as any planner's work is.
-fn all_to_all(global: &Global, topology: &Topology, file: &str) -> Result<AllToAll, Stop> {
+fn all_to_all(global: &Global, topology: &Topology, file: &str) -> Result<AllToAll, Failure> {
     let watch = Watch::new(!global.quiet);
     let tell = |progress: Progress<'_>| watch.progress(progress);
     let run = Run { threads: 1, watch: &tell, cancel: interrupt::flag(), deadline: None };
@@ -165,14 +166,14 @@ fn text(shown: &Shown) -> String {
     text += &format!("SHA-256 {}\n", shown.sha256);
     text += &shown.all_to_all.as_ref().map(AllToAll::text).unwrap_or_default();
     text.push('\n');
-    let mut nodes = Table::new(&["NODES", ">COUNT", ">IN", ">OUT", ">WEIGHT", "CAN", "FIRST"]);
+    let mut nodes = Table::of("NODES  >COUNT  >IN  >OUT  >WEIGHT  CAN  FIRST");
     for class in &shown.node_classes {
         let can = if class.can.is_empty() { "forward".into() } else { class.can.join(" ") };
         let (into, out) = (class.into.clone(), class.out.clone());
         let (count, weight) = (class.count.to_string(), class.weight.to_string());
         nodes.row(vec![class.kind.into(), count, into, out, weight, can, class.first.clone()]);
     }
-    let mut links = Table::new(&["LINKS", ">COUNT", ">CAPACITY", "FIRST"]);
+    let mut links = Table::of("LINKS  >COUNT  >CAPACITY  FIRST");
     for class in &shown.link_classes {
         let ends = format!("{} → {}", class.from, class.to);
         links.row(vec![ends, class.count.to_string(), class.capacity.clone(), class.first.clone()]);

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
-use sluice_plan::export;
+use clap::Args as ClapArgs;
+use sluice_plan::export::{Colour, Dialect, Format, Protocol};
 
+use crate::args::{Choices, choice};
 use crate::plan::form::{Form, FormArgs};
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -13,8 +14,8 @@ pub struct ExportArgs {
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
     /// What to write
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: ExportFormat,
+    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS))]
+    pub format: Format,
     /// Write to this file instead of stdout; an all-reduce as forest-json is two, `F.in.json` and `F.out.json`
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -31,11 +32,11 @@ pub struct ExportArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub instances: u32,
     /// Whose words (msccl-xml)
-    #[arg(long, value_enum, value_name = "DIALECT", default_value_t)]
+    #[arg(long, value_name = "DIALECT", value_parser = choice(DIALECTS), default_value = "msccl")]
     pub dialect: Dialect,
     /// The transport's protocol (msccl-xml)
-    #[arg(long, value_enum, value_name = "PROTO", default_value_t)]
-    pub proto: Proto,
+    #[arg(long, value_name = "PROTO", value_parser = choice(PROTOCOLS), default_value = "Simple")]
+    pub proto: Protocol,
     /// The runtime takes the program for data up to this size (msccl-xml)
     #[arg(long, value_name = "SIZE", default_value = "1TiB")]
     pub max_bytes: String,
@@ -49,104 +50,36 @@ pub struct ExportArgs {
     #[arg(long, value_name = "N")]
     pub tree: Option<usize>,
     /// What colours mean (dot, svg); none: trees where there are few, else how busy links are
-    #[arg(long, visible_alias = "color-by", value_enum, value_name = "BY")]
-    pub colour: Option<ColourBy>,
+    #[arg(long, visible_alias = "color-by", value_name = "BY", value_parser = choice(COLOURS))]
+    pub colour: Option<Colour>,
     #[command(flatten)]
     pub forms: FormArgs,
 }
 
 /// What a plan is written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// A program for MSCCL
-    MscclXml,
-    /// The forests alone
-    ForestJson,
-    /// The trees one by one
-    TreeXml,
-    /// Instructions per rank, for oneCCL
-    OnecclXml,
-    /// A graph for Graphviz
-    Dot,
-    /// A picture
-    Svg,
-}
-
-impl ExportFormat {
-    /// The library's name for it.
-    pub fn format(self) -> export::Format {
-        match self {
-            ExportFormat::MscclXml => export::Format::MscclXml,
-            ExportFormat::OnecclXml => export::Format::OnecclXml,
-            ExportFormat::ForestJson => export::Format::ForestJson,
-            ExportFormat::TreeXml => export::Format::TreeXml,
-            ExportFormat::Dot => export::Format::Dot,
-            ExportFormat::Svg => export::Format::Svg,
-        }
-    }
-}
+const FORMATS: Choices<Format> = &[
+    ("msccl-xml", "A program for MSCCL", Format::MscclXml),
+    ("forest-json", "The forests alone", Format::ForestJson),
+    ("tree-xml", "The trees one by one", Format::TreeXml),
+    ("oneccl-xml", "Instructions per rank, for oneCCL", Format::OnecclXml),
+    ("dot", "A graph for Graphviz", Format::Dot),
+    ("svg", "A picture", Format::Svg),
+];
 
 /// Whose words MSCCL XML is written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Dialect {
-    /// reduce_scatter
-    #[default]
-    Msccl,
-    /// reducescatter
-    Rccl,
-}
-
-impl Dialect {
-    /// The library's name for it.
-    pub fn dialect(self) -> export::Dialect {
-        match self {
-            Dialect::Msccl => export::Dialect::Msccl,
-            Dialect::Rccl => export::Dialect::Rccl,
-        }
-    }
-}
+const DIALECTS: Choices<Dialect> =
+    &[("msccl", "reduce_scatter", Dialect::Msccl), ("rccl", "reducescatter", Dialect::Rccl)];
 
 /// The transport's protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Proto {
-    /// Full bandwidth
-    #[default]
-    #[value(name = "Simple", alias = "simple")]
-    Simple,
-    /// Low latency
-    #[value(name = "LL", alias = "ll")]
-    Ll,
-    /// Low latency, 128 bytes at a time
-    #[value(name = "LL128", alias = "ll128")]
-    Ll128,
-}
-
-impl Proto {
-    /// The library's name for it.
-    pub fn protocol(self) -> export::Protocol {
-        match self {
-            Proto::Simple => export::Protocol::Simple,
-            Proto::Ll => export::Protocol::Ll,
-            Proto::Ll128 => export::Protocol::Ll128,
-        }
-    }
-}
+const PROTOCOLS: Choices<Protocol> = &[
+    ("Simple", "Full bandwidth", Protocol::Simple),
+    ("LL", "Low latency", Protocol::Ll),
+    ("LL128", "Low latency, 128 bytes at a time", Protocol::Ll128),
+    ("simple", "", Protocol::Simple),
+    ("ll", "", Protocol::Ll),
+    ("ll128", "", Protocol::Ll128),
+];
 
 /// What colours of a picture mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColourBy {
-    /// How busy a link is
-    Load,
-    /// Which tree it is
-    Tree,
-}
-
-impl ColourBy {
-    /// The library's name for it.
-    pub fn colour(self) -> export::Colour {
-        match self {
-            ColourBy::Load => export::Colour::Load,
-            ColourBy::Tree => export::Colour::Tree,
-        }
-    }
-}
+const COLOURS: Choices<Colour> =
+    &[("load", "How busy a link is", Colour::Load), ("tree", "Which tree it is", Colour::Tree)];

@@ -80,7 +80,6 @@ impl Shown {
         })
     }
 
-    /// The figures for people.
     pub fn text(&self, topology: &Topology, figures: &Figures, ignored: &[&str]) -> String {
         let name = if topology.name().is_empty() { "this graph" } else { topology.name() };
         let degree = self.d.map_or("nodes or links that differ".into(), |d| format!("degree {d}"));

@@ -4,11 +4,11 @@ use sluice_planners::Run;
 use sluice_planners::direct::finder::Workload;
 
 use super::result::Point;
-use crate::plan::Stop;
+use crate::failure::Failure;
 
 /// Fills in the time at the best rate that was proved, for every graph that can be built.
 #[cfg(feature = "lp")]
-pub fn times(points: &mut [Point], workload: &Workload, run: &Run) -> Result<(), Stop> {
+pub fn times(points: &mut [Point], workload: &Workload, run: &Run) -> Result<(), Failure> {
     use sluice_formats::problem::{Problem, Problems};
     use sluice_planners::Progress;
     use sluice_planners_lp::alltoall::{Options, Refusal, throughput};
@@ -35,7 +35,7 @@ pub fn times(points: &mut [Point], workload: &Workload, run: &Run) -> Result<(),
 
 /// Says that this program cannot.
 #[cfg(not(feature = "lp"))]
-pub fn times(_: &mut [Point], _: &Workload, _: &Run) -> Result<(), Stop> {
+pub fn times(_: &mut [Point], _: &Workload, _: &Run) -> Result<(), Failure> {
     use sluice_formats::problem::{E_RANGE, Problem, Problems};
 
     let error = Problem::new(E_RANGE, "--all-to-all", "this sluice was built without the solver");

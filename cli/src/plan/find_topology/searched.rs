@@ -7,11 +7,11 @@ use sluice_planners::direct::search::{Request, bases, search};
 use sluice_planners::direct::{Expr, Refusal};
 
 use super::refused;
-use crate::plan::Stop;
+use crate::failure::Failure;
 use crate::plan::args::FindTopologyArgs;
 
 /// What a search of `--search` seconds per size finds; the time is shared by the sizes whose graphs bear on it.
-pub fn graphs(args: &FindTopologyArgs, run: &Run) -> Result<Vec<Expr>, Stop> {
+pub fn graphs(args: &FindTopologyArgs, run: &Run) -> Result<Vec<Expr>, Failure> {
     let Some(seconds) = args.search else { return Ok(Vec::new()) };
     let mut graphs = Vec::new();
     for &size in &args.nodes.0 {

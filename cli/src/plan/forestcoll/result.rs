@@ -130,7 +130,6 @@ impl Shown {
         })
     }
 
-    /// The figures for people.
     pub fn text(&self, topology: &Topology, made: &Made) -> String {
         let body = &made.plan.body;
         let participants = body.participants.as_ref().map_or(0, Vec::len);
