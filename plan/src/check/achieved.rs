@@ -32,7 +32,6 @@ impl Born {
 pub enum Quantity {
     /// T/M.
     TimePerByte,
-    /// Synchronised steps.
     Steps,
     /// Epochs until the last chunk arrives.
     Epochs,
@@ -58,7 +57,6 @@ impl Quantity {
 pub struct Achieved {
     /// The figure, as recomputed.
     pub value: Rational,
-    /// What it is.
     pub quantity: Quantity,
     /// How claims of it are compared.
     pub born: Born,

@@ -15,13 +15,11 @@ pub struct Cable {
     pub to: usize,
     /// Their sum.
     pub capacity: Capacity,
-    /// Their indices.
     pub links: Vec<usize>,
 }
 
 /// A topology with a plan's participants.
 pub struct Fabric<'a> {
-    /// The topology.
     pub topology: &'a Topology,
     /// Node indices of the participants, by rank.
     pub participants: Vec<usize>,
@@ -31,7 +29,6 @@ pub struct Fabric<'a> {
     pub total: u128,
     /// Node index of the root of a rooted collective.
     pub root: Option<usize>,
-    /// All cables.
     pub cables: Vec<Cable>,
     /// For each place in the plan's names the node it means.
     nodes: Vec<Option<usize>>,

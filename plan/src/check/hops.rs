@@ -26,7 +26,6 @@ struct Node {
     /// Hops into it and out of it.
     into: u32,
     out: u32,
-    /// Tokens that came.
     came: u32,
 }
 

@@ -15,7 +15,6 @@ pub struct Slowest {
 }
 
 impl Loads {
-    /// Nothing yet.
     pub fn new(fabric: &Fabric<'_>) -> Loads {
         Loads(vec![Rational::ZERO; fabric.cables.len()])
     }

@@ -7,7 +7,6 @@ use crate::plan::{Collective, Plan, Shard};
 /// Which shards there are, where they begin and how large they are.
 pub struct Shards {
     collective: Collective,
-    /// Participants.
     pub n: usize,
     /// Rank of the root.
     root: usize,
@@ -71,7 +70,6 @@ impl Shards {
         let first = shares.next();
         shares.all(|share| Some(share) == first)
     }
-    /// The largest share.
     pub fn largest(&self) -> u128 {
         self.shares.iter().copied().max().unwrap_or(0).into()
     }
@@ -88,7 +86,6 @@ impl Shards {
         let n = self.n as u64;
         if self.collective == Collective::AllToAll { n * n } else { n }
     }
-    /// All items.
     pub fn all(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         let n = self.n as u64;
         match self.collective {

@@ -16,12 +16,10 @@ form! {
         pub fixed_k: Option<bool> = "fixed_k",
         /// Trees per root and unit of weight.
         pub k: Nullable<u64> = "k",
-        /// The trees.
         pub trees: Vec<Tree> = "trees",
     }
 }
 
-/// Writes the forests.
 pub fn write(plan: &Plan, trees: &Trees) -> Export {
     let both = trees.forests.len() > 1;
     let files = trees.forests.iter().map(|forest| {

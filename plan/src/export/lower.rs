@@ -24,7 +24,6 @@ const MAX_CHUNKS: u64 = 1 << 24;
 /// A tree over ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankTree {
-    /// Its root.
     pub root: u32,
     /// Per rank its parent; the root's own.
     pub parents: Vec<u32>,
@@ -41,7 +40,6 @@ pub struct Piece {
     pub tree: Rc<RankTree>,
     /// The first chunk, from the beginning of the shard.
     pub first: u32,
-    /// How many.
     pub count: u32,
 }
 

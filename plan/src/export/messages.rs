@@ -46,7 +46,6 @@ pub struct Message {
     pub channel: u32,
     /// The first chunk, counted over all shards.
     pub first: u32,
-    /// How many.
     pub count: u32,
     /// Is it added to what is there?
     pub adds: bool,

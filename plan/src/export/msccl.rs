@@ -33,13 +33,11 @@ const MAX_EDGES: u64 = 1 << 21;
 
 /// A program as a file.
 pub struct Written {
-    /// The XML.
     pub text: String,
     /// What the reader should know.
     pub warnings: Vec<Warning>,
 }
 
-/// Writes the program.
 pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Options) -> Result<Written, Problems> {
     if !(1..=MAX_INSTANCES).contains(&options.instances) {
         let error =

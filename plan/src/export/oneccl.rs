@@ -10,7 +10,6 @@ use crate::interpret::Place;
 use crate::plan::Collective;
 use sluice_formats::topology::draw::escape;
 
-/// Writes the program.
 pub fn write(name: &str, messages: &Messages) -> String {
     let (ranks, shard) = (messages.ranks, messages.shard);
     let chunks = ranks * shard;

@@ -15,7 +15,6 @@ use sluice_formats::problem::{Problem, Problems};
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::draw::escape;
 
-/// Writes the trees.
 pub fn write(plan: &Plan, topology: &Topology, trees: &Trees, lowered: &Lowered) -> Result<String, Problems> {
     let defect =
         || Problems::from(Problem::new(INTERNAL_INVARIANT, "/content/forests", "the checker let pass what is no tree"));

@@ -39,7 +39,6 @@ enum Stage {
     Begun,
     /// Has done everything but send.
     Ready,
-    /// Offers its data.
     Offering,
     /// The receiver has it.
     Taken,

@@ -19,7 +19,6 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// One rank's input.
     pub fn of(chunk: u32, rank: usize, ranks: usize) -> Sum {
         let mut bits = vec![0; ranks.div_ceil(64)];
         bits[rank / 64] = 1 << (rank % 64);
@@ -109,7 +108,6 @@ impl Memory {
     pub fn get(&self, cell: usize) -> Option<&Value> {
         self.cells[cell].as_ref()
     }
-    /// Writes a cell.
     pub fn set(&mut self, cell: usize, value: Value) {
         self.cells[cell] = Some(value);
     }

@@ -38,11 +38,8 @@ impl Json for Edge {
         form! {
             /// The edge as it stands in the file.
             pub struct Written {
-                /// Last node.
                 pub dst: NodeId = "dst",
-                /// All nodes.
                 pub path: Vec<NodeId> = "path",
-                /// First node.
                 pub src: NodeId = "src",
             }
         }

@@ -22,43 +22,27 @@ use super::{Edge, Graph, Refusal};
 
 /// A graph by rule. [`fmt::Display`] writes it as expressions do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "how a family is written says what its parameters are")]
 pub enum Family {
     /// `K(m)`: every vertex to every other.
-    Complete {
-        /// Vertices.
-        m: u32,
-    },
+    Complete { m: u32 },
     /// `K(d,d)`: vertices below `d` and the others, each to all of the other side.
     Bipartite {
         /// Vertices of a side.
         d: u32,
     },
     /// `H(k,q)`: the product of `k` complete graphs of `q` vertices.
-    Hamming {
-        /// Coordinates.
-        k: u32,
-        /// Values of a coordinate.
-        q: u32,
-    },
+    Hamming { k: u32, q: u32 },
     /// `Q(k)`: words of `k` bits, one bit apart.
-    Hypercube {
-        /// Bits.
-        k: u32,
-    },
+    Hypercube { k: u32 },
     /// `TQ(3)`: `Q(3)` with the cables 0–1 and 4–5 replaced by 0–5 and 1–4.
     TwistedCube,
     /// `UniRing(d,m)`: to the next vertex, `d` times.
-    UniRing {
-        /// Parallel links.
-        d: u32,
-        /// Vertices.
-        m: u32,
-    },
+    UniRing { d: u32, m: u32 },
     /// `BiRing(d,m)`: to both neighbours, `d/2` cables each.
     BiRing {
         /// Degree, even.
         d: u32,
-        /// Vertices.
         m: u32,
     },
     /// `Torus(a,b,…)`: a ring in every dimension; a size of 2 is one cable, of 1 nothing.
@@ -67,74 +51,32 @@ pub enum Family {
         sizes: Vec<u32>,
     },
     /// `TwistedTorus(a,b,s)`: a torus whose second dimension comes back `s` further on.
-    TwistedTorus {
-        /// Size of the first dimension.
-        a: u32,
-        /// Size of the second.
-        b: u32,
-        /// Twist.
-        s: u32,
-    },
+    TwistedTorus { a: u32, b: u32, s: u32 },
     /// `C(n,{…})`: `i` to `i±a` for every offset, modulo `n`; an offset that stands twice is two cables.
     Circulant {
-        /// Vertices.
         n: u32,
-        /// Offsets.
         offsets: Vec<u32>,
         /// What an offset of `n/2` means.
         half: Half,
     },
     /// `DC(n,{…})`: `i` to `i+o` for every offset, modulo `n`.
-    DirectedCirculant {
-        /// Vertices.
-        n: u32,
-        /// Offsets.
-        offsets: Vec<u32>,
-    },
+    DirectedCirculant { n: u32, offsets: Vec<u32> },
     /// `Pi(d,m)`, generalized Kautz: `x` to `−d·x−a` modulo `m`, `a` from 1 to `d`.
-    GeneralizedKautz {
-        /// Degree.
-        d: u32,
-        /// Vertices.
-        m: u32,
-    },
+    GeneralizedKautz { d: u32, m: u32 },
     /// `Kautz(d,k)`: the `k`-fold line graph of `K(d+1)`.
-    Kautz {
-        /// Degree.
-        d: u32,
-        /// Line expansions.
-        k: u32,
-    },
+    Kautz { d: u32, k: u32 },
     /// `DBJ(d,k)`, de Bruijn: `x` to `d·x+a` modulo `d^k`, `a` from 0 to `d−1`.
-    DeBruijn {
-        /// Degree.
-        d: u32,
-        /// Digits.
-        k: u32,
-    },
+    DeBruijn { d: u32, k: u32 },
     /// `GDBJ(d,m)`, generalized de Bruijn: the same rule modulo any `m`.
-    GeneralizedDeBruijn {
-        /// Degree.
-        d: u32,
-        /// Vertices.
-        m: u32,
-    },
+    GeneralizedDeBruijn { d: u32, m: u32 },
     /// `MC(a,b,r,c;(i,j),…)`: a Cayley graph of a metacyclic group.
     Metacyclic(Metacyclic),
     /// `DistReg(4,n)`: the distance-regular graph of degree 4 with so many vertices, of [`CATALOGUE`].
-    DistanceRegular {
-        /// Vertices.
-        n: u32,
-    },
+    DistanceRegular { n: u32 },
     /// `Diamond`: 8 vertices of degree 2, published as a picture only.
     Diamond,
     /// `DBJMod(d,k)`, modified de Bruijn: published as pictures only.
-    ModifiedDeBruijn {
-        /// Degree.
-        d: u32,
-        /// Digits.
-        k: u32,
-    },
+    ModifiedDeBruijn { d: u32, k: u32 },
 }
 
 impl Family {

@@ -5,118 +5,56 @@ use sluice_formats::problem::Code;
 
 /// Why there is no graph or no schedule. [`Refusal::code`] gives the stable name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are; a reason says what is wrong and what is allowed")]
 pub enum Refusal {
     /// No vertex at all.
     #[error("the topology has no vertex; at least 1 is needed")]
     EmptyTopology,
     /// An edge ends at a vertex that does not exist.
     #[error("edge {edge} ends at vertex {vertex}; vertices are numbered 0 to {}", .n - 1)]
-    VertexOutOfRange {
-        /// Id of the edge.
-        edge: u32,
-        /// What it names.
-        vertex: u32,
-        /// Number of vertices.
-        n: u32,
-    },
+    VertexOutOfRange { edge: u32, vertex: u32, n: u32 },
     /// Data of a vertex cannot get to another one.
     #[error("vertex {from} cannot reach vertex {to}; every vertex must reach all others")]
-    NotStronglyConnected {
-        /// From here.
-        from: u32,
-        /// To there.
-        to: u32,
-    },
+    NotStronglyConnected { from: u32, to: u32 },
     /// Where one degree is needed, there are several.
     #[error("degrees go from {min} to {max}; every vertex needs the same number of ports in and out")]
-    NotRegular {
-        /// The least.
-        min: u32,
-        /// The largest.
-        max: u32,
-    },
+    NotRegular { min: u32, max: u32 },
     /// A self-loop where none may be.
     #[error("vertex {vertex} has a self-loop; a degree expansion needs a graph without any")]
-    SelfLoop {
-        /// The vertex.
-        vertex: u32,
-    },
+    SelfLoop { vertex: u32 },
     /// A line graph of a graph of degree 1.
     #[error("the line graph of a graph of degree {degree} is the same cycle; at least degree 2 is needed")]
-    DegreeTooSmall {
-        /// The degree.
-        degree: u32,
-    },
+    DegreeTooSmall { degree: u32 },
     /// Chunks that cannot be.
     #[error("bad chunking: {reason}")]
-    InvalidChunking {
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
+    InvalidChunking { reason: String },
     /// Latency or bandwidth of a link that cannot be.
     #[error("edge {edge}: {reason}")]
-    InvalidLinkParameter {
-        /// Id of the edge.
-        edge: u32,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
+    InvalidLinkParameter { edge: u32, reason: String },
     /// Parameters of a family outside its range.
     #[error("{family}: {reason}")]
-    InvalidFamily {
-        /// The family as it is written.
-        family: String,
-        /// What is wrong, and what is allowed.
-        reason: String,
-    },
+    InvalidFamily { family: String, reason: String },
     /// An offset of a circulant that is no link or twice the same.
     #[error("offset {offset} modulo {n}: {reason}")]
-    InvalidOffset {
-        /// The offset.
-        offset: i64,
-        /// Number of vertices.
-        n: u32,
-        /// What is wrong, and what is allowed.
-        reason: &'static str,
-    },
+    InvalidOffset { offset: i64, n: u32, reason: &'static str },
     /// More vertices or edges than ids.
     #[error("the topology would have {vertices} vertices and {edges} edges; at most 1048576 and 16777216 are allowed")]
-    TopologyTooLarge {
-        /// Vertices.
-        vertices: u64,
-        /// Edges.
-        edges: u64,
-    },
+    TopologyTooLarge { vertices: u64, edges: u64 },
     /// Tables of neighbours by vertices that would not fit in memory.
     #[error(
         "vertex {vertex} has {found} in-neighbours; on a topology of this size at most {most} are allowed. \
          Regular topologies are not limited so"
     )]
-    TooManyNeighbours {
-        /// The vertex.
-        vertex: u32,
-        /// Its in-neighbours.
-        found: u32,
-        /// Allowed on this topology.
-        most: u64,
-    },
+    TooManyNeighbours { vertex: u32, found: u32, most: u64 },
     /// More sends than a plan may have.
     #[error("the schedule would have {sends} sends or more; at most {most} are allowed")]
-    ScheduleTooLarge {
-        /// So many at least.
-        sends: u64,
-        /// Allowed.
-        most: u64,
-    },
+    ScheduleTooLarge { sends: u64, most: u64 },
     /// No map onto the transposed graph is known.
     #[error("the graph is not reverse-symmetric, so its transpose does not serve as its second half")]
     NotReverseSymmetric,
     /// The planner's own result is wrong: a defect, never the input's fault.
     #[error("internal error: {reason}; please report the command and the topology")]
-    Internal {
-        /// What does not hold.
-        reason: String,
-    },
+    Internal { reason: String },
     /// Somebody called it off, or the deadline passed.
     #[error("{}", .0.said("interrupted", "a result"))]
     Stopped(#[from] Stopped),

@@ -72,9 +72,7 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
 
 /// The program's optimum, in the graph's whole numbers.
 struct Solved {
-    /// Of all variables.
     values: Vec<Rational>,
-    /// Of the amounts.
     sum: Rational,
     /// Of the links, in the order of the graph.
     prices: Vec<Rational>,

@@ -57,20 +57,17 @@ pub(super) type Arcs = Vec<(u32, u32, i64)>;
 /// A valid fabric in whole numbers: bandwidth = `capacity` / `factor`.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
-    /// All nodes.
     pub nodes: usize,
     /// Compute nodes are the nodes below it.
     pub compute: usize,
     /// Share per compute node.
     pub weights: Vec<i64>,
-    /// The links.
     pub arcs: Arcs,
     /// What bandwidths were multiplied by; a fraction if they had a common divisor.
     pub factor: Rational,
 }
 
 impl Graph {
-    /// All shares together.
     pub fn total_weight(&self) -> i64 {
         self.weights.iter().sum()
     }

@@ -36,7 +36,6 @@ impl Network {
         network
     }
 
-    /// How many nodes.
     pub fn nodes(&self) -> usize {
         self.adjacent.len()
     }

@@ -77,7 +77,6 @@ struct Growing {
     /// In order of joining.
     members: Vec<u32>,
     inside: Vec<bool>,
-    /// Arcs.
     edges: Vec<u32>,
 }
 

@@ -5,59 +5,26 @@ use sluice_formats::quantity::Rational;
 
 /// Why there is no plan. [`Refusal::code`] gives the stable name; the message names nodes and says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Refusal {
     /// Two nodes have the same name.
     #[error("node {name:?} is listed twice (as nodes {first} and {second}); every node needs a name of its own")]
-    DuplicateNode {
-        /// The name.
-        name: String,
-        /// Index of the first node with it.
-        first: usize,
-        /// Index of the second.
-        second: usize,
-    },
+    DuplicateNode { name: String, first: usize, second: usize },
     /// A link ends at a node that does not exist.
     #[error("link {link} ends at node {node}; nodes are numbered 0 to {last}")]
-    UnknownNode {
-        /// Place of the link in the input.
-        link: usize,
-        /// The index it gives.
-        node: u32,
-        /// The largest index there is.
-        last: usize,
-    },
+    UnknownNode { link: usize, node: u32, last: usize },
     /// A link leads from a node to itself.
     #[error("link {link} leads from {name:?} to itself; links join two different nodes")]
-    SelfLoop {
-        /// Place of the link in the input.
-        link: usize,
-        /// The node.
-        name: String,
-    },
+    SelfLoop { link: usize, name: String },
     /// A link's bandwidth is not a positive exact fraction.
     #[error("link {link} ({from:?} to {to:?}) has bandwidth {bandwidth}; a bandwidth is above zero")]
-    NonPositiveBandwidth {
-        /// Place of the link in the input.
-        link: usize,
-        /// Where it starts.
-        from: String,
-        /// Where it ends.
-        to: String,
-        /// What was given.
-        bandwidth: Rational,
-    },
+    NonPositiveBandwidth { link: usize, from: String, to: String, bandwidth: Rational },
     /// Fewer than two compute nodes.
     #[error("{found} compute node(s); a collective has at least 2")]
-    TooFewCompute {
-        /// How many there are.
-        found: usize,
-    },
+    TooFewCompute { found: usize },
     /// Shares that no collective has.
     #[error("bad weights: {reason}")]
-    BadWeights {
-        /// What is wrong with them.
-        reason: String,
-    },
+    BadWeights { reason: String },
     /// Some nodes do not send what they receive.
     #[error("not Eulerian: {}; at every node the bandwidth in and out must be equal", imbalances(.nodes))]
     NotEulerian {
@@ -66,64 +33,33 @@ pub enum Refusal {
     },
     /// Data of a compute node cannot get to another one.
     #[error("{from:?} cannot reach {to:?}; every compute node that owns data must reach all others")]
-    NotConnected {
-        /// A compute node that owns data.
-        from: String,
-        /// A compute node it cannot reach.
-        to: String,
-    },
+    NotConnected { from: String, to: String },
     /// Numbers too large for exact arithmetic.
     #[error(
         "{what} exceeds 64-bit integers; use bandwidths with a smaller common multiple, smaller weights or a smaller k"
     )]
-    Overflow {
-        /// Which number.
-        what: &'static str,
-    },
+    Overflow { what: &'static str },
     /// A fixed k below one.
     #[error("k = {k}; a fixed number of trees per root is at least 1")]
-    BadK {
-        /// What was asked for.
-        k: i64,
-    },
+    BadK { k: i64 },
     /// The optimum needs more trees than the caller allows.
     #[error(
         "the optimum needs k = {k} trees per root, above the limit of {limit}; plan with a fixed k up to the limit instead"
     )]
-    KTooLarge {
-        /// The k of the optimum.
-        k: u64,
-        /// The caller's limit.
-        limit: u64,
-    },
+    KTooLarge { k: u64, limit: u64 },
     /// Rounding down the bandwidths for a fixed k unbalances a node while there are switches.
     #[error(
         "with k = {k} the rounded bandwidths of {name:?} differ in and out; give links equal rates both ways, or use the optimal k"
     )]
-    FixedKNotEulerian {
-        /// The fixed k.
-        k: u64,
-        /// The first such node.
-        name: String,
-    },
+    FixedKNotEulerian { k: u64, name: String },
     /// The linear program of all-reduce is too large for the exact solver.
     #[error(
         "{what}: {found} exceeds {allowed} of the exact all-reduce program; use reduce-scatter and all-gather instead"
     )]
-    ProgramTooLarge {
-        /// Which size.
-        what: &'static str,
-        /// Its value.
-        found: usize,
-        /// What the solver takes.
-        allowed: usize,
-    },
+    ProgramTooLarge { what: &'static str, found: usize, allowed: usize },
     /// A property that holds on every valid input does not: a defect of the planner.
     #[error("internal error: {what}; please report it with the topology")]
-    InternalInvariant {
-        /// Which property.
-        what: &'static str,
-    },
+    InternalInvariant { what: &'static str },
     /// Somebody called it off, or the deadline passed.
     #[error("{}", .0.said("cancelled", "a plan"))]
     Stopped(#[from] Stopped),

@@ -61,7 +61,6 @@ impl Program {
         values
     }
 
-    /// The objective's value.
     pub fn objective(&self) -> Rational {
         -&self.gain[self.columns.len()]
     }

@@ -12,7 +12,6 @@ const MAX_TRIPLES: u64 = 20_000_000;
 /// A chunk as a plan names it: tenant, source, number.
 type Name = (usize, usize, u64);
 
-/// All demands.
 #[derive(Debug, Default)]
 pub struct Demand {
     /// Who wants which chunk.

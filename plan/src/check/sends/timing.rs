@@ -24,7 +24,6 @@ pub enum Route {
     Link(usize),
     /// Two links, by their indices, with a switch between that is not a node of its own here.
     Via {
-        /// The switch.
         switch: usize,
         /// The link into it.
         into: usize,

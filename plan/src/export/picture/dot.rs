@@ -7,7 +7,6 @@ use super::strokes::{Stroke, Strokes};
 use crate::plan::Plan;
 use sluice_formats::topology::{Kind, Topology};
 
-/// Draws the strokes.
 pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
     let mut out = String::from("digraph plan {\n");
     let title = format!("{} on {}", plan.body.collective.word(), topology.name());

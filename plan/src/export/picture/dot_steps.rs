@@ -7,7 +7,6 @@ use super::steps::{Panels, Slice};
 use crate::plan::Plan;
 use sluice_formats::topology::Topology;
 
-/// Draws the steps.
 pub fn draw(plan: &Plan, topology: &Topology, panels: &Panels) -> String {
     let mut out = String::from("digraph steps {\n");
     let title = format!("{} on {}", plan.body.collective.word(), topology.name());

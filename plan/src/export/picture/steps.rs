@@ -18,13 +18,11 @@ const MAX_CELLS: u64 = 1 << 26;
 /// A shard's part of a node's pie: its colour, and how much of the shard the node has, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
-    /// The colour.
     pub colour: &'static str,
     /// How much of it is there.
     pub full: f64,
 }
 
-/// One step.
 pub struct Panel {
     /// What it is, in words.
     pub title: String,
@@ -38,11 +36,9 @@ pub struct Panel {
 pub struct Panels {
     /// What there is before the first step.
     pub begin: Vec<Vec<Slice>>,
-    /// Step by step.
     pub list: Vec<Panel>,
     /// By node its rank, of those that take part.
     pub ranks: Vec<Option<u32>>,
-    /// What colours mean.
     pub legend: Vec<(&'static str, String)>,
 }
 
@@ -106,7 +102,6 @@ struct Film<'a> {
     topology: &'a Topology,
     collective: Collective,
     root: Option<u32>,
-    /// Nodes by rank.
     participants: Vec<usize>,
     /// Is every shard drawn by itself?
     by_shard: bool,

@@ -26,9 +26,7 @@ pub struct Stroke {
     pub to: usize,
     /// Its place among the strokes between the same two nodes in this direction.
     pub lane: usize,
-    /// Its colour.
     pub colour: &'static str,
-    /// Its width.
     pub width: f64,
     /// What it carries, in words.
     pub words: String,
@@ -38,7 +36,6 @@ pub struct Stroke {
 pub struct Strokes {
     /// The lines, by their ends.
     pub list: Vec<Stroke>,
-    /// What colours mean.
     pub legend: Vec<(&'static str, String)>,
 }
 

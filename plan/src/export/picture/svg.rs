@@ -12,7 +12,6 @@ pub const ROW: f64 = 18.0;
 /// From lane to lane.
 const LANE: f64 = 3.0;
 
-/// Draws the strokes.
 pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
     let layout = draw::layout(topology);
     let mut arrows = String::from("<g stroke-linecap=\"round\">\n");

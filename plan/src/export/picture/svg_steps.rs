@@ -12,7 +12,6 @@ use sluice_formats::topology::draw::{self, Place, escape};
 
 /// Width of a step's picture.
 const PANEL: f64 = 330.0;
-/// Around it.
 const MARGIN: f64 = 26.0;
 /// Height of its title.
 const TITLE: f64 = 26.0;
@@ -23,7 +22,6 @@ const MAX_NAMES: usize = 32;
 /// Of a link that rests.
 const RESTING: &str = "#dde3e9";
 
-/// Draws the steps.
 pub fn draw(plan: &Plan, topology: &Topology, panels: &Panels) -> String {
     let places = places(topology);
     let count = panels.list.len() + 1;

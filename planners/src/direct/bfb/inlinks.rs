@@ -22,7 +22,6 @@ pub struct Inlinks {
 /// A vertex that sends to another one.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour {
-    /// Which one.
     pub tail: u32,
     /// How many parallel links lead from it.
     pub links: u32,
@@ -72,7 +71,6 @@ impl Inlinks {
         links.strongly_connected(graph)?;
         Ok(links)
     }
-    /// Number of vertices.
     pub fn n(&self) -> u32 {
         self.n
     }

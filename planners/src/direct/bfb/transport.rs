@@ -18,7 +18,6 @@ impl Jobs {
         self.sets.clear();
         self.counts.clear();
     }
-    /// One more group.
     pub fn push(&mut self, set: &[u64], count: u64) {
         self.sets.extend_from_slice(set);
         self.counts.push(count);

@@ -60,7 +60,6 @@ fn guess(expr: &Expr, graph: &Graph) -> Result<Option<Vec<u32>>, Refusal> {
     })
 }
 
-/// Coordinate by coordinate.
 fn product(maps: &[Vec<u32>]) -> Vec<u32> {
     maps.iter().fold(vec![0], |whole, map| {
         let size = map.len() as u32;

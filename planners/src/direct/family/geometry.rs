@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 /// Points `0..points` and lines, each the ascending list of its points.
 pub struct Incidence {
-    /// How many points.
     pub points: u32,
-    /// The lines.
     pub lines: Vec<Vec<u32>>,
 }
 

@@ -132,7 +132,6 @@ impl Finder<'_, '_> {
         Ok(found)
     }
 
-    /// All other members.
     pub(super) fn other_base(&mut self, n: u32, d: u32, mode: Mode) -> Result<Vec<Candidate>, Refusal> {
         let mut found = Vec::new();
         let mut known = vec![];

@@ -17,7 +17,6 @@ pub(super) const PARTS: u64 = 2520;
 /// What a candidate costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Score {
-    /// Number of steps.
     pub t_l: u32,
     /// Σλ in parts of a shard.
     pub loads: u64,

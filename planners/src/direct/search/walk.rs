@@ -29,7 +29,6 @@ struct Taste {
     weight: u64,
 }
 
-/// One worker's memory.
 #[derive(Debug)]
 pub(super) struct Walker<'a> {
     request: &'a Request<'a>,

@@ -26,7 +26,6 @@ pub(super) struct Commodities {
     flows: Vec<Flow>,
 }
 
-/// One flow variable.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     kind: Kind,
@@ -37,7 +36,6 @@ struct Flow {
     link: usize,
 }
 
-/// Coefficients by variable.
 pub(super) type Row = Vec<(usize, Rational)>;
 
 impl Commodities {

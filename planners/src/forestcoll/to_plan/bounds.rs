@@ -20,7 +20,6 @@ use sluice_plan::plan::CertificateKind;
 pub struct Bound {
     /// T/M, in seconds per byte or abstract.
     pub time: Rational,
-    /// What proves it.
     pub certificate: CertificateKind,
     /// Topology indices of the nodes inside a cut.
     pub inside: Vec<usize>,
