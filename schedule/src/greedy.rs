@@ -108,22 +108,6 @@ pub fn fill_all(request: &Request, rates: &mut [Rate]) -> Bytes {
     Bytes(left)
 }
 
-/// Raises the first `slots` rates to at least `floor` while there is demand, and takes from the last slots what they
-/// no longer have to send. A rate is a ceiling, so a raised slot is not lowered again for its last few bytes.
-pub fn keep_floor(request: &Request, floor: Rate, slots: usize, rates: &mut [Rate]) {
-    let mut left = request.demand;
-    for (t, rate) in rates.iter_mut().enumerate().take(request.slots()) {
-        if left == Bytes::ZERO {
-            *rate = Rate::ZERO;
-        } else if t < slots && *rate < floor {
-            *rate = floor;
-        } else {
-            *rate = (*rate).min(Rate::needed(left, request.length(t)));
-        }
-        left = left.minus(rate.over(request.length(t)));
-    }
-}
-
 /// The greedy with `per` as the G of the cost, so that a refill trades delay against price as the first fill did.
 fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     rates.fill(Rate::ZERO);

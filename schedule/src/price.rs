@@ -34,10 +34,6 @@ impl Price {
     pub const fn units(self) -> u64 {
         self.0
     }
-    /// As people read it.
-    pub fn as_f64(self) -> f64 {
-        self.0 as f64 / Price::ONE.0 as f64
-    }
 }
 
 /// w: how many slots of delay one unit of price is worth, in units of 2⁻¹⁰ slots.
@@ -132,6 +128,10 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn real(price: Price) -> f64 {
+        price.0 as f64 / Price::ONE.0 as f64
+    }
     use proptest::prelude::*;
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
     fn half_a_link_costs_an_eleventh_at_the_default() {
         // (√100 − 1)/(100 − 1) = 1/11
         let half = Curve::exponential(100.0).link(Rate::mbps(5), Rate::mbps(10));
-        assert!((half.as_f64() - 1.0 / 11.0).abs() < 1e-6, "{half:?}");
+        assert!((real(half) - 1.0 / 11.0).abs() < 1e-6, "{half:?}");
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_bare_load_is_a_sum_in_gigabits() {
         let path = Curve::BareLoad.path([(Rate::mbps(2_500), Rate::ZERO), (Rate::mbps(1_500), Rate::mbps(1))]);
-        assert_eq!(path.as_f64(), 4.0);
+        assert_eq!(real(path), 4.0);
     }
 
     proptest! {
@@ -174,8 +174,8 @@ mod tests {
             let curve = Exponential::new(mu);
             let (low, high) = (a.min(b), a.max(b));
             prop_assert!(curve.at(low) <= curve.at(high));
-            let middle = curve.at((low + high) / 2.0).as_f64();
-            let chord = (curve.at(low).as_f64() + curve.at(high).as_f64()) / 2.0;
+            let middle = real(curve.at((low + high) / 2.0));
+            let chord = (real(curve.at(low)) + real(curve.at(high))) / 2.0;
             prop_assert!(middle <= chord + 2.0 / Price::ONE.units() as f64);
         }
 

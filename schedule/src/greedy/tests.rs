@@ -210,18 +210,6 @@ proptest! {
             prop_assert!(refilled.cost <= chosen.cost + 1e-3);
         }
     }
-
-    #[test]
-    fn the_floor_is_kept_and_the_total_is_not_lost(case in cases(), floor in 0_u64..10_000_000_000) {
-        let request = case.request();
-        let mut rates = vec![Rate::ZERO; request.slots()];
-        let chosen = schedule(&request, &mut rates);
-        keep_floor(&request, Rate(floor), 1, &mut rates);
-        if case.demand > Bytes::ZERO {
-            prop_assert!(rates[0] >= Rate(floor));
-        }
-        prop_assert!(sent(&request, &rates) >= u128::from(case.demand.minus(chosen.unplaced).0));
-    }
 }
 
 #[test]

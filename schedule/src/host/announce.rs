@@ -69,7 +69,6 @@ struct HolderState {
     pending: bool,
     /// The holder keeps something of this host's, which has to be renewed or withdrawn.
     keeps: bool,
-    /// What was announced last.
     announced: Summary,
     boot: Option<BootId>,
     /// How often the boot id changed since `boots_since`.
@@ -81,7 +80,6 @@ struct HolderState {
 #[derive(Debug, Default)]
 pub(super) struct Announcer {
     holders: BTreeMap<HolderId, HolderState>,
-    /// Holders whose connection broke.
     lost: BTreeSet<HolderId>,
     /// Where each job's hosts meet.
     rendezvous: Rendezvous,

@@ -110,11 +110,6 @@ impl Uptake {
         std::mem::replace(&mut self.taken, verdict) != verdict
     }
 
-    /// What the flow took lately, if that was clearly less than it might have; `None`: it takes all.
-    pub fn taken(&self) -> Option<Rate> {
-        self.taken
-    }
-
     /// What is worth offering to it: `gain` times what it took (`schedule.probe_gain`), so that it can show that it would
     /// take more. `None`: no limit is known.
     pub fn worth(&self, gain: f64) -> Option<Rate> {
@@ -168,7 +163,7 @@ mod tests {
 
     fn look(uptake: &mut Uptake, ms: u64, kilobytes: u64) -> Option<u64> {
         uptake.look(Nanos::from_millis(ms), Bytes(kilobytes * 1000));
-        uptake.taken().map(|rate| rate.0 / 1_000_000)
+        uptake.taken.map(|rate| rate.0 / 1_000_000)
     }
 
     #[test]
@@ -240,7 +235,7 @@ mod tests {
         assert_eq!(look(&mut uptake, 30, 10), None, "a new window begins");
         assert_eq!(look(&mut uptake, 50, 510), Some(200));
         uptake.forget();
-        assert_eq!(uptake.taken(), None);
+        assert_eq!(uptake.taken, None);
     }
 
     proptest! {

@@ -99,7 +99,6 @@ impl Jobs {
         left_out
     }
 
-    /// A host's lease ended.
     pub(super) fn leave(&mut self, at: u32, host: &Host, now: u64, ticket: &mut Ticket, hosts: &mut Hosts) {
         self.rejoin(at, &host.jobs, &[]);
         for &job in &host.jobs {

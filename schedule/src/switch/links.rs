@@ -26,17 +26,6 @@ pub struct LinkLoad {
     pub watchers: usize,
 }
 
-impl LinkLoad {
-    /// What is promised for the current slot.
-    pub fn scheduled(&self) -> Rate {
-        self.load.first().copied().unwrap_or(Rate::ZERO)
-    }
-    /// The largest promise of the next K slots.
-    pub fn peak(&self) -> Rate {
-        self.load.iter().copied().max().unwrap_or(Rate::ZERO)
-    }
-}
-
 /// The place of a promise in a link's list: flows of one round go by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ListKey {

@@ -145,7 +145,7 @@ fn when_a_round_is_promoted() {
 fn what_a_loaded_link_costs() {
     let curve = Curve::exponential(100.0);
     for (percent, price) in [(0, 0.0), (25, 0.022), (50, 0.091), (75, 0.309), (90, 0.627), (100, 1.0)] {
-        let seen = curve.link(Rate::mbps(10 * percent), LINK).as_f64();
+        let seen = curve.link(Rate::mbps(10 * percent), LINK).units() as f64 / Price::ONE.units() as f64;
         assert!((seen - price).abs() < 5e-4, "{percent} %: {seen}");
     }
 }
