@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_formats::network;
+use sluice_formats::topology::Kind;
 use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
 
 use crate::config::Config;
 use crate::config::value::Named;
 use crate::interfaces::Interface;
-use crate::topology::{NodeKind, Topology};
+use crate::topology::Topology;
 
 /// Paths kept at most; past that they are worked out anew each time.
 const MAX_PATHS: usize = 4096;
@@ -204,7 +205,7 @@ impl Fabric {
     fn switch_hop(&self, topology: &Topology, link: usize) -> Option<Hop> {
         let from = topology.links[link].from;
         let holder = HolderId::of(topology.name(from));
-        let kept = topology.kind(from) == NodeKind::Switch && self.switches.contains(&holder);
+        let kept = topology.kind(from) == Some(Kind::Switch) && self.switches.contains(&holder);
         let capacity = topology.links[link].capacity.payload();
         kept.then_some(())?;
         Some(Hop { link: topology.link_id(link)?, capacity, holder: Some(holder) })

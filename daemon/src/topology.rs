@@ -17,17 +17,6 @@ use sluice_formats::topology::Kind;
 use sluice_formats::{network, topology};
 use sluice_schedule::{HolderId, HostId, LinkId, Rate};
 
-/// What a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NodeKind {
-    /// Sends and receives, never forwards.
-    Host,
-    /// Forwards.
-    Switch,
-    /// Anything the daemon has no use for.
-    Other,
-}
-
 /// A directed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -100,13 +89,9 @@ impl Topology {
     pub fn name(&self, node: usize) -> &str {
         self.file.nodes().get(node).map_or("", |node| &node.id)
     }
-    /// What a node is; [`NodeKind::Other`] for an index that does not exist.
-    pub fn kind(&self, node: usize) -> NodeKind {
-        match self.file.nodes().get(node).map(|node| node.kind) {
-            Some(Kind::Host) => NodeKind::Host,
-            Some(Kind::Switch) => NodeKind::Switch,
-            _ => NodeKind::Other,
-        }
+    /// What a node is; `None` for an index that does not exist.
+    pub fn kind(&self, node: usize) -> Option<Kind> {
+        self.file.nodes().get(node).map(|node| node.kind)
     }
     /// The networks of a node, in file order.
     pub fn networks(&self, node: usize) -> &[IpNet] {
@@ -140,7 +125,7 @@ impl Topology {
         let link = self.links.get(link)?;
         let name = self.name(link.from);
         Some(match self.kind(link.from) {
-            NodeKind::Switch => LinkId::new(HolderId::of(name).0, link.port),
+            Some(Kind::Switch) => LinkId::new(HolderId::of(name).0, link.port),
             _ => LinkId::new(HostId::of(name).0, link.port.saturating_mul(2)),
         })
     }
@@ -158,7 +143,7 @@ impl Topology {
         let mut straight: BTreeMap<HostId, Option<usize>> = BTreeMap::new();
         for (at, link) in out.iter().enumerate() {
             let to = self.links[*link].to;
-            if self.kind(to) == NodeKind::Host {
+            if self.kind(to) == Some(Kind::Host) {
                 straight.entry(HostId::of(self.name(to))).and_modify(|cable| *cable = None).or_insert(Some(at));
             }
         }

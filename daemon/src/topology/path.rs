@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{NodeKind, Topology};
+use sluice_formats::topology::Kind;
+
+use super::Topology;
 
 /// Distance of a node nobody reached.
 const FAR: u32 = u32::MAX;
@@ -41,7 +43,7 @@ fn count(topology: &Topology, start: usize, goal: usize, backward: bool) -> (Vec
     (distance[start], paths[start]) = (0, 1);
     let mut queue = VecDeque::from([start]);
     while let Some(node) = queue.pop_front() {
-        if node == goal || (node != start && topology.kind(node) != NodeKind::Switch) {
+        if node == goal || (node != start && topology.kind(node) != Some(Kind::Switch)) {
             continue;
         }
         for link in if backward { &topology.into[node] } else { &topology.out[node] } {
