@@ -16,7 +16,6 @@ use crate::{comms, sockets};
 /// Ask for the steps of operations too, and so for the bytes as they move.
 const STEPS: &str = "SLUICE_NCCL_STEPS";
 
-/// What NCCL is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
     /// The context; 0: nothing here follows this communicator.

@@ -51,7 +51,6 @@ impl Kind {
 /// What a slot holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// What it stands for.
     pub kind: Kind,
     /// The context of its communicator.
     pub comm: u64,

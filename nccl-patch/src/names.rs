@@ -16,7 +16,6 @@ pub enum Func {
     Other,
 }
 
-/// How a collective runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of NCCL")]
 pub enum Algo {

@@ -8,7 +8,6 @@ use sluice_progress::layout::NO_RANK;
 const CHANNELS: usize = 64;
 /// Neighbours of a channel in one direction: a tree has a parent and two children.
 const PER_CHANNEL: usize = 4;
-/// More than one rank.
 const SEVERAL: u64 = u64::MAX;
 /// Stands where no rank is known yet.
 const NONE: u64 = u64::MAX - 1;
@@ -66,9 +65,7 @@ impl Pairs {
 /// Both directions for one algorithm.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    /// Whom it sends to.
     pub to: Pairs,
-    /// Whom it receives from.
     pub from: Pairs,
     channels: AtomicU32,
     settled: AtomicBool,

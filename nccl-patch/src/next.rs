@@ -31,7 +31,6 @@ enum Init {
     V5(InitV5),
 }
 
-/// It for one communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Behind {
     next: Next,
@@ -157,7 +156,6 @@ impl Behind {
         handle
     }
 
-    /// Passes an end on.
     pub fn stop(&self, handle: *mut c_void) {
         if !handle.is_null() {
             // SAFETY: a handle of its own that has not been ended.
@@ -165,7 +163,6 @@ impl Behind {
         }
     }
 
-    /// Passes a state on.
     pub fn state(&self, handle: *mut c_void, state: c_int, arguments: *const c_void) {
         if !handle.is_null() {
             // SAFETY: a handle of its own that has not been ended; the arguments are NCCL's.

@@ -42,9 +42,7 @@ unsafe impl Sync for Slot {}
 /// Which way bytes went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The process sent it.
     Sent,
-    /// The process received it.
     Received,
 }
 

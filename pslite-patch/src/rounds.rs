@@ -44,7 +44,6 @@ pub fn id(peer: u64, key: u64) -> u64 {
 }
 
 impl Rounds {
-    /// A table without keys.
     pub const fn new() -> Rounds {
         let cells = [const {
             Cell {
@@ -90,7 +89,6 @@ impl Rounds {
         (self.round.load(Relaxed) > 1).then(|| self.bytes.load(Relaxed))
     }
 
-    /// Was there a round?
     pub fn any(&self) -> bool {
         self.round.load(Relaxed) > 0
     }

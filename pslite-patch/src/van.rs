@@ -29,7 +29,6 @@ impl Node {
     }
 }
 
-/// What a stream tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// Its sender has this number.

@@ -19,7 +19,6 @@ pub enum Part<'a> {
     Begins(Frame),
     /// Bytes of its body, in order; none for an empty one.
     Body(&'a [u8]),
-    /// The frame is over.
     Ends,
     /// A frame and all of its body: in place of the three above.
     Whole(Frame, &'a [u8]),

@@ -7,7 +7,6 @@ use super::*;
 /// What a stream holds: frames with their bodies, and whether it was read to its end.
 type Read = (Vec<(Frame, Vec<u8>)>, bool);
 
-/// Reads all of it.
 fn read<'a>(decoder: &mut Decoder, mut bytes: &'a [u8], mut each: impl FnMut(Part<'a>)) -> Result<(), Lost> {
     while let Some(part) = decoder.next(&mut bytes)? {
         each(part);
