@@ -10,7 +10,8 @@ pub use parse::{MAX_CHARACTERS, MAX_DEPTH, Misread};
 
 use std::fmt;
 
-use super::family::{Family, fitting};
+use super::family::Family;
+use super::graph::fitting;
 use super::{Graph, Refusal, expand};
 
 /// How a graph is made.

@@ -17,7 +17,7 @@ pub use metacyclic::Metacyclic;
 
 use std::fmt;
 
-use super::graph::{MAX_EDGES, MAX_VERTICES};
+use super::graph::fitting;
 use super::{Edge, Graph, Refusal};
 
 /// A graph by rule. [`fmt::Display`] writes it as expressions do.
@@ -233,16 +233,6 @@ impl fmt::Display for Family {
 
 fn list(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// The sizes if ids fit them.
-pub(super) fn fitting(n: u64, d: u64) -> Result<(u32, u32), Refusal> {
-    let edges = n.saturating_mul(d);
-    if n > MAX_VERTICES.into() || edges > MAX_EDGES as u64 {
-        return Err(Refusal::TopologyTooLarge { vertices: n, edges });
-    }
-    // Both are below 2²⁴ now: a graph without edges has one vertex and degree 0.
-    Ok((n as u32, d as u32))
 }
 
 /// `base` to the power `k`, or a number no graph may have.

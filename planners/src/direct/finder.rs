@@ -166,7 +166,7 @@ impl<'a, 'b> Finder<'a, 'b> {
         if n == 0 {
             return Err(Refusal::EmptyTopology);
         }
-        super::family::fitting(n.into(), d.into())?;
+        super::graph::fitting(n.into(), d.into())?;
         if n == 1 {
             return Ok(vec![base::trivial(d)]);
         }

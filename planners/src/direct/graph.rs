@@ -110,6 +110,16 @@ impl Graph {
     }
 }
 
+/// The sizes if ids fit them.
+pub(super) fn fitting(n: u64, d: u64) -> Result<(u32, u32), Refusal> {
+    let edges = n.saturating_mul(d);
+    if n > MAX_VERTICES.into() || edges > MAX_EDGES as u64 {
+        return Err(Refusal::TopologyTooLarge { vertices: n, edges });
+    }
+    // Both are below 2²⁴ now: a graph without edges has one vertex and degree 0.
+    Ok((n as u32, d as u32))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

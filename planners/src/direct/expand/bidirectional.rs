@@ -1,7 +1,7 @@
 //! From one way to both: a graph and its transpose together, for graphs that look like their transpose.
 
 use super::{gather, ordered, room, units};
-use crate::direct::family::fitting;
+use crate::direct::graph::fitting;
 use crate::direct::{Edge, Graph, Refusal, Schedule, Send};
 
 /// The edges of the graph, then all of them turned around: edge `e`'s opposite is `E+e`.

@@ -1,7 +1,7 @@
 //! The degree expansion: n copies of every vertex, each connected to all copies of its neighbours.
 
 use super::{edges_by, gather, ordered, room, units};
-use crate::direct::family::fitting;
+use crate::direct::graph::fitting;
 use crate::direct::{Edge, Graph, Refusal, Schedule, Send};
 
 /// Copy `i` of vertex `v` is `v·n+i`; edge `k` from copy `i` to copy `j` is `k·n²+i·n+j`.

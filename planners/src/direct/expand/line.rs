@@ -1,7 +1,7 @@
 //! The line graph: a vertex for every edge, so N becomes dN at the same degree and one step more.
 
 use super::{edges_by, gather, ordered, room};
-use crate::direct::family::fitting;
+use crate::direct::graph::fitting;
 use crate::direct::{Edge, Graph, Refusal, Schedule, Send};
 
 /// Vertex `e` is edge `e` of the base; an arc leads from `e` to `f` where `e` ends at the start of `f`. Arcs stand in

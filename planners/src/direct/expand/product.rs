@@ -1,7 +1,7 @@
 //! Cartesian products and powers: the factors along the coordinates.
 
 use super::{gather, ordered, units};
-use crate::direct::family::fitting;
+use crate::direct::graph::fitting;
 use crate::direct::{Edge, Graph, Refusal, Schedule, Send, Symmetry};
 
 /// The product of the factors. A vertex has its coordinates as digits, the first most significant; arcs stand in the

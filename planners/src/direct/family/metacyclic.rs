@@ -1,6 +1,7 @@
 //! Cayley graphs of metacyclic groups: two cyclic groups, one acting on the other.
 
 use super::{Family, by_tail};
+use crate::direct::graph::fitting;
 use crate::direct::{Graph, Refusal, Symmetry};
 
 /// Elements `(i,j)`, `i` below `a`, `j` below `b`, with
@@ -25,7 +26,7 @@ impl Metacyclic {
         let Metacyclic { a, b, r, c, generators } = self;
         let family = Family::Metacyclic(self.clone());
         family.require(*a >= 1 && *b >= 1 && u64::from(*a) * u64::from(*b) >= 2, "at least 2 elements are needed")?;
-        let (n, d) = super::fitting(u64::from(*a) * u64::from(*b), generators.len() as u64)?;
+        let (n, d) = fitting(u64::from(*a) * u64::from(*b), generators.len() as u64)?;
         family.require(self.powers().1 == 1 % a, "r to the power b is 1 modulo a")?;
         let turned = u64::from(*r) * u64::from(*c) % u64::from(*a);
         family.require(turned == u64::from(c % a), "r·c is c modulo a")?;
