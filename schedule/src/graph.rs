@@ -2,9 +2,9 @@
 //!
 //! Every flow has up to 64 predecessors. A *pipelined* one bounds it at every moment, F ≤ lead + ρ·F_pred with
 //! ρ = G/G_pred; a *finish-to-start* one holds it back until it has ended. Rings, parameter servers, trees and flow
-//! groups are fillings of this graph ([`fill`], per process; [`PlanFlows`] where a plan names every tree). On top of the
+//! groups are fillings of this graph ([`fill()`], per process; [`PlanFlows`] where a plan names every tree). On top of the
 //! bound stand the paper's two adjustments: the catch-up Δ of a flow that lags behind what it depends on, and the excess
-//! of a successor that runs ahead of what its predecessors delivered. [`adjust`] turns Δ into the current slot's rate
+//! of a successor that runs ahead of what its predecessors delivered. [`adjust()`] turns Δ into the current slot's rate
 //! (Algorithm 2).
 //!
 //! The lead matters on a ring. Without it every flow of the ring waits for the one before, and nobody starts. With a

@@ -2,7 +2,7 @@
 //!
 //! 48 bytes per flow and slot and per link and slot, and events (rounds, modes). [`Timeline::chrome`]
 //! writes Chrome's trace JSON (opens in Perfetto), [`Timeline::csv`] and [`Timeline::jsonl`] the plain records;
-//! [`merge`] puts the traces of several hosts on one axis by slot number, which needs no clock alignment.
+//! [`merge()`] puts the traces of several hosts on one axis by slot number, which needs no clock alignment.
 
 mod chrome;
 mod merge;
