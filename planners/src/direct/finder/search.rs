@@ -6,6 +6,8 @@
 
 use crate::direct::bfb;
 use crate::direct::family::{Family, Half};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// Degrees beyond which nothing is tried: the sets of links are too many.
 const MAX_DEGREE: u32 = 8;
@@ -182,19 +184,15 @@ impl Trial {
 }
 
 /// Numbers that look random (Steele, Lea, Flood: SplitMix64).
-struct Dice(u64);
+struct Dice(SplitMix64);
 
 impl Dice {
     fn new(n: u32, d: u32, kind: u64) -> Dice {
-        Dice(u64::from(n) << 32 | u64::from(d) << 8 | kind)
+        Dice(SplitMix64::seed_from_u64(u64::from(n) << 32 | u64::from(d) << 8 | kind))
     }
 
     /// Below `most`, which is not 0.
     fn below(&mut self, most: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % u64::from(most)) as u32
+        (self.0.next_u64() % u64::from(most)) as u32
     }
 }
