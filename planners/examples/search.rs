@@ -16,7 +16,7 @@ fn main() {
     let (n, d) = (u32::try_from(*n).unwrap_or(u32::MAX), u32::try_from(*d).unwrap_or(u32::MAX));
     let seed = rest.first().copied().unwrap_or(1);
     let (begin, evaluations) = (Instant::now(), AtomicU64::new(0));
-    let request = Request { n, d, bidirectional: false, seed, rounds: u64::MAX, known: &[] };
+    let request = Request { n, d, bidirectional: false, seed, rounds: u64::MAX };
     let watch = |progress: Progress<'_>| evaluations.store(progress.done, Ordering::Relaxed);
     let run = Run { watch: &watch, deadline: Some(begin + Duration::from_secs(*seconds)), ..Run::quiet(2) };
     match search(&request, &run) {

@@ -28,7 +28,7 @@ const MAX_VERTICES: u32 = 1 << 14;
 
 /// What is searched for.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct Request {
     /// Number of vertices, 2 to 16384.
     pub n: u32,
     /// Degree, 2 to 10.
@@ -39,8 +39,6 @@ pub struct Request<'a> {
     pub seed: u64,
     /// Rounds at most, some tenths of a second each; the same number finds the same.
     pub rounds: u64,
-    /// Steps and τ of graphs that are known: what is not better than one of them is not reported.
-    pub known: &'a [(u32, Rational)],
 }
 
 /// A graph that was found: what the finder needs of a base graph.
@@ -62,7 +60,7 @@ pub struct Found {
     pub bidirectional: bool,
 }
 
-impl Request<'_> {
+impl Request {
     fn check(&self) -> Result<(), Refusal> {
         let refuse = |reason: String| Err(Refusal::InvalidFamily { family: "search".into(), reason });
         if !(2..=MAX_VERTICES).contains(&self.n) {
@@ -110,7 +108,7 @@ pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
 ///
 /// # Errors
 /// `E_RANGE` for a number of vertices or a degree outside the limits of [`Request`]; `Cancelled`.
-pub fn search(request: &Request<'_>, run: &Run) -> Result<Vec<Found>, Refusal> {
+pub fn search(request: &Request, run: &Run) -> Result<Vec<Found>, Refusal> {
     request.check()?;
     let groups: Vec<Group> = std::iter::once(Group::cyclic(request.n)).chain(Group::all(request.n)).collect();
     // About as much work in every lot, whatever the size of the graph.
@@ -124,14 +122,12 @@ pub fn search(request: &Request<'_>, run: &Run) -> Result<Vec<Found>, Refusal> {
         }
         best = round(request, &groups, &best, number * LOTS, evaluations, run)?;
     }
-    let found = best.points().iter().filter_map(|point| found(request, point));
-    let beaten = |found: &Found| request.known.iter().any(|(t_l, t_b)| *t_l <= found.t_l && *t_b <= found.t_b);
-    Ok(found.filter(|found| !beaten(found)).collect())
+    Ok(best.points().iter().filter_map(|point| found(request, point)).collect())
 }
 
 /// A round of lots, all from the same best candidates; their finds are put together in the order of lots.
 fn round(
-    request: &Request<'_>,
+    request: &Request,
     groups: &[Group],
     best: &Frontier,
     first: u64,
@@ -150,13 +146,13 @@ fn round(
 }
 
 /// Is there a graph with the fewest steps and the least load at once?
-fn complete(request: &Request<'_>, best: &Frontier) -> bool {
+fn complete(request: &Request, best: &Frontier) -> bool {
     let bound = receiver::PARTS * u64::from(request.n - 1);
     let is_best = |loads: u64| loads * u64::from(request.d) == bound;
     best.points().first().is_some_and(|p| p.t_l == request.least_steps() && is_best(p.loads) && is_best(p.reduce))
 }
 
-fn found(request: &Request<'_>, point: &Point) -> Option<Found> {
+fn found(request: &Request, point: &Point) -> Option<Found> {
     let (n, d) = (request.n, request.d);
     let share = |loads: u64| {
         let parts = i128::from(n) * i128::from(receiver::PARTS);

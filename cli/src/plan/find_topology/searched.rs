@@ -20,7 +20,7 @@ pub fn graphs(args: &FindTopologyArgs, run: &Run) -> Result<Vec<Expr>, Failure> 
         for (n, d) in bases {
             let run = Run { deadline: Some(Instant::now() + share), ..*run };
             let bidirectional = args.bidirectional;
-            let request = Request { n, d, bidirectional, seed: args.seed, rounds: u64::MAX, known: &[] };
+            let request = Request { n, d, bidirectional, seed: args.seed, rounds: u64::MAX };
             for found in search(&request, &run).map_err(|refusal| refused(&refusal, n, d))? {
                 let unread = |_| Refusal::Internal { reason: format!("{} cannot be read back", found.expression) };
                 graphs.push(Expr::parse(&found.expression).map_err(unread).map_err(|r| refused(&r, n, d))?);

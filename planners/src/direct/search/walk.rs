@@ -31,14 +31,14 @@ struct Taste {
 
 #[derive(Debug)]
 pub(super) struct Walker<'a> {
-    request: &'a Request<'a>,
+    request: &'a Request,
     groups: &'a [Group],
     receiver: Receiver,
 }
 
 impl<'a> Walker<'a> {
     /// `groups` is not empty.
-    pub(super) fn new(request: &'a Request<'a>, groups: &'a [Group]) -> Walker<'a> {
+    pub(super) fn new(request: &'a Request, groups: &'a [Group]) -> Walker<'a> {
         Walker { request, groups, receiver: Receiver::new(request.n, request.d) }
     }
     /// Evaluates `evaluations` candidates and gives what `known` lacks.
