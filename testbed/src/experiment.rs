@@ -119,13 +119,11 @@ impl Measured {
 
 /// One job with a member on every host, which does one collective again and again: by a plan or otherwise.
 struct Collectives<'a> {
-    /// The job's name.
     name: &'a str,
     /// How; [`Arch::Plan`] with the plan's file.
     arch: Arch,
     file: &'a Path,
     fabric: &'a FabricSpec,
-    /// Data of a round.
     bytes: Bytes,
     rounds: u64,
     /// Part of every link that daemons leave free.

@@ -124,7 +124,6 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Writes a file.
 pub(crate) fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<(), RunError> {
     std::fs::write(path, text).map_err(RunError::io(format!("writing {}", path.display())))
 }

@@ -19,7 +19,6 @@ pub(crate) struct Csv {
     line: u32,
 }
 
-/// One row.
 pub(crate) struct Row {
     pub(crate) line: u32,
     pub(crate) fields: Vec<String>,

@@ -120,7 +120,6 @@ struct Engine<'a> {
     slots: Slots,
     serial: u64,
     jobs: Vec<Running>,
-    /// Ends of compute phases.
     timers: Agenda,
     /// Jobs with a mark: when the sum of their flows reaches it.
     marks: Agenda,

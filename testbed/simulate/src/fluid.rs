@@ -59,7 +59,6 @@ pub(super) struct Moving {
     pub(super) done: bool,
     /// It is at its bound and goes as fast as the bound does.
     pub(super) tight: bool,
-    /// When that began.
     pub(super) tight_since: u64,
     pub(super) preds: Box<[Dep]>,
     pub(super) succs: Box<[u32]>,
@@ -94,7 +93,6 @@ pub(super) struct Grid {
     pub(super) ends_at: Option<u64>,
 }
 
-/// All flows and links.
 #[derive(Debug, Default)]
 pub(super) struct Fluid {
     pub(super) flows: Vec<Moving>,
@@ -189,7 +187,6 @@ impl Fluid {
         }
     }
 
-    /// Flows that may send.
     pub(super) fn active(&self) -> u32 {
         self.on
     }

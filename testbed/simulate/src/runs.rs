@@ -166,7 +166,6 @@ pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observe
     });
 }
 
-/// What a worker says.
 enum Event {
     Begun(usize),
     Over(usize, Box<Result<Ran, RunsError>>),

@@ -30,9 +30,7 @@ pub enum Kind {
 /// One stream as one of its ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The other member.
     pub peer: usize,
-    /// What it carries.
     pub kind: Kind,
     /// Bytes of a round, a multiple of 4.
     pub bytes: u64,
@@ -40,9 +38,7 @@ pub struct Stream {
 
 /// One member's part in a collective: its buffer and its streams.
 pub trait Exchange {
-    /// Outgoing streams.
     fn outs(&self) -> &[Stream];
-    /// Incoming streams.
     fn ins(&self) -> &[Stream];
     /// What members must agree on besides the job's id; empty: nothing.
     fn identity(&self) -> &str {

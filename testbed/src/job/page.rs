@@ -65,7 +65,6 @@ impl JobPage {
         page
     }
 
-    /// A compute phase began.
     pub fn computing(&self) {
         if let Some(writer) = &self.writer {
             writer.state(State::Compute);

@@ -6,20 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::exchange::Kind;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Line {
-    /// Every stream is connected.
     Connected {
-        /// The member.
         rank: usize,
     },
     /// An iteration is over at this member. Times are CLOCK_MONOTONIC ns.
     Iteration {
         /// Which, from 0.
         i: u64,
-        /// The compute phase began.
         compute_start_ns: u64,
         /// The round began: compute ended, or what overlap leaves of it.
         round_start_ns: u64,
@@ -40,12 +36,10 @@ pub enum Line {
     },
     /// All iterations are over and every byte is acknowledged.
     Done {
-        /// The member's outgoing streams.
         flows: Vec<FlowReport>,
     },
     /// The job ended early; the exit status is 1.
     Failed {
-        /// What was wrong.
         what: String,
     },
 }
@@ -53,13 +47,11 @@ pub enum Line {
 /// One outgoing stream at the end of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
-    /// The receiving member.
     pub to: usize,
     /// What it carried: `ring`, `aggregate`, `broadcast`, `reduce`, `spread`, `trees`.
     pub kind: String,
     /// Payload bytes acknowledged.
     pub acked: u64,
-    /// Segments retransmitted.
     pub retransmits: u32,
     /// Congestion control at the end.
     pub tcp: String,

@@ -33,7 +33,6 @@ pub struct Steps {
 #[derive(Debug, Default)]
 struct Line {
     parts: Vec<Part>,
-    /// The part under way.
     at: usize,
     /// Bytes that have come.
     arrived: u64,

@@ -11,10 +11,8 @@ const TURN: usize = 262_144;
 /// Floats a reading turn takes at once.
 const STAGE: usize = 32_768;
 
-/// A stream that sends.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// The connection.
     pub socket: TcpStream,
     /// Bytes of this round handed to the kernel.
     pub sent: u64,
@@ -22,10 +20,8 @@ pub struct Outgoing {
     pub writable: bool,
 }
 
-/// A stream that receives.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The connection.
     pub socket: TcpStream,
     /// Something may be there to read.
     pub readable: bool,
@@ -48,7 +44,6 @@ impl Stage {
 }
 
 impl Outgoing {
-    /// For an established connection.
     pub fn new(socket: TcpStream) -> Outgoing {
         Outgoing { socket, sent: 0, writable: true }
     }
@@ -74,7 +69,6 @@ impl Outgoing {
 }
 
 impl Incoming {
-    /// For an established connection.
     pub fn new(socket: TcpStream) -> Incoming {
         Incoming { socket, readable: true, torn: 0 }
     }

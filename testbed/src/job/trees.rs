@@ -63,7 +63,6 @@ struct Edge {
 #[derive(Debug)]
 struct Sending {
     edges: Vec<Edge>,
-    /// The chunk under way.
     chunk: Option<Chunk>,
 }
 

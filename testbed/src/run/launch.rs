@@ -16,7 +16,6 @@ use crate::job::{JobFile, Member};
 /// What a process said or did.
 #[derive(Debug)]
 pub enum Said<L = Line> {
-    /// It printed this.
     Line(L),
     /// It ended its output; with the last lines of its error output.
     Ended(String),
@@ -25,11 +24,8 @@ pub enum Said<L = Line> {
 /// A message about one member of one job.
 #[derive(Debug)]
 pub struct FromMember {
-    /// Index of the job.
     pub job: usize,
-    /// Index of the member.
     pub rank: usize,
-    /// What.
     pub said: Said,
 }
 

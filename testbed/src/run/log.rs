@@ -8,15 +8,12 @@ use crate::job::report::FlowReport;
 /// What the members of one job reported, as it comes in.
 #[derive(Clone, Debug, Default)]
 pub struct JobLog {
-    /// Members that connected.
     pub connected: usize,
-    /// Members that are done.
     pub done: usize,
     /// Per iteration: first compute begin, first round begin and last round end of workers, ns; and how many members.
     pub iterations: Vec<IterationLog>,
     /// Per member: (t, acked) samples.
     pub samples: Vec<(u64, usize, u64)>,
-    /// Flows at the end.
     pub flows: Vec<FlowReport>,
 }
 

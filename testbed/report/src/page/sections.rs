@@ -12,7 +12,6 @@ use crate::stats::{Comparison, Summary, best_baseline, compare, is_baseline, pol
 use crate::table::{percent, rate};
 use crate::warnings::warnings;
 
-/// All sections as HTML.
 pub(super) fn all(about: &About, runs: &[PolicyRun]) -> Vec<String> {
     let colours = model_colours(runs);
     let first = first_runs(runs);
@@ -50,7 +49,6 @@ pub(super) fn titled(charts: impl IntoIterator<Item = (String, String)>) -> Stri
     charts.into_iter().map(|(policy, chart)| format!("<h3>{}</h3>{chart}", text(&policy))).collect()
 }
 
-/// Facts with their names.
 pub(super) fn facts<const N: usize>(facts: [(&str, String); N]) -> String {
     let facts = facts.map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>", text(&fact)));
     format!("<dl>{}</dl>", facts.concat())

@@ -13,7 +13,6 @@ use crate::table::{percent, rate};
 /// Jobs that are drawn row by row.
 const MAX_ROWS: usize = 60;
 
-/// All sections as HTML.
 pub(super) fn all(about: &About, results: &[SimResult], runs: &[PolicyRun]) -> Vec<String> {
     let timed: Vec<&PolicyRun> = runs.iter().filter(|run| run.policy != "bound").collect();
     let colours = model_colours(runs);

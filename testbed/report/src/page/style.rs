@@ -1,6 +1,5 @@
 //! The page's style sheet. Colours are variables, so that the dark mode and the printer get their own.
 
-/// Inlined into the page.
 pub(super) const CSS: &str = r#"
 :root{color-scheme:light dark;--bg:#fff;--fg:#1b1f24;--soft:#5b6570;--line:#d5dbe1;--card:#f5f7f9;--warn:#8a5200;--warnbg:#fff3dc;--good:#176f3c;--bad:#a3262a;
 --c0:#7a8794;--c1:#b06a00;--c2:#7a4fb5;--c3:#0b66c2;--c4:#14805a;--c5:#b8336a;--c6:#0f7f8c;--c7:#8a6d3b;

@@ -37,7 +37,6 @@ impl Chart {
         self.height - BOTTOM - y / self.y * (self.height - BOTTOM - TOP)
     }
 
-    /// Axes with round numbers.
     pub(super) fn axes(&mut self, x_unit: &str, y_name: &dyn Fn(f64) -> String) {
         let (left, right, bottom) = (self.at_x(self.x.0), self.at_x(self.x.1), self.at_y(0.0));
         for value in ticks(self.y, 4) {
@@ -69,7 +68,6 @@ impl Chart {
         }
     }
 
-    /// A line through points.
     pub(super) fn line(&mut self, points: impl Iterator<Item = (f64, f64)>, colour: &str) {
         let path = self.path(points);
         _ = write!(
@@ -114,7 +112,6 @@ impl Chart {
         _ = write!(self.out, "<text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", LEFT - 6.0, text(label));
     }
 
-    /// The picture.
     pub(super) fn finish(mut self) -> String {
         self.out.push_str("</svg>");
         self.out

@@ -15,7 +15,6 @@ use super::{Cable, Host, LinkIx, Network, NodeIx};
 pub(crate) const MAX_HOSTS: u64 = 4096;
 /// Most hosts and switches together.
 pub(crate) const MAX_NODES: usize = 65_536;
-/// Most cables.
 const MAX_CABLES: usize = 1_000_000;
 /// Delay of a cable that names none.
 const DELAY: Nanos = Nanos(5_000);

@@ -107,7 +107,6 @@ impl Engine<'_> {
         }
     }
 
-    /// A flow may send.
     pub(super) fn begin_flow(&mut self, slot: u32) {
         let at = slot as usize;
         self.log.events += 1;

@@ -82,7 +82,6 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A compute phase begins.
     fn compute(&mut self, job: JobIx) {
         let spec = &self.scenario.jobs[job.0];
         let length = compute::length(self.scenario.seed, spec, self.world.jobs[job.0].rounds);

@@ -11,7 +11,6 @@ use sluice_scenario::{Notation, Scenario};
 use super::run_with;
 use crate::{Change, FlowIx, JobIx, Needs, Order, Orders, Outcome, Scheduler, SimError, Watch, World};
 
-/// Orders nothing: equal shares.
 pub(super) struct Equal;
 
 impl Scheduler for Equal {
@@ -40,7 +39,6 @@ impl Scheduler for Strict {
     }
 }
 
-/// Holds everything for ever.
 struct Never;
 
 impl Scheduler for Never {

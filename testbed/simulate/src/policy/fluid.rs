@@ -7,7 +7,6 @@ use crate::policy::ports::{PortIx, Transfer};
 /// Transfers (sender, receiver, bytes) of one coflow.
 pub type Job = Vec<(usize, usize, f64)>;
 
-/// The same as transfers.
 pub fn transfers(job: &Job) -> Vec<Transfer> {
     let one = |&(s, d, bytes): &(usize, usize, f64)| Transfer {
         up: PortIx::up(NodeIx(s)),

@@ -12,9 +12,7 @@ use crate::world::FlowIx;
 pub(super) enum Due {
     /// A daemon looks, if this is still its latest timer.
     Tick { host: usize, stamp: u64 },
-    /// An announcement arrives.
     ToHolder { holder: usize, announcement: Box<Announcement> },
-    /// Feedback arrives.
     ToHost { host: usize, holder: usize, feedback: Box<Feedback> },
     /// A holder answers everything that arrived at this instant.
     Answer(usize),

@@ -15,7 +15,6 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock without error.
     pub fn new(slot: Nanos) -> Clock {
         Clock { grid: SlotClock::new(slot), skew: Nanos::ZERO }
     }

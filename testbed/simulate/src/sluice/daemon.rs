@@ -91,11 +91,9 @@ pub(super) struct Daemon {
     sending: Vec<FlowIx>,
     /// What its interfaces carry; only kept where there is unmanaged traffic.
     pub traffic: Option<Traffic>,
-    /// When it decided last.
     pub turned: Option<Nanos>,
     /// The latest timer; older ones are void.
     pub stamp: u64,
-    /// When that is due.
     pub look_at: Option<Nanos>,
     /// Takes down what the brain is told and says.
     pub recorder: Option<Recorder>,
@@ -169,7 +167,6 @@ impl Daemon {
         }
     }
 
-    /// A flow got demand.
     pub fn demands(&mut self, flow: FlowIx) {
         if !self.sending.contains(&flow) {
             self.sending.push(flow);

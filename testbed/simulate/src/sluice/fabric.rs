@@ -13,13 +13,11 @@ use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId};
 
 use crate::world::{Flow, FlowIx};
 
-/// Paths kept at most.
 const MAX_PATHS: usize = 1 << 20;
 
 /// Ids of hosts and links, who keeps the tables of which, and the paths between hosts.
 #[derive(Debug)]
 pub(super) struct Fabric {
-    /// Who keeps load tables.
     pub tables: Tables,
     hosts: usize,
     known_routes: bool,
@@ -27,7 +25,6 @@ pub(super) struct Fabric {
     links: Vec<LinkId>,
 }
 
-/// A node as host.
 pub(super) fn host_id(node: usize) -> HostId {
     HostId(u32::try_from(node + 1).unwrap_or(u32::MAX))
 }

@@ -83,7 +83,6 @@ impl Holder {
         (self.push_due, self.edge_due) = (false, false);
     }
 
-    /// Of the present process.
     pub fn boot(&self) -> BootId {
         BootId((self.node as u64 + 1) << 20 | self.boots)
     }

@@ -14,7 +14,6 @@ use super::fabric::holder_id;
 const FRAMING: usize = 5 + 9;
 /// Bytes around each segment: Ethernet 14, IPv4 20, TCP with timestamps 32.
 const HEADERS: usize = 66;
-/// Payload of a segment.
 const SEGMENT: usize = 1448;
 
 /// What went over one holder's connections.

@@ -7,18 +7,14 @@ use sluice_schedule::{Announcement, JobId, Nanos};
 /// Decision times kept at most; past that every other one is dropped and every other one taken.
 const MAX_TIMES: usize = 1 << 20;
 
-/// Counts of one run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Decisions of all hosts.
     pub decisions: u64,
-    /// Orders that took effect.
     pub orders: u64,
     /// Orders that ran out because nobody renewed them.
     pub expired: u64,
     /// How many flows were given back.
     pub released: u64,
-    /// How many connections broke.
     pub connections_lost: u64,
     promoted: HashSet<(JobId, Nanos)>,
     promotions: u64,

@@ -28,7 +28,6 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Also counts this link.
     pub fn watch(&mut self, index: LinkIx, link: LinkId) {
         if self.meters.iter().all(|meter| meter.index != index) {
             self.meters.push(Meter { index, link, flows: Vec::new(), ended: [0.0; 2], before: Rate::ZERO });

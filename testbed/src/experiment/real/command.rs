@@ -58,7 +58,6 @@ fn python(root: &Path) -> PathBuf {
     if unpacked.exists() { unpacked } else { PathBuf::from("/usr/bin/python3") }
 }
 
-/// Where things are.
 pub(super) struct Files<'a> {
     pub(super) root: &'a Path,
     pub(super) script: PathBuf,

@@ -61,8 +61,6 @@ pub(super) fn mxnet(
 /// The library that a node loads before its program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Preload {
-    /// Its path.
     pub(super) library: PathBuf,
-    /// Where it publishes.
     pub(super) pages: PathBuf,
 }

@@ -33,7 +33,6 @@ pub(super) struct Times {
     pub(super) end: u64,
 }
 
-/// What all ranks said.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) gradient_bytes: u64,

@@ -26,7 +26,6 @@ impl Arcs {
     }
 }
 
-/// Demand around the circle.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     perimeter: f64,
@@ -37,7 +36,6 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Sum of these jobs.
     pub fn of(perimeter: f64, jobs: impl Iterator<Item = Arcs>) -> Steps {
         let mut edges: Vec<(f64, f64)> = Vec::new();
         for job in jobs {
