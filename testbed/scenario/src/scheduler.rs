@@ -71,10 +71,6 @@ impl fmt::Display for Policy {
 }
 
 impl Policy {
-    /// True for `sluice` and its variants.
-    pub fn is_sluice(&self) -> bool {
-        self.name == "sluice"
-    }
     /// The name as part of a file name: a colon becomes `-`.
     pub fn file_part(&self) -> String {
         self.to_string().replace(':', "-")

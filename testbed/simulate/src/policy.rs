@@ -2,47 +2,47 @@
 //!
 //! | name | is | speaks by |
 //! | --- | --- | --- |
-//! | [`fair`] | equal shares, as ideal TCP | nothing, or caps by loss |
+//! | `fair` | equal shares, as ideal TCP | nothing, or caps by loss |
 //! | [`static_order`] | a given order of jobs | class |
-//! | [`mcs`] | stages under one central order | cap |
-//! | [`ccml`] | shifts per host, or unequal weights | hold, weight |
-//! | [`cassini`] | one shift per job for the whole network | hold |
-//! | [`mltcp`] | aggressiveness by progress | weight |
-//! | [`sincronia`] | primal–dual order of coflows | class |
-//! | [`varys`] | shortest bottleneck first, one pace per coflow | cap |
-//! | [`oracle`] | the rule of `sluice`, known everywhere at once | cap |
-//! | [`aalo`] | queues by bytes sent | class, weight |
-//! | [`echelonflow`] | least lateness | cap |
-//! | [`crux`] | GPU intensity first | class, path |
+//! | `mcs` | stages under one central order | cap |
+//! | `ccml` | shifts per host, or unequal weights | hold, weight |
+//! | `cassini` | one shift per job for the whole network | hold |
+//! | `mltcp` | aggressiveness by progress | weight |
+//! | `sincronia` | primal–dual order of coflows | class |
+//! | `varys` | shortest bottleneck first, one pace per coflow | cap |
+//! | `oracle` | the rule of `sluice`, known everywhere at once | cap |
+//! | `aalo` | queues by bytes sent | class, weight |
+//! | `echelonflow` | least lateness | cap |
+//! | `crux` | GPU intensity first | class, path |
 //! | [`bound`] | what none of them can beat; no schedule | |
 //!
-//! What several of them use are functions over small plain structs: [`ports`] and [`meeting`] (who meets whom),
-//! [`primal_dual`] and [`madd`] (order and pace of coflows), [`circle`], [`affinity`] and [`grid`] (shifts).
+//! What several of them use are functions over small plain structs: `ports` and `meeting` (who meets whom),
+//! `primal_dual` and `madd` (order and pace of coflows), `circle`, `affinity` and `grid` (shifts).
 
-pub mod aalo;
-pub mod affinity;
+mod aalo;
+mod affinity;
 pub mod bound;
 mod bursts;
-pub mod cassini;
-pub mod ccml;
-pub mod circle;
-pub mod crux;
-pub mod echelonflow;
-pub mod fair;
+mod cassini;
+mod ccml;
+mod circle;
+mod crux;
+mod echelonflow;
+mod fair;
 #[cfg(test)]
 mod fluid;
-pub mod grid;
-pub mod madd;
-pub mod mcs;
-pub mod meeting;
-pub mod mltcp;
-pub mod oracle;
-pub mod ports;
-pub mod primal_dual;
-pub mod sincronia;
+mod grid;
+mod madd;
+mod mcs;
+mod meeting;
+mod mltcp;
+mod oracle;
+mod ports;
+mod primal_dual;
+mod sincronia;
 pub mod static_order;
-pub mod under_way;
-pub mod varys;
+mod under_way;
+mod varys;
 
 use sluice_scenario::{Policy, Scenario};
 use thiserror::Error;
@@ -98,11 +98,11 @@ pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>,
         }
         "cassini" => Box::new(cassini::Cassini::new(scenario)),
         "mltcp" => Box::new(mltcp::Mltcp::new(scenario)),
-        "sincronia" => Box::new(sincronia::Sincronia::new(scenario)),
-        "varys" => Box::new(varys::Varys::new(scenario)),
+        "sincronia" => Box::new(sincronia::sincronia(scenario)),
+        "varys" => Box::new(varys::varys(scenario)),
         "oracle" => Box::new(oracle::Oracle::new(scenario)),
-        "aalo" => Box::new(aalo::Aalo::new(scenario)),
-        "echelonflow" => Box::new(echelonflow::EchelonFlow::new(scenario)),
+        "aalo" => Box::new(aalo::aalo(scenario)),
+        "echelonflow" => Box::new(echelonflow::echelonflow(scenario)),
         "crux" => Box::new(crux::Crux::new(scenario)),
         "bound" => return Err(PolicyError::Bound),
         _ => return Err(PolicyError::NoBaseline(policy.to_string())),

@@ -153,12 +153,8 @@ pub fn all(tasks: &[Task<'_>], threads: NonZeroUsize, stop: &AtomicBool, observe
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let look = |&task: &usize| {
-                        let watch = watches.get(task)?;
-                        Some(Running { task, events: watch.events(), now: watch.now(), ended: watch.ended() })
-                    };
                     running.sort_unstable();
-                    observer.look(&running.iter().filter_map(look).collect::<Vec<_>>());
+                    observer.look(&running.iter().map(|&task| watches[task].running(task)).collect::<Vec<_>>());
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }

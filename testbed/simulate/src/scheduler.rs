@@ -109,6 +109,11 @@ impl Orders {
         }
     }
 
+    /// Changes the orders of all flows of a job.
+    pub fn set_job(&mut self, world: &World<'_>, job: JobIx, order: Order) {
+        world.flows_of(job).for_each(|(flow, _)| self.set(flow, order));
+    }
+
     /// Be told when `sent` of the flow reaches so many bytes; infinite: never mind. Holds for one passing, in this round.
     pub fn mark(&mut self, flow: FlowIx, sent: f64) {
         if self.marks.len() <= flow.0 {
@@ -142,12 +147,8 @@ impl Orders {
         self.job_marks.get(job.0).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// Flows whose order or mark was changed since the last call, each perhaps more than once; forgets them.
-    pub fn take_changed(&mut self) -> Vec<FlowIx> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// As [`Orders::take_changed`], in exchange for an empty list whose memory is used again.
+    /// Flows whose order or mark was changed since the last call, each perhaps more than once, in exchange for an empty
+    /// list whose memory is used again.
     pub(super) fn swap_changed(&mut self, empty: &mut Vec<FlowIx>) {
         std::mem::swap(&mut self.changed, empty);
     }

@@ -156,11 +156,6 @@ impl SluiceScheduler {
         }
     }
 
-    /// Gives every host's brain other settings than the daemon's defaults. Call it before the run.
-    pub fn tune(&mut self, change: impl Fn(&mut HostConfig)) {
-        self.daemons.iter_mut().for_each(|daemon| change(daemon.settings()));
-    }
-
     /// Messages and bytes over the connections of each keeper of tables.
     pub fn sums(&self) -> impl Iterator<Item = (NodeIx, Sum)> + '_ {
         self.post.sums.iter().map(|(node, sum)| (NodeIx(*node), *sum))

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sluice_schedule::Nanos;
 
+use super::runs::Running;
+
 /// How far a run is, and whether it should go on.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -25,19 +27,10 @@ impl Watch {
         self.profiles
     }
 
-    /// Events handled so far.
-    pub fn events(&self) -> u64 {
-        self.events.load(Ordering::Relaxed)
-    }
-
-    /// Virtual time so far.
-    pub fn now(&self) -> Nanos {
-        Nanos(self.now.load(Ordering::Relaxed))
-    }
-
-    /// Jobs that have ended.
-    pub fn ended(&self) -> u64 {
-        self.ended.load(Ordering::Relaxed)
+    /// How far the run is that is task number `task`.
+    pub(super) fn running(&self, task: usize) -> Running {
+        let [events, now, ended] = [&self.events, &self.now, &self.ended].map(|seen| seen.load(Ordering::Relaxed));
+        Running { task, events, now: Nanos(now), ended }
     }
 
     /// The run ends with [`super::SimError::Cancelled`] soon.

@@ -8,8 +8,8 @@
 use sluice_scenario::Scenario;
 
 use super::sincronia::in_order;
-use super::under_way::{Heed, UnderWay};
-use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
+use super::under_way::{ByGroup, Heed};
+use crate::scheduler::{Order, Scheduler};
 use crate::world::{JobIx, World};
 
 /// How many queues there are.
@@ -18,17 +18,22 @@ const QUEUES: u32 = 10;
 const FIRST_BYTES: f64 = 1e7;
 
 /// Queues by bytes sent.
-#[derive(Clone, Debug)]
-pub struct Aalo {
-    weighted: bool,
-    under_way: UnderWay,
-}
-
-impl Aalo {
-    /// For the jobs of a scenario.
-    pub fn new(scenario: &Scenario) -> Aalo {
-        Aalo { weighted: scenario.schedulers.options.aalo_weighted, under_way: UnderWay::new(scenario) }
-    }
+pub fn aalo(scenario: &Scenario) -> impl Scheduler + use<> {
+    let weighted = scenario.schedulers.options.aalo_weighted;
+    ByGroup::new(scenario, Heed::Rounds, move |world, _, mut group, orders| {
+        group.sort_by_cached_key(|&j| queue_of(world, j));
+        if weighted {
+            for &job in &group {
+                let weight = f64::from(QUEUES - queue_of(world, job));
+                orders.set_job(world, job, Order { weight, ..Order::default() });
+            }
+        } else {
+            in_order(world, group.iter(), orders);
+        }
+        for &job in &group {
+            orders.mark_job(job, leaves_at(queue_of(world, job)));
+        }
+    })
 }
 
 /// Bytes at which a coflow leaves a queue; infinite for the last.
@@ -44,31 +49,6 @@ pub fn queue(sent: f64) -> u32 {
 
 fn queue_of(world: &World<'_>, job: JobIx) -> u32 {
     queue(world.flows_of(job).map(|(_, f)| f.sent).sum())
-}
-
-impl Scheduler for Aalo {
-    fn needs(&self) -> Needs {
-        Needs::PROGRESS
-    }
-
-    fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {
-        for mut group in self.under_way.touched(world, changes, Heed::Rounds) {
-            group.sort_by_cached_key(|&j| queue_of(world, j));
-            if self.weighted {
-                for &job in &group {
-                    let weight = f64::from(QUEUES - queue_of(world, job));
-                    for (flow, _) in world.flows_of(job) {
-                        orders.set(flow, Order { weight, ..Order::default() });
-                    }
-                }
-            } else {
-                in_order(world, group.iter(), orders);
-            }
-            for &job in &group {
-                orders.mark_job(job, leaves_at(queue_of(world, job)));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

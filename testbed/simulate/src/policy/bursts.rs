@@ -82,9 +82,7 @@ pub fn hold_rounds(world: &World<'_>, changes: &[Change], grids: &mut Grids, ord
         let Change::RoundBegan(job) = *change else { continue };
         let Some(state) = world.jobs.get(job.0).filter(|j| j.phase == JobPhase::Communicating) else { continue };
         let hold = grids.round(job, world.now, state.compute_s);
-        for (flow, _) in world.flows_of(job) {
-            orders.set(flow, Order { hold, ..Order::default() });
-        }
+        orders.set_job(world, job, Order { hold, ..Order::default() });
     }
 }
 

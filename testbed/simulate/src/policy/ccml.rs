@@ -43,9 +43,7 @@ impl Scheduler for Unfair {
             if let Change::JobStarted(job) = *change {
                 let rank = self.rank.get(job.0).copied().unwrap_or(0) % 4;
                 let weight = std::iter::repeat_n(self.ratio, rank).product();
-                for (flow, _) in world.flows_of(job) {
-                    orders.set(flow, Order { weight, ..Order::default() });
-                }
+                orders.set_job(world, job, Order { weight, ..Order::default() });
             }
         }
     }

@@ -17,7 +17,7 @@ mod paths;
 use std::collections::BTreeMap;
 
 pub use correction::{Periodic, correction};
-pub use levels::{Edge, compress, split};
+pub use levels::{Edge, compress};
 
 use self::paths::Paths;
 use super::meeting::Meeting;

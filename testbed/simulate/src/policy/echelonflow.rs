@@ -9,9 +9,9 @@ use sluice_scenario::Scenario;
 
 use super::madd::{backfill, gamma_left, take_all};
 use super::ports::{Ports, Transfer};
-use super::under_way::{Heed, UnderWay, released};
+use super::under_way::{ByGroup, Heed, released};
 use super::varys::{by_gamma, cap};
-use crate::scheduler::{Change, Needs, Orders, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::world::{FlowIx, JobIx, World};
 
 /// The lateness is found to this many seconds,
@@ -20,17 +20,15 @@ const PRECISION_S: f64 = 1e-6;
 const PRECISION: f64 = 1e-12;
 
 /// Least lateness per round.
-#[derive(Clone, Debug)]
-pub struct EchelonFlow {
-    ports: Ports,
-    under_way: UnderWay,
-}
-
-impl EchelonFlow {
-    /// For the hosts and jobs of a scenario.
-    pub fn new(scenario: &Scenario) -> EchelonFlow {
-        EchelonFlow { ports: Ports::of(scenario), under_way: UnderWay::new(scenario) }
-    }
+pub fn echelonflow(scenario: &Scenario) -> impl Scheduler + use<> {
+    ByGroup::new(scenario, Heed::Flows, |world, ports, mut group, orders| {
+        by_gamma(world, ports, &mut group);
+        let flows: Vec<Vec<(FlowIx, Due)>> = group.iter().map(|&j| due(world, j)).collect();
+        let rounds: Vec<Vec<Due>> = flows.iter().map(|r| r.iter().map(|f| f.1).collect()).collect();
+        let rates = rates(&rounds, ports).into_iter().flatten();
+        let given: Vec<(FlowIx, f64)> = flows.iter().flatten().map(|f| f.0).zip(rates).collect();
+        cap(&given, orders);
+    })
 }
 
 /// A transfer and the seconds from now (perhaps negative) at which it should end.
@@ -96,24 +94,6 @@ fn due(world: &World<'_>, job: JobIx) -> Vec<(FlowIx, Due)> {
     let offset = |f: FlowIx| world.flows.get(f.0).map_or(0.0, |f| f.ideal_offset.as_secs_f64());
     let flows = released(world, job).into_iter();
     flows.map(|(f, transfer)| (f, Due { transfer, ideal_s: ideal + offset(f) })).collect()
-}
-
-impl Scheduler for EchelonFlow {
-    fn needs(&self) -> Needs {
-        Needs::PROGRESS
-    }
-
-    fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {
-        for mut group in self.under_way.touched(world, changes, Heed::Flows) {
-            by_gamma(world, &self.ports, &mut group);
-            let flows: Vec<Vec<(FlowIx, Due)>> = group.iter().map(|&j| due(world, j)).collect();
-            let rounds: Vec<Vec<Due>> = flows.iter().map(|r| r.iter().map(|f| f.1).collect()).collect();
-            let rates = rates(&rounds, &mut self.ports);
-            let given: Vec<(FlowIx, f64)> =
-                flows.iter().flatten().map(|f| f.0).zip(rates.into_iter().flatten()).collect();
-            cap(&given, orders);
-        }
-    }
 }
 
 #[cfg(test)]

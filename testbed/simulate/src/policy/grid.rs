@@ -86,11 +86,6 @@ impl Grids {
         self.began.remove(&job);
     }
 
-    /// Jobs of a group as it was laid last.
-    pub fn group(&self, group: usize) -> &[JobIx] {
-        self.groups.get(&group).map_or(&[], Vec::as_slice)
-    }
-
     /// How often grids were moved because a job came too late.
     pub fn realigned(&self) -> u64 {
         self.realigned

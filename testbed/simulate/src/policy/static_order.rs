@@ -44,9 +44,7 @@ impl Scheduler for StaticOrder {
                 let id = world.scenario.jobs.get(job.0).map_or("", |j| j.id.as_str());
                 let last = u32::try_from(self.place.len()).unwrap_or(u32::MAX).saturating_add(1);
                 let class = self.place.get(id).copied().unwrap_or(last);
-                for (flow, _) in world.flows_of(job) {
-                    orders.set(flow, Order { class, ..Order::default() });
-                }
+                orders.set_job(world, job, Order { class, ..Order::default() });
             }
         }
     }

@@ -4,8 +4,8 @@ use sluice_scenario::Scenario;
 use sluice_scenario::network::by_id;
 
 use super::meeting::Meeting;
-use super::ports::Transfer;
-use crate::scheduler::Change;
+use super::ports::{Ports, Transfer};
+use crate::scheduler::{Change, Needs, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, JobPhase, World};
 
 /// Place of every job in the order of ids, which settles ties.
@@ -81,6 +81,33 @@ impl UnderWay {
                 self.meeting.enter(job, links);
             }
             (false, _) => self.meeting.leave(job),
+        }
+    }
+}
+
+/// A scheduler that orders the rounds of a group anew whenever something about the group changes.
+pub struct ByGroup<F> {
+    ports: Ports,
+    under_way: UnderWay,
+    heed: Heed,
+    order: F,
+}
+
+impl<F: Fn(&World<'_>, &mut Ports, Vec<JobIx>, &mut Orders)> ByGroup<F> {
+    /// `order` gives orders to the flows of a group, whose jobs come in order of (round start, id).
+    pub fn new(scenario: &Scenario, heed: Heed, order: F) -> ByGroup<F> {
+        ByGroup { ports: Ports::of(scenario), under_way: UnderWay::new(scenario), heed, order }
+    }
+}
+
+impl<F: Fn(&World<'_>, &mut Ports, Vec<JobIx>, &mut Orders)> Scheduler for ByGroup<F> {
+    fn needs(&self) -> Needs {
+        Needs::PROGRESS
+    }
+
+    fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {
+        for group in self.under_way.touched(world, changes, self.heed) {
+            (self.order)(world, &mut self.ports, group, orders);
         }
     }
 }

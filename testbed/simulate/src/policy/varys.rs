@@ -9,22 +9,16 @@ use sluice_scenario::Scenario;
 
 use super::madd::madd;
 use super::ports::{Ports, Transfer};
-use super::under_way::{Heed, UnderWay, released, remaining};
-use crate::scheduler::{Change, Needs, Order, Orders, Scheduler};
+use super::under_way::{ByGroup, Heed, released, remaining};
+use crate::scheduler::{Order, Orders, Scheduler};
 use crate::world::{FlowIx, JobIx, World};
 
 /// Smallest effective bottleneck first, with MADD rates.
-#[derive(Clone, Debug)]
-pub struct Varys {
-    ports: Ports,
-    under_way: UnderWay,
-}
-
-impl Varys {
-    /// For the hosts and jobs of a scenario.
-    pub fn new(scenario: &Scenario) -> Varys {
-        Varys { ports: Ports::of(scenario), under_way: UnderWay::new(scenario) }
-    }
+pub fn varys(scenario: &Scenario) -> impl Scheduler + use<> {
+    ByGroup::new(scenario, Heed::Flows, |world, ports, mut group, orders| {
+        by_gamma(world, ports, &mut group);
+        cap(&madd_rates(world, ports, &group), orders);
+    })
 }
 
 /// Jobs by ascending Γ of what remains of their rounds; equals stay as they stand.
@@ -45,18 +39,5 @@ pub(super) fn madd_rates(world: &World<'_>, ports: &mut Ports, order: &[JobIx]) 
 pub(super) fn cap(rates: &[(FlowIx, f64)], orders: &mut Orders) {
     for &(flow, cap) in rates {
         orders.set(flow, Order { cap, ..Order::default() });
-    }
-}
-
-impl Scheduler for Varys {
-    fn needs(&self) -> Needs {
-        Needs::PROGRESS
-    }
-
-    fn decide(&mut self, world: &World<'_>, changes: &[Change], orders: &mut Orders) {
-        for mut group in self.under_way.touched(world, changes, Heed::Flows) {
-            by_gamma(world, &self.ports, &mut group);
-            cap(&madd_rates(world, &mut self.ports, &group), orders);
-        }
     }
 }

@@ -11,23 +11,50 @@ use crate::world::FlowIx;
 #[derive(Debug)]
 pub(super) enum Due {
     /// A daemon looks, if this is still its latest timer.
-    Tick { host: usize, stamp: u64 },
-    ToHolder { holder: usize, announcement: Box<Announcement> },
-    ToHost { host: usize, holder: usize, feedback: Box<Feedback> },
+    Tick {
+        host: usize,
+        stamp: u64,
+    },
+    ToHolder {
+        holder: usize,
+        announcement: Box<Announcement>,
+    },
+    ToHost {
+        host: usize,
+        holder: usize,
+        feedback: Box<Feedback>,
+    },
     /// A holder answers everything that arrived at this instant.
     Answer(usize),
     /// A holder tells those whose view changed.
     Push(usize),
     /// A slot begins at a holder: leases end.
-    HolderEdge { holder: usize, life: u64 },
+    HolderEdge {
+        holder: usize,
+        life: u64,
+    },
     /// A decision that took time takes effect.
-    Apply { host: usize, life: u64, actions: Vec<Action> },
+    Apply {
+        host: usize,
+        life: u64,
+        actions: Vec<Action>,
+    },
     /// The kernel drops an order that nobody renewed.
-    Expire { flow: FlowIx, until: Nanos },
+    Expire {
+        flow: FlowIx,
+        until: Nanos,
+    },
     /// Nothing was heard across a partition for so long that connections are given up.
-    Silent { node: usize, since: Nanos },
+    Silent {
+        node: usize,
+        since: Nanos,
+    },
     /// A connection breaks or stands again.
-    Link { host: usize, holder: usize, up: bool },
+    Link {
+        host: usize,
+        holder: usize,
+        up: bool,
+    },
 }
 
 #[derive(Debug)]

@@ -125,11 +125,6 @@ impl Daemon {
         }
     }
 
-    /// What its next process is told at start.
-    pub fn settings(&mut self) -> &mut HostConfig {
-        &mut self.config
-    }
-
     /// Is there anything to turn for?
     pub fn awake(&self) -> bool {
         self.runs && !self.jobs.is_empty()
