@@ -31,16 +31,11 @@ pub enum Arch {
 impl Arch {
     /// The format's word.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Arch::Ring => "ring",
-            Arch::Ps => "ps",
-            Arch::Tree => "tree",
-            Arch::Flows => "flows",
-            Arch::None => "none",
-        }
+        ARCHS[self as usize].0
     }
 }
 
+/// The format's words, in the order of the enum.
 pub(crate) const ARCHS: [(&str, Arch); 5] =
     [("ring", Arch::Ring), ("ps", Arch::Ps), ("tree", Arch::Tree), ("flows", Arch::Flows), ("none", Arch::None)];
 

@@ -149,11 +149,6 @@ impl Network {
         host.or_else(|| self.switches.get(node.0.checked_sub(self.hosts.len())?).map(String::as_str)).unwrap_or("?")
     }
 
-    /// All ids, by node index.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.hosts.iter().map(|h| h.name.as_str()).chain(self.switches.iter().map(String::as_str))
-    }
-
     /// The link with this index.
     pub fn link(&self, link: LinkIx) -> Option<&Link> {
         self.links.get(link.0)

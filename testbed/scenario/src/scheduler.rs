@@ -94,14 +94,13 @@ pub enum Tcp {
 impl Tcp {
     /// The kernel's name.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Tcp::Cubic => "cubic",
-            Tcp::Reno => "reno",
-            Tcp::Bbr => "bbr",
-            Tcp::Dctcp => "dctcp",
-        }
+        TCPS[self as usize].0
     }
 }
+
+/// The format's words, in the order of the enum; the kernel of the testbed has no DCTCP.
+pub(crate) const TCPS: [(&str, Tcp); 4] =
+    [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr), ("dctcp", Tcp::Dctcp)];
 
 /// Who keeps load tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -278,8 +277,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
     match part {
         "fair" => {
             o.fair.efficiency = t.float("efficiency", &hundredth, &one).unwrap_or(1.0);
-            let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr), ("dctcp", Tcp::Dctcp)];
-            o.fair.tcp = t.choice("tcp", &tcps);
+            o.fair.tcp = t.choice("tcp", &TCPS);
             o.fair.queue = t.get("queue_us").and_then(|i| i.micros()).unwrap_or(o.fair.queue);
         }
         "static" => {

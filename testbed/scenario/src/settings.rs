@@ -8,7 +8,7 @@ use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Nanos, Rate};
 
 use super::network::{Network, NodeIx};
-use super::scheduler::Tcp;
+use super::scheduler::{TCPS, Tcp};
 
 /// When the simulator's scheduler may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -353,12 +353,11 @@ impl Default for Testbed {
 /// Reads `[testbed]`.
 pub(crate) fn testbed(t: Table<'_>) -> Testbed {
     let d = Testbed::default();
-    let tcps = [("cubic", Tcp::Cubic), ("reno", Tcp::Reno), ("bbr", Tcp::Bbr)];
     let small = Rational::new(1, 1000).unwrap_or(Rational::ONE);
     let floor = t.number("floor_mbps", &small, &Rational::from(1000));
     let testbed = Testbed {
         scale: t.number("scale", &small, &Rational::from(1_000_000)).unwrap_or(d.scale),
-        tcp: t.choice("tcp", &tcps).unwrap_or_default(),
+        tcp: t.choice("tcp", &TCPS[..3]).unwrap_or_default(),
         mtu: t.int32("mtu", 576..=9000).unwrap_or(d.mtu),
         warmup_iterations: t.int32("warmup_iterations", 0..=1_000_000).unwrap_or(d.warmup_iterations),
         max_rate: t.get("max_gbps").and_then(|i| i.gbps()).unwrap_or(d.max_rate),

@@ -136,7 +136,10 @@ flows = [{id = "x", src = "h9", dst = "h10", bytes = 5}, {id = "y", src = "h10",
 #[test]
 fn explicit_networks_order_ids_and_find_paths() {
     let s = toml(EXPLICIT).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(s.network.names().collect::<Vec<_>>(), ["h9", "h10", "l0", "l1", "s0", "s1"]);
+    assert_eq!(
+        (0..s.network.nodes()).map(|i| s.network.name(NodeIx(i))).collect::<Vec<_>>(),
+        ["h9", "h10", "l0", "l1", "s0", "s1"]
+    );
     let path = s.path("f", "x", NodeIx(0), NodeIx(1)).unwrap_or_default();
     assert_eq!(path.len(), 4);
     let hops = super::route::next_hops(&s.network, NodeIx(1));

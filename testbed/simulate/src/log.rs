@@ -102,8 +102,6 @@ pub struct Outcome {
     pub events: u64,
     /// How many flows ended.
     pub flow_ends: u64,
-    /// How often rates were computed.
-    pub shares: u64,
     /// Running jobs over time.
     pub running: Level,
     /// Active flows of jobs over time.

@@ -137,10 +137,6 @@ pub struct JobState {
 }
 
 impl JobState {
-    /// True from the start to the end.
-    pub fn running(&self) -> bool {
-        self.started.is_some() && self.ended.is_none()
-    }
     /// Seconds of one iteration when the job is alone.
     pub fn isolated_period_s(&self) -> f64 {
         self.compute_s + self.isolated_round_s

@@ -98,16 +98,6 @@ impl<'a> Queue<'a> {
         self.serve()
     }
 
-    /// Jobs that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Jobs that run, with their hosts.
-    pub fn running(&self) -> impl Iterator<Item = (usize, &Placement)> {
-        self.running.iter().map(|(&j, s)| (j, s))
-    }
-
     /// True when nobody waits and nobody runs.
     pub fn idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()

@@ -30,7 +30,7 @@ impl Engine<'_> {
                 self.decide(scheduler);
             }
             let began = self.clock.begin();
-            self.log.shares += u64::from(self.world.fluid.share(self.now));
+            self.world.fluid.share(self.now);
             self.clock.shared(began);
         } else if woken {
             // Between edges it may act on what it has heard; what changed is told at the edge.

@@ -48,11 +48,11 @@ impl Claims for Seen<'_> {
 }
 
 impl Fluid {
-    /// New rates at `now` for everything that may change by what was touched since the last time; false if nothing was.
+    /// New rates at `now` for everything that may change by what was touched since the last time.
     /// Bounds and events of flows whose rates changed, of what depends on them, and of what was touched are planned.
-    pub(crate) fn share(&mut self, now: u64) -> bool {
+    pub(crate) fn share(&mut self, now: u64) {
         if !self.network.share(&Seen { flows: &self.flows, now }) {
-            return false;
+            return;
         }
         self.search += 1;
         let before = self.changed.len();
@@ -73,7 +73,6 @@ impl Fluid {
                 self.plan_once(slot, now);
             }
         }
-        true
     }
 
     /// Notes whether a flow is at a bound and goes as fast as it. One that is slower leaves the bound behind by itself.
