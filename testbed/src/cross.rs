@@ -14,48 +14,21 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, setsockopt, socket, sockopt};
 use nix::sys::time::TimeVal;
-use sluice_schedule::{Nanos, Rate};
+use sluice_scenario::{CrossFlow, NodeIx};
 
 use crate::fabric::{Fabric, FabricError};
-use crate::sys;
 
 /// Where every host's sink listens.
 const SINK: u16 = 19_999;
 const WRITE: usize = 65_536;
-
-/// One flow, times from the start of the run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CrossFlow {
-    /// Index of the sending host.
-    pub from: usize,
-    /// Index of the receiving host.
-    pub to: usize,
-    /// When it begins.
-    pub start: Nanos,
-    /// When it ends.
-    pub end: Nanos,
-    /// Payload rate; `None`: elastic.
-    pub rate: Option<Rate>,
-}
-
-/// What a flow got.
-#[derive(Debug, Default)]
-pub struct CrossCount {
-    /// Payload bytes handed to the kernel.
-    pub written: AtomicU64,
-    /// Payload bytes acknowledged when it ended.
-    pub acked: AtomicU64,
-    /// Nanoseconds from its first byte to its end.
-    pub lasted: AtomicU64,
-}
 
 /// Cross traffic under way; dropping it stops it.
 #[derive(Debug)]
 pub struct Cross {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// One per flow, in the order given.
-    pub counts: Vec<Arc<CrossCount>>,
+    /// Payload bytes handed to the kernel.
+    written: Arc<AtomicU64>,
 }
 
 impl Cross {
@@ -64,7 +37,7 @@ impl Cross {
     /// # Errors
     /// When a thread or a sink cannot be started.
     pub fn start(fabric: &Fabric, flows: &[CrossFlow], tcp: &str, begin: Instant) -> Result<Cross, FabricError> {
-        let mut cross = Cross { stop: Arc::default(), threads: Vec::new(), counts: Vec::new() };
+        let mut cross = Cross { stop: Arc::default(), threads: Vec::new(), written: Arc::default() };
         if flows.is_empty() {
             return Ok(cross);
         }
@@ -75,27 +48,25 @@ impl Cross {
             listener.set_nonblocking(true).map_err(FabricError::io("listening for cross traffic"))?;
             cross.threads.push(host.ns.thread("cross-sink", move || sink(&listener, &stop))?);
         }
-        let mut by_host: Vec<Vec<(CrossFlow, Ipv4Addr, Arc<CrossCount>)>> = vec![Vec::new(); fabric.hosts.len()];
+        let mut by_host: Vec<Vec<(CrossFlow, Ipv4Addr)>> = vec![Vec::new(); fabric.hosts.len()];
         for flow in flows {
-            let count = Arc::new(CrossCount::default());
-            let to = fabric.hosts.get(flow.to).ok_or_else(|| FabricError::Spec(format!("no host {}", flow.to)))?;
-            let list = by_host.get_mut(flow.from).ok_or_else(|| FabricError::Spec(format!("no host {}", flow.from)))?;
-            list.push((flow.clone(), to.address, Arc::clone(&count)));
-            cross.counts.push(count);
+            let absent = |host: NodeIx| move || FabricError::Spec(format!("no host {}", host.0));
+            let to = fabric.hosts.get(flow.dst.0).ok_or_else(absent(flow.dst))?;
+            by_host.get_mut(flow.src.0).ok_or_else(absent(flow.src))?.push((flow.clone(), to.address));
         }
         for (host, mut flows) in fabric.hosts.iter().zip(by_host) {
-            flows.sort_by_key(|(f, _, _)| f.start);
-            let (stop, tcp) = (Arc::clone(&cross.stop), tcp.to_owned());
-            let body = move || source(flows, &tcp, begin, &stop);
+            flows.sort_by_key(|(f, _)| f.start);
+            let (stop, written, tcp) = (Arc::clone(&cross.stop), Arc::clone(&cross.written), tcp.to_owned());
+            let body = move || source(flows, &tcp, begin, &stop, &written);
             cross.threads.push(host.ns.thread("cross-source", body)?);
         }
         Ok(cross)
     }
 
-    /// Stops and waits for all threads.
-    pub fn stop(mut self) -> Vec<Arc<CrossCount>> {
+    /// Stops and waits for all threads; payload bytes that all flows handed to the kernel.
+    pub fn stop(mut self) -> u64 {
         self.end();
-        std::mem::take(&mut self.counts)
+        self.written.load(Ordering::Relaxed)
     }
 
     fn end(&mut self) {
@@ -146,9 +117,9 @@ fn drain(mut socket: TcpStream, stop: &AtomicBool) {
 }
 
 /// One host's flows: a thread each while it lasts.
-fn source(flows: Vec<(CrossFlow, Ipv4Addr, Arc<CrossCount>)>, tcp: &str, begin: Instant, stop: &Arc<AtomicBool>) {
+fn source(flows: Vec<(CrossFlow, Ipv4Addr)>, tcp: &str, begin: Instant, stop: &AtomicBool, written: &AtomicU64) {
     std::thread::scope(|scope| {
-        for (flow, to, count) in flows {
+        for (flow, to) in flows {
             let at = begin + Duration::from_nanos(flow.start.0);
             while Instant::now() < at {
                 if stop.load(Ordering::Relaxed) {
@@ -157,10 +128,10 @@ fn source(flows: Vec<(CrossFlow, Ipv4Addr, Arc<CrossCount>)>, tcp: &str, begin: 
                 std::thread::sleep((at - Instant::now()).min(Duration::from_millis(50)));
             }
             let body = move || {
-                let sent = send(&flow, to, tcp, begin, stop, &count);
+                let sent = send(&flow, to, tcp, begin, stop, written);
                 // At the end of a run the sinks go first.
                 if let (Err(e), false) = (sent, stop.load(Ordering::Relaxed)) {
-                    tracing::warn!("cross traffic from host {} to {to}: {e}", flow.from);
+                    tracing::warn!("cross traffic from host {} to {to}: {e}", flow.src.0);
                 }
             };
             if let Err(e) = std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, body) {
@@ -176,7 +147,7 @@ fn send(
     tcp: &str,
     begin: Instant,
     stop: &AtomicBool,
-    count: &CrossCount,
+    written: &AtomicU64,
 ) -> std::io::Result<()> {
     let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(tcp))?;
@@ -187,10 +158,10 @@ fn send(
     let data = vec![0x5a_u8; WRITE];
     let end = begin + Duration::from_nanos(flow.end.0);
     let first = Instant::now();
-    let mut written = 0_u64;
+    let mut sent = 0_u64;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
         if let Some(rate) = flow.rate {
-            let due = first + Duration::from_nanos(sluice_schedule::Bytes(written).at(rate).0);
+            let due = first + Duration::from_nanos(sluice_schedule::Bytes(sent).at(rate).0);
             let now = Instant::now();
             if due > now {
                 std::thread::sleep((due - now).min(Duration::from_millis(20)));
@@ -199,15 +170,13 @@ fn send(
         }
         match socket.write(&data) {
             Ok(n) => {
-                written += n as u64;
-                count.written.store(written, Ordering::Relaxed);
+                sent += n as u64;
+                written.fetch_add(n as u64, Ordering::Relaxed);
             }
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
             Err(e) => return Err(e),
         }
     }
-    count.acked.store(sys::tcp_info(&socket)?.acked, Ordering::Relaxed);
-    count.lasted.store(first.elapsed().as_nanos() as u64, Ordering::Relaxed);
     // What is still queued would go on after the end: reset instead of closing.
     setsockopt(&socket, sockopt::Linger, &nix::libc::linger { l_onoff: 1, l_linger: 0 })?;
     Ok(())

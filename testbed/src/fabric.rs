@@ -19,7 +19,7 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 use thiserror::Error;
 
 pub use cgroup::{Cgroup, CgroupTree};
-pub use counters::{Counters, LinkBytes};
+pub use counters::Counters;
 pub use layout::{Layout, PortRef};
 pub use loss::Losses;
 pub use netns::NetNs;
@@ -162,16 +162,6 @@ pub struct Node {
     pub management: Ipv4Addr,
 }
 
-impl Node {
-    /// Makes `tcp` the congestion control of every connection of this host, whoever opened it.
-    ///
-    /// # Errors
-    /// When the machine does not know it.
-    pub fn prefer(&self, tcp: &str) -> Result<(), FabricError> {
-        setup::prefer(&self.ns, tcp)
-    }
-}
-
 /// A network that exists; dropping it removes it and kills what runs in it.
 #[derive(Debug)]
 pub struct Fabric {
@@ -241,14 +231,6 @@ impl Fabric {
     pub fn set_link(&self, host: &str, device: &str, up: bool) -> Result<(), FabricError> {
         let node = self.host(host).ok_or_else(|| FabricError::Spec(format!("no host named {host:?}")))?;
         setup::ip(&node.ns, &format!("link set dev {device} {}\n", if up { "up" } else { "down" }))
-    }
-
-    /// Packets dropped by each directed link's queue since the fabric was built, in the layout's link order.
-    ///
-    /// # Errors
-    /// When `tc` fails or prints what this version does not understand.
-    pub fn drops(&self) -> Result<Vec<u64>, FabricError> {
-        setup::drops(self)
     }
 
     fn node(&self, at: usize) -> &Node {

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | [`fabric`] | a network out of namespaces, veth pairs and token buckets |
 //! | [`job`] | one rank of a training job: real float buffers over real sockets, checked in every iteration |
-//! | [`cross`] | cross traffic: elastic flows of ordinary TCP |
+//! | `cross` | cross traffic: elastic flows of ordinary TCP |
 //! | [`run`] | runs a workload under policies on a fabric and collects figures |
 //! | [`experiment`] | small measured experiments |
 
 #![deny(unsafe_code)]
 
-pub mod cross;
+mod cross;
 pub mod experiment;
 pub mod fabric;
 pub mod job;

@@ -1,11 +1,11 @@
 //! One unmanaged CUBIC flow that shares a host's link with jobs: what it gets beside managed flows, and beside CUBIC.
 
 use serde::Serialize;
+use sluice_scenario::{CrossFlow, NodeIx};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::capacity::queue;
 use super::{Bench, mbps};
-use crate::cross::CrossFlow;
 use crate::fabric::FabricSpec;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
@@ -64,7 +64,7 @@ pub fn beside(bench: &Bench<'_>, settings: &Settings) -> Result<Vec<BesideResult
         let bytes = Bytes(fabric.payload(rate).over(Nanos::from_millis(500)).0 / flows as u64);
         let jobs = (0..flows).map(|i| JobPlan::ring(format!("j{i}"), 2, bytes, seconds * 2 + 2)).collect();
         let start = Nanos::from_millis(500);
-        let cross = vec![CrossFlow { from: 1, to: 0, start, end: start.plus(time), rate: None }];
+        let cross = vec![CrossFlow { src: NodeIx(1), dst: NodeIx(0), start, end: start.plus(time), rate: None }];
         let plan = RunPlan { fabric, jobs, cross, ..RunPlan::default() };
         let places = vec![Placement { workers: vec![2, 0], servers: Vec::new() }; flows];
         let name = format!("beside-{flows}-{}", policy.file_part());

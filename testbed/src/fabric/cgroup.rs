@@ -43,18 +43,6 @@ impl Cgroup {
         let text = fs::read_to_string(self.path.join("cpu.stat")).unwrap_or_default();
         text.lines().find_map(|l| l.strip_prefix("usage_usec ")?.trim().parse().ok()).unwrap_or(0)
     }
-
-    /// Process ids inside.
-    pub fn pids(&self) -> Vec<i32> {
-        let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
-        text.lines().filter_map(|l| l.trim().parse().ok()).collect()
-    }
-
-    /// Ends everything inside at once.
-    pub fn kill(&self) {
-        // Absent before kernel 5.14; then the processes die with their keeper thread.
-        drop(fs::write(self.path.join("cgroup.kill"), "1"));
-    }
 }
 
 /// The cgroups of one run; removed when dropped, with what still runs in them.
@@ -88,11 +76,6 @@ impl CgroupTree {
             make(root.join(format!("{name}.daemon")))?;
         }
         Ok(tree)
-    }
-
-    /// The directory of this run.
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     /// Where host `i`'s job processes go.

@@ -5,13 +5,6 @@ use std::io::{Read, Seek};
 
 use super::{Fabric, FabricError};
 
-/// Bytes that went over each directed link since the fabric was built, in the layout's link order.
-///
-/// The kernel counts a segmentation-offload burst with one header, so this is close to payload; compare it with
-/// [`super::FabricSpec::payload`] of the link's rate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LinkBytes(pub Vec<u64>);
-
 /// Open counters of a fabric.
 #[derive(Debug)]
 pub struct Counters {
@@ -36,11 +29,14 @@ impl Counters {
         Ok(Counters { files, links: fabric.layout.links.len() })
     }
 
-    /// Reads them all.
+    /// Bytes that went over each directed link since the fabric was built, in the layout's link order.
+    ///
+    /// The kernel counts a segmentation-offload burst with one header, so this is close to payload; compare it with
+    /// [`super::FabricSpec::payload`] of the link's rate.
     ///
     /// # Errors
     /// When a namespace is gone.
-    pub fn read(&mut self) -> std::io::Result<LinkBytes> {
+    pub fn read(&mut self) -> std::io::Result<Vec<u64>> {
         let mut bytes = vec![0; self.links];
         let mut text = String::new();
         for (file, devices) in &mut self.files {
@@ -53,7 +49,7 @@ impl Counters {
                 }
             }
         }
-        Ok(LinkBytes(bytes))
+        Ok(bytes)
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use sluice_schedule::{Bytes, Rate};
 
 use super::layout::container_address;
-use super::{Fabric, FabricError, NetNs};
+use super::{Fabric, FabricError, NetNs, Node};
 
 /// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
 /// (TSO bursts by rate, not by round-trip time; room for a full window), the third keeps one connection's losses from
@@ -159,27 +159,40 @@ fn tool(ns: &NetNs, tool: &'static str, args: &'static [&'static str], input: &s
     Err(FabricError::Tool { tool, node: ns.name().into(), output: format!("{} {line:?}", said.trim()) })
 }
 
-/// Makes `tcp` the congestion control of every connection from a host, whoever opened it: by its routes, since a
-/// namespace's own default may only be one that the machine allows to everybody.
-pub fn prefer(host: &NetNs, tcp: &str) -> Result<(), FabricError> {
-    let routes = tool(host, "ip", &["route", "show"], "")?;
-    // A state, not an argument: a cable whose carrier has not come up yet.
-    let routes = routes.replace(" linkdown", "");
-    ip(host, &routes.lines().map(|route| format!("route replace {} congctl {tcp}\n", route.trim())).collect::<String>())
+impl Node {
+    /// Makes `tcp` the congestion control of every connection from this host, whoever opened it: by its routes, since a
+    /// namespace's own default may only be one that the machine allows to everybody.
+    ///
+    /// # Errors
+    /// When the machine does not know it.
+    pub fn prefer(&self, tcp: &str) -> Result<(), FabricError> {
+        let routes = tool(&self.ns, "ip", &["route", "show"], "")?;
+        // A state, not an argument: a cable whose carrier has not come up yet.
+        let routes = routes.replace(" linkdown", "");
+        ip(
+            &self.ns,
+            &routes.lines().map(|route| format!("route replace {} congctl {tcp}\n", route.trim())).collect::<String>(),
+        )
+    }
 }
 
-/// Drops of every directed link's queue.
-pub fn drops(fabric: &Fabric) -> Result<Vec<u64>, FabricError> {
-    let mut result = vec![0; fabric.layout.links.len()];
-    for n in 0..fabric.layout.nodes.len() {
-        let ns = &fabric.node(n).ns;
-        let text = tool(ns, "tc", &["-s", "-j", "qdisc", "show"], "")?;
-        let bad = |why: String| FabricError::Tool { tool: "tc", node: ns.name().into(), output: why };
-        let list: Vec<serde_json::Value> = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
-        for (at, link) in fabric.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
-            let mine = |q: &&serde_json::Value| q["dev"] == link.from.device.as_str() && q["kind"] == "tbf";
-            result[at] = list.iter().find(mine).and_then(|q| q["drops"].as_u64()).unwrap_or(0);
+impl Fabric {
+    /// Packets dropped by each directed link's queue since the fabric was built, in the layout's link order.
+    ///
+    /// # Errors
+    /// When `tc` fails or prints what this version does not understand.
+    pub fn drops(&self) -> Result<Vec<u64>, FabricError> {
+        let mut result = vec![0; self.layout.links.len()];
+        for n in 0..self.layout.nodes.len() {
+            let ns = &self.node(n).ns;
+            let text = tool(ns, "tc", &["-s", "-j", "qdisc", "show"], "")?;
+            let bad = |why: String| FabricError::Tool { tool: "tc", node: ns.name().into(), output: why };
+            let list: Vec<serde_json::Value> = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+            for (at, link) in self.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
+                let mine = |q: &&serde_json::Value| q["dev"] == link.from.device.as_str() && q["kind"] == "tbf";
+                result[at] = list.iter().find(mine).and_then(|q| q["drops"].as_u64()).unwrap_or(0);
+            }
         }
+        Ok(result)
     }
-    Ok(result)
 }

@@ -8,7 +8,6 @@ use sluice_schedule::{Bytes, Nanos};
 
 use super::pages::Pages;
 use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan};
-use crate::cross::CrossFlow;
 use crate::fabric::{Cable, FabricSpec};
 use crate::job;
 
@@ -49,10 +48,8 @@ impl RunPlan {
             ..FabricSpec::default()
         };
         let jobs = scenario.jobs.iter().map(|j| job_plan(scenario, j)).collect::<Result<_, _>>()?;
-        let cross = CrossEvents::new(scenario)
-            .take_while(|f| f.start < scenario.time.end.unwrap_or(CROSS_AHEAD))
-            .map(|f| CrossFlow { from: f.src.0, to: f.dst.0, start: f.start, end: f.end, rate: f.rate })
-            .collect();
+        let ahead = scenario.time.end.unwrap_or(CROSS_AHEAD);
+        let cross = CrossEvents::new(scenario).take_while(|f| f.start < ahead).collect();
         Ok(RunPlan {
             name: scenario.name.clone(),
             fabric,

@@ -45,7 +45,7 @@ impl Sampler {
             let mut due = Instant::now();
             while !halt.load(Ordering::Relaxed) {
                 if let Ok(bytes) = counters.read() {
-                    samples.push(LinkSample { t_ns: job::now(), bytes: bytes.0 });
+                    samples.push(LinkSample { t_ns: job::now(), bytes });
                 }
                 due = (due + every).max(Instant::now());
                 std::thread::sleep(due - Instant::now());

@@ -1,9 +1,9 @@
 //! What is run, fixed before any policy: fabric, jobs, cross traffic, and the queue that places jobs.
 
+use sluice_scenario::CrossFlow;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::pages::Pages;
-use crate::cross::CrossFlow;
 use crate::fabric::FabricSpec;
 use crate::job::{Arch, PlanFile};
 

@@ -118,7 +118,7 @@ pub fn run_once(
         iterations_done: 0,
     };
     let result = runner.until_all_ended(observer, || daemons.as_ref().map_or(Ok(()), |d| d.check()));
-    let cross_bytes = cross.stop().iter().map(|c| c.written.load(Ordering::Relaxed)).sum();
+    let cross_bytes = cross.stop();
     result?;
     let cpu_after = cpu(&fabric);
     let (samples, lateness) = sampler.stop();

@@ -2,8 +2,8 @@
 //! Needs root.
 
 use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, job, privileged, star};
+use sluice_scenario::{CrossFlow, NodeIx};
 use sluice_schedule::{Bytes, Nanos, Rate};
-use sluice_testbed::cross::CrossFlow;
 use sluice_testbed::job::Arch;
 use sluice_testbed::run::{FixedQueue, Placement, Policy, RunError, RunPlan, Session, Silent, run_once};
 
@@ -27,7 +27,13 @@ fn every_pattern_ends_with_exact_sums() {
     ];
     jobs[1].arrival = Nanos::from_millis(50);
     jobs[2].overlap = 0.5;
-    let cross = CrossFlow { from: 0, to: 1, start: Nanos::from_millis(50), end: Nanos::from_millis(400), rate: None };
+    let cross = CrossFlow {
+        src: NodeIx(0),
+        dst: NodeIx(1),
+        start: Nanos::from_millis(50),
+        end: Nanos::from_millis(400),
+        rate: None,
+    };
     let plan = RunPlan {
         name: "patterns".into(),
         fabric: star(hosts, Rate::mbps(300)),
