@@ -13,8 +13,8 @@ use sluice_wire::snapshot::{Refused, SCHEMA, Snapshot};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// Largest answer that is taken.
 const MAX_BYTES: usize = 256 << 20;

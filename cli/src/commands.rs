@@ -9,12 +9,13 @@ use sluice_wire::snapshot::{
 };
 
 use crate::args::{
-    DrainArgs, ExplainArgs, FlowSort, FlowsArgs, Format, Global, JobsArgs, LinksArgs, LogArgs, ModeArgs, ScheduleArgs,
-    StatusArgs, SwitchesArgs, WaitFor,
+    DrainArgs, ExplainArgs, FlowSort, FlowsArgs, JobsArgs, LinksArgs, LogArgs, ModeArgs, ScheduleArgs, StatusArgs,
+    SwitchesArgs, WaitFor,
 };
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::format::flow_id;
+use crate::global::{Format, Global};
 use crate::{output, view};
 
 /// Jobs that ended longer ago are not shown by `--all`.

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::json;
 use sluice_wire::snapshot::SCHEMA;
 
-use crate::args::{DoctorArgs, Format, Global};
+use crate::args::DoctorArgs;
 use crate::failure::Failure;
+use crate::global::{Format, Global};
 use crate::output;
 
 /// How a check ended.

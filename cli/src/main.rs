@@ -11,6 +11,7 @@ mod concepts;
 mod doctor;
 mod failure;
 mod format;
+mod global;
 mod interrupt;
 mod output;
 mod plan;
@@ -22,6 +23,7 @@ mod timeline;
 mod top;
 mod topology;
 mod view;
+mod words;
 
 use std::io::Write;
 use std::process::ExitCode;

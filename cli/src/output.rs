@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use sluice_formats::problem::nearest;
 use sluice_wire::snapshot::SCHEMA;
 
-use crate::args::{Color, Format, Global};
 use crate::failure::Failure;
 use crate::format::UNKNOWN;
+use crate::global::{Color, Format, Global};
 use crate::table::Table;
 
 /// Writes to stdout; a reader that went away ends the command in silence.

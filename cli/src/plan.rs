@@ -18,8 +18,8 @@ use sluice_formats::problem::{Code, INTERNAL_INVARIANT};
 use sluice_plan::export::PLAN_REFUSED;
 use sluice_planners::{CANCELLED, TIME_LIMIT};
 
-use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::global::{Format, Global};
 use crate::interrupt::INTERRUPTED;
 use crate::output;
 use args::PlanCmd;

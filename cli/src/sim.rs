@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use sluice_scenario::{Policy, Scenario, Set};
 use sluice_simulate::runs::{self, RunsError, Task};
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output;
 use args::SimCmd;
 

@@ -11,8 +11,8 @@ use sluice_report::{self as report, About};
 use sluice_scenario::{self as scenario, Scenario};
 use sluice_testbed::run::{self, Bar, Observer, Options, Policy, RunError, Silent, convert};
 
-use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::global::{Format, Global};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
 use args::{TestbedCmd, TestbedRunArgs};

@@ -6,10 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 use sluice_wire::timeline::merge;
 
-use crate::args::{Global, TimelineArgs, TimelineCmd, word};
+use crate::args::{TimelineArgs, TimelineCmd};
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output;
+use crate::words::word;
 
 /// Largest trace that is merged.
 const MAX_BYTES: u64 = 512 << 20;

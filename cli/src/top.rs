@@ -11,9 +11,10 @@ use crossterm::event::{self, Event, KeyEventKind};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use crate::args::{Global, TopArgs};
+use crate::args::TopArgs;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output;
 use app::{After, App};
 

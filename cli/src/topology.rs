@@ -14,8 +14,8 @@ use sluice_formats::topology::Topology;
 use sluice_formats::topology::r#gen::{self, LeafSpine, Rails};
 use sluice_planners::direct::{self, Expr, Hardware, Refusal};
 
-use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::global::{Format, Global};
 use crate::output;
 use crate::plan::{files, finish, form};
 use args::{Family, GenArgs, TopologyCmd};

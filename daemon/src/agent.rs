@@ -33,12 +33,12 @@ use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
 use crate::fabric::Fabric;
+use crate::facts::Facts;
 use crate::interfaces;
 use crate::journal::Journal;
 use crate::own_table::OwnTable;
 use crate::topology::Topology;
 use pace::Pace;
-pub use publish::Facts;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);

@@ -67,11 +67,6 @@ pub fn kernel() -> Option<KernelClock> {
     sluice_clock::kernel().ok()
 }
 
-/// TAI − UTC as the kernel has it.
-pub fn kernel_tai_offset() -> Option<i64> {
-    kernel().map(|clock| clock.tai_offset)
-}
-
 /// Whether slots may be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {

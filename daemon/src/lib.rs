@@ -23,6 +23,7 @@ pub mod daemon;
 mod enforce;
 mod exchange;
 mod fabric;
+mod facts;
 mod http;
 mod interfaces;
 mod journal;

@@ -10,10 +10,10 @@ use sluice_wire::snapshot::{
     SwitchState, SwitchStatus, View,
 };
 
-use crate::agent::Facts;
 use crate::clock;
 use crate::config::{MetricJobs, Mode};
 use crate::core::Core;
+use crate::facts::Facts;
 use crate::metrics::process;
 
 pub fn take(core: &Core, facts: &Facts) -> Snapshot {

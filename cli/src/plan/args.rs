@@ -14,8 +14,8 @@ use sluice_planners::direct::{self, Proof};
 use sluice_planners::forestcoll::{self, Way};
 
 use super::form::{Form, FormArgs};
-use crate::args::{Choices, choice};
-use crate::topology::args::MACHINES;
+use crate::words::MACHINES;
+use crate::words::{Choices, choice};
 pub use export::ExportArgs;
 
 #[derive(Clone, Debug, Subcommand)]

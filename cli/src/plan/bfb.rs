@@ -10,8 +10,8 @@ use sluice_planners::direct::{Instance, Options, Proof, figures, make};
 use super::args::BfbArgs;
 use super::files;
 use super::made::{Command, Written, deliver, flags, made_by, on_fabric, size};
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output;
 use result::Shown;
 

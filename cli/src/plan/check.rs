@@ -8,8 +8,8 @@ use sluice_plan::plan::{MAX_BYTES, Plan};
 
 use super::args::CheckArgs;
 use super::{NO, files, form};
-use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::global::{Format, Global};
 use crate::output;
 
 /// `sluice plan check`.

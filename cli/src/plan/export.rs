@@ -12,8 +12,8 @@ use sluice_plan::plan::{MAX_BYTES, Plan};
 use super::args::ExportArgs;
 use super::made::bytes;
 use super::{files, form};
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output;
 
 /// What was written, as one JSON document.

@@ -12,8 +12,8 @@ use sluice_planners::{Request, Run};
 use super::args::{ForestcollArgs, WAYS};
 use super::made::{Command, deliver, flags, made_by, on_fabric, size};
 use super::{LIMIT, files};
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output;
 use result::Shown;
 

@@ -10,7 +10,7 @@ use sluice_formats::topology::{Kind, Topology};
 
 use super::files;
 use super::made::Command;
-use crate::args::word;
+use crate::words::word;
 
 /// Bytes of a topology or a form at most.
 const MAX_BYTES: u64 = 64_000_000;

@@ -14,10 +14,11 @@ use super::args::PlanningArgs;
 use super::form::{self, Form, FormArgs};
 use super::watch::{Spent, Watch};
 use super::{files, threads};
-use crate::args::{Global, word};
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt;
 use crate::output;
+use crate::words::word;
 
 /// Bytes of `--size`, more than none.
 pub(super) fn size(text: &str) -> Result<Rational, Problems> {

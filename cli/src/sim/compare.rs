@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use serde_json::json;
 use sluice_report::simulated::compare::{Side, compare};
 
-use crate::args::{Format, Global};
 use crate::failure::Failure;
+use crate::global::{Format, Global};
 use crate::output;
 use crate::plan::files;
 

@@ -6,8 +6,8 @@ use clap::{Args as ClapArgs, Subcommand};
 use sluice_formats::topology::Kind;
 use sluice_formats::topology::r#gen::Wiring;
 
-use crate::args::{Choices, choice};
 use crate::plan::form::{Form, FormArgs};
+use crate::words::{Choices, MACHINES, choice};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TopologyCmd {
@@ -194,10 +194,6 @@ pub enum Family {
         links: Vec<String>,
     },
 }
-
-/// What the machines of a direct-connect graph are.
-pub const MACHINES: Choices<Kind> =
-    &[("gpu", "GPUs with links of their own", Kind::Gpu), ("host", "Hosts", Kind::Host)];
 
 /// How the network cards of a DGX A100 are drawn.
 const WIRINGS: Choices<Wiring> = &[

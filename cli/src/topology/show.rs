@@ -9,8 +9,8 @@ use sluice_planners::{Progress, Run};
 
 use super::alltoall::{self, AllToAll};
 use super::args::ShowArgs;
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::interrupt;
 use crate::output;
 use crate::plan::watch::Watch;

@@ -118,7 +118,7 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
         }
     }
     if config.clock.source == ClockSource::Tai
-        && let Some(kernel) = crate::clock::kernel_tai_offset()
+        && let Some(kernel) = sluice_clock::kernel().ok().map(|clock| clock.tai_offset)
         && kernel != config.clock.tai_offset_s as i64
     {
         let message =

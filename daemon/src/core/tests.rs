@@ -219,7 +219,7 @@ fn a_lost_switch_ages_and_is_said() {
     }
     let codes: Vec<_> = site.core.conditions.iter().map(|condition| condition.code.as_str()).collect();
     assert!(codes.contains(&"switch-unreachable") && codes.contains(&"feedback-local-only"), "{codes:?}");
-    let snapshot = crate::snapshot::take(&site.core, &crate::agent::Facts::new(&site.core));
+    let snapshot = crate::snapshot::take(&site.core, &crate::facts::Facts::new(&site.core));
     assert_eq!(snapshot.switches[0].last_error, "gone");
 }
 
@@ -230,7 +230,7 @@ fn the_snapshot_shows_jobs_flows_and_links() {
     star.sites[0].begin(6_000_000);
     star.run(300, 500);
     let core = &star.sites[0].core;
-    let snapshot = crate::snapshot::take(core, &crate::agent::Facts::new(core));
+    let snapshot = crate::snapshot::take(core, &crate::facts::Facts::new(core));
     assert_eq!((snapshot.jobs.len(), snapshot.flows.len()), (1, 1));
     assert_eq!(snapshot.jobs[0].id.as_str(), "a");
     assert!(snapshot.flows[0].ordered_bps > Some(0) && snapshot.flows[0].delivered_bytes > 0);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use sluice_plan::export::{Colour, Dialect, Format, Protocol};
 
-use crate::args::{Choices, choice};
 use crate::plan::form::{Form, FormArgs};
+use crate::words::{Choices, choice};
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ExportArgs {
