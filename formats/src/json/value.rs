@@ -80,6 +80,29 @@ impl From<std::time::Duration> for Decimal {
     }
 }
 
+impl From<&Rational> for Decimal {
+    /// Exactly, where a decimal is; else with some fifteen digits.
+    fn from(value: &Rational) -> Decimal {
+        const MAX_DIGITS: usize = 40;
+        let (mut left, mut digits, mut scaled) = (value.denominator(), 0, value.numerator());
+        while left != 1.into() && digits < MAX_DIGITS {
+            scaled *= 10_u32;
+            let common = num_integer::Integer::gcd(&left, &10.into());
+            left /= common;
+            digits += 1;
+        }
+        if left != 1.into() {
+            return Decimal(format!("{:e}", value.to_f64()).into());
+        }
+        let whole = (scaled / value.denominator()).to_string();
+        let (sign, whole) = whole.strip_prefix('-').map_or(("", &*whole), |whole| ("-", whole));
+        let whole = format!("{whole:0>width$}", width = digits + 1);
+        let (before, after) = whole.split_at(whole.len() - digits);
+        let point = if digits > 0 { "." } else { "" };
+        Decimal(format!("{sign}{before}{point}{after}").into())
+    }
+}
+
 impl From<u64> for Decimal {
     fn from(value: u64) -> Decimal {
         Decimal(value.to_string().into())

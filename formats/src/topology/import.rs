@@ -7,12 +7,14 @@ mod edges;
 mod forestcoll;
 mod graphml;
 mod nvidia;
+mod teccl;
 pub mod xml;
 
 pub use edges::{Edges, edges};
 pub use forestcoll::forestcoll;
 pub use graphml::graphml;
 pub use nvidia::{Speeds, nvidia_smi};
+pub use teccl::teccl;
 
 use std::collections::BTreeMap;
 
