@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`forestcoll`] | throughput-optimal trees, with the cut that proves them |
 //! | [`direct`] | graphs without switches: families, the finder, breadth-first schedules in steps |
+//! | [`teccl`] | chunks over links in epochs, from bounds and greedy orders |
 //! | [`front`] | what all of them ask of a topology, and the check that every plan passes |
 //! | `run` | what all of them run under: threads, a watcher, a deadline, a way to call it off |
 
@@ -11,6 +12,7 @@ pub mod direct;
 pub mod forestcoll;
 pub mod front;
 mod run;
+pub mod teccl;
 
 pub use front::Request;
 pub use run::{CANCELLED, Progress, Run, Stage, Stopped, TIME_LIMIT};

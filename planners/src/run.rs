@@ -2,7 +2,7 @@
 //!
 //! Results do not depend on the number of threads: work is split by index and put together in index order.
 
-use sluice_formats::problem::Code;
+use sluice_formats::problem::{Code, Problem};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -37,6 +37,10 @@ pub enum Stage {
     Finder,
     /// Search: graphs tried at random; counted in graphs.
     Search,
+    /// TE-CCL: orders of chunks tried; counted in orders.
+    Greedy,
+    /// TE-CCL: integer programs; not counted.
+    Program,
     /// All-to-all rates: the first-order method; counted in passes over all sources.
     AllToAll,
 }
@@ -79,6 +83,10 @@ impl Stopped {
             Stopped::Cancelled => cancelled.to_owned(),
             Stopped::TimeLimit => format!("time ran out before there was {wanted}; allow more time"),
         }
+    }
+    /// The problem that this is.
+    pub fn problem(self) -> Problem {
+        Problem::new(self.code(), "", self.said("cancelled", "a plan"))
     }
 }
 

@@ -116,5 +116,7 @@ fn words(stage: Stage) -> &'static str {
         Stage::Finder => "finding graphs",
         Stage::Search => "searching at random",
         Stage::AllToAll => "all-to-all",
+        Stage::Greedy => "trying orders",
+        Stage::Program => "integer program",
     }
 }

@@ -1,0 +1,170 @@
+//! Epochs that no schedule of whole chunks beats: how far chunks must go, what a node can take in, and what must pass one
+//! after the other through the only way there is. They need no solver, and a checker can recompute them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::demand::Demand;
+use super::lane::Lanes;
+use sluice_plan::plan::CertificateKind;
+
+/// Epochs beyond which a bound says nothing any more.
+const MAX_EPOCHS: u64 = 1 << 40;
+
+/// A lower bound, and what it rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Epochs.
+    pub epochs: u64,
+    /// Why.
+    pub kind: CertificateKind,
+}
+
+/// The best of the bounds; of equal ones the simplest. Every destination must be reachable.
+pub fn best(lanes: &Lanes, demand: &Demand) -> Bound {
+    let kinds = [
+        (distance(lanes, demand), CertificateKind::Distance),
+        (port(lanes, demand), CertificateKind::Port),
+        (gateway(lanes, demand), CertificateKind::Gateway),
+    ];
+    let first = Bound { epochs: 0, kind: CertificateKind::Distance };
+    kinds
+        .into_iter()
+        .fold(first, |best, (epochs, kind)| if epochs > best.epochs { Bound { epochs, kind } } else { best })
+}
+
+/// The epochs that the farthest chunk is under way.
+pub fn distance(lanes: &Lanes, demand: &Demand) -> u64 {
+    let mut from: HashMap<usize, Vec<u64>> = HashMap::new();
+    let way = |chunk: &super::demand::Chunk| {
+        let distances = from.entry(chunk.source).or_insert_with(|| lanes.distances(chunk.source));
+        chunk.wanted_by.iter().map(|node| distances[*node]).max()
+    };
+    demand.chunks.iter().filter_map(way).max().unwrap_or(0)
+}
+
+/// The epochs until every node can have taken in as many chunks as it wants.
+pub fn port(lanes: &Lanes, demand: &Demand) -> u64 {
+    let mut wanted: BTreeMap<usize, u64> = BTreeMap::new();
+    for node in demand.chunks.iter().flat_map(|chunk| &chunk.wanted_by) {
+        *wanted.entry(*node).or_default() += 1;
+    }
+    let bound = |(node, wanted): (usize, u64)| {
+        // Lanes that share a room can at most fill it together: each room counts once.
+        let mut rooms: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        for lane in lanes.into[node].iter().map(|lane| &lanes.lanes[*lane]) {
+            let Some(room) = lane.rooms.last() else { continue };
+            let entry = rooms.entry(*room).or_insert((u64::MAX, u64::MAX));
+            *entry = (entry.0.min(lane.kappa), entry.1.min(lane.after));
+        }
+        let enough = |epochs: u64| {
+            let room = |(room, (kappa, after)): (&usize, &(u64, u64))| {
+                // What is usable after u epochs may begin in epoch 0 to `epochs` − u.
+                begun_until(lanes, *room, *kappa, (epochs + 1).saturating_sub(*after))
+            };
+            rooms.iter().map(room).fold(0_u64, u64::saturating_add) >= wanted
+        };
+        let (mut no, mut yes) = (0, 1);
+        while !enough(yes) && yes < MAX_EPOCHS {
+            (no, yes) = (yes, yes * 2);
+        }
+        while yes - no > 1 {
+            let middle = no + (yes - no) / 2;
+            if enough(middle) { yes = middle } else { no = middle }
+        }
+        yes
+    };
+    wanted.into_iter().map(bound).max().unwrap_or(0)
+}
+
+/// Chunks that may begin in the first `epochs` epochs of a room.
+fn begun_until(lanes: &Lanes, room: usize, kappa: u64, epochs: u64) -> u64 {
+    let limits = &lanes.rooms[room].limits;
+    let known = (limits.len() as u64).saturating_sub(1).min(epochs);
+    let varying = (0..known).map(|epoch| lanes.rooms[room].limit(epoch)).fold(0, u64::saturating_add);
+    let last = limits.last().copied().unwrap_or(0);
+    last.saturating_mul((epochs - known).div_ceil(kappa)).saturating_add(varying)
+}
+
+/// A chunk at a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Job {
+    /// The first epoch in which it can be there.
+    release: u64,
+    /// Epochs from the gateway's far end to the farthest of the nodes that get it only through the gateway.
+    tail: u64,
+}
+
+/// The epochs until the last chunk is through its gateway, a lane that is the only way for some demands, and where it is
+/// wanted; 0 where no lane is.
+pub fn gateway(lanes: &Lanes, demand: &Demand) -> u64 {
+    let mut by_source: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (i, chunk) in demand.chunks.iter().enumerate() {
+        by_source.entry(chunk.source).or_default().push(i);
+    }
+    let mut jobs: BTreeMap<usize, Vec<Job>> = BTreeMap::new();
+    let mut onward: HashMap<usize, Vec<u64>> = HashMap::new();
+    for (source, chunks) in by_source {
+        let (distance, last) = lanes.ways(source);
+        // A lane that is the only way for anybody is on the shortest one.
+        for gateway in last.into_iter().flatten() {
+            let lane = &lanes.lanes[gateway];
+            let reached = reached_without(lanes, source, gateway);
+            for chunk in chunks.iter().map(|chunk| &demand.chunks[*chunk]) {
+                let behind = chunk.wanted_by.iter().filter(|node| !reached[**node]);
+                let onward = onward.entry(lane.to).or_insert_with(|| lanes.distances(lane.to));
+                if let Some(tail) = behind.map(|node| onward[*node]).max() {
+                    jobs.entry(gateway).or_default().push(Job { release: distance[lane.from], tail });
+                }
+            }
+        }
+    }
+    let bound = |(gateway, mut jobs): (usize, Vec<Job>)| {
+        jobs.sort_unstable();
+        let tail = jobs.iter().map(|job| job.tail).min().unwrap_or(0);
+        let last = last_start(lanes, gateway, jobs.iter().map(|job| job.release));
+        last.saturating_add(lanes.lanes[gateway].after).saturating_add(tail)
+    };
+    jobs.into_iter().map(bound).max().unwrap_or(0)
+}
+
+/// Which nodes are reached when one lane is gone.
+fn reached_without(lanes: &Lanes, source: usize, gone: usize) -> Vec<bool> {
+    let mut reached = vec![false; lanes.nodes.len()];
+    reached[source] = true;
+    let mut queue = vec![source];
+    while let Some(node) = queue.pop() {
+        for lane in lanes.out[node].iter().filter(|lane| **lane != gone) {
+            let to = lanes.lanes[*lane].to;
+            if !std::mem::replace(&mut reached[to], true) {
+                queue.push(to);
+            }
+        }
+    }
+    reached
+}
+
+/// The epoch in which the last of these chunks begins on a lane at the earliest, if each waits from its epoch on and they
+/// come in order; `u64::MAX` if some never can.
+fn last_start(lanes: &Lanes, lane: usize, releases: impl Iterator<Item = u64>) -> u64 {
+    let of = &lanes.lanes[lane];
+    let mut starts: Vec<u64> = Vec::new();
+    for release in releases {
+        let mut at = release.max(starts.last().copied().unwrap_or(0));
+        loop {
+            let least = of.rooms.iter().map(|room| lanes.rooms[*room].limit(at)).min().unwrap_or(0);
+            let settled = of.rooms.iter().all(|room| at >= lanes.rooms[*room].limits.len() as u64);
+            let first = match usize::try_from(least).unwrap_or(usize::MAX) {
+                0 if settled => return u64::MAX,
+                0 => at + 1,
+                // The one so many places before must be through.
+                most => starts.len().checked_sub(most).map_or(0, |old| starts[old] + of.kappa),
+            };
+            if first <= at {
+                break;
+            }
+            at = first;
+        }
+        starts.push(at);
+    }
+    starts.last().copied().unwrap_or(0)
+}

@@ -1,0 +1,257 @@
+//! What the planner finds without a solver on the fabrics of the paper, against its tables and proven minima.
+
+use super::lane::EpochLength;
+use super::*;
+use crate::front::Request;
+use crate::run::Run;
+use sluice_formats::quantity::{Rational, size};
+use sluice_formats::topology::{Topology, import};
+use sluice_plan::plan::{Collective, Status};
+
+/// A fabric of the paper, by name.
+fn fabric(name: &str) -> Topology {
+    let all = include_str!("../../tests/teccl/fabrics.jsonl");
+    let start = format!("{{\"name\":\"{name}\"");
+    let line = all.lines().find(|line| line.starts_with(&start)).expect("there");
+    import::teccl(line.as_bytes(), name, false).expect("valid")
+}
+
+fn options(volume: Volume, epoch: EpochLength) -> Options {
+    Options {
+        volume,
+        chunks: 1,
+        epoch,
+        multiplier: Rational::ONE,
+        theta: Rational::new(1, 10).expect("a tenth"),
+        free_second_hop: false,
+        hyper_edges: false,
+        stragglers: Vec::new(),
+        mode: Mode::MinEpochs,
+        seed: 0,
+    }
+}
+
+fn planned(topology: &Topology, collective: Collective, options: &Options) -> Figures {
+    let instance = Instance::new(topology, &Request::of_all(collective), options, "t").expect("valid");
+    make(&instance, None, &Run::quiet(1)).unwrap_or_else(|problems| panic!("{problems}")).figures
+}
+
+fn bytes(text: &str) -> Rational {
+    size(text).expect("a size")
+}
+
+#[test]
+fn table_8_all_gather() {
+    let ndv2 = fabric("NDv2-2");
+    // Output, fast minimum, slow minimum; multipliers where the table has them.
+    let rows = [
+        ("1GB", 35, 10),
+        ("256MB", 35, 10),
+        ("64MB", 35, 10),
+        ("16MB", 35, 10),
+        ("4MB", 38, 10),
+        ("1MB", 39, 14),
+        ("256kB", 46, 15),
+        ("64kB", 76, 24),
+        ("16kB", 222, 60),
+        ("4kB", 212, 212),
+        ("1kB", 827, 827),
+    ];
+    for (output, fast, slow) in rows {
+        for (length, minimum) in [(EpochLength::Fast, fast), (EpochLength::Slow, slow)] {
+            let short = matches!(output, "4kB" | "1kB") && length == EpochLength::Fast;
+            let multiplier = Rational::from(if short { 4_u64 } else { 1 });
+            let figures = planned(
+                &ndv2,
+                Collective::AllGather,
+                &Options { multiplier, ..options(Volume::Size(bytes(output)), length.clone()) },
+            );
+            let seen = (figures.epochs, figures.lower_bound, figures.status);
+            assert_eq!(seen, (minimum, minimum, Status::Optimal), "{output} {length:?}");
+        }
+    }
+}
+
+/// Chassis of a known form joined by one switch, over links of 12.5 GB/s and 1.3 µs.
+fn joined(name: &str, chassis: usize, up: &[usize], down: &[usize]) -> Topology {
+    let all = include_str!("../../tests/teccl/fabrics.jsonl");
+    let start = format!("{{\"name\":\"{name}\"");
+    let line = all.lines().find(|line| line.starts_with(&start)).expect("there");
+    let one: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let (gpus, nodes) = (one["gpus"].as_u64().expect("gpus"), one["nodes"].as_u64().expect("nodes"));
+    let n = chassis as u64;
+    let place =
+        |c: u64, node: u64| if node < gpus { c * gpus + node } else { n * gpus + c * (nodes - gpus) + node - gpus };
+    let mut links = Vec::new();
+    for group in one["links"].as_array().expect("groups") {
+        let mut pairs = Vec::new();
+        for c in 0..n {
+            for pair in group["pairs"].as_array().expect("pairs") {
+                let end = |i: usize| place(c, pair[i].as_u64().expect("a node"));
+                pairs.push((end(0), end(1)));
+            }
+        }
+        let mut group = group.clone();
+        group["pairs"] = serde_json::json!(pairs);
+        links.push(group);
+    }
+    let switch = n * nodes;
+    let mut pairs = Vec::new();
+    for c in 0..n {
+        pairs.extend(up.iter().map(|node| (place(c, *node as u64), switch)));
+        pairs.extend(down.iter().map(|node| (switch, place(c, *node as u64))));
+    }
+    links.push(serde_json::json!({"GBps": 12.5, "alpha_us": 1.3, "both_ways": false, "pairs": pairs}));
+    let switches: Vec<u64> = (n * gpus..=switch).collect();
+    let file =
+        serde_json::json!({"name": name, "nodes": switch + 1, "gpus": n * gpus, "switches": switches, "links": links});
+    import::teccl(file.to_string().as_bytes(), name, false).expect("valid")
+}
+
+#[test]
+fn four_chassis_of_released_runs() {
+    let ndv4 = fabric("NDv2-4");
+    let short = EpochLength::Fixed(Rational::new(35, 10_000_000_000_i64).expect("a time"));
+    let rows = [
+        ("1GB", EpochLength::Slow, 26),
+        ("4MB", EpochLength::Slow, 28),
+        ("1MB", EpochLength::Slow, 30),
+        ("256kB", EpochLength::Slow, 36),
+        ("64kB", EpochLength::Slow, 57),
+        ("16kB", EpochLength::Slow, 151),
+        ("1GB", EpochLength::Fast, 99),
+        ("16MB", EpochLength::Fast, 101),
+        ("4MB", EpochLength::Fast, 103),
+        ("1MB", EpochLength::Fast, 109),
+        ("256kB", EpochLength::Fast, 127),
+        ("64kB", EpochLength::Fast, 208),
+        ("16kB", EpochLength::Fast, 581),
+        ("1kB", short, 1557),
+    ];
+    for (output, epoch, minimum) in rows {
+        let free = Options { free_second_hop: true, ..options(Volume::Size(bytes(output)), epoch.clone()) };
+        let figures = planned(&ndv4, Collective::AllGather, &free);
+        assert_eq!((figures.epochs, figures.status), (minimum, Status::Optimal), "{output} {epoch:?}");
+    }
+}
+
+#[test]
+fn table_8_all_to_all() {
+    let ndv2 = fabric("NDv2-2");
+    // Output, and the epochs that the table prints for slow ones; several need fewer.
+    let rows = [
+        ("1GB", 65),
+        ("256MB", 65),
+        ("64MB", 65),
+        ("16MB", 65),
+        ("4MB", 65),
+        ("1MB", 68),
+        ("256kB", 69),
+        ("64kB", 76),
+        ("16kB", 95),
+        ("4kB", 225),
+        ("1kB", 847),
+    ];
+    for (output, printed) in rows {
+        let figures = planned(&ndv2, Collective::AllToAll, &options(Volume::Size(bytes(output)), EpochLength::Slow));
+        assert!(figures.epochs <= printed, "{output}: {} epochs", figures.epochs);
+        assert!(figures.lower_bound <= figures.epochs);
+    }
+}
+
+#[test]
+fn sixteen_chassis_of_128_gpus() {
+    let all = joined("NDv2-1", 16, &[0], &[1]);
+    let free = Options { free_second_hop: true, ..options(Volume::Size(bytes("1GB")), EpochLength::Slow) };
+    let figures = planned(&all, Collective::AllGather, &free);
+    assert_eq!((figures.epochs, figures.lower_bound), (122, 122));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedule_and_another_one_a_right_one_too() {
+    let dgx1 = fabric("DGX1");
+    let three = Options { chunks: 3, ..options(Volume::Chunk(bytes("25kB")), EpochLength::Slow) };
+    let plans = [0, 0, 7].map(|seed| {
+        let options = Options { seed, ..three.clone() };
+        let instance = Instance::new(&dgx1, &Request::of_all(Collective::AllGather), &options, "t").expect("valid");
+        make(&instance, None, &Run::quiet(1)).expect("a plan").plan.to_text()
+    });
+    assert_eq!(plans[0], plans[1]);
+}
+
+#[test]
+fn rooted_collectives_hyper_edges_and_copying_switches() {
+    let star = fabric("DGX2-1");
+    let root = star.nodes()[3].id.to_string();
+    for collective in [Collective::Broadcast, Collective::Scatter, Collective::Gather] {
+        for hyper_edges in [false, true] {
+            let options = Options { hyper_edges, ..options(Volume::Chunk(bytes("1MB")), EpochLength::Fast) };
+            let request = Request { collective, participants: None, root: Some(&root), ignore: &[] };
+            let instance = Instance::new(&star, &request, &options, "t").expect("valid");
+            let figures = make(&instance, None, &Run::quiet(1)).unwrap_or_else(|problems| panic!("{problems}")).figures;
+            assert!(figures.epochs >= figures.lower_bound, "{collective:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_says_where_and_what_is_allowed() {
+    let dgx1 = fabric("DGX1");
+    let plain = options(Volume::Chunk(bytes("25kB")), EpochLength::Slow);
+    let code = |topology: &Topology, options: &Options| {
+        let instance = Instance::new(topology, &Request::of_all(Collective::AllGather), options, "t");
+        match instance.and_then(|instance| make(&instance, None, &Run::quiet(1))) {
+            Ok(_) => "nothing",
+            Err(problems) => problems.code(),
+        }
+    };
+    let edited = |edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut file: serde_json::Value = serde_json::from_str(&dgx1.to_compact()).expect("JSON");
+        edit(&mut file);
+        Topology::read(file.to_string().as_bytes(), "t").expect("readable")
+    };
+    let cases = [
+        (dgx1.clone(), Options { volume: Volume::Chunk(Rational::ZERO), ..plain.clone() }, "BadChunk"),
+        (dgx1.clone(), Options { chunks: 0, ..plain.clone() }, "BadChunk"),
+        (dgx1.clone(), Options { epoch: EpochLength::Fixed(Rational::ZERO), ..plain.clone() }, "BadEpoch"),
+        (dgx1.clone(), Options { multiplier: Rational::new(1, 2).expect("a half"), ..plain.clone() }, "BadEpoch"),
+        (dgx1.clone(), Options { theta: -&Rational::ONE, ..plain.clone() }, "BadEpoch"),
+        (dgx1.clone(), Options { mode: Mode::Feasible(0), ..plain.clone() }, "BadEpoch"),
+        (dgx1.clone(), Options { mode: Mode::Feasible(1), ..plain.clone() }, "Infeasible"),
+        (dgx1.clone(), Options { chunks: 1 << 40, ..plain.clone() }, "E_LIMIT"),
+        (edited(&|file| file["links"][0]["count"] = 2.into()), plain.clone(), "BadLink"),
+        (edited(&|file| file["links"][0]["capacity"] = "unlimited".into()), plain.clone(), "BadLink"),
+        (edited(&|file| file["nodes"][0]["weight"] = 2.into()), plain.clone(), "UNSUPPORTED_FIELD"),
+        (
+            edited(&|file| {
+                let nodes = file["nodes"].as_array_mut().expect("nodes");
+                nodes.push(serde_json::json!({"id": "x", "kind": "gpu"}));
+            }),
+            plain.clone(),
+            "Unreachable",
+        ),
+    ];
+    for (i, (topology, options, expected)) in cases.iter().enumerate() {
+        assert_eq!(code(topology, options), *expected, "case {i}");
+    }
+    let chain = fabric("AMD-2");
+    assert_eq!(code(&chain, &Options { hyper_edges: true, ..plain.clone() }), "SwitchChain");
+}
+
+#[test]
+fn buffers_bound_what_is_held_for_others() {
+    // a → b → c, d: two chunks of a want to pass b, whose way on is half as fast.
+    let line = |buffer: &str| {
+        let text = format!(
+            r#"{{"sluice_topology":1,"nodes":[{{"id":"a","kind":"gpu"}},{{"id":"b","kind":"gpu","buffer":"{buffer}"}},
+            {{"id":"c","kind":"gpu"}}],"links":[{{"from":"a","to":"b","capacity":"50GB/s","duplex":true}},
+            {{"from":"b","to":"c","capacity":"25GB/s","duplex":true}}]}}"#
+        );
+        Topology::read(text.as_bytes(), "t").expect("valid")
+    };
+    let finish = |buffer: &str| {
+        let options = Options { chunks: 2, ..options(Volume::Chunk(bytes("25kB")), EpochLength::Fast) };
+        planned(&line(buffer), Collective::AllToAll, &options).epochs
+    };
+    assert!(finish("25kB") >= finish("1MB"));
+}
