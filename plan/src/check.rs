@@ -37,11 +37,12 @@ mod steps;
 mod trees;
 mod violation;
 
+pub(crate) use sends::Timed;
 pub use violation::{Code, Violation};
 
 use serde::Serialize;
 
-use crate::plan::{Content, Plan};
+use crate::plan::{Content, Plan, Sends};
 use sluice_formats::quantity::{Rational, Unit, common_denominator};
 use sluice_formats::topology::Topology;
 
@@ -147,6 +148,14 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
         Content::Weights(weights) => rates::check_weights(plan, &fabric, weights, report),
         Content::Order(order) => order::check(plan, &fabric, order, report),
     }
+}
+
+/// When the sends of a plan are under way, by epoch.
+///
+/// # Errors
+/// What is wrong with the model, the demands, or a send by itself.
+pub(crate) fn timed(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Vec<Timed>, Violation> {
+    sends::timed(plan, &fabric::Fabric::new(plan, topology)?, sends)
 }
 
 /// The topology that the plan carries.

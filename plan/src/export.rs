@@ -6,10 +6,11 @@
 //! | `oneccl-xml` | instructions per rank, for processors; [`crate::interpret`] executes them too |
 //! | `forest-json` | the forests alone, all-reduce as two files |
 //! | `tree-xml` | the trees one by one, edges in breadth-first order |
+//! | `teccl-json` | the sends alone, with numbers for nodes |
 //! | `dot`, `svg` | pictures |
 //!
-//! Plans of kind `trees` are exported in all but `oneccl-xml`, plans of kind `steps` in both kinds of program and as
-//! pictures. The same plan and options give the same bytes.
+//! Plans of kind `trees` are exported in all but `oneccl-xml` and `teccl-json`, plans of kind `steps` and `sends` in both
+//! kinds of program and as pictures, those of `sends` as `teccl-json` too. The same plan and options give the same bytes.
 
 mod forest_json;
 mod grow;
@@ -19,10 +20,11 @@ mod msccl;
 mod oneccl;
 mod picture;
 mod rails;
+mod sends;
 mod tree_xml;
 
-use crate::check::check;
-use crate::plan::{Content, Plan, Steps, Trees};
+use crate::check::{Violation, check};
+use crate::plan::{Content, Plan, Sends, Steps, Trees};
 use sluice_formats::json::words;
 use sluice_formats::problem::{Code, Problem, Problems};
 pub use sluice_formats::problem::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
@@ -46,6 +48,8 @@ words! {
         OnecclXml = "oneccl-xml",
         /// A picture.
         Svg = "svg",
+        /// The sends alone.
+        TecclJson = "teccl-json",
         /// The trees one by one.
         TreeXml = "tree-xml",
     }
@@ -172,16 +176,18 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
     let kind = plan.body.content.kind().word();
     let program = matches!(format, Format::MscclXml | Format::OnecclXml);
     let fits = match &plan.body.content {
-        Content::Trees(_) => format != Format::OnecclXml,
+        Content::Trees(_) => !matches!(format, Format::OnecclXml | Format::TecclJson),
         Content::Steps(_) => program || matches!(format, Format::Dot | Format::Svg),
+        Content::Sends(_) => program || matches!(format, Format::Dot | Format::Svg | Format::TecclJson),
         _ => false,
     };
     if !fits {
         let message = format!("plans of this kind are not exported as {}", format.word());
         let error = Problem::new(UNSUPPORTED_FIELD, "/content/kind", message).found(kind);
         let allowed = match format {
-            Format::MscclXml | Format::Dot | Format::Svg => "trees, steps",
-            Format::OnecclXml => "steps",
+            Format::MscclXml | Format::Dot | Format::Svg => "trees, steps, sends",
+            Format::OnecclXml => "steps, sends",
+            Format::TecclJson => "sends",
             _ => "trees",
         };
         return Err(error.allowed(allowed).into());
@@ -208,6 +214,10 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         (Content::Steps(steps), Format::Dot | Format::Svg) => {
             Ok(Export::one(picture::of_steps(plan, topology, steps, format, options)?, Vec::new()))
         }
+        (Content::Sends(sends), Format::Dot | Format::Svg) => {
+            Ok(Export::one(picture::of_sends(plan, topology, sends, format, options)?, Vec::new()))
+        }
+        (Content::Sends(sends), _) => of_sends(plan, topology, sends, format, options),
         (Content::Trees(trees), _) => programs(plan, topology, trees, format, options),
         (Content::Steps(steps), _) => programs_of_steps(plan, topology, steps, format, options),
         // Refused above.
@@ -217,10 +227,35 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
 
 /// What somebody will execute must come from a plan that is right.
 fn right(plan: &Plan, topology: &Topology) -> Result<(), Problems> {
-    let Some(violation) = check(plan, Some(topology)).violation else { return Ok(()) };
+    check(plan, Some(topology)).violation.map_or(Ok(()), |violation| Err(refused(&violation)))
+}
+
+/// What the checker says, as the reason for not exporting.
+fn refused(violation: &Violation) -> Problems {
     let error = Problem::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
     let found = format!("{}: {}", violation.code.word(), violation.message);
-    Err(error.found(found).help("look at it with `sluice plan check`").into())
+    error.found(found).help("look at it with `sluice plan check`").into()
+}
+
+fn of_sends(
+    plan: &Plan,
+    topology: &Topology,
+    sends: &Sends,
+    format: Format,
+    options: &Options,
+) -> Result<Export, Problems> {
+    right(plan, topology)?;
+    if format == Format::TecclJson {
+        return Ok(Export::one(sends::json(plan, topology, sends)?, Vec::new()));
+    }
+    let sends::Lowered { messages, lossy } = sends::messages(plan, topology, sends)?;
+    let mut warnings = if lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
+    if format == Format::OnecclXml {
+        return Ok(Export::one(oneccl::write(&msccl::name(plan, topology), &messages), warnings));
+    }
+    let written = msccl::write_steps(plan, topology, &messages, options)?;
+    warnings.extend(written.warnings);
+    Ok(Export::one(written.text, warnings))
 }
 
 fn programs_of_steps(

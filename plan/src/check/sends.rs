@@ -74,6 +74,45 @@ pub fn bound(plan: &Plan, fabric: &Fabric<'_>, kind: CertificateKind) -> Result<
     Ok(epochs.map(Rational::from))
 }
 
+/// When a send is under way, between which nodes, for whoever shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Its place in the file.
+    pub at: usize,
+    /// The epoch in which it starts.
+    pub epoch: u64,
+    /// Epochs in which it is pushed through.
+    pub busy: u64,
+    /// The first epoch in which the receiver can send it on.
+    pub usable: u64,
+    /// Index of the node that sends.
+    pub from: usize,
+    /// Index of the node that receives.
+    pub to: usize,
+    /// Index of the node that the chunk comes from.
+    pub source: usize,
+    /// The chunk's number there.
+    pub number: u64,
+}
+
+/// Looks all sends up, by epoch; whether they keep the rules is not asked.
+pub fn timed(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends) -> Result<Vec<Timed>, Violation> {
+    let timing = Timing::new(plan, fabric, &sends.model)?;
+    let demand = Demand::new(plan, fabric, &sends.model)?;
+    let flights = Replay { plan, fabric, sends, timing: &timing, demand: &demand }.flights()?;
+    let timed = |flight: &Flight| Timed {
+        at: flight.at,
+        epoch: flight.epoch,
+        busy: timing.kappa(fabric, &flight.route),
+        usable: flight.usable,
+        from: flight.from,
+        to: flight.to,
+        source: demand.source(flight.chunk).unwrap_or(flight.from),
+        number: sends.sends[flight.at].entry.chunk,
+    };
+    Ok(flights.iter().map(timed).collect())
+}
+
 /// A send with everything about it looked up.
 #[derive(Clone, Debug)]
 struct Flight {

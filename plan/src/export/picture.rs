@@ -6,12 +6,13 @@
 
 mod dot;
 mod dot_steps;
+mod space_time;
 mod steps;
 mod strokes;
 mod svg;
 mod svg_steps;
 
-use crate::plan::{Plan, Steps, Trees};
+use crate::plan::{Plan, Sends, Steps, Trees};
 use sluice_formats::problem::{E_RANGE, Problem, Problems};
 use sluice_formats::topology::Topology;
 
@@ -45,4 +46,21 @@ pub fn of_steps(
     }
     let draw = if format == Format::Dot { dot_steps::draw } else { svg_steps::draw };
     Ok(draw(plan, topology, &steps::panels(plan, topology, steps)?))
+}
+
+/// A schedule of sends over links and epochs, as a self-contained SVG; else as a graph for Graphviz, where time goes down, one
+/// row of nodes per epoch.
+pub fn of_sends(
+    plan: &Plan,
+    topology: &Topology,
+    sends: &Sends,
+    format: Format,
+    options: &Options,
+) -> Result<String, Problems> {
+    if options.tree.is_some() || options.colour.is_some() {
+        let key = if options.tree.is_some() { "tree" } else { "colour" };
+        let error = Problem::new(E_RANGE, key, "a schedule of sends has no trees to choose or to colour");
+        return Err(error.found("a plan of sends").allowed("plans of trees").into());
+    }
+    if format == Format::Dot { space_time::dot(plan, topology, sends) } else { space_time::svg(plan, topology, sends) }
 }

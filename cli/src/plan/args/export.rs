@@ -64,6 +64,7 @@ const FORMATS: Choices<Format> = &[
     ("oneccl-xml", "Instructions per rank, for oneCCL", Format::OnecclXml),
     ("dot", "A graph for Graphviz", Format::Dot),
     ("svg", "A picture", Format::Svg),
+    ("teccl-json", "The sends alone, with numbers for nodes", Format::TecclJson),
 ];
 
 /// Whose words MSCCL XML is written in.
