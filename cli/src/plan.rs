@@ -10,6 +10,7 @@ mod find_topology;
 mod forestcoll;
 pub mod form;
 mod made;
+mod te_ccl;
 pub mod watch;
 
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
         PlanCmd::Forestcoll(args) => forestcoll::run(global, args),
         PlanCmd::FindTopology(args) => find_topology::run(global, args),
         PlanCmd::Bfb(args) => bfb::run(global, args),
+        PlanCmd::TeCcl(args) => te_ccl::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
         PlanCmd::Export(args) => export::run(global, args),
     };
@@ -74,8 +76,8 @@ pub fn finish(global: &Global, done: Result<ExitCode, Failure>) -> Result<ExitCo
 fn status(code: Code) -> u8 {
     match code {
         CANCELLED => INTERRUPTED,
-        INTERNAL_INVARIANT | "Solver" => FAILED,
-        PLAN_REFUSED | TIME_LIMIT => NO,
+        INTERNAL_INVARIANT | "Solver" | "Numerical" => FAILED,
+        PLAN_REFUSED | TIME_LIMIT | "Infeasible" | "NoFeasibleHorizon" | "NoProgress" => NO,
         _ => REFUSED,
     }
 }

@@ -1,13 +1,16 @@
 //! The command line of `sluice plan`.
 
 mod export;
+mod te_ccl;
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Subcommand};
 use sluice_formats::problem::printable;
+use sluice_formats::quantity;
 use sluice_formats::topology::Kind;
 use sluice_plan::plan::Collective;
 use sluice_planners::direct::{self, Proof};
@@ -17,6 +20,7 @@ use super::form::{Form, FormArgs};
 use crate::words::MACHINES;
 use crate::words::{Choices, choice};
 pub use export::ExportArgs;
+pub use te_ccl::{Decider, Slow, Sought, TeCclArgs};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlanCmd {
@@ -58,6 +62,18 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan bfb --topology torus.json --collective all-gather --size 1MiB --chunks 4 --json
     Bfb(Box<BfbArgs>),
+    /// When each chunk starts on which link: the fewest epochs, with latencies, switches and limited buffers
+    ///
+    /// Time is cut into epochs, data into whole chunks, and every link takes so many chunks in so many epochs. What no
+    /// schedule beats is known from distances, ports and the only ways there are; several orders of work look for a schedule
+    /// that reaches it, and an integer program decides what is left between. The plan says who sends which chunk in which
+    /// epoch; `sluice plan check` replays it and recomputes the bound. With a switch between, two transmissions are counted
+    /// unless --free-second-hop says otherwise.
+    ///
+    /// Example: sluice plan te-ccl --topology ndv2-2.json --collective allgather --size 1GB --epoch slow --out plan.json
+    ///
+    /// Example: sluice plan te-ccl --topology DGX2.json --form teccl --collective alltoall --size 1MB --free-second-hop --json
+    TeCcl(Box<TeCclArgs>),
     /// Verify a plan without the planner that made it
     ///
     /// Everything is recomputed in exact arithmetic from the plan and its topology: that all participants end with what
@@ -161,9 +177,9 @@ pub struct PlanningArgs {
     /// Threads; the plan is the same for any number. None: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// End after so many seconds, with the best plan until then where there is one (exit status 5)
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub time_limit: Option<u32>,
+    /// End after this time, as in 120s, with the best plan until then where there is one (exit status 5)
+    #[arg(long, value_name = "TIME", value_parser = limit)]
+    pub time_limit: Option<Duration>,
     /// Write into the plan how long planning took; without it the same input gives the same bytes
     #[arg(long)]
     pub timing: bool,
@@ -172,6 +188,22 @@ pub struct PlanningArgs {
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub forms: FormArgs,
+}
+
+/// Reads a time with a unit, or seconds.
+fn limit(text: &str) -> Result<Duration, String> {
+    const ALLOWED: &str = "1ms to 86400s";
+    let time = match text.parse::<u32>() {
+        Ok(seconds) => f64::from(seconds),
+        Err(_) => match quantity::latency(text) {
+            Ok((time, true)) => time.to_f64(),
+            _ => return Err(format!("not a time with unit; allowed: {ALLOWED}, as in 120s")),
+        },
+    };
+    if !(0.001..=86_400.0).contains(&time) {
+        return Err(format!("allowed: {ALLOWED}"));
+    }
+    Ok(Duration::from_secs_f64(time))
 }
 
 /// What the lower bound of a step schedule is about.

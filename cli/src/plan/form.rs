@@ -26,6 +26,8 @@ pub enum Form {
     NvidiaSmi,
     /// Text, `from to capacity [latency]` per line
     Edges,
+    /// JSON of TE-CCL: numbered nodes, links in groups
+    Teccl,
 }
 
 /// What the forms leave open.
@@ -47,6 +49,9 @@ pub struct FormArgs {
     /// Link speeds by word of the matrix (nvidia-smi): nvlink=25GB/s, and pix, pxb, phb, node, sys, 32GB/s each
     #[arg(long = "speed", value_delimiter = ',', value_name = "WORD=CAPACITY")]
     pub speeds: Vec<String>,
+    /// Switches copy what goes to several nodes (teccl)
+    #[arg(long)]
+    pub switch_copy: bool,
 }
 
 impl FormArgs {
@@ -57,6 +62,7 @@ impl FormArgs {
         command.add_all("--switches", &self.switches);
         command.add("--kind", self.kind.map(Kind::word));
         command.add_all("--speed", &self.speeds);
+        command.set("--switch-copy", self.switch_copy);
     }
 
     /// Refuses what says nothing about the form that is read.
@@ -67,6 +73,7 @@ impl FormArgs {
             ("--switches", !self.switches.is_empty(), Form::Edges),
             ("--kind", self.kind.is_some(), Form::Edges),
             ("--speed", !self.speeds.is_empty(), Form::NvidiaSmi),
+            ("--switch-copy", self.switch_copy, Form::Teccl),
         ];
         match given.into_iter().find(|(_, given, of)| *given && form != Some(*of)) {
             None => Ok(()),
@@ -91,6 +98,7 @@ pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology
             let switches: Vec<&str> = args.switches.iter().map(String::as_str).collect();
             import::edges(&bytes, file, &Edges { kind: args.kind.unwrap_or(Kind::Gpu), switches: &switches })
         }
+        Some(Form::Teccl) => import::teccl(&bytes, file, args.switch_copy),
         Some(Form::NvidiaSmi) => import::nvidia_smi(&bytes, file, &speeds(&args.speeds)?),
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn on_fabric<T>(
     work: impl FnOnce(&Topology, &Run<'_>, &Watch) -> Result<T, Problems>,
 ) -> Result<(Topology, T, Spent), Failure> {
     let watch = Watch::new(!global.quiet);
-    let deadline = args.time_limit.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
+    let deadline = args.time_limit.map(|limit| Instant::now() + limit);
     let topology = form::read(path, form, &args.forms)?;
     // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
     let cancel = interrupt::flag();

@@ -1,0 +1,156 @@
+//! The command line of `sluice plan te-ccl`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use clap::builder::PossibleValuesParser;
+use sluice_formats::quantity::{self, Rational};
+use sluice_plan::plan::Collective;
+use sluice_planners::teccl;
+use sluice_planners::teccl::lane::EpochLength;
+
+use super::{PlanningArgs, collective};
+use crate::plan::form::Form;
+use crate::words::{Choices, choice};
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct TeCclArgs {
+    /// The fabric: topology.json, or the form that --form names; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub topology: PathBuf,
+    /// Read the fabric in another form than topology.json
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub form: Option<Form>,
+    /// allgather, alltoall, broadcast, scatter or gather; also all-gather, AllToAll …
+    #[arg(long, value_name = "C", value_parser = collective)]
+    pub collective: Collective,
+    /// Bytes, as in 1GB or 64MiB: what each participant ends with (all-gather), owns (all-to-all), or the root's data
+    #[arg(long, value_name = "SIZE", required_unless_present = "chunk", conflicts_with = "chunk")]
+    pub size: Option<String>,
+    /// Bytes of each chunk, instead of --size
+    #[arg(long, value_name = "SIZE")]
+    pub chunk: Option<String>,
+    /// Chunks per source; of an all-to-all, a scatter and a gather per pair
+    #[arg(long, default_value_t = 1, value_name = "C")]
+    pub chunks: u64,
+    /// Length of an epoch: what the fastest link takes for a chunk, what the slowest takes, or a time with unit
+    #[arg(long, default_value = "fast", value_name = "fast|slow|TIME", value_parser = epoch)]
+    pub epoch: EpochLength,
+    /// Times that; longer epochs plan sooner and end later
+    #[arg(long, default_value = "1", value_name = "EM", value_parser = number)]
+    pub epoch_multiplier: Rational,
+    /// A latency of at most this share of an epoch counts as none
+    #[arg(long, default_value = "0.1", value_name = "T", value_parser = number)]
+    pub theta: Rational,
+    /// From a switch on to a GPU a chunk costs the latency alone
+    #[arg(long)]
+    pub free_second_hop: bool,
+    /// Ways through a switch are links of their own, one chunk at a time in every port
+    #[arg(long)]
+    pub hyper_edges: bool,
+    /// Any schedule of --epochs, or one of the fewest epochs
+    #[arg(long, value_parser = choice(MODES), default_value = "min-epochs", value_name = "MODE")]
+    pub mode: Sought,
+    /// How many epochs a feasible schedule may have
+    #[arg(long, value_name = "N", required_if_eq("mode", "feasible"))]
+    pub epochs: Option<u64>,
+    /// What decides between the bound and the best order tried: an integer program, or nothing
+    #[arg(long, value_parser = choice(SOLVERS), default_value = "auto", value_name = "SOLVER")]
+    pub solver: Decider,
+    /// Who takes part, by rank; none: all gpu, host and site nodes in file order
+    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    pub participants: Vec<String>,
+    /// Where a broadcast or scatter begins, or a gather ends
+    #[arg(long, value_name = "NODE")]
+    pub root: Option<String>,
+    /// Plan without keys of the topology that schedules of sends know nothing of; the plan lists them
+    #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = PossibleValuesParser::new(teccl::SUPPORT.ignorable))]
+    pub ignore: Vec<String>,
+    /// A link that is slower than the topology says: its index, a latency to add, a factor of the time per byte
+    #[arg(long = "slow-link", value_name = "LINK,+TIME,xFACTOR", value_parser = slow)]
+    pub slow_links: Vec<Slow>,
+    /// The same for all links of a node, named by its id
+    #[arg(long = "slow-node", value_name = "NODE,+TIME,xFACTOR", value_parser = slow)]
+    pub slow_nodes: Vec<Slow>,
+    /// Where random orders and the solver's random numbers begin; the same seed gives the same plan
+    #[arg(long, default_value_t = 0, value_name = "SEED", value_parser = clap::value_parser!(u32))]
+    pub seed: u32,
+    #[command(flatten)]
+    pub planning: PlanningArgs,
+}
+
+/// What is sought, but for the number of epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// Any schedule of --epochs.
+    Feasible,
+    /// One of the fewest epochs.
+    MinEpochs,
+}
+
+const MODES: Choices<Sought> = &[
+    ("feasible", "Any schedule of --epochs", Sought::Feasible),
+    ("min-epochs", "One of the fewest epochs", Sought::MinEpochs),
+];
+
+/// Who decides where bounds and orders leave something open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decider {
+    /// An integer program, where this program was built with a solver.
+    Auto,
+    /// An integer program.
+    Milp,
+    /// Nobody.
+    Nobody,
+}
+
+const SOLVERS: Choices<Decider> = &[
+    ("auto", "An integer program where this program was built with a solver", Decider::Auto),
+    ("milp", "An integer program", Decider::Milp),
+    ("none", "Nothing: the best order tried", Decider::Nobody),
+];
+
+/// Somebody slow, as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slow {
+    /// An index or an id.
+    pub place: String,
+    /// Seconds more of latency.
+    pub alpha_add: Rational,
+    /// Factor of the time per byte.
+    pub beta_mul: Rational,
+}
+
+fn epoch(text: &str) -> Result<EpochLength, String> {
+    match text {
+        "fast" => Ok(EpochLength::Fast),
+        "slow" => Ok(EpochLength::Slow),
+        _ => seconds(text).map(EpochLength::Fixed).map_err(|error| format!("{error}; or `fast`, `slow`")),
+    }
+}
+
+fn seconds(text: &str) -> Result<Rational, String> {
+    match quantity::latency(text) {
+        Ok((seconds, true)) => Ok(seconds),
+        Ok((_, false)) => Err("a time has a unit: 5us, 1.25us, 120s".into()),
+        Err(misread) => Err(format!("not {}; allowed: {}", misread.what, misread.allowed)),
+    }
+}
+
+fn number(text: &str) -> Result<Rational, String> {
+    Rational::parse(text).map_err(|_| "not a number: 4, 0.1 or 7/2".into())
+}
+
+/// Reads `12,+0.5us,x2`.
+fn slow(text: &str) -> Result<Slow, String> {
+    let mut slow = Slow { place: String::new(), alpha_add: Rational::ZERO, beta_mul: Rational::ONE };
+    for (i, part) in text.split(',').enumerate() {
+        match (i, part.strip_prefix('+'), part.strip_prefix('x')) {
+            (0, ..) => part.clone_into(&mut slow.place),
+            (_, Some(time), _) => slow.alpha_add = seconds(time)?,
+            (_, None, Some(factor)) => slow.beta_mul = number(factor)?,
+            _ => return Err(format!("`{part}` is neither +TIME nor xFACTOR, as in 12,+0.5us,x2")),
+        }
+    }
+    Ok(slow)
+}
