@@ -88,7 +88,7 @@ fn keep_plan(plan: &mut Plan, file: &Path) -> Result<Claimed, RunError> {
     Ok(Claimed { rate: Rate((8.0 / per_byte) as u64), optimal: claim.optimal == Some(true) })
 }
 
-/// What a run of [`Collectives`] measured.
+/// What a run of `Collectives` measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// The policy.
