@@ -126,6 +126,34 @@ NIC Legend:
   NIC0: mlx5_0
 ";
 
+const TECCL: &str = r#"{"name":"t","nodes":4,"gpus":3,"switches":[3],"links":[{"GBps":25.0,"alpha_us":0.7,"both_ways":true,
+    "pairs":[[0,1],[1,3]]},{"GBps":12.5,"alpha_us":0,"both_ways":false,"pairs":[[3,2]]}],"directed_links":5,"total_GBps":112.5}"#;
+
+#[test]
+fn numbered_nodes_and_links_in_groups() {
+    let topology = teccl(TECCL.as_bytes(), "t", false).expect("valid");
+    assert_eq!((topology.nodes().len(), topology.links().len(), topology.compute()), (4, 5, vec![0, 1, 2]));
+    assert_eq!(topology.links()[0].latency.to_string(), "7/10000000");
+    assert_eq!(topology.links()[4].capacity.finite().map(ToString::to_string).as_deref(), Some("12500000000"));
+    assert!(!topology.nodes()[3].can.copy);
+    assert!(teccl(TECCL.as_bytes(), "t", true).expect("valid").nodes()[3].can.copy);
+    let refused = |from: &str, to: &str| teccl(TECCL.replace(from, to).as_bytes(), "t", false).expect_err("refused");
+    for (from, to, code, key) in [
+        ("[3],", "[4],", "BadNode", "/switches/0"),
+        ("\"gpus\":3", "\"gpus\":4", "BadNode", "/gpus"),
+        ("[0,1]", "[0,9]", "BadLink", "/links/0/pairs/0"),
+        ("[1,3]", "[1,1]", "BadLink", "/links/0/pairs/1"),
+        ("12.5,", "0,", "BadLink", "/links/1"),
+        ("\"directed_links\":5", "\"directed_links\":6", "BadLink", "/directed_links"),
+        ("112.5", "112", "BadLink", "/total_GBps"),
+        ("\"nodes\":4", "\"nodes\":9000000", "E_LIMIT", "/nodes"),
+    ] {
+        let problems = refused(from, to);
+        let first = problems.all().iter().find(|problem| problem.key == key);
+        assert_eq!(first.map(|problem| problem.code), Some(code), "{to}: {problems}");
+    }
+}
+
 #[test]
 fn the_matrix_becomes_nvlinks_and_a_tree() {
     let topology = nvidia_smi(MATRIX.as_bytes(), "t", &Speeds { sys: "16GB/s", ..Speeds::default() }).expect("valid");
@@ -180,8 +208,8 @@ fn a_matrix_that_is_none() {
 
 proptest! {
     #[test]
-    fn damaged_forms_are_read_or_refused(which in 0_usize..3, at in 0_usize..2000, byte: u8, drop in 0_usize..30) {
-        let text = [ZOO, MATRIX, "a b 1\nb c 2 3\nc a 7/2\n"][which];
+    fn damaged_forms_are_read_or_refused(which in 0_usize..4, at in 0_usize..2000, byte: u8, drop in 0_usize..30) {
+        let text = [ZOO, MATRIX, TECCL, "a b 1\nb c 2 3\nc a 7/2\n"][which];
         let mut bytes = text.as_bytes().to_vec();
         let at = at % bytes.len();
         bytes[at] = byte;
@@ -189,6 +217,7 @@ proptest! {
         let read = match which {
             0 => graphml(&bytes, "t", "1"),
             1 => nvidia_smi(&bytes, "t", &Speeds::default()),
+            2 => teccl(&bytes, "t", false),
             _ => edges(&bytes, "t", &Edges::default()),
         };
         if let Ok(topology) = read {
@@ -199,6 +228,6 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let _ = (graphml(&bytes, "t", "1"), nvidia_smi(&bytes, "t", &Speeds::default()));
-        let _ = (edges(&bytes, "t", &Edges::default()), forestcoll(&bytes, "t", None));
+        let _ = (edges(&bytes, "t", &Edges::default()), forestcoll(&bytes, "t", None), teccl(&bytes, "t", true));
     }
 }
