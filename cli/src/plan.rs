@@ -10,6 +10,7 @@ mod find_topology;
 mod forestcoll;
 pub mod form;
 mod made;
+mod shown;
 mod te_ccl;
 pub mod watch;
 

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use serde_json::Value;
 use sluice_formats::problem::{E_RANGE, Problem, Problems, UNKNOWN_NODE};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
@@ -13,8 +12,8 @@ use sluice_planners::teccl::lane::{EpochLength, Place, Straggler};
 use sluice_planners::teccl::{Figures, Instance, Mode, Options, Search, Volume, make};
 
 use super::args::{Decider, Slow, Sought, TeCclArgs};
-use super::forestcoll::result::{seconds, short};
 use super::made::{Command, bytes, deliver, flags, made_by, on_fabric};
+use super::shown::{Head, seconds, short};
 use super::{LIMIT, files};
 use crate::failure::Failure;
 use crate::global::Global;
@@ -48,8 +47,8 @@ pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
     let limited = made.figures.status == Status::TimeLimit;
     let Some(written) = deliver(args.planning.out.as_deref(), &made.plan)? else { return Ok(exit(limited)) };
     if !global.quiet {
-        let claim = serde_json::from_str(&made.figures.claim_json()).map_err(Failure::failed)?;
-        let shown = Shown::new(args, claim, &made.figures, spent.total.as_secs_f64(), written.0);
+        let head = Head::new("te-ccl", args.collective, &made.figures.claim_json(), written.0)?;
+        let shown = Shown::new(head, &made.figures, spent.total.as_secs_f64());
         output::one(global, &shown, || shown.text(&topology, &made.figures, &ignored))?;
     }
     Ok(exit(limited))
@@ -119,10 +118,8 @@ fn options(args: &TeCclArgs, topology: &Topology) -> Result<Options, Problems> {
 /// The results, under their fixed names.
 #[derive(Debug, Serialize)]
 struct Shown {
-    schema: u32,
-    planner: &'static str,
-    collective: &'static str,
-    claim: Value,
+    #[serde(flatten)]
+    head: Head,
     epochs: u64,
     epoch_us: f64,
     finish_us: f64,
@@ -131,18 +128,13 @@ struct Shown {
     algbw: f64,
     status: &'static str,
     sends: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    out: Option<String>,
     seconds: f64,
 }
 
 impl Shown {
-    fn new(args: &TeCclArgs, claim: Value, figures: &Figures, seconds: f64, out: Option<String>) -> Shown {
+    fn new(head: Head, figures: &Figures, seconds: f64) -> Shown {
         Shown {
-            schema: 1,
-            planner: "te-ccl",
-            collective: args.collective.word(),
-            claim,
+            head,
             epochs: figures.epochs,
             epoch_us: figures.epoch_us.to_f64(),
             finish_us: figures.finish_us.to_f64(),
@@ -151,14 +143,13 @@ impl Shown {
             algbw: figures.bandwidth.to_f64(),
             status: figures.status.word(),
             sends: figures.sends,
-            out,
             seconds,
         }
     }
 
     fn text(&self, topology: &Topology, figures: &Figures, ignored: &[&str]) -> String {
         let name = if topology.name().is_empty() { "this fabric" } else { topology.name() };
-        let mut text = format!("{} on {name}\n", self.collective);
+        let mut text = format!("{} on {name}\n", self.head.collective);
         let mut line = |what: &str, said: String| text += &format!("  {what:<12} {said}\n");
         let proof = match (figures.epochs == figures.lower_bound, figures.certificate) {
             (true, kind) => format!(", the fewest there can be ({})", kind.word()),
@@ -169,14 +160,7 @@ impl Shown {
         line("finish", seconds(self.finish_us / 1e6));
         line("bandwidth", format!("{} GB/s", short(self.algbw / 1e9)));
         line("sends", self.sends.to_string());
-        if !ignored.is_empty() {
-            line("ignored", ignored.join(", "));
-        }
-        line("took", seconds(self.seconds));
-        if let Some(out) = &self.out {
-            line("wrote", out.clone());
-        }
-        text
+        text + &self.head.closing(&ignored.join(", "), self.seconds)
     }
 }
 

@@ -1,14 +1,13 @@
 //! The figures of a step schedule: one JSON document, or a few lines for people.
 
 use serde::Serialize;
-use serde_json::Value;
 use sluice_formats::quantity::{Rational, Unit};
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::Collective;
 use sluice_planners::direct::Figures;
 
 use crate::failure::Failure;
-use crate::plan::forestcoll::result::{seconds, short};
+use crate::plan::shown::{Head, seconds, short};
 
 /// Loads that are shown before they are only counted.
 const MAX_LOADS: usize = 12;
@@ -16,10 +15,8 @@ const MAX_LOADS: usize = 12;
 /// The results, under their fixed names.
 #[derive(Debug, Serialize)]
 pub struct Shown {
-    schema: u32,
-    planner: &'static str,
-    collective: &'static str,
-    claim: Value,
+    #[serde(flatten)]
+    head: Head,
     #[serde(rename = "N")]
     n: u32,
     d: Option<u32>,
@@ -40,8 +37,6 @@ pub struct Shown {
     total_us: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    out: Option<String>,
     seconds: f64,
 }
 
@@ -55,14 +50,10 @@ impl Shown {
         seconds: f64,
         out: Option<String>,
     ) -> Result<Shown, Failure> {
-        let claim = serde_json::from_str(&figures.claim_json()).map_err(Failure::failed)?;
         let time = figures.time.as_ref().map(Rational::to_f64);
         let is_abstract = topology.unit() == Unit::Abstract;
         Ok(Shown {
-            schema: 1,
-            planner: "bfb",
-            collective: collective.word(),
-            claim,
+            head: Head::new("bfb", collective, &figures.claim_json(), out)?,
             n: figures.n,
             d: figures.d,
             t_l: figures.cost.t_l(),
@@ -75,7 +66,6 @@ impl Shown {
             size: size.map(Rational::to_string),
             total_us: time.filter(|_| !is_abstract).map(|time| time * 1e6),
             time: time.filter(|_| is_abstract),
-            out,
             seconds,
         })
     }
@@ -83,7 +73,7 @@ impl Shown {
     pub fn text(&self, topology: &Topology, figures: &Figures, ignored: &[&str]) -> String {
         let name = if topology.name().is_empty() { "this graph" } else { topology.name() };
         let degree = self.d.map_or("nodes or links that differ".into(), |d| format!("degree {d}"));
-        let mut text = format!("{} on {name}, {} nodes, {degree}\n", self.collective, self.n);
+        let mut text = format!("{} on {name}, {} nodes, {degree}\n", self.head.collective, self.n);
         let mut line = |what: &str, said: String| text += &format!("  {what:<12} {said}\n");
         let fewest = if self.moore_optimal { ", as few as any graph of this size and degree allows" } else { "" };
         line("steps", format!("{}{fewest}", self.t_l));
@@ -103,14 +93,7 @@ impl Shown {
                 (None, None) => {}
             }
         }
-        if !ignored.is_empty() {
-            line("ignored", ignored.join(", "));
-        }
-        line("took", seconds(self.seconds));
-        if let Some(out) = &self.out {
-            line("wrote", out.clone());
-        }
-        text
+        text + &self.head.closing(&ignored.join(", "), self.seconds)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
-use serde_json::Value;
 use sluice_formats::quantity::{Rational, Unit};
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::{CertificateKind, Collective};
@@ -11,6 +10,7 @@ use sluice_planners::Stage;
 use sluice_planners::forestcoll::{Made, Tried};
 
 use crate::failure::Failure;
+use crate::plan::shown::{Head, seconds, short};
 use crate::plan::watch::Spent;
 
 /// What is shown where no size was given.
@@ -65,10 +65,8 @@ struct OfK {
 /// The results, under their fixed names.
 #[derive(Debug, Serialize)]
 pub struct Shown {
-    schema: u32,
-    planner: &'static str,
-    collective: &'static str,
-    claim: Value,
+    #[serde(flatten)]
+    head: Head,
     inverse_x: String,
     k: Option<u64>,
     #[serde(rename = "U")]
@@ -86,8 +84,6 @@ pub struct Shown {
     time_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    out: Option<String>,
     /// What every number of trees came to among which the best was sought.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     best_of: Vec<OfK>,
@@ -105,14 +101,10 @@ impl Shown {
         spent: &Spent,
         out: Option<String>,
     ) -> Result<Shown, Failure> {
-        let claim = serde_json::from_str(&made.claim_json()).map_err(Failure::failed)?;
         let time = size.map(|size| (size * &time_per_byte(made)).to_f64());
         let is_abstract = topology.unit() == Unit::Abstract;
         Ok(Shown {
-            schema: 1,
-            planner: "forestcoll",
-            collective: made.plan.body.collective.word(),
-            claim,
+            head: Head::new("forestcoll", made.plan.body.collective, &made.claim_json(), out)?,
             inverse_x: made.inverse_x.to_string(),
             k: made.k,
             u: made.u.to_string(),
@@ -124,7 +116,6 @@ impl Shown {
             size: size.map(Rational::to_string),
             time_s: time.filter(|_| !is_abstract),
             time: time.filter(|_| is_abstract),
-            out,
             best_of: tried.iter().map(|tried| OfK::new(topology, tried)).collect(),
             seconds: Seconds::new(spent),
         })
@@ -134,7 +125,7 @@ impl Shown {
         let body = &made.plan.body;
         let participants = body.participants.as_ref().map_or(0, Vec::len);
         let name = if topology.name().is_empty() { "this fabric" } else { topology.name() };
-        let mut text = format!("{} on {name}, {participants} participants\n", self.collective);
+        let mut text = format!("{} on {name}, {participants} participants\n", self.head.collective);
         let mut line = |what: &str, said: String| text += &format!("  {what:<12} {said}\n");
         let unit = match topology.unit() {
             Unit::Abstract => String::new(),
@@ -160,14 +151,8 @@ impl Shown {
             line("best of k", each.join(", "));
         }
         line("bottleneck", self.bottleneck(made));
-        if let Some(ignored) = &body.ignored {
-            line("ignored", ignored.join(", "));
-        }
-        line("took", seconds(self.seconds.total));
-        if let Some(out) = &self.out {
-            line("wrote", out.clone());
-        }
-        text
+        let ignored = body.ignored.as_ref().map(|ignored| ignored.join(", "));
+        text + &self.head.closing(&ignored.unwrap_or_default(), self.seconds.total)
     }
 
     /// How good the plan is.
@@ -242,39 +227,4 @@ fn bandwidth(made: &Made) -> Rational {
 
 fn time_per_byte(made: &Made) -> Rational {
     made.plan.body.claim.time_per_byte.as_ref().map_or(Rational::ZERO, |time| time.value.clone())
-}
-
-/// Six digits, no zeros behind.
-pub fn short(number: f64) -> String {
-    let digits = (5 - number.abs().max(1.0).log10() as i32).clamp(0, 6) as usize;
-    let text = format!("{number:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-/// `2.885 ms`.
-pub fn seconds(seconds: f64) -> String {
-    let (scale, unit) = match seconds {
-        s if s >= 1.0 => (1.0, "s"),
-        s if s >= 1e-3 => (1e3, "ms"),
-        s if s >= 1e-6 => (1e6, "us"),
-        _ => (1e9, "ns"),
-    };
-    format!("{:.3} {unit}", seconds * scale)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_for_people() {
-        assert_eq!(short(1040.0 / 3.0), "346.667");
-        assert_eq!(short(200.0), "200");
-        assert_eq!(short(1.25), "1.25");
-        assert_eq!(short(0.015), "0.015");
-        assert_eq!(short(5_312_000.75), "5312001");
-        assert_eq!(seconds(0.002_884_6), "2.885 ms");
-        assert_eq!(seconds(3.0), "3.000 s");
-        assert_eq!(seconds(4.2e-8), "42.000 ns");
-    }
 }
