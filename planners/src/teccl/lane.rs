@@ -10,8 +10,8 @@ use sluice_formats::problem::{Problem, Problems};
 use sluice_formats::quantity::{Capacity, Rational};
 use sluice_formats::topology::{Kind, Topology};
 
-/// Epochs that a transfer may take at most.
-const MAX_EPOCHS: u64 = 1 << 32;
+/// Epochs that a transfer may take at most: what is on a link is kept epoch by epoch.
+const MAX_EPOCHS: u64 = 1 << 20;
 /// Of the shortest latency, epochs from which on a finer grid is rather a burden.
 const MAX_FINE: u64 = 200;
 
@@ -349,7 +349,8 @@ fn lane(topology: &Topology, terms: &Terms, link: usize, slow: &Slowed, divisibl
     let of = &topology.links()[link];
     let bad = |code, key: &str, message: &str| {
         let (from, to) = (&topology.nodes()[of.from].id, &topology.nodes()[of.to].id);
-        Problem::new(code, format!("/links/{}{key}", of.entry), format!("{from} → {to}: {message}"))
+        let error = Problem::new(code, format!("/links/{}{key}", of.entry), format!("{from} → {to}: {message}"));
+        error.allowed(format!("at most {MAX_EPOCHS} epochs")).help("take longer epochs, as with --epoch slow")
     };
     let chunks = |rate: &Rational| (rate * &terms.tau).checked_div(&terms.chunk);
     let none = || bad("BadLink", "/capacity", "a chunk takes too many epochs");

@@ -14,6 +14,8 @@ use super::schedule::Send;
 pub const MAX_EPOCHS: u64 = 1 << 20;
 /// Hops between nodes that store at most.
 pub const MAX_HOPS: usize = 1 << 20;
+/// Lanes that looking for them may follow: of many switches in a mesh most ways lead nowhere.
+const MAX_STEPS: usize = 1 << 23;
 /// Switches of a hop.
 const MAX_SWITCHES: usize = 6;
 
@@ -35,13 +37,16 @@ pub struct Hops {
     /// By node.
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
+    /// Lanes that were followed.
+    steps: usize,
 }
 
 impl Hops {
     /// Those of these lanes; `None` where they are too many.
     pub fn new(lanes: &Lanes) -> Option<Hops> {
         let nodes = lanes.nodes.len();
-        let mut made = Hops { hops: Vec::new(), out: vec![Vec::new(); nodes], into: vec![Vec::new(); nodes] };
+        let (out, into) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
+        let mut made = Hops { hops: Vec::new(), out, into, steps: 0 };
         for from in (0..nodes).filter(|node| !lanes.nodes[*node].is_switch) {
             made.grow(lanes, from, from, 0, &mut Vec::new())?;
         }
@@ -51,6 +56,8 @@ impl Hops {
     fn grow(&mut self, lanes: &Lanes, from: usize, at: usize, after: u64, way: &mut Vec<(usize, u64)>) -> Option<()> {
         for &lane in &lanes.out[at] {
             let of = &lanes.lanes[lane];
+            self.steps += 1;
+            (self.steps <= MAX_STEPS).then_some(())?;
             let seen = way.iter().any(|(passed, _)| lanes.lanes[*passed].from == of.to);
             if of.to == from || seen {
                 continue;

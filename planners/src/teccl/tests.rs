@@ -255,3 +255,22 @@ fn buffers_bound_what_is_held_for_others() {
     };
     assert!(finish("25kB") >= finish("1MB"));
 }
+
+#[test]
+fn epochs_too_short_and_meshes_of_switches_end_soon_and_in_words() {
+    let code = |topology: &Topology, epoch: EpochLength| {
+        let options = options(Volume::Size(bytes("1TB")), epoch);
+        let instance = Instance::new(topology, &Request::of_all(Collective::AllGather), &options, "t");
+        instance.map_or_else(|problems| problems.code(), |_| "nothing")
+    };
+    let picosecond = Rational::new(1, 1_000_000_000_000_i64).expect("a time");
+    assert_eq!(code(&fabric("DGX1"), EpochLength::Fixed(picosecond)), "BadLink");
+    // Two GPUs at a mesh of 60 switches: 60 · 59 · 58 … ways.
+    let mut pairs: Vec<[usize; 2]> = (2..62).flat_map(|a| (a + 1..62).map(move |b| [a, b])).collect();
+    pairs.extend([[0, 2], [1, 61]]);
+    let switches: Vec<usize> = (2..62).collect();
+    let links = serde_json::json!([{"GBps": 25, "alpha_us": 0, "both_ways": true, "pairs": pairs}]);
+    let file = serde_json::json!({"name": "mesh", "nodes": 62, "gpus": 2, "switches": switches, "links": links});
+    let mesh = import::teccl(file.to_string().as_bytes(), "mesh", false).expect("valid");
+    assert_eq!(code(&mesh, EpochLength::Slow), "E_LIMIT");
+}
