@@ -157,6 +157,10 @@ impl Replay<'_> {
                 let message = format!("an epoch beyond {MAX_EPOCHS}");
                 return Err(Violation::new(Code::BadSend, at(place, "/epoch"), message));
             }
+            if entry.reduces() {
+                let message = "a send that adds up, for a collective that adds nothing up";
+                return Err(Violation::new(Code::BadSend, at(place, "/op"), message));
+            }
             let route = self.timing.route(self.fabric, from, to, via, place)?;
             let source = node(entry.src, "/src")?;
             let chunk = self.demand.chunk(entry.tenant.as_deref(), source, entry.chunk).ok_or_else(|| {

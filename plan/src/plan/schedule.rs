@@ -161,6 +161,8 @@ form! {
         pub from: NodeId = "from",
         /// Where a piece begins.
         pub offset: Option<u64> = "offset",
+        /// What the receiver does with it; absent: keeps it.
+        pub op: Option<Op> = "op",
         /// Whose chunk it is.
         pub src: NodeId = "src",
         /// Whose demand it serves, with several tenants.
@@ -169,6 +171,13 @@ form! {
         pub to: NodeId = "to",
         /// The switch of a hyper-edge.
         pub via: Option<NodeId> = "via",
+    }
+}
+
+impl SendEntry {
+    /// Is what the sender holds of the chunk handed over as a sum, to be added to what the receiver holds?
+    pub fn reduces(&self) -> bool {
+        self.op == Some(Op::Reduce)
     }
 }
 

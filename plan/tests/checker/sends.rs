@@ -58,6 +58,13 @@ fn on(plan: &Value, topology: &Topology) -> Value {
     plan
 }
 
+/// The plan with another value of a key in one of its sends.
+fn edited_send(plan: &Value, place: usize, key: &str, value: Value) -> Value {
+    let mut plan = plan.clone();
+    plan["content"]["sends"][place][key] = value;
+    plan
+}
+
 fn code(plan: &Value) -> Option<Code> {
     let plan = Plan::read(plan.to_string().as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
     check(&plan, None).violation.map(|violation| violation.code)
@@ -100,6 +107,10 @@ fn a_relay_of_two_hops_ends_after_four_epochs() {
     let mut early = row();
     early["content"]["sends"][4]["epoch"] = json!(1);
     assert_eq!(code(&early), Some(Code::HopWithoutData));
+    // A copy may be called one; a sum has no place in an all-gather.
+    let with = |op: &str| edited_send(&row(), 4, "op", json!(op));
+    assert_eq!(finish(&with("copy")), 4);
+    assert_eq!(code(&with("reduce")), Some(Code::BadSend));
     // Without latency that counts (0.7 of an epoch is at most theta), one epoch a hop.
     let mut quick = row();
     quick["content"]["model"]["theta"] = json!("0.7");

@@ -72,6 +72,7 @@ pub fn plan(instance: &Instance<'_>, schedule: &Schedule, found: &Found, late: b
             epoch: send.epoch,
             from: nodes[lane.from],
             offset: None,
+            op: None,
             src: nodes[chunk.source],
             tenant: None,
             to: nodes[lane.to],
