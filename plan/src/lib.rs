@@ -12,4 +12,5 @@ pub mod check;
 pub mod export;
 pub mod follow;
 pub mod interpret;
+mod merge;
 pub mod plan;

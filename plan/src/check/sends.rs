@@ -89,6 +89,8 @@ pub struct Timed {
     pub from: usize,
     /// Index of the node that receives.
     pub to: usize,
+    /// Index of the link that it leaves by.
+    pub link: usize,
     /// Index of the node that the chunk comes from.
     pub source: usize,
     /// The chunk's number there.
@@ -107,6 +109,9 @@ pub fn timed(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends) -> Result<Vec<Time
         usable: flight.usable,
         from: flight.from,
         to: flight.to,
+        link: match flight.route {
+            Route::Link(link) | Route::Via { into: link, .. } => link,
+        },
         source: demand.source(flight.chunk).unwrap_or(flight.from),
         number: sends.sends[flight.at].entry.chunk,
     };

@@ -1,7 +1,6 @@
 //! A schedule of sends as a runtime sees it, messages from rank to rank, and as JSON with numbers for nodes.
 //!
-//! A chunk that crosses switches is one message from the rank before them to the rank behind them, in the order of the epochs
-//! in which they start. Whoever gets a chunk can send it on in a later epoch only, so that epochs are steps.
+//! What crosses switches is one message (`merge`), and the epochs in which messages begin are steps.
 
 use std::collections::HashMap;
 
@@ -10,6 +9,7 @@ use serde::Serialize;
 use super::messages::{Message, Messages};
 use super::{UNSUPPORTED_FIELD, refused};
 use crate::check::{Timed, timed};
+use crate::merge::{Crossing, crossings};
 use crate::plan::{Collective, Plan, Sends};
 use sluice_formats::problem::{E_LIMIT, INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
@@ -41,48 +41,21 @@ pub fn messages(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Lower
         let error = error.found(format!("{shard} chunks of each of {n} ranks"));
         return Err(error.allowed(format!("{MAX_CELLS} chunks on all ranks together")).into());
     }
-    let defect = || Problem::new(INTERNAL_INVARIANT, "/content/sends", "the checker let pass a bad send");
     let timed = timed(plan, topology, sends).map_err(|violation| refused(&violation))?;
-    // By chunk, switch and epoch: the ranks whose data is there for that epoch, and since when it has been on the way.
-    let mut passing: HashMap<(usize, u64, usize, u64), Passing> = HashMap::new();
-    let (mut all, mut lossy) = (Vec::with_capacity(timed.len()), false);
-    let mut order: Vec<&Timed> = timed.iter().collect();
-    // What a switch passes on in an epoch came from a rank that began in an earlier one.
-    order.sort_by_key(|send| send.epoch);
-    for send in order {
-        let begun = match ranks.get(&send.from) {
-            Some(rank) => Begun { rank: *rank, epoch: send.epoch },
-            None => {
-                let key = (send.source, send.number, send.from, send.epoch);
-                let there = passing.get_mut(&key).ok_or_else(defect)?;
-                let last = there.begun.len() - 1;
-                lossy |= there.used > last;
-                let begun = there.begun[there.used.min(last)];
-                there.used += 1;
-                begun
-            }
-        };
-        match ranks.get(&send.to) {
-            None => {
-                let key = (send.source, send.number, send.to, send.usable);
-                passing.entry(key).or_default().begun.push(begun);
-            }
-            Some(to) => {
-                let owner = ranks.get(&send.source).ok_or_else(defect)?;
-                let first = u64::from(*owner) * shard + send.number;
-                all.push(Message {
-                    step: u32::try_from(begun.epoch).map_err(|_| defect())?,
-                    from: begun.rank,
-                    to: *to,
-                    channel: 0,
-                    first: u32::try_from(first).map_err(|_| defect())?,
-                    count: 1,
-                    adds: false,
-                    moves: false,
-                });
-            }
-        }
-    }
+    let crossings = crossings(topology, &timed, &ranks)?;
+    let lossy = crossings.iter().any(|crossing| crossing.copied.is_some());
+    let message = |crossing: &Crossing| Message {
+        step: crossing.epoch,
+        from: crossing.from,
+        to: crossing.to,
+        channel: 0,
+        // Below MAX_CELLS.
+        first: (u64::from(crossing.owner) * shard + crossing.number) as u32,
+        count: 1,
+        adds: false,
+        moves: false,
+    };
+    let mut all: Vec<Message> = crossings.iter().map(message).collect();
     all.sort_by_key(|message| (message.step, message.from, message.to, message.first));
     all.dedup_by(|next, last| {
         let joins = (next.step, next.from, next.to) == (last.step, last.from, last.to)
@@ -97,21 +70,6 @@ pub fn messages(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Lower
     let steps = all.last().map_or(0, |message| message.step + 1);
     let messages = Messages { ranks: n as u32, shard: shard as u32, collective, steps, all };
     Ok(Lowered { messages, lossy })
-}
-
-/// Where a message began.
-#[derive(Clone, Copy)]
-struct Begun {
-    rank: u32,
-    epoch: u64,
-}
-
-/// What is at a switch for an epoch.
-#[derive(Default)]
-struct Passing {
-    begun: Vec<Begun>,
-    /// How often it was passed on.
-    used: usize,
 }
 
 fn participants(plan: &Plan, topology: &Topology) -> Vec<usize> {

@@ -1,0 +1,104 @@
+//! What crosses switches that copy, that do not, and that stand in a row; and nodes that would have to store.
+
+use super::*;
+use crate::check::{check, timed};
+use crate::plan::{Content, Plan};
+
+/// An all-gather of one chunk over links of one chunk an epoch. `nodes`: (id, kind); `links`: from, to; `sends`: whose,
+/// from, to, epoch.
+fn crossed(
+    nodes: &[(&str, &str)],
+    can: &str,
+    links: &[[&str; 2]],
+    sends: &[(&str, &str, &str, u64)],
+) -> Result<Vec<Crossing>, Problems> {
+    let node = |(id, kind): &(&str, &str)| match *kind {
+        "switch" => format!(r#"{{"id":"{id}","kind":"switch","can":{{"copy":{can}}}}}"#),
+        kind => format!(r#"{{"id":"{id}","kind":"{kind}"}}"#),
+    };
+    let link = |[from, to]: &[&str; 2]| format!(r#"{{"from":"{from}","to":"{to}","capacity":"1MB/s","duplex":true}}"#);
+    let send = |(src, from, to, epoch): &(&str, &str, &str, u64)| {
+        format!(r#"{{"src":"{src}","chunk":0,"from":"{from}","to":"{to}","epoch":{epoch}}}"#)
+    };
+    let join = |parts: Vec<String>| parts.join(",");
+    let inline = format!(
+        r#"{{"sluice_topology":1,"nodes":[{}],"links":[{}]}}"#,
+        join(nodes.iter().map(node).collect()),
+        join(links.iter().map(link).collect())
+    );
+    let topology = Topology::read(inline.as_bytes(), "t").expect("a topology");
+    let text = format!(
+        r#"{{"sluice_plan":1,"collective":"allgather","claim":{{}},"topology":{{"sha256":"{}","inline":{inline}}},
+         "content":{{"kind":"sends","model":{{"chunk":"1MB","chunks":1,"tau":"1s"}},"sends":[{}]}}}}"#,
+        topology.digest(),
+        join(sends.iter().map(send).collect())
+    );
+    let plan = Plan::read(text.as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(check(&plan, None).violation, None);
+    let Content::Sends(content) = &plan.body.content else { panic!("sends") };
+    let ranks = topology.compute().into_iter().zip(0..).collect();
+    let timed = timed(&plan, &topology, content).expect("looked up");
+    crossings(&topology, &timed, &ranks)
+}
+
+fn ends(crossings: &[Crossing]) -> Vec<(u32, u32, u32, u32)> {
+    crossings.iter().map(|crossing| (crossing.epoch, crossing.owner, crossing.from, crossing.to)).collect()
+}
+
+const PAIR: [(&str, &str); 4] = [("a", "host"), ("b", "host"), ("s", "switch"), ("t", "switch")];
+
+#[test]
+fn switches_in_a_row_are_merged_away() {
+    let links = [["a", "s"], ["s", "t"], ["t", "b"]];
+    let sends = [
+        ("a", "a", "s", 0),
+        ("b", "b", "t", 1),
+        ("a", "s", "t", 1),
+        ("b", "t", "s", 2),
+        ("a", "t", "b", 2),
+        ("b", "s", "a", 3),
+    ];
+    let crossings = crossed(&PAIR, "false", &links, &sends).expect("merged");
+    assert_eq!(ends(&crossings), [(0, 0, 0, 1), (1, 1, 1, 0)]);
+    // They leave by a → s and by b → t.
+    assert_eq!(crossings.iter().map(|crossing| (crossing.at, crossing.link)).collect::<Vec<_>>(), [(0, 0), (1, 5)]);
+}
+
+#[test]
+fn what_came_twice_to_a_switch_is_no_copy_and_what_came_once_is() {
+    let star = [("a", "host"), ("b", "host"), ("c", "host"), ("s", "switch")];
+    let links = [["a", "s"], ["b", "s"], ["c", "s"]];
+    // One chunk after the other; each goes to the switch twice, an epoch apart.
+    let mut sends = Vec::new();
+    for (turn, [own, one, other]) in [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]].into_iter().enumerate() {
+        let first = turn as u64 * 3;
+        sends.extend([
+            (own, own, "s", first),
+            (own, own, "s", first + 1),
+            (own, "s", one, first + 1),
+            (own, "s", other, first + 2),
+        ]);
+    }
+    let plain = crossed(&star, "false", &links, &sends).expect("merged");
+    assert_eq!(ends(&plain)[..2], [(0, 0, 0, 1), (1, 0, 0, 2)]);
+    assert!(plain.iter().all(|crossing| crossing.copied.is_none()) && plain.len() == 6);
+    // The same with one chunk up and two down.
+    let copied: Vec<_> = sends.iter().enumerate().filter(|(place, _)| place % 4 != 1).map(|(_, send)| *send).collect();
+    let copied: Vec<_> = copied
+        .iter()
+        .map(|&(own, from, to, epoch)| (own, from, to, if from == "s" { epoch / 3 * 3 + 1 } else { epoch }))
+        .collect();
+    let crossings = crossed(&star, "true", &links, &copied).expect("merged");
+    assert_eq!(ends(&crossings)[..2], [(0, 0, 0, 1), (0, 0, 0, 2)]);
+    assert_eq!(crossings[..2].iter().map(|crossing| crossing.copied).collect::<Vec<_>>(), [None, Some(2)]);
+}
+
+#[test]
+fn a_chunk_that_would_be_stored_by_somebody_else_is_refused_with_its_place() {
+    let nodes = [("a", "host"), ("b", "host"), ("m", "memory")];
+    let links = [["a", "b"], ["b", "m"], ["m", "a"]];
+    let sends = [("a", "a", "b", 0), ("b", "b", "m", 0), ("b", "m", "a", 1)];
+    let errors = crossed(&nodes, "false", &links, &sends).expect_err("refused");
+    let first = &errors.all()[0];
+    assert_eq!((first.code, &*first.key, &*first.found), ("UNSUPPORTED_FIELD", "/content/sends/1/to", "m"));
+}
