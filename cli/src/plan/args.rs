@@ -16,7 +16,7 @@ use sluice_plan::plan::Collective;
 use sluice_planners::direct::{self, Proof};
 use sluice_planners::forestcoll::{self, Way};
 
-use super::form::{Form, FormArgs};
+use super::form::{FabricArgs, PlanFabricArgs};
 use crate::words::MACHINES;
 use crate::words::{Choices, choice};
 pub use export::ExportArgs;
@@ -52,11 +52,11 @@ pub enum PlanCmd {
     FindTopology(Box<FindTopologyArgs>),
     /// Synchronised steps for a graph without switches: the best breadth-first schedule, exact
     ///
-    /// Every shard travels on shortest paths only, and each node takes what is t hops away in step t, spread over its
-    /// links as evenly as can be; no schedule has fewer steps. The figures: T_L steps of latency, and T_B times M/B, with
-    /// M the data and B the bandwidth of all ports of a node together; (N−1)/N is the best possible. Reduce-scatter is the
-    /// same backwards on the reversed graph, an all-reduce both. Links may differ in capacity and latency. Nodes that
-    /// only forward are refused: for switched fabrics there is `sluice plan forestcoll`.
+    /// All nodes take part, in file order. Every shard travels on shortest paths only, and each node takes what is t hops
+    /// away in step t, spread over its links as evenly as can be; no schedule has fewer steps. The figures: T_L steps of
+    /// latency, and T_B times M/B, with M the data and B the bandwidth of all ports of a node together; (N−1)/N is the best
+    /// possible. Reduce-scatter is the same backwards on the reversed graph, an all-reduce both. Links may differ in
+    /// capacity and latency. Nodes that only forward are refused: for switched fabrics there is `sluice plan forestcoll`.
     ///
     /// Example: sluice plan bfb --topology torus.json --collective all-reduce --out plan.json
     ///
@@ -98,12 +98,8 @@ pub enum PlanCmd {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ForestcollArgs {
-    /// The fabric: topology.json, or the form that --form names; `-` is stdin
-    #[arg(long, value_name = "FILE")]
-    pub topology: PathBuf,
-    /// Read the fabric in another form than topology.json
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub form: Option<Form>,
+    #[command(flatten)]
+    pub fabric: FabricArgs,
     /// allgather, reduce_scatter, allreduce, broadcast or reduce; also all-gather, AllReduce …
     #[arg(long, value_name = "C", value_parser = collective)]
     pub collective: Collective,
@@ -144,12 +140,8 @@ pub struct ForestcollArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct BfbArgs {
-    /// The graph: topology.json, or the form that --form names; `-` is stdin. All nodes take part, in file order
-    #[arg(long, value_name = "FILE")]
-    pub topology: PathBuf,
-    /// Read the graph in another form than topology.json
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub form: Option<Form>,
+    #[command(flatten)]
+    pub fabric: FabricArgs,
     /// allgather, reduce_scatter or allreduce; also all-gather, AllReduce …
     #[arg(long, value_name = "C", value_parser = collective)]
     pub collective: Collective,
@@ -186,8 +178,6 @@ pub struct PlanningArgs {
     /// Write the plan to this file; `-` is stdout, instead of the figures
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    #[command(flatten)]
-    pub forms: FormArgs,
 }
 
 /// Reads a time with a unit, or seconds.
@@ -313,14 +303,8 @@ pub struct CheckArgs {
     /// The plan; `-` is stdin
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
-    /// Check against this topology, whose digest must be the plan's; none: the one inside the plan
-    #[arg(long, value_name = "FILE")]
-    pub topology: Option<PathBuf>,
-    /// Read that topology in another form
-    #[arg(long, value_enum, value_name = "FORM", requires = "topology")]
-    pub form: Option<Form>,
     #[command(flatten)]
-    pub forms: FormArgs,
+    pub fabric: PlanFabricArgs,
 }
 
 /// Reads `1..9`, both ends included.

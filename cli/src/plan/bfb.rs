@@ -8,7 +8,6 @@ use sluice_planners::Request;
 use sluice_planners::direct::{Instance, Options, Proof, figures, make};
 
 use super::args::BfbArgs;
-use super::files;
 use super::made::{Command, Written, deliver, flags, made_by, on_fabric, size};
 use crate::failure::Failure;
 use crate::global::Global;
@@ -18,14 +17,12 @@ use result::Shown;
 /// `sluice plan bfb`. A plan is made, and checked, only where one is asked for; the figures are the same without.
 pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let fabric = (args.topology.as_path(), args.form);
     let (topology, (plan, figures, ignored), spent) =
-        on_fabric(global, fabric, &args.planning, |topology, run, watch| {
+        on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
             let request = Request { ignore: &args.ignore, ..Request::of_all(args.collective) };
             let options = Options { size: size.as_ref(), units: args.chunks, proof: args.proof };
             let flagged = |errors| flags(errors, &PARAMETERS);
-            let instance =
-                Instance::new(topology, &request, &options, &files::name(&args.topology)).map_err(flagged)?;
+            let instance = Instance::new(topology, &request, &options, &args.fabric.name()).map_err(flagged)?;
             let ignored = instance.ignored().to_vec();
             if args.planning.out.is_none() {
                 return Ok((None, figures(&instance, run).map_err(flagged)?, ignored));
@@ -53,7 +50,7 @@ const PARAMETERS: [&str; 3] = ["chunks", "collective", "size"];
 
 /// The command that makes this plan again. The size changes it where links differ.
 fn command(args: &BfbArgs, sized: bool) -> String {
-    let mut command = Command::new("bfb", &args.topology, args.form, &args.planning.forms, args.collective);
+    let mut command = Command::new("bfb", &args.fabric, args.collective);
     command.add("--size", args.size.as_ref().filter(|_| sized));
     command.add("--chunks", args.chunks);
     command.add("--proof", (args.proof == Proof::Diameter).then_some("diameter"));

@@ -7,7 +7,7 @@ use sluice_plan::check::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
 
 use super::args::CheckArgs;
-use super::{NO, files, form};
+use super::{NO, files};
 use crate::failure::Failure;
 use crate::global::{Format, Global};
 use crate::output;
@@ -16,7 +16,7 @@ use crate::output;
 pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Failure> {
     let file = files::name(&args.plan);
     let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;
-    let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
+    let given = args.fabric.read()?;
     let report = check::check(&plan, given.as_ref());
     let status = if report.ok() { 0 } else { NO };
     if global.quiet {

@@ -10,8 +10,8 @@ use sluice_plan::interpret::{self, Report};
 use sluice_plan::plan::{MAX_BYTES, Plan};
 
 use super::args::ExportArgs;
+use super::files;
 use super::made::bytes;
-use super::{files, form};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
@@ -44,7 +44,7 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Failure> {
     fitting(args)?;
     let file = files::name(&args.plan);
     let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;
-    let given = args.topology.as_ref().map(|path| form::read(path, args.form, &args.forms)).transpose()?;
+    let given = args.fabric.read()?;
     let options = Options {
         instances: args.instances,
         dialect: args.dialect,

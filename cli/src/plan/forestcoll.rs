@@ -9,9 +9,9 @@ use sluice_formats::topology::Topology;
 use sluice_planners::forestcoll::{Best, Instance, Made, Options, Tried, Way, best_of, make};
 use sluice_planners::{Request, Run};
 
+use super::LIMIT;
 use super::args::{ForestcollArgs, WAYS};
 use super::made::{Command, deliver, flags, made_by, on_fabric, size};
-use super::{LIMIT, files};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
@@ -20,8 +20,7 @@ use result::Shown;
 /// `sluice plan forestcoll`.
 pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let fabric = (args.topology.as_path(), args.form);
-    let (topology, planned, spent) = on_fabric(global, fabric, &args.planning, |topology, run, watch| {
+    let (topology, planned, spent) = on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
         let mut planned = plan(args, topology, run).map_err(|errors| flags(errors, &PARAMETERS))?;
         let took = args.planning.timing.then(|| watch.elapsed());
         planned.made.plan.body.made_by = Some(made_by(command(args, planned.k), took));
@@ -55,7 +54,7 @@ fn plan(args: &ForestcollArgs, topology: &Topology, run: &Run) -> Result<Planned
         root: args.root.as_deref(),
         ignore: &args.ignore,
     };
-    let instance = Instance::new(topology, &request, &files::name(&args.topology))?;
+    let instance = Instance::new(topology, &request, &args.fabric.name())?;
     let options = Options {
         fixed_k: args.fixed_k,
         most_k: args.most_k,
@@ -81,7 +80,7 @@ const PARAMETERS: [&str; 8] =
 
 /// The command that makes this plan again, with `k` trees per root if that is fixed.
 fn command(args: &ForestcollArgs, k: Option<i64>) -> String {
-    let mut command = Command::new("forestcoll", &args.topology, args.form, &args.planning.forms, args.collective);
+    let mut command = Command::new("forestcoll", &args.fabric, args.collective);
     command.add("--fixed-k", k);
     command.add_all("--participants", &args.participants);
     command.add("--root", args.root.as_ref());

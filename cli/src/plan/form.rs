@@ -1,6 +1,6 @@
 //! Fabrics in any form: topology.json, or what other people write.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 use sluice_formats::problem::{E_KEY, E_PARSE, Problem, Problems};
@@ -14,6 +14,9 @@ use crate::words::word;
 
 /// Bytes of a topology or a form at most.
 const MAX_BYTES: u64 = 64_000_000;
+
+/// Where help lists what the forms leave open.
+const FORMS: &str = "For other forms";
 
 /// A form other than topology.json.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,33 +33,83 @@ pub enum Form {
     Teccl,
 }
 
+/// The fabric that a planner plans for.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct FabricArgs {
+    /// The fabric: topology.json, or the form that --form names; `-` is stdin
+    #[arg(long, value_name = "FILE")]
+    pub topology: PathBuf,
+    /// Read the fabric in another form than topology.json
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub form: Option<Form>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+impl FabricArgs {
+    /// What the file is called in messages.
+    pub(super) fn name(&self) -> String {
+        files::name(&self.topology)
+    }
+    pub(super) fn read(&self) -> Result<Topology, Problems> {
+        read(&self.topology, self.form, &self.forms)
+    }
+    /// Adds what makes a command line read the same fabric.
+    pub(super) fn add_to(&self, command: &mut Command) {
+        command.add("--topology", Some(self.topology.display()));
+        if let Some(form) = self.form {
+            command.add("--form", Some(word(form)));
+            self.forms.add_to(command);
+        }
+    }
+}
+
+/// The fabric of plans that are there already.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct PlanFabricArgs {
+    /// Take this topology, whose digest must be the plan's; none: the one inside the plan
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// Read that topology in another form
+    #[arg(long, value_enum, value_name = "FORM", requires = "topology")]
+    pub form: Option<Form>,
+    #[command(flatten)]
+    pub forms: FormArgs,
+}
+
+impl PlanFabricArgs {
+    /// The topology that was given, if one was.
+    pub(super) fn read(&self) -> Result<Option<Topology>, Problems> {
+        self.topology.as_ref().map(|path| read(path, self.form, &self.forms)).transpose()
+    }
+}
+
 /// What the forms leave open.
 #[derive(Clone, Debug, ClapArgs)]
-#[command(next_help_heading = "For other forms")]
 pub struct FormArgs {
     /// Unit of the capacities (forestcoll); none: an abstract graph
-    #[arg(long, value_name = "UNIT", value_parser = unit)]
+    #[arg(long, help_heading = FORMS, value_name = "UNIT", value_parser = unit)]
     pub unit: Option<CapacityUnit>,
     /// Capacity of every link (graphml); none: 1, without unit
-    #[arg(long, value_name = "CAPACITY")]
+    #[arg(long, help_heading = FORMS, value_name = "CAPACITY")]
     pub capacity: Option<String>,
     /// Nodes that are switches (edges)
-    #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
+    #[arg(long, help_heading = FORMS, value_delimiter = ',', value_name = "A,B,C")]
     pub switches: Vec<String>,
     /// Kind of all other nodes (edges); none: gpu
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    #[arg(long, help_heading = FORMS, value_name = "KIND", value_parser = kind)]
     pub kind: Option<Kind>,
     /// Link speeds by word of the matrix (nvidia-smi): nvlink=25GB/s, and pix, pxb, phb, node, sys, 32GB/s each
-    #[arg(long = "speed", value_delimiter = ',', value_name = "WORD=CAPACITY")]
+    #[arg(long = "speed", help_heading = FORMS, value_delimiter = ',', value_name = "WORD=CAPACITY")]
     pub speeds: Vec<String>,
     /// Switches copy what goes to several nodes (teccl)
-    #[arg(long)]
+    #[arg(long, help_heading = FORMS)]
     pub switch_copy: bool,
 }
 
 impl FormArgs {
     /// Adds what makes a command line read the same.
-    pub(super) fn add_to(&self, command: &mut Command) {
+    fn add_to(&self, command: &mut Command) {
         command.add("--unit", self.unit.map(CapacityUnit::word));
         command.add("--capacity", self.capacity.as_ref());
         command.add_all("--switches", &self.switches);

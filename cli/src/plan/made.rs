@@ -11,14 +11,13 @@ use sluice_plan::plan::{Collective, MadeBy, Plan};
 use sluice_planners::{CANCELLED, Progress, Run};
 
 use super::args::PlanningArgs;
-use super::form::{self, Form, FormArgs};
+use super::form::FabricArgs;
 use super::watch::{Spent, Watch};
 use super::{files, threads};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt;
 use crate::output;
-use crate::words::word;
 
 /// Bytes of `--size`, more than none.
 pub(super) fn size(text: &str) -> Result<Rational, Problems> {
@@ -56,13 +55,13 @@ pub(super) fn made_by(command: String, took: Option<Duration>) -> MadeBy {
 /// Reads a fabric and has `work` done on it, watched and within the time there is. The time for reading counts.
 pub(super) fn on_fabric<T>(
     global: &Global,
-    (path, form): (&Path, Option<Form>),
+    fabric: &FabricArgs,
     args: &PlanningArgs,
     work: impl FnOnce(&Topology, &Run<'_>, &Watch) -> Result<T, Problems>,
 ) -> Result<(Topology, T, Spent), Failure> {
     let watch = Watch::new(!global.quiet);
     let deadline = args.time_limit.map(|limit| Instant::now() + limit);
-    let topology = form::read(path, form, &args.forms)?;
+    let topology = fabric.read()?;
     // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
     let cancel = interrupt::flag();
     let tell = |progress: Progress<'_>| watch.progress(progress);
@@ -97,13 +96,9 @@ pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>
 pub(super) struct Command(Vec<String>);
 
 impl Command {
-    pub(super) fn new(planner: &str, topology: &Path, form: Option<Form>, forms: &FormArgs, of: Collective) -> Command {
+    pub(super) fn new(planner: &str, fabric: &FabricArgs, of: Collective) -> Command {
         let mut command = Command(["sluice", "plan", planner].map(String::from).to_vec());
-        command.add("--topology", Some(topology.display()));
-        if let Some(form) = form {
-            command.add("--form", Some(word(form)));
-            forms.add_to(&mut command);
-        }
+        fabric.add_to(&mut command);
         command.add("--collective", Some(of.word()));
         command
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use sluice_plan::plan::Collective;
+use sluice_formats::json::Writer;
+use sluice_plan::plan::{Claim, Collective, Names};
 
 use crate::failure::Failure;
 
@@ -18,14 +19,14 @@ pub struct Head {
 }
 
 impl Head {
-    /// `claim` is that of the plan as JSON, `out` where the plan was written.
+    /// `claim` is that of the plan, with the names of its nodes where it has any; `out` is where the plan was written.
     pub fn new(
         planner: &'static str,
         collective: Collective,
-        claim: &str,
+        claim: (&Claim, Option<&Names>),
         out: Option<String>,
     ) -> Result<Head, Failure> {
-        let claim = serde_json::from_str(claim).map_err(Failure::failed)?;
+        let claim = serde_json::from_str(&Writer::compact(claim.0, claim.1)).map_err(Failure::failed)?;
         Ok(Head { schema: 1, planner, collective: collective.word(), claim, out })
     }
 

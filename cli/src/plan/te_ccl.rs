@@ -11,10 +11,10 @@ use sluice_planners::Request;
 use sluice_planners::teccl::lane::{EpochLength, Place, Straggler};
 use sluice_planners::teccl::{Figures, Instance, Mode, Options, Search, Volume, make};
 
+use super::LIMIT;
 use super::args::{Decider, Slow, Sought, TeCclArgs};
 use super::made::{Command, bytes, deliver, flags, made_by, on_fabric};
 use super::shown::{Head, seconds, short};
-use super::{LIMIT, files};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
@@ -25,17 +25,15 @@ const PARAMETERS: [&str; 9] =
 
 /// `sluice plan te-ccl`.
 pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
-    let fabric = (args.topology.as_path(), args.form);
     let solver = solver(args)?;
     let (topology, (made, ignored, warnings), spent) =
-        on_fabric(global, fabric, &args.planning, |topology, run, watch| {
+        on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
             let participants = (!args.participants.is_empty()).then_some(&*args.participants);
             let root = args.root.as_deref();
             let request = Request { collective: args.collective, participants, root, ignore: &args.ignore };
             let options = options(args, topology)?;
             let flagged = |errors| flags(errors, &PARAMETERS);
-            let instance =
-                Instance::new(topology, &request, &options, &files::name(&args.topology)).map_err(flagged)?;
+            let instance = Instance::new(topology, &request, &options, &args.fabric.name()).map_err(flagged)?;
             let mut made = make(&instance, solver.as_deref(), run).map_err(flagged)?;
             let took = args.planning.timing.then(|| watch.elapsed());
             made.plan.body.made_by = Some(made_by(command(args), took));
@@ -47,7 +45,7 @@ pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
     let limited = made.figures.status == Status::TimeLimit;
     let Some(written) = deliver(args.planning.out.as_deref(), &made.plan)? else { return Ok(exit(limited)) };
     if !global.quiet {
-        let head = Head::new("te-ccl", args.collective, &made.figures.claim_json(), written.0)?;
+        let head = Head::new("te-ccl", args.collective, (&made.figures.claim, None), written.0)?;
         let shown = Shown::new(head, &made.figures, spent.total.as_secs_f64());
         output::one(global, &shown, || shown.text(&topology, &made.figures, &ignored))?;
     }
@@ -166,7 +164,7 @@ impl Shown {
 
 /// The command that makes this plan again.
 fn command(args: &TeCclArgs) -> String {
-    let mut command = Command::new("te-ccl", &args.topology, args.form, &args.planning.forms, args.collective);
+    let mut command = Command::new("te-ccl", &args.fabric, args.collective);
     command.add("--size", args.size.as_ref());
     command.add("--chunk", args.chunk.as_ref());
     command.add("--chunks", (args.chunks != 1).then_some(args.chunks));

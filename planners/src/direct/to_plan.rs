@@ -8,7 +8,6 @@ use super::schedule::in_order;
 use super::{Cost, Refusal, Schedule, Shape};
 use crate::front::{Asked, Draft};
 use crate::run::Run;
-use sluice_formats::json::Writer;
 use sluice_formats::problem::{INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
@@ -36,13 +35,6 @@ pub struct Figures {
     pub moore_optimal: bool,
     /// Seconds (or what the topology counts in) for the size asked about, latencies included.
     pub time: Option<Rational>,
-}
-
-impl Figures {
-    /// The claim as it stands in the plan, compact.
-    pub fn claim_json(&self) -> String {
-        Writer::compact(&self.claim, None)
-    }
 }
 
 /// A plan that passed the checker, with the planner's own figures.

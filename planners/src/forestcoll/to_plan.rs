@@ -14,7 +14,6 @@ use super::{AllReduce, Collective, Forest, Optimum, Options, Planned, Refusal, a
 use crate::front::Draft;
 use crate::run::{Run, Stopped};
 use bounds::Bound;
-use sluice_formats::json::Writer;
 use sluice_formats::problem::{E_KEY, E_LIMIT, Problem, Problems};
 use sluice_formats::quantity::{Rational, Unit};
 use sluice_plan::plan::{
@@ -56,13 +55,6 @@ pub struct Made {
     pub batches: usize,
     /// Σ x_v of an all-reduce by the program, in the input's unit.
     pub sum_x: Option<Rational>,
-}
-
-impl Made {
-    /// The claim as it stands in the plan, compact.
-    pub fn claim_json(&self) -> String {
-        Writer::compact(&self.plan.body.claim, Some(&self.plan.names))
-    }
 }
 
 /// Plans, claims and checks.

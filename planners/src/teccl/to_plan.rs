@@ -5,7 +5,7 @@ use super::lane::Place;
 use super::schedule::Schedule;
 use super::search::Found;
 use crate::front::Draft;
-use sluice_formats::json::{Decimal, Duration, Names, Size, Writer};
+use sluice_formats::json::{Decimal, Duration, Names, Size};
 use sluice_formats::problem::{INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_plan::plan::{
@@ -36,13 +36,6 @@ pub struct Figures {
     pub bandwidth: Rational,
     /// Sends.
     pub sends: usize,
-}
-
-impl Figures {
-    /// The claim as it stands in the plan, compact.
-    pub fn claim_json(&self) -> String {
-        Writer::compact(&self.claim, None)
-    }
 }
 
 /// A plan that passed the checker, with the planner's own figures.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use sluice_plan::export::{Colour, Dialect, Format, Protocol};
 
-use crate::plan::form::{Form, FormArgs};
+use crate::plan::form::PlanFabricArgs;
 use crate::words::{Choices, choice};
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -19,12 +19,8 @@ pub struct ExportArgs {
     /// Write to this file instead of stdout; an all-reduce as forest-json is two, `F.in.json` and `F.out.json`
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Export for this topology, whose digest must be the plan's; none: the one inside the plan
-    #[arg(long, value_name = "FILE")]
-    pub topology: Option<PathBuf>,
-    /// Read that topology in another form
-    #[arg(long, value_enum, value_name = "FORM", requires = "topology")]
-    pub form: Option<Form>,
+    #[command(flatten)]
+    pub fabric: PlanFabricArgs,
     /// Pack what one step sends over one link, where it does not lie together, and send it as one (msccl-xml, steps)
     #[arg(long)]
     pub consolidate: bool,
@@ -52,8 +48,6 @@ pub struct ExportArgs {
     /// What colours mean (dot, svg); none: trees where there are few, else how busy links are
     #[arg(long, visible_alias = "color-by", value_name = "BY", value_parser = choice(COLOURS))]
     pub colour: Option<Colour>,
-    #[command(flatten)]
-    pub forms: FormArgs,
 }
 
 /// What a plan is written as.

@@ -1,7 +1,5 @@
 //! The command line of `sluice plan te-ccl`.
 
-use std::path::PathBuf;
-
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use sluice_formats::quantity::{self, Rational};
@@ -10,17 +8,14 @@ use sluice_planners::teccl;
 use sluice_planners::teccl::lane::EpochLength;
 
 use super::{PlanningArgs, collective};
-use crate::plan::form::Form;
+use crate::plan::form::FabricArgs;
 use crate::words::{Choices, choice};
 
 #[derive(Clone, Debug, ClapArgs)]
+#[command(mut_arg("threads", |threads| threads.help(THREADS)))]
 pub struct TeCclArgs {
-    /// The fabric: topology.json, or the form that --form names; `-` is stdin
-    #[arg(long, value_name = "FILE")]
-    pub topology: PathBuf,
-    /// Read the fabric in another form than topology.json
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub form: Option<Form>,
+    #[command(flatten)]
+    pub fabric: FabricArgs,
     /// allgather, alltoall, broadcast, scatter or gather; also all-gather, AllToAll …
     #[arg(long, value_name = "C", value_parser = collective)]
     pub collective: Collective,
@@ -87,6 +82,9 @@ pub enum Sought {
     /// One of the fewest epochs.
     MinEpochs,
 }
+
+/// What `te-ccl` says of `--threads`.
+const THREADS: &str = "Taken as by the other planners, and without effect: orders and solver work in one thread";
 
 const MODES: Choices<Sought> = &[
     ("feasible", "Any schedule of --epochs", Sought::Feasible),

@@ -53,7 +53,7 @@ impl Shown {
         let time = figures.time.as_ref().map(Rational::to_f64);
         let is_abstract = topology.unit() == Unit::Abstract;
         Ok(Shown {
-            head: Head::new("bfb", collective, &figures.claim_json(), out)?,
+            head: Head::new("bfb", collective, (&figures.claim, None), out)?,
             n: figures.n,
             d: figures.d,
             t_l: figures.cost.t_l(),

@@ -103,8 +103,9 @@ impl Shown {
     ) -> Result<Shown, Failure> {
         let time = size.map(|size| (size * &time_per_byte(made)).to_f64());
         let is_abstract = topology.unit() == Unit::Abstract;
+        let body = &made.plan.body;
         Ok(Shown {
-            head: Head::new("forestcoll", made.plan.body.collective, &made.claim_json(), out)?,
+            head: Head::new("forestcoll", body.collective, (&body.claim, Some(&made.plan.names)), out)?,
             inverse_x: made.inverse_x.to_string(),
             k: made.k,
             u: made.u.to_string(),
