@@ -2,12 +2,14 @@
 //!
 //! A send that begins in epoch k has arrived by the end of epoch k + w and can be sent on from epoch k + w + 1. A switch
 //! has what arrived for the one epoch after. What is checked here is the schedule; the time model is [`timing`], the
-//! chunks and who wants them [`demand`], room for other nodes' data [`room`], bounds [`bounds`] and [`mod@gateway`].
+//! chunks and who wants them [`demand`], what nodes hold [`stock`], room for other nodes' data [`room`], bounds [`bounds`]
+//! and [`mod@gateway`].
 
 mod bounds;
 mod demand;
 mod gateway;
 mod room;
+mod stock;
 mod timing;
 mod useless;
 
@@ -16,11 +18,11 @@ use std::collections::{BTreeMap, HashSet};
 use super::Report;
 use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
-use super::ledger::Ledger;
 use super::violation::{Code, Violation};
 use crate::plan::{CertificateKind, Content, Decimal, Plan, Sends};
-use demand::Demand;
+use demand::{Demand, Work};
 use sluice_formats::quantity::Rational;
+use stock::Stock;
 use timing::{Route, Timing};
 
 /// Epochs at most.
@@ -44,11 +46,21 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends, report: &mut Repor
         room::check(fabric, &timing, &demand, &flights)?;
     }
     let (count, triples, finish) = (flights.len(), demand.wanted.len(), last.map_or(0, |last| last + 1));
-    report.proved.push(format!("all {triples} demands are met by {count} sends, in {finish} epochs"));
+    let chunks = demand.chunks();
+    let met = match demand.work {
+        Work::Copy => format!("all {triples} demands are met"),
+        Work::Reduce => format!("all {chunks} sums are complete, with every input once,"),
+        Work::ReduceThenCopy => {
+            format!("all {chunks} sums are complete, with every input once, and all {triples} demands for them are met")
+        }
+    };
+    report.proved.push(format!("{met} by {count} sends, in {finish} epochs"));
     report.proved.push("no link carries more in an epoch than it can, and nobody sends what it does not have".into());
     if !timing.divisible {
         let nodes = fabric.topology.nodes();
-        let useless = useless::useless(&flights, &demand, |node| !timing.is_switch(node), |node| nodes[node].can.copy);
+        // No sum is sent in vain: what is in it is nowhere else.
+        let copies: Vec<&Flight> = flights.iter().filter(|flight| !flight.reduces).collect();
+        let useless = useless::useless(&copies, &demand, |node| !timing.is_switch(node), |node| nodes[node].can.copy);
         if let Some(first) = useless.first() {
             let count = useless.len();
             report
@@ -67,6 +79,10 @@ pub fn bound(plan: &Plan, fabric: &Fabric<'_>, kind: CertificateKind) -> Result<
     let timing = Timing::new(plan, fabric, &sends.model)?;
     let demand = Demand::new(plan, fabric, &sends.model)?;
     let epochs = match kind {
+        CertificateKind::Gateway if demand.work == Work::ReduceThenCopy => {
+            let message = "a certificate of kind `gateway` says nothing about an all-reduce";
+            return Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message));
+        }
         CertificateKind::Distance => bounds::distance(fabric, &timing, &demand)?,
         CertificateKind::Gateway => gateway::gateway(fabric, &timing, &demand)?,
         _ => bounds::port(fabric, &timing, &demand)?,
@@ -95,6 +111,8 @@ pub struct Timed {
     pub source: usize,
     /// The chunk's number there.
     pub number: u64,
+    /// Does the receiver add it to what it holds?
+    pub reduces: bool,
 }
 
 /// Looks all sends up, by epoch; whether they keep the rules is not asked.
@@ -114,6 +132,7 @@ pub fn timed(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends) -> Result<Vec<Time
         },
         source: demand.source(flight.chunk).unwrap_or(flight.from),
         number: sends.sends[flight.at].entry.chunk,
+        reduces: flight.reduces,
     };
     Ok(flights.iter().map(timed).collect())
 }
@@ -134,6 +153,8 @@ struct Flight {
     /// The units of it.
     lo: u64,
     hi: u64,
+    /// Is it a sum, which the sender gives away?
+    reduces: bool,
 }
 
 fn at(place: usize, key: &str) -> String {
@@ -162,23 +183,31 @@ impl Replay<'_> {
                 let message = format!("an epoch beyond {MAX_EPOCHS}");
                 return Err(Violation::new(Code::BadSend, at(place, "/epoch"), message));
             }
-            if entry.reduces() {
-                let message = "a send that adds up, for a collective that adds nothing up";
-                return Err(Violation::new(Code::BadSend, at(place, "/op"), message));
-            }
             let route = self.timing.route(self.fabric, from, to, via, place)?;
             let source = node(entry.src, "/src")?;
             let chunk = self.demand.chunk(entry.tenant.as_deref(), source, entry.chunk).ok_or_else(|| {
                 let message = format!("nobody wants chunk {} of {}", entry.chunk, self.fabric.id(source));
                 Violation::new(Code::BadSend, at(place, ""), message)
             })?;
+            let reduces = entry.reduces();
+            let odd = match self.demand.work {
+                Work::Copy if reduces => Some(("/op", "a send that adds up, for a collective that adds nothing up")),
+                Work::Reduce if !reduces => {
+                    Some(("/op", "a send that adds nothing up, for a collective that copies nothing"))
+                }
+                _ if reduces && from == source => Some(("/from", "the sum of this chunk ends where it would leave")),
+                _ => None,
+            };
+            if let Some((key, message)) = odd {
+                return Err(Violation::new(Code::BadSend, at(place, key), message));
+            }
             let (lo, hi) = self.part(place)?;
             if !seen.insert((chunk, route.clone(), entry.epoch, lo)) {
                 let message = "the same chunk over the same link in the same epoch";
                 return Err(Violation::new(Code::DuplicateSend, at(place, ""), message));
             }
             let usable = entry.epoch + self.timing.usable_after(self.fabric, &route);
-            flights.push(Flight { at: place, epoch: entry.epoch, from, to, route, usable, chunk, lo, hi });
+            flights.push(Flight { at: place, epoch: entry.epoch, from, to, route, usable, chunk, lo, hi, reduces });
         }
         flights.sort_by_key(|flight| (flight.epoch, !self.timing.is_switch(flight.from)));
         Ok(flights)
@@ -249,79 +278,38 @@ impl Replay<'_> {
 
     /// Follows every chunk; gives the epoch by whose end the last demand is met.
     fn run(&self, flights: &[Flight]) -> Result<Option<u64>, Violation> {
-        let (timing, demand, nodes) = (self.timing, self.demand, self.fabric.topology.nodes());
-        let starts = |(node, chunk): (usize, u64)| u32::from(demand.source(chunk) == Some(node));
-        let mut ledger = Ledger::new(timing.units, nodes.len(), demand.chunks(), starts);
-        // Pieces of chunks are moved, whole chunks are copied, and switches do as they can.
-        let copies = |node: usize| if timing.is_switch(node) { nodes[node].can.copy } else { !timing.divisible };
+        let mut stock = Stock::new(self.fabric, self.timing, self.demand);
         let mut due: BTreeMap<u64, Vec<&Flight>> = BTreeMap::new();
-        let mut met: HashSet<(usize, u64)> = HashSet::new();
-        let mut fleeting: Vec<(usize, u64)> = Vec::new();
-        let mut last = None;
-        let mut arrive = |ledger: &mut Ledger<_>, flight: &Flight, fleeting: &mut Vec<(usize, u64)>| {
-            let place = (flight.to, flight.chunk);
-            ledger.give(place, flight.lo, flight.hi, copies(flight.to));
-            if timing.is_switch(flight.to) {
-                fleeting.push(place);
-            } else if demand.wanted.contains(&place)
-                && !met.contains(&place)
-                && ledger.missing(place, 0, timing.units).is_none()
-            {
-                met.insert(place);
-                last = last.max(Some(flight.usable.saturating_sub(1)));
-            }
-        };
         let mut now = 0;
         for flight in flights {
             while let Some(first) = due.first_entry().filter(|first| *first.key() <= flight.epoch) {
                 let (epoch, arrivals) = first.remove_entry();
-                fleeting.drain(..).for_each(|place| ledger.clear(place));
-                arrivals.into_iter().for_each(|arrival| arrive(&mut ledger, arrival, &mut fleeting));
+                stock.pass()?;
+                arrivals.into_iter().for_each(|arrival| stock.arrive(arrival));
                 now = epoch;
             }
             if now < flight.epoch {
-                fleeting.drain(..).for_each(|place| ledger.clear(place));
+                stock.pass()?;
                 now = flight.epoch;
             }
-            let place = (flight.from, flight.chunk);
-            if ledger.missing(place, flight.lo, flight.hi).is_some() {
-                let (from, epoch) = (self.fabric.id(flight.from), flight.epoch);
-                let message = format!("{from} does not have this chunk in epoch {epoch}");
-                return Err(Violation::new(Code::HopWithoutData, at(flight.at, ""), message));
-            }
-            if timing.divisible && demand.wanted.contains(&place) {
-                let message = format!(
-                    "{} wants this chunk itself, and chunks that are cut are not copied",
-                    self.fabric.id(flight.from)
-                );
-                return Err(Violation::new(Code::HopWithoutData, at(flight.at, ""), message));
-            }
-            if !copies(flight.from) {
-                ledger.take(place, flight.lo, flight.hi);
-            }
+            stock.leave(flight)?;
             if flight.usable == flight.epoch {
-                arrive(&mut ledger, flight, &mut fleeting);
+                stock.arrive(flight);
             } else {
                 due.entry(flight.usable).or_default().push(flight);
             }
-            if ledger.is_tired() {
+            if stock.is_tired() {
                 let message = "pieces so small that following them all would take too long";
                 return Err(Violation::new(Code::TooFine, at(flight.at, ""), message));
             }
         }
         while let Some((_, arrivals)) = due.pop_first() {
-            fleeting.drain(..).for_each(|place| ledger.clear(place));
-            arrivals.into_iter().for_each(|arrival| arrive(&mut ledger, arrival, &mut fleeting));
+            stock.pass()?;
+            arrivals.into_iter().for_each(|arrival| stock.arrive(arrival));
         }
-        // In the order of the demands, so that the first one missing is always the same.
-        for place in &demand.wanted {
-            if !ledger.holds(*place, 1) && (timing.divisible || !met.contains(place)) {
-                let (node, chunk) = (self.fabric.id(place.0), demand.name(self.fabric, place.1));
-                let message = format!("{node} never gets {chunk}");
-                return Err(Violation::new(Code::MissingData, "/content/sends", message));
-            }
-        }
-        Ok(last)
+        stock.pass()?;
+        stock.complete()?;
+        Ok(stock.last())
     }
 }
 

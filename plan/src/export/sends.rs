@@ -10,7 +10,7 @@ use super::messages::{Message, Messages};
 use super::{UNSUPPORTED_FIELD, refused};
 use crate::check::{Timed, timed};
 use crate::merge::{Crossing, crossings};
-use crate::plan::{Collective, Plan, Sends};
+use crate::plan::{Collective, Op, Plan, Sends};
 use sluice_formats::problem::{E_LIMIT, INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
@@ -107,6 +107,8 @@ struct Row {
     offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<&'static str>,
 }
 
 /// The schedule with numbers for nodes, by epoch, source, chunk, from and to.
@@ -115,7 +117,8 @@ pub fn json(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<String, P
     let row = |send: &Timed| {
         let entry = &*sends.sends[send.at].entry;
         let (src, chunk, from, to, epoch) = (send.source, send.number, send.from, send.to, send.epoch);
-        Row { src, chunk, from, to, epoch, offset: entry.offset, bytes: entry.bytes }
+        let op = send.reduces.then_some(Op::Reduce.word());
+        Row { src, chunk, from, to, epoch, offset: entry.offset, bytes: entry.bytes, op }
     };
     let mut rows: Vec<Row> = timed.iter().map(row).collect();
     rows.sort_by_key(|row| (row.epoch, row.src, row.chunk, row.from, row.to, row.offset));
@@ -126,8 +129,10 @@ pub fn json(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<String, P
     let time = tau * &Rational::from(finish);
     let n = participants(plan, topology).len() as u64;
     let parts = match plan.body.collective {
-        Collective::AllGather | Collective::AllToAll => Some(n * sends.model.chunks),
-        Collective::Broadcast => Some(sends.model.chunks),
+        Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce | Collective::AllToAll => {
+            Some(n * sends.model.chunks)
+        }
+        Collective::Broadcast | Collective::Reduce => Some(sends.model.chunks),
         _ => None,
     };
     let size = parts.map(|parts| sends.model.chunk.value() * &Rational::from(parts));

@@ -9,7 +9,7 @@ use crate::scene::refused;
 
 /// Epochs to push a chunk through each link, and additional ones for its latency.
 #[derive(Clone)]
-struct Lanes(Vec<(u64, u64)>);
+pub struct Lanes(pub Vec<(u64, u64)>);
 
 impl Lanes {
     fn usable(&self, link: usize) -> u64 {
@@ -31,9 +31,10 @@ fn topology(count: usize, links: &[(usize, usize, &str, &str)], one_way: &[(usiz
 }
 
 /// Source, chunk, destination.
-type Wanted = Vec<(usize, u64, usize)>;
+pub type Wanted = Vec<(usize, u64, usize)>;
 
-fn wanted(n: usize, collective: &str, chunks: u64) -> Wanted {
+/// What a plain collective asks for.
+pub fn wanted(n: usize, collective: &str, chunks: u64) -> Wanted {
     let mut wanted = Vec::new();
     for src in 0..n {
         for dst in (0..n).filter(|dst| *dst != src) {
@@ -106,7 +107,7 @@ fn naive(topology: &Topology, lanes: &Lanes, wanted: &Wanted) -> Option<u64> {
 }
 
 /// Sends whatever the next node does not have yet as soon as the link is free, towards somebody who wants it.
-fn greedy(topology: &Topology, lanes: &Lanes, wanted: &Wanted) -> (Vec<Value>, u64) {
+pub fn greedy(topology: &Topology, lanes: &Lanes, wanted: &Wanted) -> (Vec<Value>, u64) {
     let far = distances(topology, lanes, None);
     let n = topology.nodes().len();
     let mut chunks: Vec<(usize, u64)> = wanted.iter().map(|(src, chunk, _)| (*src, *chunk)).collect();

@@ -3,14 +3,18 @@
 mod codes;
 mod damaged;
 mod dual;
+mod epochs;
+mod features;
 mod flows;
 mod gateway;
 mod guide;
 mod hops;
 mod naive;
+mod plain;
 mod scene;
 mod sends;
 mod steps;
+mod sums;
 
 use proptest::prelude::*;
 use scene::{OF_TREES, edited, fabrics, forests, fraction, on};

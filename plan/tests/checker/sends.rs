@@ -8,79 +8,8 @@ use sluice_formats::topology::Topology;
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::Plan;
 
+use crate::epochs::{code, edited_send, finish, finish_of, gpus, on, plan, send, star};
 use crate::scene::{edited, refused};
-
-/// GPUs `n0` to `n{count − 1}` with links of 25 GB/s and 0.7 µs, both ways, as these pairs say.
-fn gpus(count: usize, links: &[(usize, usize)]) -> Topology {
-    let nodes: Vec<Value> = (0..count).map(|i| json!({"id": format!("n{i}"), "kind": "gpu"})).collect();
-    let links: Vec<Value> = links
-        .iter()
-        .map(|(a, b)| {
-            json!({"from": format!("n{a}"), "to": format!("n{b}"), "capacity": "25GB/s", "latency": "0.7us", "duplex": true})
-        })
-        .collect();
-    let file = json!({"sluice_topology": 1, "nodes": nodes, "links": links});
-    Topology::read(file.to_string().as_bytes(), "t").expect("valid")
-}
-
-/// GPUs around one switch.
-fn star(count: usize) -> Topology {
-    let links: Vec<(usize, usize)> = (0..count).map(|i| (i, count)).collect();
-    edited(&gpus(count + 1, &links), |file| {
-        file["nodes"][count] = json!({"id": format!("n{count}"), "kind": "switch"});
-        for link in file["links"].as_array_mut().expect("links") {
-            link["latency"] = json!("0us");
-        }
-    })
-}
-
-/// A send of chunk `chunk` of `src`.
-fn send(src: usize, chunk: u64, from: usize, to: usize, epoch: u64) -> Value {
-    json!({"src": format!("n{src}"), "chunk": chunk, "from": format!("n{from}"), "to": format!("n{to}"), "epoch": epoch})
-}
-
-/// A plan of 25 kB chunks and epochs of 1 µs.
-fn plan(topology: &Topology, collective: &str, sends: Vec<Value>) -> Value {
-    let file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
-    let mut plan = json!({"sluice_plan": 1, "collective": collective, "claim": {},
-        "topology": {"sha256": topology.digest(), "inline": file},
-        "content": {"kind": "sends", "sends": sends, "model": {"chunk": "25000B", "chunks": 1, "tau": "1us"}}});
-    if ["broadcast", "scatter", "gather"].contains(&collective) {
-        plan["root"] = json!("n0");
-    }
-    plan
-}
-
-fn on(plan: &Value, topology: &Topology) -> Value {
-    let mut plan = plan.clone();
-    plan["topology"] = json!({"sha256": topology.digest(),
-        "inline": serde_json::from_str::<Value>(&topology.to_compact()).expect("JSON")});
-    plan
-}
-
-/// The plan with another value of a key in one of its sends.
-fn edited_send(plan: &Value, place: usize, key: &str, value: Value) -> Value {
-    let mut plan = plan.clone();
-    plan["content"]["sends"][place][key] = value;
-    plan
-}
-
-fn code(plan: &Value) -> Option<Code> {
-    let plan = Plan::read(plan.to_string().as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
-    check(&plan, None).violation.map(|violation| violation.code)
-}
-
-/// The epochs that the checker says it takes; `None` for a wrong plan.
-fn finish_of(plan: &Value) -> Option<u64> {
-    let plan = Plan::read(plan.to_string().as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
-    let report = check(&plan, None);
-    let said = report.proved.iter().find_map(|proved| proved.split_once(" demands are met by ")?.1.split_once(", in "));
-    said?.1.strip_suffix(" epochs")?.parse().ok()
-}
-
-fn finish(plan: &Value) -> u64 {
-    finish_of(plan).unwrap_or_else(|| panic!("{:?}", code(plan)))
-}
 
 /// An all-gather of three in a row.
 pub fn row() -> Value {

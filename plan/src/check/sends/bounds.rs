@@ -1,13 +1,18 @@
 //! Lower bounds on the number of epochs, from the model alone: how far chunks must go, and what a node can take in.
+//!
+//! A schedule that adds up, read backwards, is one that copies over links turned round: its bounds are those of the
+//! copies. Nobody has the whole sum before the farthest input has come, and each chunk of an all-reduce comes to every
+//! node at least once, to its own as a part of the sum and to others as the sum.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::demand::Demand;
+use super::demand::{Demand, Work};
 use super::timing::{Route, Timing};
 use crate::check::fabric::Fabric;
 use crate::check::violation::{Code, Violation};
 use sluice_formats::quantity::Rational;
+use sluice_formats::topology::Link;
 
 /// Links that searches for ways may follow, all together.
 const MAX_SEARCH_STEPS: usize = 1 << 30;
@@ -26,14 +31,13 @@ pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result
     if timing.hyper_edges() || targets.len().saturating_mul(links.len()) > MAX_SEARCH_STEPS {
         return Ok(None);
     }
-    let ways = Ways::new(fabric, timing);
+    let ways = Ways::new(fabric, timing, demand);
     let mut most = 0;
     for (source, targets) in targets {
         let (distance, _) = ways.from(source);
         for target in targets {
             if distance[target] == u64::MAX {
-                let message = format!("no way leads from {} to {}", fabric.id(source), fabric.id(target));
-                return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
+                return Err(ways.no_way(fabric, source, target));
             }
             most = most.max(distance[target]);
         }
@@ -41,7 +45,7 @@ pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result
     Ok(Some(most))
 }
 
-/// The epochs until every node can have taken in as many chunks as it wants.
+/// The epochs until every node can have taken in as many chunks as it wants, or given out as many as it has to add to.
 pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Option<u64>, Violation> {
     if timing.hyper_edges() {
         return Ok(None);
@@ -50,9 +54,15 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
     for (node, _) in &demand.wanted {
         *wanted.entry(*node).or_default() += 1;
     }
+    if demand.work == Work::ReduceThenCopy {
+        for source in (0..demand.chunks()).filter_map(|chunk| demand.source(chunk)) {
+            *wanted.entry(source).or_default() += 1;
+        }
+    }
     let mut into: BTreeMap<usize, Vec<(usize, u64)>> = BTreeMap::new();
     for (i, link) in fabric.topology.links().iter().enumerate() {
-        into.entry(link.to).or_default().push((i, timing.usable_after(fabric, &Route::Link(i))));
+        let end = if demand.work == Work::Reduce { link.from } else { link.to };
+        into.entry(end).or_default().push((i, timing.usable_after(fabric, &Route::Link(i))));
     }
     let mut most = 0;
     for (node, chunks) in wanted {
@@ -69,7 +79,7 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
         while !enough(yes) {
             (no, yes) = (yes, yes * 2);
             if yes > MAX_EPOCHS {
-                let message = format!("{} can never take in what it wants", fabric.id(node));
+                let message = format!("{} can never take in what it wants, or give out what it has", fabric.id(node));
                 return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
             }
         }
@@ -82,20 +92,39 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
     Ok(Some(most))
 }
 
-/// The links that leave each node, with the epochs they take.
+/// The links that leave each node, with the epochs they take; turned round for what is only added up.
 pub struct Ways {
     /// Link, the node it enters, epochs.
     near: Vec<Vec<(usize, usize, u64)>>,
+    /// Where each link begins and ends.
+    ends: Vec<(usize, usize)>,
+    turned: bool,
 }
 
 impl Ways {
     /// All links of a topology.
-    pub fn new(fabric: &Fabric<'_>, timing: &Timing) -> Ways {
+    pub fn new(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Ways {
+        let links = fabric.topology.links();
+        let turned = demand.work == Work::Reduce;
+        let ends = |link: &Link| if turned { (link.to, link.from) } else { (link.from, link.to) };
+        let ends: Vec<(usize, usize)> = links.iter().map(ends).collect();
         let mut near = vec![Vec::new(); fabric.topology.nodes().len()];
-        for (i, link) in fabric.topology.links().iter().enumerate() {
-            near[link.from].push((i, link.to, timing.usable_after(fabric, &Route::Link(i))));
+        for (i, (from, to)) in ends.iter().enumerate() {
+            near[*from].push((i, *to, timing.usable_after(fabric, &Route::Link(i))));
         }
-        Ways { near }
+        Ways { near, ends, turned }
+    }
+
+    /// Where a link begins and ends.
+    pub fn ends(&self, link: usize) -> (usize, usize) {
+        self.ends[link]
+    }
+
+    /// For a chunk that has to get from one node to the other and cannot.
+    pub fn no_way(&self, fabric: &Fabric<'_>, source: usize, target: usize) -> Violation {
+        let (from, to) = if self.turned { (target, source) } else { (source, target) };
+        let message = format!("no way leads from {} to {}", fabric.id(from), fabric.id(to));
+        Violation::new(Code::BadCertificate, "/claim/certificate", message)
     }
 
     /// Epochs to every node, `u64::MAX` where no way leads, and the last link of a shortest way there.

@@ -1,4 +1,7 @@
 //! Which chunks there are and who wants them: what a plain collective asks for, or what the demands in the plan say.
+//!
+//! What is added up is the reverse of what is copied: who wants a chunk of an all-gather has something to add to that
+//! chunk of a reduce-scatter, and where the chunk begins its sum ends.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,9 +15,22 @@ const MAX_TRIPLES: u64 = 20_000_000;
 /// A chunk as a plan names it: tenant, source, number.
 type Name = (usize, usize, u64);
 
+/// What is to be done with every chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    /// It goes from its source to all who want it.
+    #[default]
+    Copy,
+    /// All who have something to add send it to the chunk's own node.
+    Reduce,
+    /// The one after the other, with the sum as what is copied.
+    ReduceThenCopy,
+}
+
 #[derive(Debug, Default)]
 pub struct Demand {
-    /// Who wants which chunk.
+    pub work: Work,
+    /// Who wants which chunk, or has something to add to it.
     pub wanted: BTreeSet<(usize, u64)>,
     names: Vec<Name>,
     places: HashMap<Name, u64>,
@@ -39,8 +55,18 @@ impl Demand {
                     let message = format!("{} has a weight, which means nothing here", fabric.id(*node));
                     return Err(Violation::new(Code::UnsupportedField, "/topology/inline/nodes", message));
                 }
+                let (work, forwards) = match collective {
+                    Collective::ReduceScatter => (Work::Reduce, Collective::AllGather),
+                    Collective::Reduce => (Work::Reduce, Collective::Broadcast),
+                    Collective::AllReduce => (Work::ReduceThenCopy, Collective::AllGather),
+                    other => (Work::Copy, other),
+                };
+                if work != Work::Copy {
+                    only_copied(fabric, model)?;
+                }
+                demand.work = work;
                 let group = Group { participants: fabric.participants.clone(), root: fabric.root };
-                demand.collective(0, collective, &group, model.chunks, "/collective")?;
+                demand.collective(0, forwards, &group, model.chunks, "/collective")?;
             }
             Some(_) if collective != Collective::Custom => {
                 let message = "demands are for plans whose collective is `custom`";
@@ -190,7 +216,7 @@ impl Demand {
     pub fn chunks(&self) -> u64 {
         self.names.len() as u64
     }
-    /// Where a chunk begins.
+    /// Where a chunk begins, or its sum ends.
     pub fn source(&self, chunk: u64) -> Option<usize> {
         self.names.get(chunk as usize).map(|(_, source, _)| *source)
     }
@@ -201,4 +227,26 @@ impl Demand {
         let of = of.map_or(String::new(), |(name, _)| format!(" for {}", super::super::quoted(name)));
         format!("chunk {number} of {}{of}", fabric.id(*source))
     }
+}
+
+/// Refuses what is defined for copies alone.
+fn only_copied(fabric: &Fabric<'_>, model: &Model) -> Result<(), Violation> {
+    if model.divisible == Some(true) {
+        let message = "chunks that are cut are moved, not added up";
+        return Err(Violation::new(Code::BadModel, "/content/model/divisible", message));
+    }
+    let topology = fabric.topology;
+    let limited = |node: &usize| topology.nodes()[*node].buffer.is_some() && !fabric.ignores_buffers;
+    if let Some(node) = (0..topology.nodes().len()).find(limited) {
+        let message = format!("{} has room for so much of others', and what is added up takes none", fabric.id(node));
+        return Err(Violation::new(Code::UnsupportedField, "/topology/inline/nodes", message));
+    }
+    if !fabric.ignores_epochs
+        && let Some(link) = topology.links().iter().find(|link| link.per_epoch.is_some())
+    {
+        let (from, to) = (fabric.id(link.from), fabric.id(link.to));
+        let message = format!("{from} → {to}: a capacity that varies is for collectives that add nothing up");
+        return Err(Violation::new(Code::UnsupportedField, "/topology/inline/links", message));
+    }
+    Ok(())
 }

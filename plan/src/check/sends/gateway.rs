@@ -1,5 +1,5 @@
 //! The lower bound of gateways: a link that is the only way for some demands lets their chunks through one after the
-//! other, and the last of them still has to get from there to who wants it.
+//! other, and the last of them still has to get from there to who wants it. What is added up is read backwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -37,7 +37,7 @@ pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<
     if timing.hyper_edges() || searches.saturating_add(demand.wanted.len().saturating_mul(nodes)) > MAX_SEARCH_STEPS {
         return Ok(None);
     }
-    let ways = Ways::new(fabric, timing);
+    let ways = Ways::new(fabric, timing, demand);
     // By gateway, by chunk: the nodes that get it only over the gateway.
     let mut waiting: BTreeMap<usize, Vec<(u64, Vec<usize>)>> = BTreeMap::new();
     let mut releases: HashMap<(usize, usize), u64> = HashMap::new();
@@ -45,7 +45,7 @@ pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<
         let (distance, tree) = ways.from(*source);
         let wanting: BTreeSet<usize> = chunks.values().flatten().copied().collect();
         if let Some(node) = wanting.iter().find(|node| distance[**node] == u64::MAX) {
-            return Err(bad(format!("no way leads from {} to {}", fabric.id(*source), fabric.id(*node))));
+            return Err(ways.no_way(fabric, *source, *node));
         }
         // A link that is the only way for anybody is on the shortest one.
         for gateway in tree.into_iter().flatten() {
@@ -53,7 +53,7 @@ pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<
             if wanting.iter().all(|node| reached[*node]) {
                 continue;
             }
-            releases.insert((gateway, *source), distance[links[gateway].from]);
+            releases.insert((gateway, *source), distance[ways.ends(gateway).0]);
             let behind = chunks.iter().map(|(chunk, nodes)| {
                 (*chunk, nodes.iter().copied().filter(|node| !reached[*node]).collect::<Vec<_>>())
             });
@@ -65,7 +65,7 @@ pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<
     }
     let mut most = 0;
     for (gateway, chunks) in waiting {
-        let (onward, _) = ways.from(links[gateway].to);
+        let (onward, _) = ways.from(ways.ends(gateway).1);
         let job = |(chunk, nodes): (u64, Vec<usize>)| {
             let release = demand.source(chunk).and_then(|source| releases.get(&(gateway, source)));
             let tail = nodes.into_iter().map(|node| onward[node]).max();
@@ -74,7 +74,7 @@ pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<
         let mut jobs: Vec<Job> = chunks.into_iter().map(job).collect();
         jobs.sort_unstable();
         let releases: Vec<u64> = jobs.iter().map(|job| job.release).collect();
-        let never = || bad(format!("{} never lets all of it through", fabric.id(links[gateway].from)));
+        let never = || bad(format!("{} never lets all of it through", fabric.id(ways.ends(gateway).0)));
         let last = timing.last_start(gateway, &releases).ok_or_else(never)?;
         let tail = jobs.iter().map(|job| job.tail).min().unwrap_or(0);
         most = most.max(last + timing.usable_after(fabric, &Route::Link(gateway)) + tail);

@@ -12,13 +12,13 @@ type Arrivals<'f> = HashMap<(usize, u64), Vec<&'f Flight>>;
 /// first arrival serves all later sends; elsewhere an arrival serves the epoch it is there, and only one send unless
 /// `copies`.
 pub fn useless(
-    flights: &[Flight],
+    flights: &[&Flight],
     demand: &Demand,
     keeps: impl Fn(usize) -> bool,
     copies: impl Fn(usize) -> bool,
 ) -> Vec<usize> {
     let mut arrivals: Arrivals<'_> = HashMap::new();
-    for flight in flights {
+    for flight in flights.iter().copied() {
         arrivals.entry((flight.to, flight.chunk)).or_default().push(flight);
     }
     arrivals.values_mut().for_each(|list| list.sort_by_key(|flight| flight.usable));

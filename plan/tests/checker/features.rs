@@ -1,0 +1,457 @@
+//! What plans of sends can have, one by one: schedules with it, changed in hundreds of ways. The checker and a plain
+//! recomputation agree on every one of them, and hundreds of each are refused.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+use sluice_formats::topology::{Topology, sha256_hex};
+use sluice_plan::check::check;
+use sluice_plan::plan::Plan;
+
+use crate::epochs::{finish, gpus, plan, send, star, turned};
+use crate::plain;
+use crate::scene::edited;
+
+/// A send with more keys.
+fn with(mut send: Value, more: Value) -> Value {
+    send.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    send
+}
+
+fn modelled(mut plan: Value, key: &str, value: Value) -> Value {
+    plan["content"]["model"][key] = value;
+    plan
+}
+
+/// Node `count` is a switch, with what it can do; all links take one epoch.
+fn around(count: usize, can: Value) -> Topology {
+    edited(&star(count), |file| file["nodes"][count]["can"] = can.clone())
+}
+
+/// An all-gather of three around a switch: by a copying one at once, by another one after the other.
+fn through_switches() -> Vec<Value> {
+    let copying = around(3, json!({"copy": true, "reduce": true}));
+    let plain = around(3, json!({"copy": false, "reduce": false}));
+    let mut at_once = Vec::new();
+    let mut in_turn = Vec::new();
+    for src in 0..3 {
+        at_once.push(send(src, 0, src, 3, src as u64));
+        for (turn, dst) in (0..3).filter(|dst| *dst != src).enumerate() {
+            at_once.push(send(src, 0, 3, dst, src as u64 + 1));
+            let epoch = (2 * src + turn) as u64;
+            in_turn.extend([send(src, 0, src, 3, epoch), send(src, 0, 3, dst, epoch + 1)]);
+        }
+    }
+    let broadcast = vec![send(0, 0, 0, 3, 0), send(0, 0, 3, 1, 1), send(0, 0, 3, 2, 1)];
+    vec![
+        plan(&copying, "allgather", at_once),
+        plan(&plain, "allgather", in_turn),
+        plan(&copying, "broadcast", broadcast),
+    ]
+}
+
+/// The same with second hops that cost their latency alone.
+fn free_second_hops() -> Vec<Value> {
+    let free = |plan: Value| modelled(plan, "free_second_hop", json!(true));
+    // Two switches in a row, and a GPU behind the second that passes on.
+    let row = edited(&gpus(5, &[(0, 3), (3, 4), (4, 1), (1, 2)]), |file| {
+        for switch in [3, 4] {
+            file["nodes"][switch] = json!({"id": format!("n{switch}"), "kind": "switch"});
+        }
+    });
+    let sends = vec![send(0, 0, 0, 3, 0), send(0, 0, 3, 4, 2), send(0, 0, 4, 1, 4), send(0, 0, 1, 2, 5)];
+    let mut all: Vec<Value> = through_switches().into_iter().map(free).collect();
+    all.push(free(plan(&row, "broadcast", sends)));
+    all
+}
+
+fn hyper_edges() -> Vec<Value> {
+    let via = |src, chunk, from, to, epoch| with(send(src, chunk, from, to, epoch), json!({"via": "n4"}));
+    let hyper = |plan: Value| modelled(plan, "hyper_edges", json!(true));
+    let topology = star(4);
+    let ring = (0..3).flat_map(|turn| (0..4).map(move |src| (src, turn)));
+    let ring = ring.map(|(src, turn)| via(src, 0, (src + turn) % 4, (src + turn + 1) % 4, turn as u64)).collect();
+    let pairs = (1..4).flat_map(|shift| (0..4).map(move |src| (src, shift)));
+    let pairs = pairs.map(|(src, shift)| {
+        let dst = (src + shift) % 4;
+        via(src, dst as u64, src, dst, shift as u64 - 1)
+    });
+    vec![hyper(plan(&topology, "allgather", ring)), hyper(plan(&topology, "alltoall", pairs.collect()))]
+}
+
+/// A row of four, whose inner nodes have room for so much of others'.
+fn limited_buffers() -> Vec<Value> {
+    let room = |bytes: &str| {
+        edited(&gpus(4, &[(0, 1), (1, 2), (2, 3)]), |file| {
+            for node in [1, 2] {
+                file["nodes"][node]["buffer"] = json!(bytes);
+            }
+            for link in file["links"].as_array_mut().expect("links") {
+                link["latency"] = json!("0us");
+            }
+        })
+    };
+    let scatter = |wait: u64| {
+        let to_three = [send(0, 3, 0, 1, 0), send(0, 3, 1, 2, 1), send(0, 3, 2, 3, 2 + wait)];
+        let to_two = [send(0, 2, 0, 1, 1), send(0, 2, 1, 2, 2 + wait)];
+        [&to_three[..], &to_two[..], &[send(0, 1, 0, 1, 2)][..]].concat()
+    };
+    let back = [send(3, 0, 3, 2, 0), send(3, 0, 2, 1, 1), send(3, 0, 1, 0, 3), send(2, 0, 2, 1, 2)];
+    let gather = [&back[..], &[send(2, 0, 1, 0, 4), send(1, 0, 1, 0, 0)][..]].concat();
+    vec![
+        plan(&room("0B"), "scatter", scatter(0)),
+        plan(&room("25kB"), "scatter", scatter(2)),
+        plan(&room("50kB"), "gather", gather),
+    ]
+}
+
+fn tenants() -> Vec<Value> {
+    let topology = gpus(3, &[(0, 1), (1, 2), (0, 2)]);
+    let of = |name: &str, send: Value| with(send, json!({"tenant": name}));
+    let sends = vec![
+        of("a", send(0, 0, 0, 1, 0)),
+        of("a", send(0, 0, 0, 2, 0)),
+        of("b", send(0, 0, 0, 1, 1)),
+        of("b", send(0, 0, 1, 2, 3)),
+        of("b", send(2, 7, 2, 0, 0)),
+        of("c", send(1, 0, 1, 2, 0)),
+        of("c", send(2, 0, 2, 1, 1)),
+    ];
+    let mut several = plan(&topology, "custom", sends);
+    several["demands"] = json!({"sluice_demands": 1, "tenants": [
+        {"name": "a", "collective": "broadcast", "root": "n0"},
+        {"name": "b", "weight": 2, "triples": [["n0", 0, "n1"], ["n0", 0, "n2"], ["n2", 7, "n0"]]},
+        {"name": "c", "collective": "allgather", "participants": ["n1", "n2"], "chunks": 1}]});
+    let mut one = plan(&topology, "custom", vec![send(0, 3, 0, 1, 0), send(0, 3, 1, 2, 2), send(1, 0, 1, 0, 0)]);
+    one["demands"] = json!({"sluice_demands": 1, "tenants": [
+        {"name": "only", "triples": [["n0", 3, "n1"], ["n0", 3, "n2"], ["n1", 0, "n0"]]}]});
+    let sends = vec![
+        of("a", send(0, 1, 0, 1, 0)),
+        of("a", send(0, 2, 0, 2, 0)),
+        of("b", send(0, 1, 0, 1, 1)),
+        of("b", send(1, 0, 1, 0, 0)),
+        of("b", send(1, 2, 1, 2, 0)),
+        of("b", send(2, 1, 2, 1, 0)),
+        of("b", send(2, 0, 2, 0, 0)),
+        of("b", send(0, 2, 0, 2, 1)),
+    ];
+    let mut alike = plan(&topology, "custom", sends);
+    alike["demands"] = json!({"sluice_demands": 1, "tenants": [
+        {"name": "a", "collective": "scatter", "root": "n0"}, {"name": "b", "collective": "alltoall"}]});
+    vec![several, one, alike]
+}
+
+fn pieces() -> Vec<Value> {
+    let topology = gpus(3, &[(0, 1), (1, 2), (0, 2)]);
+    let piece = |src, chunk, from, to, epoch, offset: u64, bytes: u64| {
+        with(send(src, chunk, from, to, epoch), json!({"offset": offset, "bytes": bytes}))
+    };
+    let divisible = |plan: Value| modelled(plan, "divisible", json!(true));
+    let scatter = vec![
+        piece(0, 2, 0, 2, 0, 0, 12_500),
+        piece(0, 2, 0, 1, 0, 12_500, 12_500),
+        piece(0, 1, 0, 1, 0, 0, 12_500),
+        piece(0, 1, 0, 1, 1, 12_500, 12_500),
+        piece(0, 2, 1, 2, 2, 12_500, 12_500),
+    ];
+    // Everybody's for its right neighbour: two fifths the long way, the rest straight.
+    let mut around = Vec::new();
+    for src in 0..3 {
+        let (right, left) = ((src + 1) % 3, (src + 2) % 3);
+        around.push(piece(src, right as u64, src, right, 0, 0, 15_000));
+        around.push(piece(src, right as u64, src, left, 0, 15_000, 10_000));
+        around.push(piece(src, right as u64, left, right, 2, 15_000, 10_000));
+        around.push(piece(src, left as u64, src, left, 1, 0, 25_000));
+    }
+    vec![divisible(plan(&topology, "scatter", scatter)), divisible(plan(&topology, "alltoall", around))]
+}
+
+/// Bandwidth that changes from epoch to epoch.
+fn varying() -> Vec<Value> {
+    let topology = edited(&gpus(3, &[(0, 1), (1, 2)]), |file| {
+        file["links"][0]["capacity_per_epoch"] = json!(["50GB/s", "0GB/s", "25GB/s"]);
+        file["links"][1]["capacity_per_epoch"] = json!(["25GB/s", "25GB/s", "0GB/s", "0GB/s", "75GB/s"]);
+    });
+    let mut sends = vec![send(0, 0, 0, 1, 0), send(0, 1, 0, 1, 0), send(0, 2, 0, 1, 2)];
+    sends.extend((0..3).map(|chunk| send(0, chunk, 1, 2, 4)));
+    let broadcast = modelled(plan(&topology, "broadcast", sends), "chunks", json!(3));
+    let sends = vec![
+        send(1, 0, 1, 2, 0),
+        send(2, 0, 2, 1, 0),
+        send(2, 0, 1, 0, 2),
+        send(1, 0, 1, 0, 0),
+        send(0, 0, 0, 1, 0),
+        send(0, 0, 1, 2, 4),
+    ];
+    vec![broadcast, plan(&topology, "allgather", sends)]
+}
+
+fn stragglers() -> Vec<Value> {
+    let topology = gpus(3, &[(0, 1), (1, 2)]);
+    let row = |second: u64, stragglers: Value| {
+        let sends = vec![
+            send(0, 0, 0, 1, 0),
+            send(1, 0, 1, 0, 0),
+            send(1, 0, 1, 2, 0),
+            send(2, 0, 2, 1, 0),
+            send(0, 0, 1, 2, second),
+            send(2, 0, 1, 0, second),
+        ];
+        modelled(plan(&topology, "allgather", sends), "stragglers", stragglers)
+    };
+    vec![
+        row(3, json!([{"link": 0, "beta_mul": 2}, {"link": 2, "alpha_add": 1e-6}])),
+        row(6, json!([{"node": "n0", "beta_mul": 3, "alpha_add": 0.000_001}, {"link": 3, "beta_mul": 1.5}])),
+    ]
+}
+
+/// Sums: a schedule that copies, read backwards, straight and through switches that add up or pass on.
+fn sums(collective: &str) -> Vec<Value> {
+    let forwards = if collective == "reduce" { "broadcast" } else { "allgather" };
+    let row = gpus(3, &[(0, 1), (1, 2)]);
+    let mut sends = vec![send(0, 0, 0, 1, 0), send(0, 0, 1, 2, 2)];
+    if forwards == "allgather" {
+        sends.extend([send(1, 0, 1, 0, 0), send(1, 0, 1, 2, 0), send(2, 0, 2, 1, 0), send(2, 0, 1, 0, 2)]);
+    }
+    let mut all = vec![plan(&row, forwards, sends)];
+    all.extend(through_switches().into_iter().filter(|plan| plan["collective"] == forwards));
+    if forwards == "broadcast" {
+        let in_turn = vec![send(0, 0, 0, 3, 0), send(0, 0, 3, 1, 1), send(0, 0, 0, 3, 1), send(0, 0, 3, 2, 2)];
+        all.push(plan(&star(3), "broadcast", in_turn));
+        let hyper = [send(0, 0, 0, 1, 0), send(0, 0, 0, 2, 1)].map(|send| with(send, json!({"via": "n3"})));
+        all.push(modelled(plan(&star(3), "broadcast", hyper.into()), "hyper_edges", json!(true)));
+    }
+    let mut all: Vec<Value> = all.iter().map(|plan| turned(plan, collective)).collect();
+    for i in 1..all.len() {
+        if all[i]["content"]["model"]["hyper_edges"].is_null() {
+            all.push(modelled(all[i].clone(), "free_second_hop", json!(true)));
+        }
+    }
+    all
+}
+
+/// The plan and everything that one change makes of it: of a send, of two, of the model, of the demands, of a link or a
+/// node, of what is claimed.
+fn changed(good: &Value) -> Vec<(String, Value)> {
+    let mut changed = Vec::new();
+    let mut add = |what: String, edit: &dyn Fn(&mut Value)| {
+        let mut bad = good.clone();
+        edit(&mut bad);
+        if bad != *good {
+            changed.push((what, bad));
+        }
+    };
+    let nodes = good["topology"]["inline"]["nodes"].as_array().expect("nodes").len();
+    let ids = || (0..nodes).map(|node| json!(format!("n{node}")));
+    let sends = good["content"]["sends"].as_array().expect("sends");
+    for (i, of) in sends.iter().enumerate() {
+        let list = |bad: &mut Value| std::mem::take(bad["content"]["sends"].as_array_mut().expect("sends"));
+        add(format!("send {i} gone"), &|bad| {
+            let mut sends = list(bad);
+            sends.remove(i);
+            bad["content"]["sends"] = json!(sends);
+        });
+        let epoch = of["epoch"].as_u64().expect("an epoch");
+        for (what, later) in [("twice", 0), ("again", 1), ("much later again", 9)] {
+            add(format!("send {i} {what}"), &|bad| {
+                let mut sends = list(bad);
+                sends.push(with(of.clone(), json!({"epoch": epoch + later})));
+                bad["content"]["sends"] = json!(sends);
+            });
+        }
+        add(format!("send {i} backwards"), &|bad| {
+            let send = &mut bad["content"]["sends"][i];
+            (send["from"], send["to"]) = (of["to"].clone(), of["from"].clone());
+        });
+        let mut values: Vec<(&str, Value)> = vec![
+            ("epoch", json!(0)),
+            ("epoch", json!(epoch + 1)),
+            ("epoch", json!(epoch.saturating_sub(1))),
+            ("epoch", json!(epoch + 9)),
+            ("chunk", json!(of["chunk"].as_u64().expect("a number") + 1)),
+            ("chunk", json!(0)),
+            ("op", json!("copy")),
+            ("op", json!("reduce")),
+            ("tenant", json!("b")),
+        ];
+        for key in ["from", "to", "src", "via"] {
+            values.extend(ids().map(|id| (key, id)));
+        }
+        if let (Some(offset), Some(bytes)) = (of["offset"].as_u64(), of["bytes"].as_u64()) {
+            values.extend([bytes - 1, bytes + 1, bytes / 2, 0].map(|bytes| ("bytes", json!(bytes))));
+            values.extend([offset + 1, offset / 2, 0].map(|offset| ("offset", json!(offset))));
+        }
+        for (key, value) in values {
+            add(format!("send {i} {key} {value}"), &|bad| bad["content"]["sends"][i][key] = value.clone());
+        }
+        for keys in [&["op"][..], &["via"], &["tenant"], &["offset"], &["offset", "bytes"]] {
+            add(format!("send {i} without {keys:?}"), &|bad| {
+                let send = bad["content"]["sends"][i].as_object_mut().expect("an object");
+                keys.iter().for_each(|key| drop(send.remove(*key)));
+            });
+        }
+        for (j, other) in sends.iter().enumerate().skip(i + 1) {
+            for key in ["epoch", "to"] {
+                add(format!("sends {i} and {j} exchange {key}"), &|bad| {
+                    bad["content"]["sends"][i][key] = other[key].clone();
+                    bad["content"]["sends"][j][key] = of[key].clone();
+                });
+            }
+        }
+    }
+    for (key, value) in [
+        ("tau", json!("0.5us")),
+        ("tau", json!("2us")),
+        ("chunk", json!("24999B")),
+        ("chunk", json!("25001B")),
+        ("chunks", json!(2)),
+        ("theta", json!(1)),
+        ("free_second_hop", json!(true)),
+        ("free_second_hop", json!(false)),
+        ("hyper_edges", json!(true)),
+        ("hyper_edges", json!(false)),
+        ("divisible", json!(true)),
+        ("divisible", json!(false)),
+        ("stragglers", json!([])),
+        ("stragglers", json!([{"link": 0, "beta_mul": 4}])),
+        ("stragglers", json!([{"node": "n1", "alpha_add": 0.000_002}])),
+    ] {
+        add(format!("model {key} {value}"), &|bad| bad["content"]["model"][key] = value.clone());
+    }
+    for i in 0..good["content"]["model"]["stragglers"].as_array().map_or(0, Vec::len) {
+        for key in ["beta_mul", "alpha_add"] {
+            for value in [json!(0.000_002), json!(5), json!(-1)] {
+                add(format!("straggler {i} {key} {value}"), &|bad| {
+                    bad["content"]["model"]["stragglers"][i][key] = value.clone();
+                });
+            }
+        }
+    }
+    for i in 0..good["demands"]["tenants"].as_array().map_or(0, Vec::len) {
+        add(format!("tenant {i} gone"), &|bad| {
+            drop(bad["demands"]["tenants"].as_array_mut().expect("tenants").remove(i));
+        });
+        for (key, value) in [
+            ("name", json!("a")),
+            ("chunks", json!(2)),
+            ("collective", json!("allgather")),
+            ("triples", json!([["n0", 0, "n2"]])),
+            ("triples", json!([["n2", 0, "n0"]])),
+            ("root", json!("n1")),
+            ("participants", json!(["n0", "n1"])),
+        ] {
+            add(format!("tenant {i} {key} {value}"), &|bad| bad["demands"]["tenants"][i][key] = value.clone());
+        }
+    }
+    for collective in ["allgather", "broadcast", "alltoall", "reduce_scatter", "reduce", "allreduce", "custom"] {
+        add(format!("a {collective}"), &|bad| bad["collective"] = json!(collective));
+    }
+    add("another root".into(), &|bad| bad["root"] = json!("n1"));
+    for (key, later) in [("later", 1), ("sooner", -1)] {
+        add(format!("claims to end {key}"), &|bad| {
+            bad["claim"]["finish_epochs"] = json!(bad["claim"]["finish_epochs"].as_i64().expect("claimed") + later);
+        });
+    }
+    let mut fabric = |what: String, edit: &dyn Fn(&mut Value)| {
+        add(what, &|bad| {
+            edit(&mut bad["topology"]["inline"]);
+            bad["topology"]["sha256"] = json!(sha256_hex(bad["topology"]["inline"].to_string().as_bytes()));
+        });
+    };
+    for i in 0..good["topology"]["inline"]["links"].as_array().expect("links").len() {
+        for (key, value) in [
+            ("capacity", json!("12.5GB/s")),
+            ("capacity", json!("50GB/s")),
+            ("latency", json!("2us")),
+            ("latency", json!("0us")),
+            ("duplex", json!(false)),
+            ("capacity_per_epoch", json!(["25GB/s", "0GB/s"])),
+            ("capacity_per_epoch", json!(["50GB/s", "12.5GB/s", "25GB/s"])),
+        ] {
+            fabric(format!("link {i} {key} {value}"), &|file| file["links"][i][key] = value.clone());
+        }
+    }
+    for i in 0..nodes {
+        for (key, value) in [
+            ("can", json!({"copy": true, "reduce": true})),
+            ("can", json!({"copy": true, "reduce": false})),
+            ("can", json!({"copy": false, "reduce": true})),
+            ("can", json!({"copy": false, "reduce": false})),
+            ("buffer", json!("0B")),
+            ("buffer", json!("25kB")),
+            ("kind", json!("memory")),
+            ("kind", json!("switch")),
+            ("kind", json!("host")),
+        ] {
+            fabric(format!("node {i} {key} {value}"), &|file| file["nodes"][i][key] = value.clone());
+        }
+    }
+    changed
+}
+
+/// Schedules by what they have.
+fn schedules() -> [(&'static str, Vec<Value>); 11] {
+    let mut all = [
+        ("switches", through_switches()),
+        ("free second hops", free_second_hops()),
+        ("hyper-edges", hyper_edges()),
+        ("limited buffers", limited_buffers()),
+        ("tenants", tenants()),
+        ("pieces", pieces()),
+        ("bandwidth by epoch", varying()),
+        ("stragglers", stragglers()),
+        ("reduce-scatter", sums("reduce_scatter")),
+        ("reduce", sums("reduce")),
+        ("all-reduce", sums("allreduce")),
+    ];
+    for plan in all.iter_mut().flat_map(|(_, plans)| plans) {
+        plan["claim"] = json!({"finish_epochs": finish(plan)});
+    }
+    all
+}
+
+/// Does the checker accept a plan? It must, where it is right and its claim too, and must not where not.
+fn accepted(plan: &Value, what: &str) -> bool {
+    let Ok(plan) = Plan::read(plan.to_string().as_bytes(), "p") else { return false };
+    let (report, ends) = (check(&plan, None), plain::finish(&plan));
+    let right = ends.is_some() && ends == plan.body.claim.finish_epochs;
+    assert_eq!(report.ok(), right, "{what}: ends {ends:?}, {:?}", report.violation);
+    right
+}
+
+#[test]
+fn the_checker_agrees_with_a_plain_recomputation_on_every_change() {
+    for (feature, plans) in schedules() {
+        let (mut refused, mut still) = (0, 0);
+        for (number, good) in plans.into_iter().enumerate() {
+            assert!(accepted(&good, feature), "{feature}, plan {number}");
+            for (what, bad) in changed(&good) {
+                match accepted(&bad, &format!("{feature}, plan {number}, {what}")) {
+                    true => still += 1,
+                    false => refused += 1,
+                }
+            }
+        }
+        println!("{feature}: {refused} changed plans refused, {still} still right");
+        assert!(refused >= 300, "{feature}: {refused}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Two changes, or three, so that one can make up for another.
+    #[test]
+    fn and_on_several_changes_at_once(which: Index, changes in proptest::collection::vec(any::<Index>(), 2..4)) {
+        let all: Vec<Value> = schedules().into_iter().flat_map(|(_, plans)| plans).collect();
+        let mut plan = which.get(&all).clone();
+        let mut what = Vec::new();
+        for change in changes {
+            let mut next = changed(&plan);
+            let (name, changed) = next.swap_remove(change.index(next.len()));
+            what.push(name);
+            plan = changed;
+        }
+        accepted(&plan, &what.join(", "));
+    }
+}
