@@ -60,9 +60,15 @@ impl Drop for Inside {
 
 impl Table {
     const fn new() -> Self {
-        const EMPTY: Slot =
-            Slot { comm: AtomicPtr::new(ptr::null_mut()), generation: AtomicU64::new(0), users: AtomicUsize::new(0) };
-        Self([EMPTY; MAX_COMMUNICATORS])
+        Self(
+            [const {
+                Slot {
+                    comm: AtomicPtr::new(ptr::null_mut()),
+                    generation: AtomicU64::new(0),
+                    users: AtomicUsize::new(0),
+                }
+            }; MAX_COMMUNICATORS],
+        )
     }
 
     fn begin(&self, comm: Box<Comm>) -> Option<u64> {
