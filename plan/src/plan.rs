@@ -12,7 +12,9 @@ mod trees;
 
 pub use claim::{Certificate, CertificateKind, Claim, Exact, PerByte, Status};
 pub use content::{Content, ContentKind};
-pub use flows::{Demands, Execution, Flow, Flows, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights};
+pub use flows::{
+    Demands, Execution, Flow, Flows, MAX_DEMANDS, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights,
+};
 pub use schedule::{Model, Op, Pair, Paths, Send, SendEntry, Sends, Shard, Step, StepSend, Steps, Straggler};
 pub use sluice_formats::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
 pub use trees::{Direction, Edge, Forest, Hop, Tree, Trees};

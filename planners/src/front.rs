@@ -13,7 +13,7 @@ use sluice_formats::problem::{
 };
 use sluice_formats::topology::{Can, Kind, Topology};
 use sluice_plan::check;
-use sluice_plan::plan::{Claim, Collective, Content, Names, NodeId, Plan};
+use sluice_plan::plan::{Claim, Collective, Content, Demands, Names, NodeId, Plan};
 use std::collections::{BTreeMap, HashSet};
 
 /// Nodes among which the nearest to an unknown id is looked for; in a larger topology that takes longer than it is worth.
@@ -89,6 +89,8 @@ pub struct Draft {
     pub content: Content,
     /// Time, bandwidth, and the bound on them with its certificate.
     pub claim: Claim,
+    /// What is wanted, where it is no plain collective.
+    pub demands: Option<Demands>,
 }
 
 impl<'a> Asked<'a> {
@@ -121,6 +123,11 @@ impl<'a> Asked<'a> {
         Asked { topology, file: String::new(), collective, participants, root: None, ignored: Vec::new(), support }
     }
 
+    /// The same for another collective of the same nodes, as a part of the work.
+    pub fn but(&self, collective: Collective) -> Asked<'a> {
+        Asked { collective, ..self.clone() }
+    }
+
     /// A problem of the topology.
     pub fn in_file(&self, problem: Problem) -> Problems {
         Problems::from(problem).in_file(&self.file)
@@ -131,7 +138,7 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// The planner's own fault, where the checker, which shares no code with it, refuses the plan.
     pub fn plan(&self, draft: Draft) -> Result<Plan, Problems> {
-        let Draft { mut names, content, claim } = draft;
+        let Draft { mut names, content, claim, demands } = draft;
         let nodes = self.topology.nodes();
         let ids: Vec<NodeId> = self.participants.iter().map(|node| names.intern(&nodes[*node].id)).collect();
         let mut plan = Plan::new(self.topology, self.collective, names, content);
@@ -139,6 +146,7 @@ impl<'a> Asked<'a> {
         plan.body.participants = Some(ids);
         plan.body.ignored = (!self.ignored.is_empty()).then(|| self.ignored.iter().map(|key| (*key).into()).collect());
         plan.body.claim = claim;
+        plan.body.demands = demands;
         let report = check::check(&plan, Some(self.topology));
         let Some(violation) = report.violation else { return Ok(plan) };
         let message = format!("the plan did not pass the checker: {}", violation.message);

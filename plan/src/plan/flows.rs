@@ -1,7 +1,8 @@
 //! Contents `rates`, `weights` and `order`, the flows they are about, and demands that are no plain collective.
 
-use super::{Collective, Decimal, NodeId, RateText, Size, Text, Version};
-use sluice_formats::json::{form, words};
+use super::{Collective, Decimal, Names, NodeId, RateText, Size, Text, Version};
+use sluice_formats::json::{Json, Limits, Reader, form, words};
+use sluice_formats::problem::Problems;
 use sluice_formats::quantity::Rational;
 
 form! {
@@ -122,6 +123,9 @@ form! {
     }
 }
 
+/// Bytes of a file of demands at most.
+pub const MAX_DEMANDS: usize = 64 << 20;
+
 form! {
     /// What one tenant wants.
     pub struct Tenant {
@@ -149,5 +153,36 @@ form! {
         pub version: Version = "sluice_demands",
         /// Who wants what.
         pub tenants: Vec<Tenant> = "tenants",
+    }
+}
+
+/// Numbers, ids and brackets of a file of demands at most.
+const MAX_ELEMENTS: u64 = 80_000_000;
+
+impl Demands {
+    /// Reads a file of demands, and the ids that its nodes stand for; `file` is the name used in messages.
+    ///
+    /// # Errors
+    /// All mistakes of form with their JSON pointers, in the order of the codes.
+    pub fn read(bytes: &[u8], file: &str) -> Result<(Demands, Names), Problems> {
+        let limits = Limits { bytes: MAX_DEMANDS, elements: MAX_ELEMENTS, charged: (0, "edges") };
+        Reader::new(bytes, limits, file)?.document(<Demands as Json>::read)
+    }
+
+    /// The same demands with ids of other names.
+    #[must_use]
+    pub fn renamed(&self, names: &Names, into: &mut Names) -> Demands {
+        let mut node = |node: &NodeId| into.intern(names.text(*node));
+        let tenants = self.tenants.iter().map(|tenant| Tenant {
+            participants: tenant.participants.as_ref().map(|list| list.iter().map(&mut node).collect()),
+            root: tenant.root.as_ref().map(&mut node),
+            triples: tenant
+                .triples
+                .as_ref()
+                .map(|list| list.iter().map(|(source, chunk, target)| (node(source), *chunk, node(target))).collect()),
+            ..tenant.clone()
+        });
+        let tenants = tenants.collect();
+        Demands { version: Version, tenants }
     }
 }

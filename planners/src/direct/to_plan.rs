@@ -54,7 +54,12 @@ pub fn make(instance: &Instance<'_>, run: &Run) -> Result<Made, Problems> {
     let planned = planned(instance, run).map_err(|refusal| instance.refused(&refusal))?;
     let figures = of_schedule(instance, &planned)?;
     let asked = &instance.asked;
-    let draft = Draft { names: Names::default(), content: content(&planned.schedule), claim: figures.claim.clone() };
+    let draft = Draft {
+        names: Names::default(),
+        content: content(&planned.schedule),
+        claim: figures.claim.clone(),
+        demands: None,
+    };
     Ok(Made { plan: asked.plan(draft)?, figures })
 }
 
@@ -152,7 +157,7 @@ pub fn plan_of(topology: &Topology, schedule: &Schedule, cost: &Cost, d: Option<
     };
     let claim = steps_claim(cost, cost.t_b.clone().filter(|_| d.is_some()));
     let claim = bandwidth(claim, topology, collective, time_over_equal_links(topology, cost))?;
-    let draft = Draft { names: Names::default(), content: content(schedule), claim };
+    let draft = Draft { names: Names::default(), content: content(schedule), claim, demands: None };
     Asked::of_all(topology, collective, &SUPPORT).plan(draft)
 }
 

@@ -197,7 +197,8 @@ impl Claimed {
             certificate: Some(Certificate { kind, nodes, prices }),
             ..Claim::default()
         };
-        let plan = instance.asked.plan(Draft { names, content: Content::Trees(Trees { forests }), claim })?;
+        let plan =
+            instance.asked.plan(Draft { names, content: Content::Trees(Trees { forests }), claim, demands: None })?;
         let cut = self.optimum.cut.iter().map(|node| instance.id(*node).to_string()).collect();
         Ok(Made {
             plan,

@@ -87,7 +87,7 @@ fn a_plan_that_the_checker_refuses_is_the_planners_own_fault() {
         Content::Steps(Steps { p: 1, step_length: None, steps: Vec::new() }),
     ];
     for content in contents {
-        let draft = Draft { names: Names::default(), content, claim: Claim::default() };
+        let draft = Draft { names: Names::default(), content, claim: Claim::default(), demands: None };
         assert_eq!(asked.plan(draft).expect_err("nothing is done").code(), "Numerical");
     }
 }
