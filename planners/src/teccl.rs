@@ -6,9 +6,11 @@
 
 pub mod bound;
 pub mod demand;
+pub mod divided;
 pub mod greedy;
 mod instance;
 pub mod lane;
+pub mod objective;
 pub mod route;
 pub mod schedule;
 mod search;
@@ -18,5 +20,6 @@ mod to_plan;
 mod tests;
 
 pub use instance::{Instance, Mode, Options, SUPPORT, Volume};
-pub use search::{Found, Search, make};
-pub use to_plan::{Figures, Made};
+pub use objective::Objective;
+pub use search::{Found, Goal, Search, Valued, make};
+pub use to_plan::{Ending, Figures, Made, Worth};

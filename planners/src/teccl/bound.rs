@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::demand::Demand;
 use super::lane::Lanes;
+use sluice_formats::quantity::Rational;
 use sluice_plan::plan::CertificateKind;
 
 /// Epochs beyond which a bound says nothing any more.
@@ -32,6 +33,40 @@ pub fn best(lanes: &Lanes, demand: &Demand) -> Bound {
         .fold(first, |best, (epochs, kind)| if epochs > best.epochs { Bound { epochs, kind } } else { best })
 }
 
+/// The best bound for chunks that may be cut, by the same measure as [`best`].
+pub fn best_of_divisible(lanes: &Lanes, demand: &Demand) -> Bound {
+    let far = Bound { epochs: distance(lanes, demand), kind: CertificateKind::Distance };
+    let port = wanted(demand).into_iter().map(|(node, chunks)| {
+        let chunks = Rational::from(chunks);
+        until(|epochs| {
+            let mut sum = Rational::ZERO;
+            for lane in lanes.into[node].iter().map(|lane| &lanes.lanes[*lane]) {
+                sum += &lane.rate_until((epochs + 1).saturating_sub(lane.after));
+            }
+            sum >= chunks
+        })
+    });
+    match port.max().unwrap_or(0) {
+        epochs if epochs > far.epochs => Bound { epochs, kind: CertificateKind::Port },
+        _ => far,
+    }
+}
+
+/// The best bound for sums that everybody gets: lanes, who takes part, and chunks in all. Something of everybody must get
+/// to everybody, and everybody takes in something of every chunk.
+pub fn best_of_all_reduce(lanes: &Lanes, nodes: &[usize], chunks: u64) -> Bound {
+    let farthest = |from: &usize| {
+        let distances = lanes.distances(*from);
+        nodes.iter().map(|to| distances[*to]).max()
+    };
+    let far = nodes.iter().filter_map(farthest).max().unwrap_or(0);
+    let port = nodes.iter().map(|node| takes_in(lanes, *node, chunks)).max().unwrap_or(0);
+    match port > far {
+        true => Bound { epochs: port, kind: CertificateKind::Port },
+        false => Bound { epochs: far, kind: CertificateKind::Distance },
+    }
+}
+
 /// The epochs that the farthest chunk is under way.
 pub fn distance(lanes: &Lanes, demand: &Demand) -> u64 {
     let mut from: HashMap<usize, Vec<u64>> = HashMap::new();
@@ -44,36 +79,47 @@ pub fn distance(lanes: &Lanes, demand: &Demand) -> u64 {
 
 /// The epochs until every node can have taken in as many chunks as it wants.
 pub fn port(lanes: &Lanes, demand: &Demand) -> u64 {
+    wanted(demand).into_iter().map(|(node, chunks)| takes_in(lanes, node, chunks)).max().unwrap_or(0)
+}
+
+/// By node how many chunks it wants.
+fn wanted(demand: &Demand) -> BTreeMap<usize, u64> {
     let mut wanted: BTreeMap<usize, u64> = BTreeMap::new();
     for node in demand.chunks.iter().flat_map(|chunk| &chunk.wanted_by) {
         *wanted.entry(*node).or_default() += 1;
     }
-    let bound = |(node, wanted): (usize, u64)| {
-        // Lanes that share a room can at most fill it together: each room counts once.
-        let mut rooms: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
-        for lane in lanes.into[node].iter().map(|lane| &lanes.lanes[*lane]) {
-            let Some(room) = lane.rooms.last() else { continue };
-            let entry = rooms.entry(*room).or_insert((u64::MAX, u64::MAX));
-            *entry = (entry.0.min(lane.kappa), entry.1.min(lane.after));
-        }
-        let enough = |epochs: u64| {
-            let room = |(room, (kappa, after)): (&usize, &(u64, u64))| {
-                // What is usable after u epochs may begin in epoch 0 to `epochs` − u.
-                begun_until(lanes, *room, *kappa, (epochs + 1).saturating_sub(*after))
-            };
-            rooms.iter().map(room).fold(0_u64, u64::saturating_add) >= wanted
+    wanted
+}
+
+/// The epochs until a node can have taken in so many chunks.
+fn takes_in(lanes: &Lanes, node: usize, chunks: u64) -> u64 {
+    // Lanes that share a room can at most fill it together: each room counts once.
+    let mut rooms: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for lane in lanes.into[node].iter().map(|lane| &lanes.lanes[*lane]) {
+        let Some(room) = lane.rooms.last() else { continue };
+        let entry = rooms.entry(*room).or_insert((u64::MAX, u64::MAX));
+        *entry = (entry.0.min(lane.kappa), entry.1.min(lane.after));
+    }
+    until(|epochs| {
+        let room = |(room, (kappa, after)): (&usize, &(u64, u64))| {
+            // What is usable after u epochs may begin in epoch 0 to `epochs` − u.
+            begun_until(lanes, *room, *kappa, (epochs + 1).saturating_sub(*after))
         };
-        let (mut no, mut yes) = (0, 1);
-        while !enough(yes) && yes < MAX_EPOCHS {
-            (no, yes) = (yes, yes * 2);
-        }
-        while yes - no > 1 {
-            let middle = no + (yes - no) / 2;
-            if enough(middle) { yes = middle } else { no = middle }
-        }
-        yes
-    };
-    wanted.into_iter().map(bound).max().unwrap_or(0)
+        rooms.iter().map(room).fold(0_u64, u64::saturating_add) >= chunks
+    })
+}
+
+/// The first number of epochs that is enough, 1 or more; [`MAX_EPOCHS`] or more where none is.
+fn until(enough: impl Fn(u64) -> bool) -> u64 {
+    let (mut no, mut yes) = (0, 1);
+    while !enough(yes) && yes < MAX_EPOCHS {
+        (no, yes) = (yes, yes * 2);
+    }
+    while yes - no > 1 {
+        let middle = no + (yes - no) / 2;
+        if enough(middle) { yes = middle } else { no = middle }
+    }
+    yes
 }
 
 /// Chunks that may begin in the first `epochs` epochs of a room.

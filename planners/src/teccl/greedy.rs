@@ -105,6 +105,11 @@ impl Attempt<'_> {
             2 => {}
             _ => random.shuffle(&mut order),
         }
+        if self.order < 3 && self.demand.tenants.len() > 1 {
+            // Tenants that count more go first.
+            let weight = |chunk: &usize| &self.demand.tenants[chunks[*chunk].tenant].weight;
+            order.sort_by(|one, other| weight(other).cmp(weight(one)));
+        }
         for chunk in order {
             if !router.bring(chunk, Goal::All(&chunks[chunk].wanted_by)) {
                 return None;

@@ -64,14 +64,18 @@ pub struct Terms {
 }
 
 /// A node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Node {
     /// Does it forward in the very epoch, and store nothing?
     pub is_switch: bool,
     /// May it send what it got once to several others?
     pub copies: bool,
+    /// May it add up what comes from several others?
+    pub reduces: bool,
     /// Chunks of others that it may hold; `None`: any number.
     pub buffer: Option<u64>,
+    /// The same in bytes.
+    pub bytes: Option<f64>,
 }
 
 /// A way for a chunk from a node to another.
@@ -93,6 +97,21 @@ pub struct Lane {
     pub rates: Vec<Rational>,
     /// The rooms that a chunk fills while it is pushed through.
     pub rooms: Vec<usize>,
+}
+
+impl Lane {
+    /// Chunks per epoch in this epoch.
+    pub fn rate(&self, epoch: u64) -> &Rational {
+        let place = usize::try_from(epoch).unwrap_or(usize::MAX).min(self.rates.len().saturating_sub(1));
+        &self.rates[place]
+    }
+    /// Chunks in the first `epochs` epochs, where they may be cut.
+    pub fn rate_until(&self, epochs: u64) -> Rational {
+        let known = (self.rates.len() as u64).saturating_sub(1).min(epochs);
+        let mut sum = self.rate(known) * &Rational::from(epochs - known);
+        (0..known).for_each(|epoch| sum += self.rate(epoch));
+        sum
+    }
 }
 
 /// What takes so many chunks at a time: a link, or a port of a switch.
@@ -151,7 +170,9 @@ impl Lanes {
         let nodes = topology.nodes().iter().enumerate().map(|(i, node)| Node {
             is_switch: switch(i),
             copies: !switch(i) || node.can.copy,
+            reduces: !switch(i) || node.can.reduce,
             buffer: node.buffer.as_ref().map(room_for),
+            bytes: node.buffer.as_ref().map(Rational::to_f64),
         });
         let mut made = Lanes {
             nodes: nodes.collect(),
@@ -179,6 +200,19 @@ impl Lanes {
             made.warnings.push(("FineGrid", message));
         }
         Ok(made)
+    }
+
+    /// The same lanes the other way round, in time that runs backwards: to copy there is to add up here.
+    #[must_use]
+    pub fn reversed(mut self) -> Lanes {
+        for lane in &mut self.lanes {
+            std::mem::swap(&mut lane.from, &mut lane.to);
+        }
+        for node in &mut self.nodes {
+            std::mem::swap(&mut node.copies, &mut node.reduces);
+        }
+        std::mem::swap(&mut self.out, &mut self.into);
+        self
     }
 
     fn push(&mut self, lane: Lane) {

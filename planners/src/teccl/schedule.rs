@@ -25,6 +25,17 @@ pub struct Schedule {
     pub finish: u64,
 }
 
+/// A demand that is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The chunk.
+    pub chunk: usize,
+    /// Who wants it.
+    pub node: usize,
+    /// The first epoch in which it has it.
+    pub usable: u64,
+}
+
 /// A demand that the sends do not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmet {
@@ -35,6 +46,19 @@ pub struct Unmet {
 }
 
 impl Schedule {
+    /// When every demand is met that is.
+    pub fn arrivals(&self, lanes: &Lanes, demand: &Demand) -> impl Iterator<Item = Arrival> {
+        let mut first: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+        for send in &self.sends {
+            let lane = &lanes.lanes[send.lane];
+            if demand.chunks[send.chunk].wanted_by.binary_search(&lane.to).is_ok() {
+                let usable = first.entry((send.chunk, lane.to)).or_insert(u64::MAX);
+                *usable = (*usable).min(send.epoch + lane.after);
+            }
+        }
+        first.into_iter().map(|((chunk, node), usable)| Arrival { chunk, node, usable })
+    }
+
     /// The sends that bring every chunk first to whoever wants it, and those that these need; all others are left out.
     ///
     /// # Errors
@@ -65,6 +89,9 @@ impl Schedule {
                         let arrival = arrivals.at(from, send.epoch, *used).ok_or(unmet)?;
                         *used += usize::from(!lane.copies);
                         arrival
+                    } else if lane.buffer.is_some() && chunk.wanted_by.binary_search(&from).is_err() {
+                        // What came before may have been dropped; the last takes the least room.
+                        arrivals.last(from, send.epoch).ok_or(unmet)?
                     } else {
                         let first = arrivals.first(from).ok_or(unmet)?;
                         if first.epoch + lanes.lanes[first.lane].after > send.epoch {
@@ -150,6 +177,10 @@ impl<'a> Arrivals<'a> {
     }
     fn first(&self, node: usize) -> Option<Send> {
         self.at.get(&node)?.first().copied()
+    }
+    /// The last arrival that can be sent on in this epoch.
+    fn last(&self, node: usize, epoch: u64) -> Option<Send> {
+        self.at.get(&node)?.iter().rev().find(|send| self.usable(send) <= epoch).copied()
     }
     /// The arrival at a switch that is there in just this epoch, after leaving out so many.
     fn at(&self, node: usize, epoch: u64, skip: usize) -> Option<Send> {

@@ -17,18 +17,7 @@ fn fabric(name: &str) -> Topology {
 }
 
 fn options(volume: Volume, epoch: EpochLength) -> Options {
-    Options {
-        volume,
-        chunks: 1,
-        epoch,
-        multiplier: Rational::ONE,
-        theta: Rational::new(1, 10).expect("a tenth"),
-        free_second_hop: false,
-        hyper_edges: false,
-        stragglers: Vec::new(),
-        mode: Mode::MinEpochs,
-        seed: 0,
-    }
+    Options { epoch, ..Options::of(volume) }
 }
 
 fn planned(topology: &Topology, collective: Collective, options: &Options) -> Figures {

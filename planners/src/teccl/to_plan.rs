@@ -1,15 +1,16 @@
 //! From a schedule to a plan of kind `sends`, with what it claims and what proves it.
 
+use super::demand::Chunk;
 use super::instance::Instance;
-use super::lane::Place;
-use super::schedule::Schedule;
-use super::search::Found;
+use super::lane::{Lane, Place};
+use super::objective::Objective;
 use crate::front::Draft;
 use sluice_formats::json::{Decimal, Duration, Names, Size};
 use sluice_formats::problem::{INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_plan::plan::{
-    Certificate, CertificateKind, Claim, Content, Model, PerByte, Plan, Send, SendEntry, Sends, Status, Straggler,
+    Certificate, CertificateKind, Claim, Content, Model, NodeId, Op, PerByte, Plan, Send, SendEntry, Sends, Status,
+    Straggler, Text,
 };
 
 /// Microseconds in a second.
@@ -36,6 +37,87 @@ pub struct Figures {
     pub bandwidth: Rational,
     /// Sends.
     pub sends: usize,
+    /// What was gained, where that was asked for.
+    pub worth: Option<Worth>,
+    /// When each tenant of a file of demands is served.
+    pub tenants: Vec<Ending>,
+}
+
+/// When a tenant has all it wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// The tenant.
+    pub name: Text,
+    /// Epochs.
+    pub epochs: u64,
+    /// Microseconds.
+    pub us: Rational,
+}
+
+/// What a schedule gains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worth {
+    /// What counts.
+    pub objective: Objective,
+    /// Within so many epochs; gains in different ones cannot be compared.
+    pub epochs: u64,
+    /// What it gains.
+    pub value: f64,
+    /// What no schedule gains more than.
+    pub bound: f64,
+}
+
+impl Worth {
+    /// How much more there may be, as a share of what there is.
+    pub fn gap(&self) -> f64 {
+        (self.bound - self.value) / self.value.abs().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Gains that differ by less are equal.
+const SAME: f64 = 1e-6;
+
+/// A chunk, or a piece of it, over a lane, in the time of the plan.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<'a> {
+    pub epoch: u64,
+    pub chunk: &'a Chunk,
+    pub lane: &'a Lane,
+    /// Is the lane passed the other way, and does it add up?
+    pub is_reversed: bool,
+    /// Offset and length in bytes; `None`: all of the chunk.
+    pub piece: Option<Piece>,
+}
+
+/// A part of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Piece {
+    /// Its first byte.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+}
+
+impl Entry<'_> {
+    /// Where it begins and ends.
+    fn ends(&self) -> (usize, usize) {
+        if self.is_reversed { (self.lane.to, self.lane.from) } else { (self.lane.from, self.lane.to) }
+    }
+}
+
+/// What planning came to.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// Epochs until the last chunk is where it is wanted.
+    pub finish: u64,
+    /// No schedule has fewer.
+    pub bound: u64,
+    /// How that is known.
+    pub kind: CertificateKind,
+    /// What is gained, where that was asked for.
+    pub worth: Option<Worth>,
+    /// Did time run out?
+    pub late: bool,
 }
 
 /// A plan that passed the checker, with the planner's own figures.
@@ -47,41 +129,93 @@ pub struct Made {
     pub figures: Figures,
 }
 
-/// A schedule as a plan.
+/// Sends as a plan.
 ///
 /// # Errors
 /// `Numerical` where the checker refuses it.
-pub fn plan(instance: &Instance<'_>, schedule: &Schedule, found: &Found, late: bool) -> Result<Made, Problems> {
-    let (asked, terms) = (&instance.asked, &instance.terms);
-    let certificate = if found.proved { instance.bound.kind } else { CertificateKind::Solver };
+pub(super) fn plan(instance: &Instance<'_>, mut sends: Vec<Entry<'_>>, outcome: &Outcome) -> Result<Made, Problems> {
+    let (asked, terms, tenants) = (&instance.asked, &instance.terms, &instance.demand.tenants);
     let mut names = Names::default();
     let nodes: Vec<_> = asked.topology.nodes().iter().map(|node| names.intern(&node.id)).collect();
-    let send = |send: &super::schedule::Send| {
-        let (lane, chunk) = (&instance.lanes.lanes[send.lane], &instance.demand.chunks[send.chunk]);
-        let via = lane.links.get(1).map(|link| nodes[asked.topology.links()[*link].from]);
+    sends.sort_by_cached_key(|send| {
+        let (chunk, piece) = (send.chunk, send.piece.map(|piece| piece.offset));
+        (send.epoch, chunk.source, chunk.number, send.ends(), chunk.tenant, piece)
+    });
+    let send = |send: &Entry<'_>| {
+        let via = send.lane.links.get(1).map(|link| nodes[asked.topology.links()[*link].from]);
+        let (from, to) = send.ends();
         let entry = SendEntry {
-            bytes: None,
-            chunk: chunk.number,
+            bytes: send.piece.map(|piece| piece.bytes),
+            chunk: send.chunk.number,
             epoch: send.epoch,
-            from: nodes[lane.from],
-            offset: None,
-            op: None,
-            src: nodes[chunk.source],
-            tenant: None,
-            to: nodes[lane.to],
+            from: nodes[from],
+            offset: send.piece.map(|piece| piece.offset),
+            op: send.is_reversed.then_some(Op::Reduce),
+            src: nodes[send.chunk.source],
+            tenant: tenants.get(send.chunk.tenant).map(|tenant| tenant.name.clone()),
+            to: nodes[to],
             via,
         };
         Send { entry: Box::new(entry) }
     };
-    let order = |send: &super::schedule::Send| {
-        let (lane, chunk) = (&instance.lanes.lanes[send.lane], &instance.demand.chunks[send.chunk]);
-        (send.epoch, chunk.source, chunk.number, lane.from, lane.to)
-    };
-    let mut sorted = schedule.sends.clone();
-    sorted.sort_by_key(order);
     let million = Rational::from(MICROSECONDS);
     let epoch_us = &terms.tau * &million;
-    let finish_us = &epoch_us * &Rational::from(schedule.finish);
+    let us = |epochs: u64| &epoch_us * &Rational::from(epochs);
+    let finish_us = us(outcome.finish);
+    let content = Content::Sends(Sends {
+        epoch_us: Some(Decimal::from(&epoch_us)),
+        finish_epochs: Some(outcome.finish),
+        finish_us: Some(Decimal::from(&finish_us)),
+        model: model(instance, &epoch_us, &nodes)?,
+        sends: sends.iter().map(send).collect(),
+    });
+    let optimal = outcome.finish == outcome.bound;
+    let status = |optimal: bool| match (optimal, outcome.late) {
+        (true, _) => Status::Optimal,
+        (false, true) => Status::TimeLimit,
+        (false, false) => Status::Feasible,
+    };
+    let claim = Claim {
+        finish_epochs: Some(outcome.finish),
+        finish_us: Some(Decimal::from(&finish_us)),
+        lower_bound: Some(PerByte { value: Rational::from(outcome.bound), seconds: false }),
+        certificate: Some(Certificate { kind: outcome.kind, nodes: None, prices: None }),
+        optimal: Some(optimal),
+        status: Some(status(optimal)),
+        ..Claim::default()
+    };
+    let seconds = finish_us.checked_div(&million).unwrap_or(Rational::ZERO);
+    let mut endings: Vec<u64> = vec![0; tenants.len()];
+    for send in &sends {
+        // What nobody at its end wants is on the way to somebody who gets it later.
+        if let Some(ending) = endings.get_mut(send.chunk.tenant) {
+            *ending = (*ending).max(send.epoch + send.lane.after);
+        }
+    }
+    let ending =
+        |(tenant, epochs): (&super::demand::Tenant, u64)| Ending { name: tenant.name.clone(), epochs, us: us(epochs) };
+    let figures = Figures {
+        claim: claim.clone(),
+        epochs: outcome.finish,
+        lower_bound: outcome.bound,
+        certificate: outcome.kind,
+        // Where gains were asked for, the best of them is the optimum.
+        status: status(outcome.worth.map_or(optimal, |worth| worth.gap() <= SAME)),
+        bandwidth: instance.size.checked_div(&seconds).unwrap_or(Rational::ZERO),
+        sends: sends.len(),
+        worth: outcome.worth,
+        tenants: tenants.iter().zip(endings).map(ending).collect(),
+        epoch_us,
+        finish_us,
+    };
+    let wanted = instance.options.wanted.as_ref();
+    let demands = wanted.map(|wanted| wanted.demands.renamed(&wanted.names, &mut names));
+    Ok(Made { plan: asked.plan(Draft { names, content, claim, demands })?, figures })
+}
+
+/// What a checker must know.
+fn model(instance: &Instance<'_>, epoch_us: &Rational, nodes: &[NodeId]) -> Result<Model, Problems> {
+    let terms = &instance.terms;
     let odd = || Problem::new(INTERNAL_INVARIANT, "", "a length that cannot be written");
     let straggler = |slow: &super::lane::Straggler| {
         let (link, node) = match slow.place {
@@ -92,49 +226,14 @@ pub fn plan(instance: &Instance<'_>, schedule: &Schedule, found: &Found, late: b
         Straggler { alpha_add, beta_mul, link, node }
     };
     let stragglers: Vec<Straggler> = terms.stragglers.iter().map(straggler).collect();
-    let model = Model {
+    Ok(Model {
         chunk: Size::parse(&format!("{}B", terms.chunk)).map_err(|_| odd())?,
         chunks: instance.options.chunks,
-        divisible: None,
+        divisible: instance.options.divisible.then_some(true),
         free_second_hop: terms.free_second_hop.then_some(true),
         hyper_edges: terms.hyper_edges.then_some(true),
         stragglers: (!stragglers.is_empty()).then_some(stragglers),
         tau: Duration::parse(&format!("{epoch_us}us")).map_err(|_| odd())?,
         theta: (!terms.theta.is_zero()).then(|| terms.theta.clone()),
-    };
-    let content = Content::Sends(Sends {
-        epoch_us: Some(Decimal::from(&epoch_us)),
-        finish_epochs: Some(schedule.finish),
-        finish_us: Some(Decimal::from(&finish_us)),
-        model,
-        sends: sorted.iter().map(send).collect(),
-    });
-    let optimal = schedule.finish == found.bound;
-    let status = match (optimal, late) {
-        (true, _) => Status::Optimal,
-        (false, true) => Status::TimeLimit,
-        (false, false) => Status::Feasible,
-    };
-    let claim = Claim {
-        finish_epochs: Some(schedule.finish),
-        finish_us: Some(Decimal::from(&finish_us)),
-        lower_bound: Some(PerByte { value: Rational::from(found.bound), seconds: false }),
-        certificate: Some(Certificate { kind: certificate, nodes: None, prices: None }),
-        optimal: Some(optimal),
-        status: Some(status),
-        ..Claim::default()
-    };
-    let seconds = finish_us.checked_div(&million).unwrap_or(Rational::ZERO);
-    let figures = Figures {
-        claim: claim.clone(),
-        epochs: schedule.finish,
-        epoch_us,
-        finish_us,
-        lower_bound: found.bound,
-        certificate,
-        status,
-        bandwidth: instance.size.checked_div(&seconds).unwrap_or(Rational::ZERO),
-        sends: schedule.sends.len(),
-    };
-    Ok(Made { plan: asked.plan(Draft { names, content, claim })?, figures })
+    })
 }
