@@ -96,10 +96,10 @@ pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>
 pub(super) struct Command(Vec<String>);
 
 impl Command {
-    pub(super) fn new(planner: &str, fabric: &FabricArgs, of: Collective) -> Command {
+    pub(super) fn new(planner: &str, fabric: &FabricArgs, of: impl Into<Option<Collective>>) -> Command {
         let mut command = Command(["sluice", "plan", planner].map(String::from).to_vec());
         fabric.add_to(&mut command);
-        command.add("--collective", Some(of.word()));
+        command.add("--collective", of.into().map(Collective::word));
         command
     }
     /// A flag with its value, if there is one.

@@ -1,40 +1,58 @@
 //! `sluice plan te-ccl`: reads a fabric, plans sends in epochs, writes the plan, shows the figures.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use sluice_formats::problem::{E_RANGE, Problem, Problems, UNKNOWN_NODE};
+use sluice_formats::problem::{E_KEY, E_RANGE, Problem, Problems, UNKNOWN_NODE};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
-use sluice_plan::plan::Status;
-use sluice_planners::Request;
+use sluice_plan::plan::{Collective, Demands, MAX_DEMANDS, Status};
+use sluice_planners::teccl::demand::Wanted;
+#[cfg(feature = "lp")]
+use sluice_planners::teccl::divided;
 use sluice_planners::teccl::lane::{EpochLength, Place, Straggler};
-use sluice_planners::teccl::{Figures, Instance, Mode, Options, Search, Volume, make};
+use sluice_planners::teccl::{Ending, Figures, Instance, Made, Mode, Objective, Options, Volume, make};
+use sluice_planners::{Request, Run};
 
-use super::LIMIT;
 use super::args::{Decider, Slow, Sought, TeCclArgs};
 use super::made::{Command, bytes, deliver, flags, made_by, on_fabric};
 use super::shown::{Head, seconds, short};
+use super::{LIMIT, files};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
 
 /// The parameters that are flags.
-const PARAMETERS: [&str; 9] =
-    ["chunk", "chunks", "collective", "epoch", "epoch-multiplier", "epochs", "participants", "root", "theta"];
+const PARAMETERS: [&str; 14] = [
+    "chunk",
+    "chunks",
+    "collective",
+    "epoch",
+    "epoch-multiplier",
+    "epochs",
+    "hyper-edges",
+    "mode",
+    "participants",
+    "root",
+    "size",
+    "solver",
+    "theta",
+    "objective",
+];
 
 /// `sluice plan te-ccl`.
 pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
-    let solver = solver(args)?;
+    let wanted = args.demands.as_deref().map(wanted).transpose()?;
     let (topology, (made, ignored, warnings), spent) =
         on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
             let participants = (!args.participants.is_empty()).then_some(&*args.participants);
-            let root = args.root.as_deref();
-            let request = Request { collective: args.collective, participants, root, ignore: &args.ignore };
-            let options = options(args, topology)?;
+            let (root, ignore) = (args.root.as_deref(), &*args.ignore);
+            let request = Request { collective: collective(args), participants, root, ignore };
+            let options = options(args, topology, wanted)?;
             let flagged = |errors| flags(errors, &PARAMETERS);
             let instance = Instance::new(topology, &request, &options, &args.fabric.name()).map_err(flagged)?;
-            let mut made = make(&instance, solver.as_deref(), run).map_err(flagged)?;
+            let mut made = solved(args, &instance, run).map_err(flagged)?;
             let took = args.planning.timing.then(|| watch.elapsed());
             made.plan.body.made_by = Some(made_by(command(args), took));
             Ok((made, instance.ignored().to_vec(), instance.warnings().to_vec()))
@@ -45,7 +63,7 @@ pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
     let limited = made.figures.status == Status::TimeLimit;
     let Some(written) = deliver(args.planning.out.as_deref(), &made.plan)? else { return Ok(exit(limited)) };
     if !global.quiet {
-        let head = Head::new("te-ccl", args.collective, (&made.figures.claim, None), written.0)?;
+        let head = Head::new("te-ccl", collective(args), (&made.figures.claim, None), written.0)?;
         let shown = Shown::new(head, &made.figures, spent.total.as_secs_f64());
         output::one(global, &shown, || shown.text(&topology, &made.figures, &ignored))?;
     }
@@ -57,22 +75,66 @@ fn exit(limited: bool) -> ExitCode {
     if limited { ExitCode::from(LIMIT) } else { ExitCode::SUCCESS }
 }
 
+/// What demands in a file make is a collective of its own.
+fn collective(args: &TeCclArgs) -> Collective {
+    args.collective.unwrap_or(Collective::Custom)
+}
+
+/// A file of demands.
+fn wanted(path: &Path) -> Result<Wanted, Problems> {
+    let file = files::name(path);
+    let bytes = files::read(path, MAX_DEMANDS as u64)?;
+    let (demands, names) = Demands::read(&bytes, &file)?;
+    Ok(Wanted { demands, names, file })
+}
+
 #[cfg(feature = "lp")]
-fn solver(args: &TeCclArgs) -> Result<Option<Box<dyn Search>>, Problems> {
-    let milp = || Box::new(sluice_planners_lp::teccl::Milp { seed: args.seed });
-    Ok((args.solver != Decider::Nobody).then(|| milp() as Box<dyn Search>))
+fn solved(args: &TeCclArgs, instance: &Instance<'_>, run: &Run<'_>) -> Result<Made, Problems> {
+    use sluice_planners_lp::teccl::{flow::Flow, milp::Milp, rounds::Rounds};
+    let seed = args.seed;
+    match args.solver {
+        Decider::Nobody => make(instance, None, run),
+        Decider::Auto | Decider::Milp => make(instance, Some(&Milp { seed }), run),
+        Decider::Astar => make(instance, Some(&Rounds { seed, epochs: args.epochs }), run),
+        Decider::Lp => divided::make(instance, &Flow { seed }, run),
+    }
 }
 
 #[cfg(not(feature = "lp"))]
-fn solver(args: &TeCclArgs) -> Result<Option<Box<dyn Search>>, Problems> {
-    if args.solver == Decider::Milp {
-        let error = Problem::new(E_RANGE, "--solver", "this sluice was built without a solver").found("milp");
+fn solved(args: &TeCclArgs, instance: &Instance<'_>, run: &Run<'_>) -> Result<Made, Problems> {
+    if !matches!(args.solver, Decider::Auto | Decider::Nobody) {
+        let error = Problem::new(E_RANGE, "--solver", "this sluice was built without a solver");
         return Err(error.allowed("auto, none").help("build it with the feature `lp`").into());
     }
-    Ok(None)
+    make(instance, None, run)
 }
 
-fn options(args: &TeCclArgs, topology: &Topology) -> Result<Options, Problems> {
+/// What is sought; options that would do nothing are refused.
+fn mode(args: &TeCclArgs) -> Result<Mode, Problems> {
+    let refuse =
+        |flag: &str, message: &str, allowed: &str| Err(Problem::new(E_KEY, flag, message).allowed(allowed).into());
+    if args.objective.is_some() && args.mode != Sought::Objective {
+        return refuse("--objective", "this mode has no objective", "--mode objective");
+    }
+    let astar = args.solver == Decider::Astar;
+    if astar && args.mode != Sought::MinEpochs {
+        return refuse("--mode", "rounds end when everything is there", "--mode min-epochs with --solver astar");
+    }
+    match (args.mode, args.epochs) {
+        (Sought::Feasible, Some(epochs)) => Ok(Mode::Feasible(epochs)),
+        (Sought::MinEpochs, Some(_)) if !astar => refuse(
+            "--epochs",
+            "the fewest epochs are what is looked for",
+            "--mode feasible or objective, --solver astar",
+        ),
+        (Sought::Feasible, None) | (Sought::MinEpochs, _) => Ok(Mode::MinEpochs),
+        (Sought::Objective, epochs) => {
+            Ok(Mode::Objective { objective: args.objective.unwrap_or(Objective::Harmonic), epochs })
+        }
+    }
+}
+
+fn options(args: &TeCclArgs, topology: &Topology, wanted: Option<Wanted>) -> Result<Options, Problems> {
     let volume = match (&args.size, &args.chunk) {
         (Some(size), _) => Volume::Size(bytes(size, "--size")?),
         (None, Some(chunk)) => Volume::Chunk(bytes(chunk, "--chunk")?),
@@ -98,17 +160,16 @@ fn options(args: &TeCclArgs, topology: &Topology) -> Result<Options, Problems> {
     }
     Ok(Options {
         volume,
-        chunks: args.chunks,
+        chunks: args.chunks.unwrap_or(1),
         epoch: args.epoch.clone(),
         multiplier: args.epoch_multiplier.clone(),
         theta: args.theta.clone(),
         free_second_hop: args.free_second_hop,
         hyper_edges: args.hyper_edges,
         stragglers,
-        mode: match (args.mode, args.epochs) {
-            (Sought::Feasible, Some(epochs)) => Mode::Feasible(epochs),
-            (Sought::Feasible, None) | (Sought::MinEpochs, _) => Mode::MinEpochs,
-        },
+        mode: mode(args)?,
+        wanted,
+        divisible: args.solver == Decider::Lp,
         seed: args.seed.into(),
     })
 }
@@ -122,11 +183,25 @@ struct Shown {
     epoch_us: f64,
     finish_us: f64,
     lower_bound_epochs: u64,
+    /// What is gained by the mode `objective`; else the epochs.
+    objective: f64,
+    /// What nothing is better than, in the same measure.
+    bound: f64,
     gap: f64,
     algbw: f64,
     status: &'static str,
     sends: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tenants: Vec<ShownTenant>,
     seconds: f64,
+}
+
+/// When a tenant has all it wants.
+#[derive(Debug, Serialize)]
+struct ShownTenant {
+    name: String,
+    finish_epochs: u64,
+    finish_us: f64,
 }
 
 impl Shown {
@@ -137,10 +212,16 @@ impl Shown {
             epoch_us: figures.epoch_us.to_f64(),
             finish_us: figures.finish_us.to_f64(),
             lower_bound_epochs: figures.lower_bound,
-            gap: (figures.epochs - figures.lower_bound) as f64 / figures.epochs.max(1) as f64,
+            objective: figures.worth.map_or(figures.epochs as f64, |worth| worth.value),
+            bound: figures.worth.map_or(figures.lower_bound as f64, |worth| worth.bound),
+            gap: match &figures.worth {
+                Some(worth) => worth.gap(),
+                None => (figures.epochs - figures.lower_bound) as f64 / figures.epochs.max(1) as f64,
+            },
             algbw: figures.bandwidth.to_f64(),
             status: figures.status.word(),
             sends: figures.sends,
+            tenants: figures.tenants.iter().map(ShownTenant::from).collect(),
             seconds,
         }
     }
@@ -158,16 +239,35 @@ impl Shown {
         line("finish", seconds(self.finish_us / 1e6));
         line("bandwidth", format!("{} GB/s", short(self.algbw / 1e9)));
         line("sends", self.sends.to_string());
+        if let Some(worth) = &figures.worth {
+            let proof = match self.status {
+                "optimal" => ", the most there can be".into(),
+                _ => format!(", and none gains more than {:.6}", worth.bound),
+            };
+            line(worth.objective.word(), format!("{:.6} within {} epochs{proof}", worth.value, worth.epochs));
+        }
+        for tenant in &self.tenants {
+            let end = seconds(tenant.finish_us / 1e6);
+            line("tenant", format!("{} after {} epochs, {end}", tenant.name, tenant.finish_epochs));
+        }
         text + &self.head.closing(&ignored.join(", "), self.seconds)
+    }
+}
+
+impl From<&Ending> for ShownTenant {
+    fn from(ending: &Ending) -> ShownTenant {
+        let (name, finish_epochs) = (ending.name.to_string(), ending.epochs);
+        ShownTenant { name, finish_epochs, finish_us: ending.us.to_f64() }
     }
 }
 
 /// The command that makes this plan again.
 fn command(args: &TeCclArgs) -> String {
     let mut command = Command::new("te-ccl", &args.fabric, args.collective);
+    command.add("--demands", args.demands.as_ref().map(|path| path.display()));
     command.add("--size", args.size.as_ref());
     command.add("--chunk", args.chunk.as_ref());
-    command.add("--chunks", (args.chunks != 1).then_some(args.chunks));
+    command.add("--chunks", args.chunks.filter(|chunks| *chunks != 1));
     command.add(
         "--epoch",
         match &args.epoch {
@@ -179,11 +279,21 @@ fn command(args: &TeCclArgs) -> String {
     let multiplier = &args.epoch_multiplier;
     command.add("--epoch-multiplier", (*multiplier != Rational::ONE).then_some(multiplier));
     command.add("--theta", Some(&args.theta));
-    if let (Sought::Feasible, Some(epochs)) = (args.mode, args.epochs) {
-        command.add("--mode", Some("feasible"));
-        command.add("--epochs", Some(epochs));
-    }
-    command.add("--solver", (args.solver == Decider::Nobody).then_some("none"));
+    let mode = match args.mode {
+        Sought::Feasible => Some("feasible"),
+        Sought::MinEpochs => None,
+        Sought::Objective => Some("objective"),
+    };
+    command.add("--mode", mode);
+    command.add("--epochs", args.epochs);
+    command.add("--objective", args.objective.map(Objective::word));
+    let solver = match args.solver {
+        Decider::Auto | Decider::Milp => None,
+        Decider::Lp => Some("lp"),
+        Decider::Astar => Some("astar"),
+        Decider::Nobody => Some("none"),
+    };
+    command.add("--solver", solver);
     command.add_all("--participants", &args.participants);
     command.add("--root", args.root.as_ref());
     for (flag, slows) in [("--slow-link", &args.slow_links), ("--slow-node", &args.slow_nodes)] {

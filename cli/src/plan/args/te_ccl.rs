@@ -1,10 +1,13 @@
 //! The command line of `sluice plan te-ccl`.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
 use sluice_formats::quantity::{self, Rational};
 use sluice_plan::plan::Collective;
 use sluice_planners::teccl;
+use sluice_planners::teccl::Objective;
 use sluice_planners::teccl::lane::EpochLength;
 
 use super::{PlanningArgs, collective};
@@ -16,18 +19,22 @@ use crate::words::{Choices, choice};
 pub struct TeCclArgs {
     #[command(flatten)]
     pub fabric: FabricArgs,
-    /// allgather, alltoall, broadcast, scatter or gather; also all-gather, AllToAll …
-    #[arg(long, value_name = "C", value_parser = collective)]
-    pub collective: Collective,
-    /// Bytes, as in 1GB or 64MiB: what each participant ends with (all-gather), owns (all-to-all), or the root's data
+    /// allgather, alltoall, broadcast, scatter, gather, reduce_scatter, reduce or allreduce; also all-gather, AllToAll …
+    #[arg(long, value_name = "C", value_parser = collective, required_unless_present = "demands", conflicts_with = "demands")]
+    pub collective: Option<Collective>,
+    /// Who wants what, in JSON: tenants with a collective or with triples of source, chunk and destination; needs --chunk
+    #[arg(long, value_name = "FILE", requires = "chunk", conflicts_with_all = ["size", "chunks", "root"])]
+    pub demands: Option<PathBuf>,
+    /// Bytes, as in 1GB or 64MiB: what each participant ends with (all-gather), begins with (sums), owns (all-to-all), or
+    /// the root's data
     #[arg(long, value_name = "SIZE", required_unless_present = "chunk", conflicts_with = "chunk")]
     pub size: Option<String>,
     /// Bytes of each chunk, instead of --size
     #[arg(long, value_name = "SIZE")]
     pub chunk: Option<String>,
-    /// Chunks per source; of an all-to-all, a scatter and a gather per pair
-    #[arg(long, default_value_t = 1, value_name = "C")]
-    pub chunks: u64,
+    /// Chunks per source, of sums per owner, of an all-to-all, a scatter and a gather per pair; none: one
+    #[arg(long, value_name = "C")]
+    pub chunks: Option<u64>,
     /// Length of an epoch: what the fastest link takes for a chunk, what the slowest takes, or a time with unit
     #[arg(long, default_value = "fast", value_name = "fast|slow|TIME", value_parser = epoch)]
     pub epoch: EpochLength,
@@ -43,13 +50,17 @@ pub struct TeCclArgs {
     /// Ways through a switch are links of their own, one chunk at a time in every port
     #[arg(long)]
     pub hyper_edges: bool,
-    /// Any schedule of --epochs, or one of the fewest epochs
+    /// Any schedule of --epochs, one of the fewest epochs, or the one that gains most by --objective
     #[arg(long, value_parser = choice(MODES), default_value = "min-epochs", value_name = "MODE")]
     pub mode: Sought,
-    /// How many epochs a feasible schedule may have
+    /// Epochs: those of a feasible schedule; those within which the objective counts (none: the fewest there can be); with
+    /// --solver astar those of a round
     #[arg(long, value_name = "N", required_if_eq("mode", "feasible"))]
     pub epochs: Option<u64>,
-    /// What decides between the bound and the best order tried: an integer program, or nothing
+    /// What --mode objective is about; none: harmonic
+    #[arg(long, value_parser = choice(OBJECTIVES), value_name = "OBJECTIVE")]
+    pub objective: Option<Objective>,
+    /// Who plans what bounds and orders leave open
     #[arg(long, value_parser = choice(SOLVERS), default_value = "auto", value_name = "SOLVER")]
     pub solver: Decider,
     /// Who takes part, by rank; none: all gpu, host and site nodes in file order
@@ -81,6 +92,8 @@ pub enum Sought {
     Feasible,
     /// One of the fewest epochs.
     MinEpochs,
+    /// The one that gains most.
+    Objective,
 }
 
 /// What `te-ccl` says of `--threads`.
@@ -89,6 +102,12 @@ const THREADS: &str = "Taken as by the other planners, and without effect: order
 const MODES: Choices<Sought> = &[
     ("feasible", "Any schedule of --epochs", Sought::Feasible),
     ("min-epochs", "One of the fewest epochs", Sought::MinEpochs),
+    ("objective", "The schedule that gains most by --objective", Sought::Objective),
+];
+
+const OBJECTIVES: Choices<Objective> = &[
+    ("harmonic", "A chunk that is there by the end of epoch a gains 1/(a+1) + … + 1/N", Objective::Harmonic),
+    ("sum-completion", "The sum of the epochs in which chunks are there is least", Objective::SumCompletion),
 ];
 
 /// Who decides where bounds and orders leave something open.
@@ -98,6 +117,10 @@ pub enum Decider {
     Auto,
     /// An integer program.
     Milp,
+    /// A linear program: chunks are cut, nothing is copied.
+    Lp,
+    /// Short integer programs one after the other.
+    Astar,
     /// Nobody.
     Nobody,
 }
@@ -105,6 +128,12 @@ pub enum Decider {
 const SOLVERS: Choices<Decider> = &[
     ("auto", "An integer program where this program was built with a solver", Decider::Auto),
     ("milp", "An integer program", Decider::Milp),
+    ("lp", "A linear program of chunks that may be cut and are not copied", Decider::Lp),
+    (
+        "astar",
+        "Short integer programs, round by round, without the orders: for what is too large for one",
+        Decider::Astar,
+    ),
     ("none", "Nothing: the best order tried", Decider::Nobody),
 ];
 
