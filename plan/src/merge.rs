@@ -2,7 +2,8 @@
 //! them to the rank behind them.
 //!
 //! Such a crossing begins in the epoch in which it leaves its rank. Whoever gets a chunk can send it on in a later epoch
-//! only, so that crossings by epoch are in an order in which each has what it needs.
+//! only, so that crossings by epoch are in an order in which each has what it needs. What a switch sends on as the sum of
+//! several is a crossing of each.
 
 use std::collections::HashMap;
 
@@ -27,15 +28,39 @@ pub struct Crossing {
     pub owner: u32,
     /// The chunk's number there.
     pub number: u64,
+    /// The first epoch in which the receiver has it.
+    pub usable: u64,
+    /// Does the receiver add it to what it holds?
+    pub reduces: bool,
     /// The place in the file of the send with which a switch made it: a copy of a crossing that came to the switch once.
     pub copied: Option<usize>,
+    /// The place in the file of the send with which a switch made one of several that came to it.
+    pub summed: Option<usize>,
+}
+
+/// A chunk between ranks.
+#[derive(Clone, Default)]
+struct Flying {
+    /// The sends with which it left ranks, by their index: of a sum several.
+    begun: Vec<usize>,
+    /// The last send with which a switch copied it.
+    copied: Option<usize>,
+    /// The last send with which a switch added it up.
+    summed: Option<usize>,
+}
+
+impl Flying {
+    /// Both together.
+    fn plus(mut self, other: Flying) -> Flying {
+        self.begun.extend(other.begun);
+        Flying { copied: self.copied.or(other.copied), summed: self.summed.or(other.summed), ..self }
+    }
 }
 
 /// What comes to a switch for an epoch.
 #[derive(Default)]
 struct Passing {
-    /// The sends with which it left ranks, by their index.
-    begun: Vec<usize>,
+    arrivals: Vec<Flying>,
     /// How often it was passed on.
     used: usize,
 }
@@ -55,13 +80,18 @@ pub fn crossings(topology: &Topology, timed: &[Timed], ranks: &HashMap<usize, u3
     order.sort_by_key(|index| timed[*index].epoch);
     for index in order {
         let send = &timed[index];
-        let (mut first, mut copied) = (index, None);
+        let mut flying = Flying { begun: vec![index], ..Flying::default() };
         if !ranks.contains_key(&send.from) {
             let there = passing.get_mut(&(send.source, send.number, send.from, send.epoch)).ok_or_else(defect)?;
-            let last = there.begun.len() - 1;
-            copied = (there.used > last).then_some(send.at);
-            first = there.begun[there.used.min(last)];
-            there.used += 1;
+            let last = there.arrivals.len().checked_sub(1).ok_or_else(defect)?;
+            if send.reduces && topology.nodes()[send.from].can.reduce {
+                flying = there.arrivals.drain(..).reduce(Flying::plus).ok_or_else(defect)?;
+                flying.summed = if last > 0 { Some(send.at) } else { flying.summed };
+            } else {
+                flying.clone_from(&there.arrivals[there.used.min(last)]);
+                flying.copied = if there.used > last { Some(send.at) } else { flying.copied };
+                there.used += 1;
+            }
         }
         let Some(to) = ranks.get(&send.to) else {
             let node = &topology.nodes()[send.to];
@@ -71,23 +101,29 @@ pub fn crossings(topology: &Topology, timed: &[Timed], ranks: &HashMap<usize, u3
                     Problem::new(UNSUPPORTED_FIELD, key, "a node that takes no part would have to store chunks");
                 return Err(error.found(&*node.id).allowed("participants and switches").into());
             }
-            passing.entry((send.source, send.number, send.to, send.usable)).or_default().begun.push(first);
+            passing.entry((send.source, send.number, send.to, send.usable)).or_default().arrivals.push(flying);
             continue;
         };
-        let begun = &timed[first];
-        all.push(Crossing {
-            at: begun.at,
-            epoch: u32::try_from(begun.epoch).map_err(|_| {
-                let error = Problem::new(E_LIMIT, format!("/content/sends/{}/epoch", begun.at), "too many epochs");
-                error.found(begun.epoch.to_string()).allowed(format!("at most {}", u32::MAX))
-            })?,
-            link: begun.link,
-            from: *ranks.get(&begun.from).ok_or_else(defect)?,
-            to: *to,
-            owner: *ranks.get(&send.source).ok_or_else(defect)?,
-            number: send.number,
-            copied,
-        });
+        let owner = *ranks.get(&send.source).ok_or_else(defect)?;
+        let Flying { begun, copied, summed } = flying;
+        for begun in begun.into_iter().map(|index| &timed[index]) {
+            all.push(Crossing {
+                at: begun.at,
+                epoch: u32::try_from(begun.epoch).map_err(|_| {
+                    let error = Problem::new(E_LIMIT, format!("/content/sends/{}/epoch", begun.at), "too many epochs");
+                    error.found(begun.epoch.to_string()).allowed(format!("at most {}", u32::MAX))
+                })?,
+                link: begun.link,
+                from: *ranks.get(&begun.from).ok_or_else(defect)?,
+                to: *to,
+                owner,
+                number: send.number,
+                usable: send.usable,
+                reduces: send.reduces,
+                copied,
+                summed,
+            });
+        }
     }
     all.sort_by_key(|crossing| crossing.epoch);
     Ok(all)

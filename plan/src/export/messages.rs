@@ -21,11 +21,15 @@ const MAX_MESSAGES: usize = 1 << 22;
 /// A plan over ranks.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    /// How many ranks there are.
-    pub ranks: u32,
-    /// Chunks of a shard.
-    pub shard: u32,
-    /// What it does: all-gather, reduce-scatter or all-reduce.
+    /// Chunks of every rank's own shard; of an all-to-all, of its part for each rank.
+    pub shards: Vec<u32>,
+    /// Chunks before each of them.
+    before: Vec<u32>,
+    /// Chunks of all of them together.
+    pub chunks: u32,
+    /// Chunks that every rank only passes on, beside its input and output.
+    pub scratch: Vec<u32>,
+    /// What it does.
     pub collective: Collective,
     /// Steps of the plan.
     pub steps: u32,
@@ -44,8 +48,10 @@ pub struct Message {
     pub to: u32,
     /// Which of the parallel links from the one to the other.
     pub channel: u32,
-    /// The first chunk, counted over all shards.
-    pub first: u32,
+    /// Where the first chunk is read.
+    pub source: Place,
+    /// Where it is written.
+    pub target: Place,
     pub count: u32,
     /// Is it added to what is there?
     pub adds: bool,
@@ -53,22 +59,77 @@ pub struct Message {
     pub moves: bool,
 }
 
+/// A rank's own part on its way from input to output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnPart {
+    pub source: Place,
+    pub target: Place,
+    pub count: u32,
+}
+
+impl OwnPart {
+    /// The whole input, to this place in the output.
+    pub fn gathered(offset: u32, count: u32) -> OwnPart {
+        let place = |buffer, offset| Place { buffer, offset };
+        OwnPart { source: place(Buffer::Input, 0), target: place(Buffer::Output, offset), count }
+    }
+}
+
 impl Messages {
-    /// The buffer in which all chunks come together.
-    pub fn buffer(&self) -> Buffer {
-        if self.collective == Collective::AllGather { Buffer::Output } else { Buffer::Input }
-    }
-    /// Where a message is read.
-    pub fn source(&self, message: &Message) -> Place {
-        let own = message.from * self.shard;
-        if self.collective == Collective::AllGather && (own..own + self.shard).contains(&message.first) {
-            return Place { buffer: Buffer::Input, offset: message.first - own };
+    /// Nothing is sent yet. All shards together have less than 2³² chunks.
+    pub fn new(collective: Collective, shards: Vec<u32>) -> Messages {
+        let (mut chunks, mut before) = (0, Vec::with_capacity(shards.len()));
+        for shard in &shards {
+            before.push(chunks);
+            chunks += shard;
         }
-        Place { buffer: self.buffer(), offset: message.first }
+        let scratch = vec![0; shards.len()];
+        Messages { shards, before, chunks, scratch, collective, steps: 0, all: Vec::new() }
     }
-    /// Where it is written.
-    pub fn target(&self, message: &Message) -> Place {
-        Place { buffer: self.buffer(), offset: message.first }
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.shards.len() as u32
+    }
+    /// Do outputs hold inputs side by side?
+    fn gathers(&self) -> bool {
+        matches!(self.collective, Collective::AllGather | Collective::Broadcast)
+    }
+    /// Chunks of a rank's input, output and scratch.
+    pub fn sizes(&self, rank: u32) -> [u32; 3] {
+        let (own, all, scratch) = (self.shards[rank as usize], self.chunks, self.scratch[rank as usize]);
+        match self.collective {
+            Collective::AllGather | Collective::Broadcast => [own, all, scratch],
+            Collective::AllReduce | Collective::AllToAll => [all, all, scratch],
+            _ => [all, own, scratch],
+        }
+    }
+    /// Where a rank has chunk `number` of the shard of `owner`, unless it only passes it on. Chunk `number` of an
+    /// all-to-all is for the rank whose part it is in.
+    pub fn place(&self, rank: u32, owner: u32, number: u32) -> Option<Place> {
+        let input = |offset| Some(Place { buffer: Buffer::Input, offset });
+        let output = |offset| Some(Place { buffer: Buffer::Output, offset });
+        match self.collective {
+            Collective::AllToAll => {
+                let part = self.shards[rank as usize];
+                match (owner == rank, number / part == rank) {
+                    (true, _) => input(number),
+                    (false, true) => output(owner * part + number % part),
+                    (false, false) => None,
+                }
+            }
+            _ if !self.gathers() => input(self.before[owner as usize] + number),
+            _ if owner == rank => input(number),
+            _ => output(self.before[owner as usize] + number),
+        }
+    }
+    /// What a rank copies before it sends anything.
+    pub fn own_part(&self, rank: u32) -> Option<OwnPart> {
+        let (count, offset) = (self.shards[rank as usize], self.before[rank as usize]);
+        let gathered = OwnPart::gathered(offset, count);
+        match self.collective {
+            Collective::AllToAll => Some(OwnPart { source: Place { buffer: Buffer::Input, offset }, ..gathered }),
+            _ => (self.gathers() && count > 0).then_some(gathered),
+        }
     }
 }
 
@@ -102,8 +163,8 @@ pub fn messages(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Messa
         return Err(error.help("plan with fewer units per shard: --chunks").into());
     }
     let (shard, steps_count) = (steps.p as u32, steps.steps.len() as u32);
-    let mut done = Messages { ranks: n as u32, shard, collective, steps: steps_count, all: Vec::new() };
-    let mut state = State::new(&done);
+    let mut done = Messages { steps: steps_count, ..Messages::new(collective, vec![shard; nodes.len()]) };
+    let mut state = State::new(&done, shard);
     let ways = ways(topology, &ranks);
     let mut copying = false;
     for (number, step) in (0..).zip(&steps.steps) {
@@ -165,8 +226,8 @@ struct State {
 
 impl State {
     /// Everybody has its input: of everything, or for an all-gather its own shard.
-    fn new(messages: &Messages) -> State {
-        let (ranks, shard) = (messages.ranks as usize, messages.shard as usize);
+    fn new(messages: &Messages, shard: u32) -> State {
+        let (ranks, shard) = (messages.shards.len(), shard as usize);
         let gathers = messages.collective == Collective::AllGather;
         let mut state = State { has: vec![!gathers; ranks * ranks * shard], ranks, chunks: ranks * shard, shard };
         if gathers {
@@ -185,6 +246,7 @@ impl State {
     fn at(&mut self, rank: u32, chunk: u32) -> &mut bool {
         &mut self.has[rank as usize * self.chunks + chunk as usize]
     }
+
     /// Cuts parts into messages: copies only of what is not there yet, sums by whether there is one to add to.
     fn step(&mut self, step: u32, op: Op, parts: &[(Way, u32, u32)], done: &mut Messages) -> Result<(), Problems> {
         let adds = op == Op::Reduce;
@@ -201,16 +263,20 @@ impl State {
                 let run = (at..end).take_while(|chunk| *self.at(to, *chunk) == there).count() as u32;
                 (at..at + run).for_each(|chunk| *self.at(to, chunk) = true);
                 if adds || !there {
-                    done.all.push(Message {
+                    let (owner, number) = (at / self.shard as u32, at % self.shard as u32);
+                    let ends = done.place(from, owner, number).zip(done.place(to, owner, number));
+                    let message = |(source, target)| Message {
                         step,
                         from,
                         to,
                         channel,
-                        first: at,
+                        source,
+                        target,
                         count: run,
                         adds: adds && there,
                         moves: adds,
-                    });
+                    };
+                    done.all.extend(ends.map(message));
                 }
                 at += run;
             }
@@ -222,7 +288,7 @@ impl State {
                 .allowed(format!("at most {MAX_MESSAGES}"))
                 .into());
         }
-        done.all[begin..].sort_by_key(|message| (message.first, message.from, message.to, message.channel));
+        done.all[begin..].sort_by_key(|message| (message.target.offset, message.from, message.to, message.channel));
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ pub fn write(plan: &Plan, topology: &Topology, lowered: &Lowered, options: &Opti
     written(alone, options)
 }
 
-/// Writes the program of a step schedule.
+/// Writes the program of a schedule of steps or sends.
 pub fn write_steps(
     plan: &Plan,
     topology: &Topology,
@@ -76,8 +76,8 @@ pub fn write_steps(
         let error = error.found(options.instances.to_string()).allowed("1");
         return Err(error.help("plan with a multiple of its units instead: --chunks").into());
     }
-    let shards = vec![messages.shard; messages.ranks as usize];
-    let mut program = frame(plan, topology, &shards, messages.ranks * messages.shard, options);
+    let mut program = frame(plan, topology, &messages.shards, messages.chunks, options);
+    program.gpus.iter_mut().zip(&messages.scratch).for_each(|(gpu, scratch)| gpu.scratch = *scratch);
     links::build(&mut program, messages, options.consolidate);
     cut::cut(&mut program);
     written(program, options)
@@ -147,7 +147,8 @@ pub fn name(plan: &Plan, topology: &Topology) -> String {
 fn frame(plan: &Plan, topology: &Topology, shards: &[u32], chunks: u32, options: &Options) -> Program {
     let collective = plan.body.collective;
     let gathers = collective == Collective::AllGather || collective == Collective::Broadcast;
-    let whole = collective == Collective::AllReduce;
+    let exchanges = collective == Collective::AllToAll;
+    let whole = exchanges || collective == Collective::AllReduce;
     let gpus = shards.iter().map(|&own| {
         let (input, output) = if gathers { (own, chunks) } else { (chunks, if whole { chunks } else { own }) };
         Gpu { input, output, scratch: 0, blocks: Vec::new() }
@@ -162,8 +163,8 @@ fn frame(plan: &Plan, topology: &Topology, shards: &[u32], chunks: u32, options:
         word: word.into(),
         collective,
         chunks,
-        in_place: true,
-        out_of_place: gathers,
+        in_place: !exchanges,
+        out_of_place: gathers || exchanges,
         min_bytes: 0,
         max_bytes: options.max_bytes,
         gpus: gpus.collect(),

@@ -1,24 +1,16 @@
-//! `oneccl-xml`: a step schedule as a list of instructions per rank, for runtimes on processors.
+//! `oneccl-xml`: a schedule of steps or sends as a list of instructions per rank, for runtimes on processors.
 //!
 //! Within a step a rank sends what it had before, then receives, one after the other; a `sync` ends the step: everything
 //! begun before it is done after it. Chunks and buffers are those of the MSCCL program.
 
 use std::fmt::Write as _;
 
-use super::messages::{Message, Messages};
+use super::messages::{Message, Messages, OwnPart};
 use crate::interpret::Place;
-use crate::plan::Collective;
 use sluice_formats::topology::draw::escape;
 
 pub fn write(name: &str, messages: &Messages) -> String {
-    let (ranks, shard) = (messages.ranks, messages.shard);
-    let chunks = ranks * shard;
-    let gathers = messages.collective == Collective::AllGather;
-    let (input, output) = match messages.collective {
-        Collective::AllGather => (shard, chunks),
-        Collective::ReduceScatter => (chunks, shard),
-        _ => (chunks, chunks),
-    };
+    let (ranks, chunks) = (messages.ranks(), messages.chunks);
     let word = messages.collective.word();
     let name = escape(name);
     let mut out = format!("<algo name=\"{name}\" coll=\"{word}\" nchunksperloop=\"{chunks}\" nranks=\"{ranks}\">\n");
@@ -28,25 +20,23 @@ pub fn write(name: &str, messages: &Messages) -> String {
         of_ranks[message.to as usize].push(message);
     }
     for (rank, own) in (0..ranks).zip(&of_ranks) {
-        let _ = writeln!(out, "  <rank id=\"{rank}\" i_chunks=\"{input}\" o_chunks=\"{output}\" s_chunks=\"0\">");
+        let [input, output, scratch] = messages.sizes(rank);
+        let sizes = format!("i_chunks=\"{input}\" o_chunks=\"{output}\" s_chunks=\"{scratch}\"");
+        let _ = writeln!(out, "  <rank id=\"{rank}\" {sizes}>");
         let mut lines = Lines { out: &mut out, next: 0 };
         let mut own = own.as_slice();
         for step in 0..messages.steps {
-            if step == 0 && gathers {
-                lines.own_part(rank * shard, shard);
+            if let Some(own) = messages.own_part(rank).filter(|_| step == 0) {
+                lines.own_part(own);
             }
             let (now, later) = own.split_at(own.partition_point(|message| message.step == step));
             own = later;
             for message in now.iter().filter(|message| message.from == rank) {
-                lines.step("send", message.to, messages.source(message), messages.target(message), message.count);
+                lines.step("send", message.to, message.source, message.target, message.count);
             }
             for message in now.iter().filter(|message| message.to == rank) {
-                let (op, from) = if message.adds {
-                    ("reduce", messages.target(message))
-                } else {
-                    ("recv", messages.source(message))
-                };
-                lines.step(op, message.from, from, messages.target(message), message.count);
+                let (op, from) = if message.adds { ("reduce", message.target) } else { ("recv", message.source) };
+                lines.step(op, message.from, from, message.target, message.count);
             }
             lines.sync();
         }
@@ -67,8 +57,9 @@ impl Lines<'_> {
         let end = |place: Place| (place.buffer.word(), i64::from(place.offset));
         self.line(op, peer.into(), end(src), end(dst), count);
     }
-    fn own_part(&mut self, to: u32, count: u32) {
-        self.line("copy", -1, ("i", 0), ("o", to.into()), count);
+    fn own_part(&mut self, own: OwnPart) {
+        let end = |place: Place| (place.buffer.word(), i64::from(place.offset));
+        self.line("copy", -1, end(own.source), end(own.target), own.count);
     }
     fn sync(&mut self) {
         self.line("sync", -1, ("i", -1), ("i", -1), 0);

@@ -1,15 +1,17 @@
 //! A schedule of sends as a runtime sees it, messages from rank to rank, and as JSON with numbers for nodes.
 //!
-//! What crosses switches is one message (`merge`), and the epochs in which messages begin are steps.
+//! What crosses switches is one message (`merge`), and the epochs in which messages begin are steps ([`mod@lower`]).
+
+mod lower;
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::messages::{Message, Messages};
+use super::messages::Messages;
 use super::{UNSUPPORTED_FIELD, refused};
 use crate::check::{Timed, timed};
-use crate::merge::{Crossing, crossings};
+use crate::merge::crossings;
 use crate::plan::{Collective, Op, Plan, Sends};
 use sluice_formats::problem::{E_LIMIT, INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
@@ -17,59 +19,50 @@ use sluice_formats::topology::Topology;
 
 /// Chunks of all ranks at most.
 const MAX_CELLS: u64 = 1 << 31;
+/// The collectives whose programs have buffers that runtimes agree on.
+const COLLECTIVES: [Collective; 6] = [
+    Collective::AllGather,
+    Collective::AllReduce,
+    Collective::AllToAll,
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::ReduceScatter,
+];
 
-/// Messages, and whether copying in switches was given up.
+/// Messages, and whether copying or adding up in switches was given up.
 pub struct Lowered {
     /// From rank to rank.
     pub messages: Messages,
-    /// Does a switch copy in the plan?
+    /// Does a switch copy or add up in the plan?
     pub lossy: bool,
 }
 
 /// Puts sends that the checker found right into ranks and messages.
 pub fn messages(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Lowered, Problems> {
     let collective = plan.body.collective;
-    if collective != Collective::AllGather || sends.model.divisible == Some(true) {
+    if !COLLECTIVES.contains(&collective) || sends.model.divisible == Some(true) {
         let error = Problem::new(UNSUPPORTED_FIELD, "/collective", "sends of this kind are not exported as programs");
-        return Err(error.found(collective.word()).allowed("allgather in whole chunks").into());
+        let allowed: Vec<&str> = COLLECTIVES.iter().map(|collective| collective.word()).collect();
+        let error = error.found(collective.word());
+        return Err(error.allowed(format!("{} in whole chunks", allowed.join(", "))).into());
     }
     let participants = participants(plan, topology);
     let ranks: HashMap<usize, u32> = participants.iter().copied().zip(0..).collect();
     let (n, shard) = (participants.len() as u64, sends.model.chunks);
-    if n.saturating_mul(n).saturating_mul(shard) > MAX_CELLS {
+    let all = if collective.is_rooted() { shard } else { n.saturating_mul(shard) };
+    if n.saturating_mul(all) > MAX_CELLS {
         let error = Problem::new(E_LIMIT, "/content/model/chunks", "the program would be too large");
         let error = error.found(format!("{shard} chunks of each of {n} ranks"));
         return Err(error.allowed(format!("{MAX_CELLS} chunks on all ranks together")).into());
     }
+    let root = plan.body.root.and_then(|root| ranks.get(&topology.node(plan.id(root))?));
+    // Below MAX_CELLS.
+    let own = |rank: u32| if root.is_none_or(|root| *root == rank) { shard as u32 } else { 0 };
+    let layout = Messages::new(collective, (0..n as u32).map(own).collect());
     let timed = timed(plan, topology, sends).map_err(|violation| refused(&violation))?;
     let crossings = crossings(topology, &timed, &ranks)?;
-    let lossy = crossings.iter().any(|crossing| crossing.copied.is_some());
-    let message = |crossing: &Crossing| Message {
-        step: crossing.epoch,
-        from: crossing.from,
-        to: crossing.to,
-        channel: 0,
-        // Below MAX_CELLS.
-        first: (u64::from(crossing.owner) * shard + crossing.number) as u32,
-        count: 1,
-        adds: false,
-        moves: false,
-    };
-    let mut all: Vec<Message> = crossings.iter().map(message).collect();
-    all.sort_by_key(|message| (message.step, message.from, message.to, message.first));
-    all.dedup_by(|next, last| {
-        let joins = (next.step, next.from, next.to) == (last.step, last.from, last.to)
-            && next.first == last.first + last.count
-            && !u64::from(next.first).is_multiple_of(shard);
-        if joins {
-            last.count += next.count;
-        }
-        joins
-    });
-    all.sort_by_key(|message| (message.step, message.first, message.from, message.to));
-    let steps = all.last().map_or(0, |message| message.step + 1);
-    let messages = Messages { ranks: n as u32, shard: shard as u32, collective, steps, all };
-    Ok(Lowered { messages, lossy })
+    let lossy = crossings.iter().any(|crossing| crossing.copied.is_some() || crossing.summed.is_some());
+    Ok(Lowered { messages: lower::lower(layout, crossings), lossy })
 }
 
 fn participants(plan: &Plan, topology: &Topology) -> Vec<usize> {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::element::{Element, MAX_NUMBER, MAX_RANKS, Mistake, gpu, limit, walk};
 use super::program::{Dependency, Gpu, Op, Program, Step};
+use crate::plan::Collective;
 use sluice_formats::problem::{E_PARSE, E_RANGE, Problem, Problems};
 
 const ALGO: &str = "name coll nchunksperloop nranks";
@@ -78,16 +79,17 @@ pub fn program(text: &str) -> Result<Program, Problems> {
 fn algo(element: &Element<'_>) -> Result<Draft, Mistake> {
     element.only(ALGO)?;
     let (collective, word) = element.collective("")?;
-    // Where one buffer is part of the other it may be the same memory; an all-reduce only is that way.
-    let gathers = collective == crate::plan::Collective::AllGather;
+    // Where one buffer is part of the other it may be the same memory; where something is added up it only is that way.
+    let exchanges = collective == Collective::AllToAll;
+    let gathers = matches!(collective, Collective::AllGather | Collective::Broadcast);
     let program = Program {
         name: element.text("name")?.to_owned(),
         protocol: "Simple".into(),
         word,
         collective,
         chunks: element.number("nchunksperloop", 1, MAX_NUMBER)?,
-        in_place: true,
-        out_of_place: gathers,
+        in_place: !exchanges,
+        out_of_place: gathers || exchanges,
         min_bytes: 0,
         max_bytes: 0,
         gpus: Vec::new(),

@@ -102,3 +102,52 @@ fn a_chunk_that_would_be_stored_by_somebody_else_is_refused_with_its_place() {
     let first = &errors.all()[0];
     assert_eq!((first.code, &*first.key, &*first.found), ("UNSUPPORTED_FIELD", "/content/sends/1/to", "m"));
 }
+
+#[test]
+fn copies_and_sums_are_told_behind_further_switches() {
+    // a and b hang on s, which copies and adds up; c on t and u, which do neither.
+    let nodes = [("a", "gpu"), ("b", "gpu"), ("c", "gpu"), ("s", "switch"), ("t", "switch"), ("u", "switch")];
+    let links = [["a", "s"], ["b", "s"], ["s", "t"], ["s", "u"], ["t", "c"], ["u", "c"]];
+    let topology = {
+        let node = |(id, kind): &(&str, &str)| {
+            let able = *id == "s";
+            format!(r#"{{"id":"{id}","kind":"{kind}","can":{{"copy":{0},"reduce":{0}}}}}"#, able || *kind == "gpu")
+        };
+        let link =
+            |[from, to]: &[&str; 2]| format!(r#"{{"from":"{from}","to":"{to}","capacity":"1MB/s","duplex":true}}"#);
+        let join = |parts: Vec<String>| parts.join(",");
+        let (nodes, links) = (nodes.iter().map(node).collect(), links.iter().map(link).collect());
+        let text = format!(r#"{{"sluice_topology":1,"nodes":[{}],"links":[{}]}}"#, join(nodes), join(links));
+        Topology::read(text.as_bytes(), "t").expect("a topology")
+    };
+    let ranks: HashMap<usize, u32> = topology.compute().into_iter().zip(0..).collect();
+    let index = |id: &str| topology.node(id).expect("a node");
+    let timed = |sends: &[(&str, &str, &str, u64)], reduces: bool| -> Vec<Timed> {
+        let one = |(at, (source, from, to, epoch)): (usize, &(&str, &str, &str, u64))| {
+            let (from, to, source) = (index(from), index(to), index(source));
+            let link = topology.links().iter().position(|link| (link.from, link.to) == (from, to)).expect("a link");
+            Timed { at, epoch: *epoch, busy: 1, usable: epoch + 1, from, to, link, source, number: 0, reduces }
+        };
+        sends.iter().enumerate().map(one).collect()
+    };
+    // a's chunk goes up once; s copies it to b and to t, and t passes it on.
+    let copied = [("a", "a", "s", 0), ("a", "s", "b", 1), ("a", "s", "t", 1), ("a", "t", "c", 2)];
+    let all = crossings(&topology, &timed(&copied, false), &ranks).expect("merged");
+    assert_eq!(all.iter().map(|of| (of.from, of.to, of.copied)).collect::<Vec<_>>(), [(0, 1, None), (0, 2, Some(2))]);
+    // The same backwards: s adds up what comes from b and c.
+    let summed = [("c", "a", "s", 0), ("c", "b", "s", 0), ("c", "s", "t", 1), ("c", "t", "c", 2)];
+    let all = crossings(&topology, &timed(&summed, true), &ranks).expect("merged");
+    let found: Vec<_> = all.iter().map(|of| (of.from, of.to, of.usable, of.summed, of.copied)).collect();
+    assert_eq!(found, [(0, 2, 3, Some(2), None), (1, 2, 3, Some(2), None)]);
+    // One at a time through t, which keeps them apart, and u.
+    let apart = [
+        ("c", "a", "s", 0),
+        ("c", "s", "t", 1),
+        ("c", "b", "s", 1),
+        ("c", "s", "u", 2),
+        ("c", "t", "c", 2),
+        ("c", "u", "c", 3),
+    ];
+    let all = crossings(&topology, &timed(&apart, true), &ranks).expect("merged");
+    assert_eq!(all.iter().map(|of| (of.from, of.epoch, of.summed)).collect::<Vec<_>>(), [(0, 0, None), (1, 1, None)]);
+}

@@ -11,6 +11,7 @@ mod guide;
 mod hops;
 mod naive;
 mod plain;
+mod programs;
 mod scene;
 mod sends;
 mod steps;

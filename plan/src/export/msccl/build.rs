@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use super::chains::{Chain, chains};
 use crate::export::lower::{Lowered, Piece};
+use crate::export::messages::OwnPart;
 use crate::export::rails::Rail;
 use crate::interpret::{Buffer, Dependency, Op, Place, Program, Step};
 use crate::plan::{Collective, Direction};
@@ -36,7 +37,7 @@ pub fn build(program: &mut Program, lowered: &Lowered, instances: u32, sharing: 
     let mut builder = Builder { program, channels: HashMap::new(), hops, rows, buffer };
     if gathers {
         for (rank, shard) in (0_u32..).zip(&lowered.shards).filter(|(_, shard)| **shard > 0) {
-            builder.program.add_own_part(rank, shards[rank as usize], shard * instances);
+            builder.program.add_own_part(rank, OwnPart::gathered(shards[rank as usize], shard * instances));
         }
     }
     for instance in 0..instances {
@@ -312,11 +313,10 @@ impl Program {
         steps.push(Step { op, src, dst, count, after: after.last().copied(), awaited: false });
         Dependency { block, step: steps.len() as u32 - 1 }
     }
-    /// A rank's own part goes from its input to its place in the output, in a block of its own.
-    pub(super) fn add_own_part(&mut self, rank: u32, offset: u32, count: u32) {
+    /// A rank's own part goes to its place in the output, in a block of its own.
+    pub(super) fn add_own_part(&mut self, rank: u32, own: OwnPart) {
         let block = self.gpus[rank as usize].add_block(None, None, 0);
-        let places = [(Buffer::Input, 0), (Buffer::Output, offset)].map(|(buffer, offset)| Place { buffer, offset });
-        self.add_step(rank, block, Op::Copy, places, count, &[]);
+        self.add_step(rank, block, Op::Copy, [own.source, own.target], own.count, &[]);
     }
 }
 

@@ -11,15 +11,13 @@ use std::collections::BTreeMap;
 
 use crate::export::messages::{Message, Messages};
 use crate::interpret::{Buffer, Dependency, Op, Place, Program};
-use crate::plan::Collective;
 
 /// Fills in the blocks of a program.
 pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
-    let chunks = messages.ranks * messages.shard;
-    let mut last = Last { of: vec![None; messages.ranks as usize * chunks as usize], chunks };
-    if messages.collective == Collective::AllGather {
-        for rank in 0..messages.ranks {
-            program.add_own_part(rank, rank * messages.shard, messages.shard);
+    let mut last = Last::new(messages);
+    for rank in 0..messages.ranks() {
+        if let Some(own) = messages.own_part(rank) {
+            program.add_own_part(rank, own);
         }
     }
     // The blocks at both ends of every link that carries something.
@@ -40,13 +38,13 @@ pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
             let packed = (parts.len() > 1).then(|| places_of(&mut scratch, program, *link, ends[link], parts));
             let mut at = packed.map(|places| places[0]);
             for message in parts {
-                let cells = last.cells(rank, message.first, message.count);
+                let cells = last.cells(rank, message.source, message.count);
                 let after = last.others(cells.clone(), block);
                 let (op, to) = match &mut at {
                     Some(place) => (Op::Copy, take(place, message.count)),
-                    None => (Op::Send, messages.target(message)),
+                    None => (Op::Send, message.target),
                 };
-                let places = [messages.source(message), to];
+                let places = [message.source, to];
                 let sent = program.add_step(rank, block, op, places, message.count, &after);
                 // Copies of one thing may leave in any order; a sum that was sent makes room for another.
                 if message.moves {
@@ -65,14 +63,14 @@ pub fn build(program: &mut Program, messages: &Messages, consolidate: bool) {
             }
             let mut at = packed.map(|places| places[1]);
             for message in parts {
-                let here = messages.target(message);
+                let here = message.target;
                 let (op, src) = match (&mut at, message.adds) {
                     (Some(place), true) => (Op::Reduce, take(place, message.count)),
                     (Some(place), false) => (Op::Copy, take(place, message.count)),
                     (None, true) => (Op::ReceiveReduceCopy, here),
-                    (None, false) => (Op::Receive, messages.source(message)),
+                    (None, false) => (Op::Receive, message.source),
                 };
-                let cells = last.cells(rank, message.first, message.count);
+                let cells = last.cells(rank, here, message.count);
                 let after = last.others(cells.clone(), block);
                 let received = program.add_step(rank, block, op, [src, here], message.count, &after);
                 last.of[cells].fill(Some(received));
@@ -139,12 +137,22 @@ fn places_of(
 /// The step that last wrote a chunk of a rank, or moved its sum on.
 struct Last {
     of: Vec<Option<Dependency>>,
-    chunks: u32,
+    /// By rank: where its input, its output and its scratch begin.
+    begin: Vec<[usize; 3]>,
 }
 
 impl Last {
-    fn cells(&self, rank: u32, first: u32, count: u32) -> std::ops::Range<usize> {
-        let start = rank as usize * self.chunks as usize + first as usize;
+    fn new(messages: &Messages) -> Last {
+        let mut all = 0;
+        let mut place = |size: u32| {
+            all += size as usize;
+            all - size as usize
+        };
+        let begin = (0..messages.ranks()).map(|rank| messages.sizes(rank).map(&mut place)).collect();
+        Last { of: vec![None; all], begin }
+    }
+    fn cells(&self, rank: u32, place: Place, count: u32) -> std::ops::Range<usize> {
+        let start = self.begin[rank as usize][place.buffer as usize] + place.offset as usize;
         start..start + count as usize
     }
     /// The last of them in each block but this one.
