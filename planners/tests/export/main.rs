@@ -1,7 +1,8 @@
-//! Exporters on plans that ForestColl makes, and the interpreter as judge of every program.
+//! Exporters on plans that ForestColl and TE-CCL make, and the interpreter as judge of every program.
 
 mod damaged;
 mod formats;
 mod programs;
 mod properties;
 mod scene;
+mod sends;
