@@ -37,12 +37,15 @@ mod steps;
 mod trees;
 mod violation;
 
-pub(crate) use sends::Timed;
+pub use achieved::Quantity;
+pub(crate) use fabric::Fabric;
+pub(crate) use sends::{Pace, Timed};
+pub(crate) use shards::Shards;
 pub use violation::{Code, Violation};
 
 use serde::Serialize;
 
-use crate::plan::{Content, Plan, Sends};
+use crate::plan::{CertificateKind, Content, Plan, Sends};
 use sluice_formats::quantity::{Rational, Unit, common_denominator};
 use sluice_formats::topology::Topology;
 
@@ -59,6 +62,25 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// The recomputed figures, as far as checking came.
     pub figures: Option<Figures>,
+    /// How good the plan is proved to be; `None`: it names no certificate.
+    pub proof: Option<Proof>,
+}
+
+/// How good a plan is proved to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proof {
+    /// By what.
+    pub kind: CertificateKind,
+    /// In which quantity.
+    pub quantity: Quantity,
+    /// What the plan achieves.
+    pub value: Rational,
+    /// No plan has less: as recomputed, else as claimed.
+    pub bound: Option<Rational>,
+    /// Does the plan reach its bound?
+    pub optimal: bool,
+    /// Was the bound recomputed?
+    pub rechecked: bool,
 }
 
 /// What a plan of trees, paths or steps achieves, recomputed.
@@ -103,8 +125,14 @@ impl Report {
 
 /// Checks a plan against `topology`, whose digest must then be the plan's, or against the one it carries.
 pub fn check(plan: &Plan, topology: Option<&Topology>) -> Report {
-    let mut report =
-        Report { proved: Vec::new(), not_rechecked: Vec::new(), warnings: Vec::new(), violation: None, figures: None };
+    let mut report = Report {
+        proved: Vec::new(),
+        not_rechecked: Vec::new(),
+        warnings: Vec::new(),
+        violation: None,
+        figures: None,
+        proof: None,
+    };
     if let Err(violation) = run(plan, topology, &mut report) {
         report.violation = Some(violation);
     }
@@ -155,7 +183,15 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
 /// # Errors
 /// What is wrong with the model, the demands, or a send by itself.
 pub(crate) fn timed(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Vec<Timed>, Violation> {
-    sends::timed(plan, &fabric::Fabric::new(plan, topology)?, sends)
+    sends::timed(plan, &Fabric::new(plan, topology)?, sends)
+}
+
+/// How fast each link is for the sends of a plan, by its index.
+///
+/// # Errors
+/// What is wrong with the model.
+pub(crate) fn paces(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Vec<Pace>, Violation> {
+    sends::paces(plan, &Fabric::new(plan, topology)?, sends)
 }
 
 /// The topology that the plan carries.

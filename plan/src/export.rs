@@ -196,15 +196,11 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         return Ok(forest_json::write(plan, trees));
     }
     let built;
-    let topology = match (topology, &plan.body.topology.inline) {
-        (Some(topology), _) => topology,
-        (None, Some(file)) => {
-            built = Topology::build((**file).clone(), "")?;
+    let topology = match topology {
+        Some(topology) => topology,
+        None => {
+            built = topology_of(plan)?;
             &built
-        }
-        (None, None) => {
-            let error = Problem::new(PLAN_REFUSED, "/topology/inline", "the plan carries no topology");
-            return Err(error.help("give it with --topology").into());
         }
     };
     match (&plan.body.content, format) {
@@ -225,13 +221,25 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
     }
 }
 
+/// The topology that a plan carries.
+///
+/// # Errors
+/// `PLAN_REFUSED` where it carries none; what is wrong with it.
+pub fn topology_of(plan: &Plan) -> Result<Topology, Problems> {
+    let Some(file) = &plan.body.topology.inline else {
+        let error = Problem::new(PLAN_REFUSED, "/topology/inline", "the plan carries no topology");
+        return Err(error.help("give it with --topology").into());
+    };
+    Topology::build((**file).clone(), "")
+}
+
 /// What somebody will execute must come from a plan that is right.
 fn right(plan: &Plan, topology: &Topology) -> Result<(), Problems> {
     check(plan, Some(topology)).violation.map_or(Ok(()), |violation| Err(refused(&violation)))
 }
 
 /// What the checker says, as the reason for not exporting.
-fn refused(violation: &Violation) -> Problems {
+pub(crate) fn refused(violation: &Violation) -> Problems {
     let error = Problem::new(PLAN_REFUSED, violation.at.clone(), "the plan does not pass the checker");
     let found = format!("{}: {}", violation.code.word(), violation.message);
     error.found(found).help("look at it with `sluice plan check`").into()

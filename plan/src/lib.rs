@@ -4,11 +4,15 @@
 //! | --- | --- |
 //! | [`plan`] | `plan.json` with its seven kinds of content |
 //! | [`check`] | verifies a plan against its topology, sharing nothing with the planners |
+//! | [`compare`] | plans of one collective side by side, as figures and as a picture |
+//! | [`cost`] | how long a plan takes, for any size of data |
 //! | [`export`] | MSCCL and oneCCL XML, lists of trees, pictures |
 //! | [`interpret`] | executes exported programs and proves that they do their collective |
 //! | [`follow`] | what a follower of a plan needs: a daemon, or a job of the testbed |
 
 pub mod check;
+pub mod compare;
+pub mod cost;
 pub mod export;
 pub mod follow;
 pub mod interpret;

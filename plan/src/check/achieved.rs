@@ -32,6 +32,7 @@ impl Born {
 pub enum Quantity {
     /// T/M.
     TimePerByte,
+    /// Steps until the last one that sends anything.
     Steps,
     /// Epochs until the last chunk arrives.
     Epochs,

@@ -4,7 +4,7 @@ use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
-use super::{Figures, Report, bound};
+use super::{Figures, Proof, Report, bound};
 use crate::plan::{CertificateKind, Collective, ContentKind, Plan, Status};
 use sluice_formats::quantity::{Rational, Unit};
 
@@ -99,7 +99,14 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, achieved: &Achieved, report: &mut
     } else if kind != CertificateKind::None {
         report.not_rechecked.push(format!("the lower bound rests on a certificate of kind `{}`", kind.word()));
     }
-    optimal(plan, achieved, kind, proved.as_ref(), unit, report)
+    optimal(plan, achieved, kind, proved.as_ref(), unit, report)?;
+    if kind != CertificateKind::None {
+        let rechecked = proved.is_some();
+        let bound = proved.or_else(|| claim.lower_bound.as_ref().map(|bound| bound.value.clone()));
+        let optimal = bound.as_ref().is_some_and(|bound| born.same(bound, value));
+        report.proof = Some(Proof { kind, quantity: *quantity, value: value.clone(), bound, optimal, rechecked });
+    }
+    Ok(())
 }
 
 fn optimal(

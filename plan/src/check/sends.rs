@@ -23,6 +23,7 @@ use crate::plan::{CertificateKind, Content, Decimal, Plan, Sends};
 use demand::{Demand, Work};
 use sluice_formats::quantity::Rational;
 use stock::Stock;
+pub use timing::Pace;
 use timing::{Route, Timing};
 
 /// Epochs at most.
@@ -107,12 +108,25 @@ pub struct Timed {
     pub to: usize,
     /// Index of the link that it leaves by.
     pub link: usize,
+    /// Index of the link by which it leaves the switch of a hyper-edge.
+    pub out: Option<usize>,
     /// Index of the node that the chunk comes from.
     pub source: usize,
     /// The chunk's number there.
     pub number: u64,
+    /// The units of the chunk that it carries; of a whole one that is 0 to 1.
+    pub lo: u64,
+    pub hi: u64,
+    /// Is the chunk wanted where it goes?
+    pub wanted: bool,
     /// Does the receiver add it to what it holds?
     pub reduces: bool,
+}
+
+/// Seconds of latency of every link, and seconds per byte.
+pub fn paces(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends) -> Result<Vec<Pace>, Violation> {
+    let timing = Timing::new(plan, fabric, &sends.model)?;
+    Ok((0..fabric.topology.links().len()).map(|link| timing.pace(link)).collect())
 }
 
 /// Looks all sends up, by epoch; whether they keep the rules is not asked.
@@ -130,8 +144,15 @@ pub fn timed(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends) -> Result<Vec<Time
         link: match flight.route {
             Route::Link(link) | Route::Via { into: link, .. } => link,
         },
+        out: match flight.route {
+            Route::Link(_) => None,
+            Route::Via { out, .. } => Some(out),
+        },
         source: demand.source(flight.chunk).unwrap_or(flight.from),
         number: sends.sends[flight.at].entry.chunk,
+        lo: flight.lo,
+        hi: flight.hi,
+        wanted: demand.wanted.contains(&(flight.to, flight.chunk)),
         reduces: flight.reduces,
     };
     Ok(flights.iter().map(timed).collect())

@@ -45,6 +45,15 @@ struct Lane {
     alpha: Rational,
 }
 
+/// How fast a link is, stragglers counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Seconds.
+    pub latency: Rational,
+    /// Seconds per byte; where capacities vary, in the first epoch.
+    pub per_byte: Rational,
+}
+
 /// The model of a plan on its topology.
 #[derive(Debug)]
 pub struct Timing {
@@ -150,6 +159,13 @@ impl Timing {
         if epochs <= self.theta { Some(0) } else { ceiling(&epochs) }
     }
 
+    /// How fast a link is.
+    pub fn pace(&self, link: usize) -> Pace {
+        let lane = &self.lanes[link];
+        let chunk = lane.rates.first().and_then(|rate| self.tau.checked_div(rate));
+        let per_byte = chunk.and_then(|chunk| chunk.checked_div(&self.chunk)).unwrap_or(Rational::ZERO);
+        Pace { latency: lane.alpha.clone(), per_byte }
+    }
     /// Is it a switch, which stores nothing?
     pub fn is_switch(&self, node: usize) -> bool {
         self.switches[node]
