@@ -4,6 +4,7 @@
 pub mod args;
 mod bfb;
 mod check;
+mod compare;
 mod export;
 pub mod files;
 mod find_topology;
@@ -43,6 +44,7 @@ pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
         PlanCmd::Bfb(args) => bfb::run(global, args),
         PlanCmd::TeCcl(args) => te_ccl::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
+        PlanCmd::Compare(args) => compare::run(global, args),
         PlanCmd::Export(args) => export::run(global, args),
     };
     finish(global, done)

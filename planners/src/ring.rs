@@ -80,7 +80,7 @@ pub fn make(topology: &Topology, request: &Request<'_>, file: &str) -> Result<Pl
         let nodes: Vec<NodeId> = topology.nodes().iter().map(|node| names.intern(&node.id)).collect();
         let ways = Ways { asked: &asked, nodes: &nodes, rings: &rings };
         let content = if pairs { ways.paths() } else { ways.trees() };
-        let plan = asked.plan(Draft { names, content, claim: Claim::default() })?;
+        let plan = asked.plan(Draft { names, content, claim: Claim::default(), demands: None })?;
         let per_byte = Cost::new(&plan, topology)?.per_byte();
         if best.as_ref().is_none_or(|(_, least)| per_byte < *least) {
             best = Some((plan, per_byte));

@@ -18,18 +18,8 @@ fn bytes(number: u64) -> Rational {
 }
 
 fn sends(topology: &Topology, collective: Collective, size: u64, epoch: EpochLength, theta: &Rational) -> teccl::Made {
-    let options = teccl::Options {
-        volume: teccl::Volume::Size(bytes(size)),
-        chunks: 1,
-        epoch,
-        multiplier: Rational::ONE,
-        theta: theta.clone(),
-        free_second_hop: false,
-        hyper_edges: false,
-        stragglers: Vec::new(),
-        mode: teccl::Mode::MinEpochs,
-        seed: 0,
-    };
+    let volume = teccl::Volume::Size(bytes(size));
+    let options = teccl::Options { epoch, theta: theta.clone(), ..teccl::Options::of(volume) };
     let instance = teccl::Instance::new(topology, &Request::of_all(collective), &options, "t").expect("valid");
     teccl::make(&instance, None, &Run::quiet(1)).unwrap_or_else(|problems| panic!("{problems}"))
 }

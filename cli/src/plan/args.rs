@@ -1,5 +1,6 @@
 //! The command line of `sluice plan`.
 
+mod compare;
 mod export;
 mod te_ccl;
 
@@ -19,6 +20,7 @@ use sluice_planners::forestcoll::{self, Way};
 use super::form::{FabricArgs, PlanFabricArgs};
 use crate::words::MACHINES;
 use crate::words::{Choices, choice};
+pub use compare::CompareArgs;
 pub use export::ExportArgs;
 pub use te_ccl::{Decider, Slow, Sought, TeCclArgs};
 
@@ -82,6 +84,20 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan check plan.json && echo good
     Check(CheckArgs),
+    /// Plans of one collective on one topology side by side: which is the fastest for which size
+    ///
+    /// One column per plan, and one for a ring over all participants; `*` marks the fastest for each size. Times come from
+    /// the plan and its topology alone. Trees and paths are pipelines filled with ever smaller pieces: the latencies of the
+    /// longest way, and the size times the time per byte of the busiest link. Steps come one after the other, each as long as
+    /// its slowest link needs, latency and bytes over capacity. Sends are replayed without epochs: chunks grow with the size,
+    /// and each send begins once its chunk is there and its link is free, in the plan's order. Nothing is in it of what
+    /// beginning a message, cutting data and adding up cost. What is proved holds in the quantity of its certificate:
+    /// bandwidth, steps, or epochs at the size that the plan was made for.
+    ///
+    /// Example: sluice plan compare trees.json sends.json steps.json
+    ///
+    /// Example: sluice plan compare trees.json sends.json --sizes 4KiB,1MiB,256MiB --svg times.svg --json
+    Compare(CompareArgs),
     /// Write a plan of trees or steps for somebody else: a runtime, another checker, or people
     ///
     /// msccl-xml is a program for MSCCL and RCCL: a plan that the checker refuses becomes none, and what the runtime has no

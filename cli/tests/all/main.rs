@@ -2,6 +2,7 @@
 
 mod bfb;
 mod cli;
+mod compare;
 mod desk;
 mod guide;
 mod plan;

@@ -9,5 +9,5 @@ use std::path::Path;
 fn every_example_does_what_it_says() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/planning.md");
     let dir = tempfile::tempdir().expect("a temporary directory");
-    crate::guide::every_example_does_what_it_says(&path, dir.path(), 12);
+    crate::guide::every_example_does_what_it_says(&path, dir.path(), 24);
 }

@@ -126,7 +126,22 @@ fn copies_and_sums_are_told_behind_further_switches() {
         let one = |(at, (source, from, to, epoch)): (usize, &(&str, &str, &str, u64))| {
             let (from, to, source) = (index(from), index(to), index(source));
             let link = topology.links().iter().position(|link| (link.from, link.to) == (from, to)).expect("a link");
-            Timed { at, epoch: *epoch, busy: 1, usable: epoch + 1, from, to, link, source, number: 0, reduces }
+            Timed {
+                at,
+                epoch: *epoch,
+                busy: 1,
+                usable: epoch + 1,
+                from,
+                to,
+                link,
+                out: None,
+                source,
+                number: 0,
+                lo: 0,
+                hi: 1,
+                wanted: true,
+                reduces,
+            }
         };
         sends.iter().enumerate().map(one).collect()
     };
