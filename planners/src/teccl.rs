@@ -8,6 +8,7 @@ pub mod bound;
 pub mod demand;
 pub mod divided;
 pub mod greedy;
+mod groups;
 mod instance;
 pub mod lane;
 pub mod objective;

@@ -38,9 +38,10 @@ pub fn recompute(
         (CertificateKind::Cut, Quantity::TimePerByte) => cut(plan, fabric, certificate).map(Some),
         (CertificateKind::Bandwidth, Quantity::TimePerByte) => bandwidth(plan, fabric).map(Some),
         (CertificateKind::Diameter, Quantity::Steps) => diameter(plan, fabric),
-        (CertificateKind::Distance | CertificateKind::Port | CertificateKind::Gateway, Quantity::Epochs) => {
-            super::sends::bound(plan, fabric, certificate.kind)
-        }
+        (
+            CertificateKind::Cut | CertificateKind::Distance | CertificateKind::Port | CertificateKind::Gateway,
+            Quantity::Epochs,
+        ) => super::sends::bound(plan, fabric, certificate),
         (CertificateKind::Dual, Quantity::TimePerByte) => match &certificate.prices {
             Some(prices) => super::dual::bound(plan, fabric, prices),
             None => Ok(None),
@@ -110,7 +111,8 @@ fn over(data: &Rational, capacity: &Capacity) -> Option<Rational> {
     }
 }
 
-fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Rational, Violation> {
+/// Which nodes are on the named side of a cut, by node.
+pub fn inside(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Vec<bool>, Violation> {
     let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message);
     let Some(list) = &certificate.nodes else { return Err(bad("a cut without nodes".into())) };
     let mut inside = vec![false; fabric.topology.nodes().len()];
@@ -120,6 +122,12 @@ fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Ra
             return Err(bad(format!("{} stands twice", fabric.id(node))));
         }
     }
+    Ok(inside)
+}
+
+fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Rational, Violation> {
+    let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message);
+    let inside = inside(plan, fabric, certificate)?;
     let (mut outward, mut inward) = (Capacity::Finite(Rational::ZERO), Capacity::Finite(Rational::ZERO));
     for cable in &fabric.cables {
         match (inside[cable.from], inside[cable.to]) {

@@ -19,7 +19,7 @@ use super::Report;
 use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
-use crate::plan::{CertificateKind, Content, Decimal, Plan, Sends};
+use crate::plan::{Certificate, CertificateKind, Content, Decimal, Plan, Sends};
 use demand::{Demand, Work};
 use sluice_formats::quantity::Rational;
 use stock::Stock;
@@ -75,14 +75,17 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends, report: &mut Repor
 }
 
 /// The lower bound in epochs that a certificate of this kind stands for; `None` where it cannot be recomputed.
-pub fn bound(plan: &Plan, fabric: &Fabric<'_>, kind: CertificateKind) -> Result<Option<Rational>, Violation> {
+pub fn bound(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Option<Rational>, Violation> {
     let Content::Sends(sends) = &plan.body.content else { return Ok(None) };
     let timing = Timing::new(plan, fabric, &sends.model)?;
     let demand = Demand::new(plan, fabric, &sends.model)?;
-    let epochs = match kind {
+    let epochs = match certificate.kind {
         CertificateKind::Gateway if demand.work == Work::ReduceThenCopy => {
             let message = "a certificate of kind `gateway` says nothing about an all-reduce";
             return Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message));
+        }
+        CertificateKind::Cut => {
+            bounds::cut(fabric, &timing, &demand, &super::bound::inside(plan, fabric, certificate)?)?
         }
         CertificateKind::Distance => bounds::distance(fabric, &timing, &demand)?,
         CertificateKind::Gateway => gateway::gateway(fabric, &timing, &demand)?,

@@ -1,41 +1,55 @@
-//! Epochs that no schedule of whole chunks beats: how far chunks must go, what a node can take in, and what must pass one
-//! after the other through the only way there is. They need no solver, and a checker can recompute them.
+//! Epochs that no schedule beats: how far chunks must go, what a node can take in, what must pass one after the other
+//! through the only way there is, and what leads out of a set of nodes. They need no solver, and a checker can recompute
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::demand::Demand;
-use super::lane::Lanes;
+use super::groups::groupings;
+use super::lane::{Lane, Lanes};
 use sluice_formats::quantity::Rational;
 use sluice_plan::plan::CertificateKind;
 
 /// Epochs beyond which a bound says nothing any more.
 const MAX_EPOCHS: u64 = 1 << 40;
 
+/// Nodes of a fabric without switches up to which all sets are looked at as cuts.
+const MAX_NODES: usize = 12;
+
 /// A lower bound, and what it rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// Epochs.
     pub epochs: u64,
     /// Why.
     pub kind: CertificateKind,
+    /// The nodes of a cut, ascending; none of the other kinds.
+    pub nodes: Vec<usize>,
 }
 
-/// The best of the bounds; of equal ones the simplest. Every destination must be reachable.
+impl Bound {
+    fn of(epochs: u64, kind: CertificateKind) -> Bound {
+        Bound { epochs, kind, nodes: Vec::new() }
+    }
+    /// The larger of both, of equal ones the first.
+    fn or(self, other: Bound) -> Bound {
+        if other.epochs > self.epochs { other } else { self }
+    }
+}
+
+/// The best of the bounds for whole chunks; of equal ones the simplest. Every destination must be reachable.
 pub fn best(lanes: &Lanes, demand: &Demand) -> Bound {
-    let kinds = [
-        (distance(lanes, demand), CertificateKind::Distance),
-        (port(lanes, demand), CertificateKind::Port),
-        (gateway(lanes, demand), CertificateKind::Gateway),
-    ];
-    let first = Bound { epochs: 0, kind: CertificateKind::Distance };
-    kinds
-        .into_iter()
-        .fold(first, |best, (epochs, kind)| if epochs > best.epochs { Bound { epochs, kind } } else { best })
+    Bound::of(distance(lanes, demand), CertificateKind::Distance)
+        .or(Bound::of(port(lanes, demand), CertificateKind::Port))
+        .or(Bound::of(gateway(lanes, demand), CertificateKind::Gateway))
+        .or(cut(lanes, demand, |lane, epochs| {
+            let room = lane.rooms.first().map_or(0, |room| begun_until(lanes, *room, lane.kappa, epochs));
+            Rational::from(room)
+        }))
 }
 
-/// The best bound for chunks that may be cut, by the same measure as [`best`].
+/// The best bound for chunks that may be cut.
 pub fn best_of_divisible(lanes: &Lanes, demand: &Demand) -> Bound {
-    let far = Bound { epochs: distance(lanes, demand), kind: CertificateKind::Distance };
     let port = wanted(demand).into_iter().map(|(node, chunks)| {
         let chunks = Rational::from(chunks);
         until(|epochs| {
@@ -46,10 +60,9 @@ pub fn best_of_divisible(lanes: &Lanes, demand: &Demand) -> Bound {
             sum >= chunks
         })
     });
-    match port.max().unwrap_or(0) {
-        epochs if epochs > far.epochs => Bound { epochs, kind: CertificateKind::Port },
-        _ => far,
-    }
+    Bound::of(distance(lanes, demand), CertificateKind::Distance)
+        .or(Bound::of(port.max().unwrap_or(0), CertificateKind::Port))
+        .or(cut(lanes, demand, Lane::rate_until))
 }
 
 /// The best bound for sums that everybody gets: lanes, who takes part, and chunks in all. Something of everybody must get
@@ -61,10 +74,7 @@ pub fn best_of_all_reduce(lanes: &Lanes, nodes: &[usize], chunks: u64) -> Bound 
     };
     let far = nodes.iter().filter_map(farthest).max().unwrap_or(0);
     let port = nodes.iter().map(|node| takes_in(lanes, *node, chunks)).max().unwrap_or(0);
-    match port > far {
-        true => Bound { epochs: port, kind: CertificateKind::Port },
-        false => Bound { epochs: far, kind: CertificateKind::Distance },
-    }
+    Bound::of(far, CertificateKind::Distance).or(Bound::of(port, CertificateKind::Port))
 }
 
 /// The epochs that the farthest chunk is under way.
@@ -213,4 +223,100 @@ fn last_start(lanes: &Lanes, lane: usize, releases: impl Iterator<Item = u64>) -
         starts.push(at);
     }
     starts.last().copied().unwrap_or(0)
+}
+
+/// The epochs until what a set of nodes has for others is out of it and where it is wanted, for the set that is worst: one
+/// of the groups that thin links join, with or without its switches, all nodes but those, or, in small fabrics without
+/// switches, any.
+fn cut(lanes: &Lanes, demand: &Demand, begun: impl Fn(&Lane, u64) -> Rational) -> Bound {
+    let none = Bound::of(0, CertificateKind::Cut);
+    if lanes.lanes.iter().any(|lane| lane.rooms.len() > 1) {
+        return none;
+    }
+    let count = lanes.nodes.len();
+    let mut sets: Vec<Vec<bool>> = Vec::new();
+    for groups in groupings(lanes) {
+        let groups_in_it = groups.iter().filter(|group| **group != usize::MAX).max().map_or(0, |last| last + 1);
+        for group in 0..groups_in_it {
+            let plain: Vec<bool> = groups.iter().map(|of| *of == group).collect();
+            let grown = with_switches(lanes, &plain);
+            for set in [plain, grown] {
+                sets.push(set.iter().map(|inside| !inside).collect());
+                sets.push(set);
+            }
+        }
+    }
+    if count <= MAX_NODES && lanes.nodes.iter().all(|node| !node.is_switch) {
+        let set = |chosen: u32| (0..count).map(|node| chosen >> node & 1 == 1).collect();
+        sets.extend((1..(1_u32 << count) - 1).map(set));
+    }
+    let distances: Vec<Vec<u64>> =
+        if sets.is_empty() { Vec::new() } else { (0..count).map(|node| lanes.distances(node)).collect() };
+    sets.into_iter().fold(none, |best, inside| {
+        let epochs = leaves(lanes, demand, &inside, &distances, &begun);
+        if epochs > best.epochs {
+            let nodes = (0..count).filter(|node| inside[*node]).collect();
+            return Bound { epochs, kind: CertificateKind::Cut, nodes };
+        }
+        best
+    })
+}
+
+/// The same set with the switches that join nodes of it alone.
+fn with_switches(lanes: &Lanes, set: &[bool]) -> Vec<bool> {
+    let mut near: Vec<(bool, bool)> = vec![(false, false); set.len()];
+    for lane in &lanes.lanes {
+        for (switch, other) in [(lane.from, lane.to), (lane.to, lane.from)] {
+            let (inside, outside) = &mut near[switch];
+            *inside |= set[other];
+            *outside |= !set[other] && !lanes.nodes[other].is_switch;
+        }
+    }
+    let joins = |node: usize| lanes.nodes[node].is_switch && near[node] == (true, false);
+    (0..set.len()).map(|node| set[node] || joins(node)).collect()
+}
+
+/// The epochs until what these nodes have for others can be where it is wanted.
+fn leaves(
+    lanes: &Lanes,
+    demand: &Demand,
+    inside: &[bool],
+    distances: &[Vec<u64>],
+    begun: &impl Fn(&Lane, u64) -> Rational,
+) -> u64 {
+    let (mut sources, mut targets) = (vec![false; inside.len()], vec![false; inside.len()]);
+    let mut chunks = 0_u64;
+    for chunk in demand.chunks.iter().filter(|chunk| inside[chunk.source]) {
+        let outside = chunk.wanted_by.iter().filter(|node| !inside[**node]);
+        let crosses = outside.map(|node| targets[*node] = true).count() > 0;
+        sources[chunk.source] |= crosses;
+        chunks += u64::from(crosses);
+    }
+    if chunks == 0 {
+        return 0;
+    }
+    let all = |of: &[bool]| (0..of.len()).filter(|node| of[*node]).collect::<Vec<usize>>();
+    let (sources, targets) = (all(&sources), all(&targets));
+    // By lane out of it how many epochs are lost for it: until something can be there, on it, and behind it.
+    let lost = |lane: &Lane| {
+        let release = sources.iter().map(|source| distances[*source][lane.from]).min()?;
+        let tail = targets.iter().map(|target| distances[lane.to][*target]).min()?;
+        // Of capacities that vary it is not known which epochs are lost first.
+        let release = if lane.rates.len() > 1 { 0 } else { release };
+        release.checked_add(lane.after)?.checked_add(tail)
+    };
+    let ways: Vec<(&Lane, u64)> = lanes
+        .lanes
+        .iter()
+        .filter(|lane| inside[lane.from] && !inside[lane.to])
+        .filter_map(|lane| Some((lane, lost(lane)?)))
+        .collect();
+    let chunks = Rational::from(chunks);
+    until(|epochs| {
+        let mut sum = Rational::ZERO;
+        for (lane, lost) in &ways {
+            sum += &begun(lane, (epochs + 1).saturating_sub(*lost));
+        }
+        sum >= chunks
+    })
 }

@@ -104,7 +104,7 @@ pub fn make(instance: &Instance<'_>, solver: &dyn Divide, run: &Run<'_>) -> Resu
         Mode::Feasible(epochs) | Mode::Objective { epochs: Some(epochs), .. } => Goal::Feasible(epochs),
         Mode::MinEpochs | Mode::Objective { epochs: None, .. } => Goal::MinEpochs,
     };
-    let mut horizons = Horizons { instance, solver, run, bound: instance.bound, best: None };
+    let mut horizons = Horizons { instance, solver, run, bound: instance.bound.clone(), best: None };
     match goal {
         Goal::Feasible(epochs) if epochs < instance.bound.epochs => {
             return Err(infeasible(epochs, instance.bound.epochs));
@@ -139,7 +139,7 @@ pub fn make(instance: &Instance<'_>, solver: &dyn Divide, run: &Run<'_>) -> Resu
         is_reversed: false,
         piece: Some(*piece),
     });
-    let outcome = Outcome { finish: best.finish, bound: bound.epochs, kind: bound.kind, worth, late: run.is_late() };
+    let outcome = Outcome { finish: best.finish, bound, worth, late: run.is_late() };
     plan(instance, entries.collect(), &outcome)
 }
 
@@ -170,7 +170,7 @@ impl Horizons<'_> {
                 Ok(true)
             }
             Answer::Infeasible => {
-                self.bound = Bound { epochs: epochs + 1, kind: CertificateKind::Solver };
+                self.bound = Bound { epochs: epochs + 1, kind: CertificateKind::Solver, nodes: Vec::new() };
                 Ok(false)
             }
             Answer::Unknown => Ok(false),

@@ -106,8 +106,8 @@ pub fn make(instance: &Instance<'_>, solver: Option<&dyn Search>, run: &Run<'_>)
         }
         let later = entries(&then.instance, &second).map(|entry| Entry { epoch: first.finish + entry.epoch, ..entry });
         let all = entries(instance, &first).chain(later).collect();
-        let Bound { epochs: bound, kind } = then.bound;
-        return plan(instance, all, &Outcome { finish, bound, kind, worth: None, late: run.is_late() });
+        let bound = then.bound.clone();
+        return plan(instance, all, &Outcome { finish, bound, worth: None, late: run.is_late() });
     }
     let mut worth = None;
     let (schedule, found) = match instance.options.mode {
@@ -128,9 +128,11 @@ pub fn make(instance: &Instance<'_>, solver: Option<&dyn Search>, run: &Run<'_>)
             (valued.schedule, found)
         }
     };
-    let kind = if found.proved { instance.bound.kind } else { CertificateKind::Solver };
-    let (finish, bound) = (schedule.finish, found.bound);
-    let outcome = Outcome { finish, bound, kind, worth, late: run.is_late() };
+    let bound = match found.proved {
+        true => instance.bound.clone(),
+        false => Bound { epochs: found.bound, kind: CertificateKind::Solver, nodes: Vec::new() },
+    };
+    let outcome = Outcome { finish: schedule.finish, bound, worth, late: run.is_late() };
     plan(instance, entries(instance, &schedule).collect(), &outcome)
 }
 

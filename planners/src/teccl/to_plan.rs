@@ -1,5 +1,6 @@
 //! From a schedule to a plan of kind `sends`, with what it claims and what proves it.
 
+use super::bound::Bound;
 use super::demand::Chunk;
 use super::instance::Instance;
 use super::lane::{Lane, Place};
@@ -111,9 +112,7 @@ pub(super) struct Outcome {
     /// Epochs until the last chunk is where it is wanted.
     pub finish: u64,
     /// No schedule has fewer.
-    pub bound: u64,
-    /// How that is known.
-    pub kind: CertificateKind,
+    pub bound: Bound,
     /// What is gained, where that was asked for.
     pub worth: Option<Worth>,
     /// Did time run out?
@@ -169,17 +168,19 @@ pub(super) fn plan(instance: &Instance<'_>, mut sends: Vec<Entry<'_>>, outcome: 
         model: model(instance, &epoch_us, &nodes)?,
         sends: sends.iter().map(send).collect(),
     });
-    let optimal = outcome.finish == outcome.bound;
+    let optimal = outcome.finish == outcome.bound.epochs;
     let status = |optimal: bool| match (optimal, outcome.late) {
         (true, _) => Status::Optimal,
         (false, true) => Status::TimeLimit,
         (false, false) => Status::Feasible,
     };
+    let cut = (outcome.bound.kind == CertificateKind::Cut)
+        .then(|| outcome.bound.nodes.iter().map(|node| nodes[*node]).collect());
     let claim = Claim {
         finish_epochs: Some(outcome.finish),
         finish_us: Some(Decimal::from(&finish_us)),
-        lower_bound: Some(PerByte { value: Rational::from(outcome.bound), seconds: false }),
-        certificate: Some(Certificate { kind: outcome.kind, nodes: None, prices: None }),
+        lower_bound: Some(PerByte { value: Rational::from(outcome.bound.epochs), seconds: false }),
+        certificate: Some(Certificate { kind: outcome.bound.kind, nodes: cut, prices: None }),
         optimal: Some(optimal),
         status: Some(status(optimal)),
         ..Claim::default()
@@ -197,8 +198,8 @@ pub(super) fn plan(instance: &Instance<'_>, mut sends: Vec<Entry<'_>>, outcome: 
     let figures = Figures {
         claim: claim.clone(),
         epochs: outcome.finish,
-        lower_bound: outcome.bound,
-        certificate: outcome.kind,
+        lower_bound: outcome.bound.epochs,
+        certificate: outcome.bound.kind,
         // Where gains were asked for, the best of them is the optimum.
         status: status(outcome.worth.map_or(optimal, |worth| worth.gap() <= SAME)),
         bandwidth: instance.size.checked_div(&seconds).unwrap_or(Rational::ZERO),

@@ -75,21 +75,79 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
             }
             can >= wanted
         };
-        let (mut no, mut yes) = (0, 1);
-        while !enough(yes) {
-            (no, yes) = (yes, yes * 2);
-            if yes > MAX_EPOCHS {
-                let message = format!("{} can never take in what it wants, or give out what it has", fabric.id(node));
-                return Err(Violation::new(Code::BadCertificate, "/claim/certificate", message));
-            }
-        }
-        while yes - no > 1 {
-            let middle = no + (yes - no) / 2;
-            if enough(middle) { yes = middle } else { no = middle }
-        }
-        most = most.max(yes);
+        let never = || {
+            let message = format!("{} can never take in what it wants, or give out what it has", fabric.id(node));
+            Violation::new(Code::BadCertificate, "/claim/certificate", message)
+        };
+        most = most.max(first(enough).ok_or_else(never)?);
     }
     Ok(Some(most))
+}
+
+/// The epochs until what the nodes inside have for others is out and where it is wanted; `None` where switches are no
+/// nodes or it takes too long.
+pub fn cut(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand, inside: &[bool]) -> Result<Option<u64>, Violation> {
+    let bad = |message: &str| Err(Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message));
+    if demand.work != Work::Copy {
+        return bad("a cut says nothing about sums in epochs");
+    }
+    let mut crossing: BTreeSet<u64> = BTreeSet::new();
+    let (mut sources, mut targets) = (BTreeSet::new(), BTreeSet::new());
+    for (node, chunk) in &demand.wanted {
+        let source = demand.source(*chunk).filter(|source| inside[*source]);
+        if let Some(source) = source.filter(|_| !inside[*node]) {
+            crossing.insert(*chunk);
+            sources.insert(source);
+            targets.insert(*node);
+        }
+    }
+    if crossing.is_empty() {
+        return bad("nothing has to leave these nodes");
+    }
+    let links = fabric.topology.links();
+    if timing.hyper_edges() || (sources.len() + links.len()).saturating_mul(links.len()) > MAX_SEARCH_STEPS {
+        return Ok(None);
+    }
+    let ways = Ways::new(fabric, timing, demand);
+    let nearest = |found: Vec<u64>| found.into_iter().min().unwrap_or(u64::MAX);
+    let from: Vec<Vec<u64>> = sources.iter().map(|source| ways.from(*source).0).collect();
+    // By link out of it: what may begin on it in so many epochs, and how many it loses.
+    let mut out: Vec<(usize, u64)> = Vec::new();
+    for (i, link) in links.iter().enumerate().filter(|(_, link)| inside[link.from] && !inside[link.to]) {
+        let onward = ways.from(link.to).0;
+        let release = nearest(from.iter().map(|distance| distance[link.from]).collect());
+        let tail = nearest(targets.iter().map(|target| onward[*target]).collect());
+        if release < u64::MAX && tail < u64::MAX {
+            let waits = if timing.varies(i) { 0 } else { release };
+            out.push((i, waits + timing.usable_after(fabric, &Route::Link(i)) + tail));
+        }
+    }
+    let wanted = Rational::from(crossing.len() as u64);
+    let enough = |epochs: u64| {
+        let mut can = Rational::ZERO;
+        out.iter().for_each(|(link, lost)| can += &timing.most_until(*link, (epochs + 1).saturating_sub(*lost)));
+        can >= wanted
+    };
+    match first(enough) {
+        Some(epochs) => Ok(Some(epochs)),
+        None => bad("what these nodes have for others can never leave them"),
+    }
+}
+
+/// The first number of epochs, 1 or more, that is enough; `None` where none is that says anything.
+fn first(enough: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut no, mut yes) = (0, 1);
+    while !enough(yes) {
+        (no, yes) = (yes, yes * 2);
+        if yes > MAX_EPOCHS {
+            return None;
+        }
+    }
+    while yes - no > 1 {
+        let middle = no + (yes - no) / 2;
+        if enough(middle) { yes = middle } else { no = middle }
+    }
+    Some(yes)
 }
 
 /// The links that leave each node, with the epochs they take; turned round for what is only added up.

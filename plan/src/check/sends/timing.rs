@@ -250,6 +250,10 @@ impl Timing {
         let rate = &lane.rates[place];
         if self.divisible { rate.clone() } else { floor(&(rate * &Rational::from(lane.kappa))) }
     }
+    /// Does what a link carries change from epoch to epoch?
+    pub fn varies(&self, link: usize) -> bool {
+        self.lanes[link].rates.len() > 1
+    }
     /// How much can begin on a link in its epochs 0 to `epochs` − 1, in chunks.
     pub fn most_until(&self, link: usize, epochs: u64) -> Rational {
         let lane = &self.lanes[link];
