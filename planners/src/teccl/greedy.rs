@@ -29,32 +29,38 @@ pub fn best(
     run: &Run<'_>,
 ) -> Result<Option<Schedule>, Stopped> {
     let groupings = groupings(lanes);
-    let mut random = Random(seed);
-    let mut best: Option<Schedule> = None;
-    let mut steps = 0;
-    for number in 0..MAX_TRIES {
-        if steps > MAX_STEPS {
-            break;
-        }
-        match run.check() {
-            Ok(()) => {}
-            Err(Stopped::TimeLimit) if best.is_some() => break,
-            Err(stopped) => return Err(stopped),
-        }
-        let found = best.as_ref().map_or(u64::MAX, |best| best.finish);
-        run.tell(Stage::Greedy, number, MAX_TRIES, format_args!("{}", Epochs { found, bound }));
+    let attempt = |number: u64| {
+        // Each with random numbers of its own, so that it is the same whoever makes the others.
+        let mut random = Random(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17));
         let ties =
             if number < 6 { vec![0; lanes.nodes.len()] } else { lanes.nodes.iter().map(|_| random.next()).collect() };
         let grouping = groupings.get(number as usize % (groupings.len() + 1));
         let attempt = Attempt { lanes, demand, order: number / (groupings.len() as u64 + 1), grouping };
         let mut router = Router::new(lanes, hops, demand, ties);
         let schedule = attempt.schedule(&mut router, &mut random);
-        steps += router.steps;
-        let Some(schedule) = schedule.filter(|schedule| keeps_buffers(lanes, demand, schedule)) else { continue };
-        if schedule.finish < found {
-            best = Some(schedule);
+        (schedule.filter(|schedule| keeps_buffers(lanes, demand, schedule)), router.steps)
+    };
+    let (mut best, mut steps, mut number): (Option<Schedule>, u64, u64) = (None, 0, 0);
+    while number < MAX_TRIES {
+        let found = best.as_ref().map_or(u64::MAX, |best: &Schedule| best.finish);
+        run.tell(Stage::Greedy, number, MAX_TRIES, format_args!("{}", Epochs { found, bound }));
+        // One alone first, which often is enough.
+        let together = if number == 0 { 1 } else { run.threads as u64 }.min(MAX_TRIES - number);
+        let made = match run.each(together as usize, || (), |(), i| attempt(number + i as u64)) {
+            Ok(made) => made,
+            Err(Stopped::TimeLimit) if best.is_some() => break,
+            Err(stopped) => return Err(stopped),
+        };
+        number += together;
+        for (schedule, tried) in made {
+            let found = best.as_ref().map_or(u64::MAX, |best| best.finish);
+            if found <= bound || steps > MAX_STEPS {
+                return Ok(best);
+            }
+            steps += tried;
+            best = schedule.filter(|schedule| schedule.finish < found).or(best);
         }
-        if best.as_ref().is_some_and(|best| best.finish <= bound) {
+        if steps > MAX_STEPS || best.as_ref().is_some_and(|best| best.finish <= bound) {
             break;
         }
     }

@@ -15,7 +15,6 @@ use crate::plan::form::FabricArgs;
 use crate::words::{Choices, choice};
 
 #[derive(Clone, Debug, ClapArgs)]
-#[command(mut_arg("threads", |threads| threads.help(THREADS)))]
 pub struct TeCclArgs {
     #[command(flatten)]
     pub fabric: FabricArgs,
@@ -95,9 +94,6 @@ pub enum Sought {
     /// The one that gains most.
     Objective,
 }
-
-/// What `te-ccl` says of `--threads`.
-const THREADS: &str = "Taken as by the other planners, and without effect: orders and solver work in one thread";
 
 const MODES: Choices<Sought> = &[
     ("feasible", "Any schedule of --epochs", Sought::Feasible),
