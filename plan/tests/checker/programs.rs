@@ -9,8 +9,9 @@ use sluice_plan::export::{Format, Options, UNSUPPORTED_FIELD, export};
 use sluice_plan::interpret::{Op, Report, interpret, read};
 use sluice_plan::plan::Plan;
 
+use crate::changes::changed;
 use crate::epochs::{gpus, plan, send, star, turned};
-use crate::features::{changed, schedules};
+use crate::features::schedules;
 use crate::scene::edited;
 
 const PROGRAMS: [(Format, bool); 3] = [(Format::MscclXml, false), (Format::MscclXml, true), (Format::OnecclXml, false)];
