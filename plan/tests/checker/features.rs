@@ -6,6 +6,7 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 use sluice_formats::topology::Topology;
 use sluice_plan::check::check;
+use sluice_plan::export::{Format, Options, export};
 use sluice_plan::plan::Plan;
 
 use crate::changes::{changed, with};
@@ -292,6 +293,32 @@ proptest! {
         let what = what.join(", ");
         if accepted(&plan, &what) {
             let _ = executed(&Plan::read(plan.to_string().as_bytes(), "p").expect("readable"), &what);
+        }
+    }
+
+    /// Damaged bytes: whatever can still be read is checked and exported without a panic.
+    #[test]
+    fn damaged_bytes_of_sends_never_panic(
+        which: Index,
+        damages in proptest::collection::vec((any::<Index>(), prop_oneof![any::<u8>(), 48_u8..58], 0_usize..6), 1..4),
+    ) {
+        let all: Vec<Value> = schedules().into_iter().flat_map(|(_, plans)| plans).collect();
+        let mut plan = which.get(&all).clone();
+        // With the fabric beside it, its digest is not in the way.
+        let fabric = plan["topology"].as_object_mut().expect("an object").remove("inline").expect("a fabric");
+        let topology = Topology::read(fabric.to_string().as_bytes(), "t").expect("valid");
+        let mut bytes = plan.to_string().into_bytes();
+        for (at, byte, drop) in damages {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            bytes.drain(at..(at + drop).min(bytes.len()));
+        }
+        if let Ok(plan) = Plan::read(&bytes, "p") {
+            let good = check(&plan, Some(&topology)).ok();
+            for format in Format::ALL {
+                let written = export(&plan, Some(&topology), *format, &Options::default());
+                prop_assert!(good || written.is_err() || matches!(format, Format::Svg | Format::Dot));
+            }
         }
     }
 }
