@@ -1,14 +1,15 @@
 //! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries;
-//! of a step schedule also who sends what when (`steps`).
+//! of a schedule also who sends what when (`steps`, `sends`).
 //!
 //! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks copy
 //! and add up, since a follower cannot make switches do it. Who sends what when is left to whoever follows.
 
+mod sends;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use steps::{Sent, Stepped};
+pub use steps::{Sent, Stepped, Waits};
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,7 +27,7 @@ use sluice_formats::topology::{Topology, sha256_hex};
 /// The whole of a collective's data, in which parts are counted.
 pub const WHOLE: u64 = 1 << 48;
 
-/// A plan of trees or steps that was checked, in ranks.
+/// A plan of trees, steps or sends that was checked, in ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// What is to be done with the data.
@@ -35,7 +36,7 @@ pub struct Followed {
     pub participants: Vec<String>,
     /// The trees, those that add up before those that copy; within each by root, so that parts ascend.
     pub trees: Vec<Tree>,
-    /// Of a step schedule: who sends which part in which step. Its trees are the ways of these parts.
+    /// Of a schedule: who sends which part in which step or epoch. Its trees are the ways of these parts.
     pub steps: Stepped,
     /// SHA-256 of the file's bytes, in hexadecimal: the same on every host that follows the same plan.
     pub sha256: String,
@@ -75,12 +76,15 @@ impl Followed {
 }
 
 fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -> Result<Followed, Problems> {
-    let refuse = |key: &str, found: &str, message: &str, allowed: &str| {
+    let refuse = |key: &str, found: &str, message: &str, allowed: &str| -> Result<Followed, Problems> {
         Err(Problems::from(Problem::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed)))
     };
-    if !matches!(plan.body.content, Content::Trees(_) | Content::Steps(_)) {
-        let kind = plan.body.content.kind().word();
-        return refuse("/content/kind", kind, "plans of this kind cannot be followed yet", "trees, steps");
+    let of_other_kind = || {
+        let (kind, allowed) = (plan.body.content.kind().word(), "trees, steps, sends");
+        refuse("/content/kind", kind, "plans of this kind cannot be followed yet", allowed)
+    };
+    if !matches!(plan.body.content, Content::Trees(_) | Content::Steps(_) | Content::Sends(_)) {
+        return of_other_kind();
     }
     let collective = plan.body.collective;
     if !matches!(collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce) {
@@ -96,25 +100,30 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
         Some(ranks) => permuted(&own, ranks)?,
         None => own.clone(),
     };
-    if let Content::Steps(steps) = &plan.body.content {
-        let (trees, steps) = with_topology(plan, topology, |topology| {
-            let of_nodes = participants.iter().zip(0..).filter_map(|(id, rank)| Some((topology.node(id)?, rank)));
-            let of_nodes: HashMap<usize, u32> = of_nodes.collect();
-            let owner = |id: &String| of_nodes.get(&topology.node(id)?).copied();
-            let owners: Vec<u32> = own.iter().filter_map(owner).collect();
-            steps::follow(plan, topology, steps, &owners, &of_nodes)
-        })?;
-        return Ok(Followed { collective, participants, trees, steps, sha256: String::new() });
-    }
-    let ranks: HashMap<NodeId, u32> =
-        participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank))).collect();
-    let mut trees = Vec::new();
-    if let Content::Trees(content) = &plan.body.content {
-        for (f, forest) in content.forests.iter().enumerate() {
-            trees.extend(follow(plan, forest, &ranks, &format!("/content/forests/{f}"))?);
+    let of_nodes = |topology: &Topology| -> HashMap<usize, u32> {
+        participants.iter().zip(0..).filter_map(|(id, rank)| Some((topology.node(id)?, rank))).collect()
+    };
+    let (trees, steps) = match &plan.body.content {
+        Content::Trees(content) => {
+            let ranks = participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank)));
+            let (ranks, mut trees) = (ranks.collect(), Vec::new());
+            for (f, forest) in content.forests.iter().enumerate() {
+                trees.extend(follow(plan, forest, &ranks, &format!("/content/forests/{f}"))?);
+            }
+            (trees, Stepped::default())
         }
-    }
-    Ok(Followed { collective, participants, trees, steps: Stepped::default(), sha256: String::new() })
+        Content::Steps(steps) => with_topology(plan, topology, |topology| {
+            let ranks = of_nodes(topology);
+            let owner = |id: &String| ranks.get(&topology.node(id)?).copied();
+            let owners: Vec<u32> = own.iter().filter_map(owner).collect();
+            steps::follow(plan, topology, steps, &owners, &ranks)
+        })?,
+        Content::Sends(sends) => {
+            with_topology(plan, topology, |topology| sends::follow(plan, topology, sends, &of_nodes(topology)))?
+        }
+        _ => return of_other_kind(),
+    };
+    Ok(Followed { collective, participants, trees, steps, sha256: String::new() })
 }
 
 /// With the fabric given, or else the plan's own.

@@ -130,4 +130,4 @@ pub fn crossings(topology: &Topology, timed: &[Timed], ranks: &HashMap<usize, u3
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

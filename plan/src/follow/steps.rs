@@ -15,10 +15,10 @@ use sluice_formats::topology::Topology;
 /// Edges of all trees at most.
 const MAX_EDGES: usize = 1 << 22;
 
-/// A part of the data from one rank to another in a step.
+/// A part of the data from one rank to another in a step, or in epochs of which this is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent {
-    /// The step, from 0.
+    /// The step or the epoch, from 0.
     pub step: u32,
     /// Who sends.
     pub from: u32,
@@ -30,13 +30,27 @@ pub struct Sent {
     pub end: u64,
     /// Is it added to what is there?
     pub adds: bool,
+    /// Index of the link that it leaves by.
+    pub link: u32,
 }
 
-/// A step schedule.
+/// What a part waits for before it leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waits {
+    /// For all that earlier steps bring its sender.
+    #[default]
+    Step,
+    /// For all that brings it to its sender, and for what leaves by the same link before it.
+    Chunk,
+}
+
+/// A schedule of steps, or of chunks in epochs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stepped {
-    /// Units of a shard; 0: the plan is no step schedule.
+    /// Units of a shard; 0: the plan is no schedule.
     pub shard: u64,
+    /// What parts wait for.
+    pub waits: Waits,
     /// By step, ranks and unit: both ends of a connection see the same order.
     pub sent: Vec<Sent>,
 }
@@ -77,16 +91,17 @@ pub fn follow(
             };
             let first = u64::from(*owner) * steps.p;
             let adds = step.op == Op::Reduce;
-            sent.push(Sent { step: number, from, to, first: first + send.lo, end: first + send.hi, adds });
+            let (first, end, link) = (first + send.lo, first + send.hi, send.link);
+            sent.push(Sent { step: number, from, to, first, end, adds, link });
         }
     }
     sent.sort_unstable();
-    let trees = trees(plan, &sent, owners.len(), steps.p)?;
-    Ok((trees, Stepped { shard: steps.p, sent }))
+    let trees = trees(plan, &sent, owners.len(), steps.p, "/content/steps")?;
+    Ok((trees, Stepped { shard: steps.p, waits: Waits::Step, sent }))
 }
 
-/// The ways of all parts: neighbouring units with the same way are one tree.
-fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, Problems> {
+/// The ways of all parts: neighbouring units with the same way are one tree. `at`: where they stand in the plan.
+pub fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64, at: &str) -> Result<Vec<Tree>, Problems> {
     let mut of_shards: BTreeMap<(bool, u64), Vec<&Sent>> = BTreeMap::new();
     for one in sent {
         // In-trees first, as for plans of trees.
@@ -110,8 +125,8 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
             let ends: HashSet<u32> = edges.iter().map(|edge| if copies { edge.1 } else { edge.0 }).collect();
             if edges.len() + 1 != n || ends.len() != edges.len() || ends.contains(&(owner as u32)) {
                 let message = format!("units {} to {} of the data enter or leave a rank twice", pair[0], pair[1]);
-                let error = Problem::new(UNSUPPORTED_FIELD, "/content/steps", message);
-                return Err(error.allowed("steps that bring every part to every rank once").into());
+                let error = Problem::new(UNSUPPORTED_FIELD, at, message);
+                return Err(error.allowed("sends that bring every part to every rank once").into());
             }
             let scaled = |unit: u64| (u128::from(unit) * u128::from(WHOLE) / (n as u128 * u128::from(shard))) as u64;
             let part: Range<u64> = scaled(pair[0])..scaled(pair[1]);
@@ -131,8 +146,7 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
                 }
             }
             if edges_of_all > MAX_EDGES {
-                let error =
-                    Problem::new(E_LIMIT, "/content/steps", "the ways of all parts are too many to be followed");
+                let error = Problem::new(E_LIMIT, at, "the ways of all parts are too many to be followed");
                 return Err(error.allowed(format!("{MAX_EDGES} edges")).help("plan with fewer units: --chunks").into());
             }
         }
@@ -140,7 +154,7 @@ fn trees(plan: &Plan, sent: &[Sent], n: usize, shard: u64) -> Result<Vec<Tree>, 
     let phases = if plan.body.collective == crate::plan::Collective::AllReduce { 2 } else { 1 };
     let covered: u128 = trees.iter().map(|tree| u128::from(tree.part.end - tree.part.start)).sum();
     if covered != phases * u128::from(WHOLE) {
-        let error = Problem::new(E_RANGE, "/content/steps", "the parts do not add up to the data");
+        let error = Problem::new(E_RANGE, at, "the parts do not add up to the data");
         return Err(error.found(covered.to_string()).allowed((phases * u128::from(WHOLE)).to_string()).into());
     }
     Ok(trees)

@@ -4,20 +4,18 @@ use super::*;
 use crate::check::{check, timed};
 use crate::plan::{Content, Plan};
 
-/// An all-gather of one chunk over links of one chunk an epoch. `nodes`: (id, kind); `links`: from, to; `sends`: whose,
-/// from, to, epoch.
-fn crossed(
-    nodes: &[(&str, &str)],
-    can: &str,
-    links: &[[&str; 2]],
-    sends: &[(&str, &str, &str, u64)],
-) -> Result<Vec<Crossing>, Problems> {
+/// A send: whose chunk, from, to, epoch.
+pub type Row<'a> = (&'a str, &'a str, &'a str, u64);
+
+/// The plan of an all-gather of one chunk over links of one chunk an epoch. `nodes`: (id, kind); `copies`: do switches
+/// copy?
+pub fn all_gather(nodes: &[(&str, &str)], copies: bool, links: &[[&str; 2]], sends: &[Row<'_>]) -> String {
     let node = |(id, kind): &(&str, &str)| match *kind {
-        "switch" => format!(r#"{{"id":"{id}","kind":"switch","can":{{"copy":{can}}}}}"#),
+        "switch" => format!(r#"{{"id":"{id}","kind":"switch","can":{{"copy":{copies}}}}}"#),
         kind => format!(r#"{{"id":"{id}","kind":"{kind}"}}"#),
     };
     let link = |[from, to]: &[&str; 2]| format!(r#"{{"from":"{from}","to":"{to}","capacity":"1MB/s","duplex":true}}"#);
-    let send = |(src, from, to, epoch): &(&str, &str, &str, u64)| {
+    let send = |(src, from, to, epoch): &Row<'_>| {
         format!(r#"{{"src":"{src}","chunk":0,"from":"{from}","to":"{to}","epoch":{epoch}}}"#)
     };
     let join = |parts: Vec<String>| parts.join(",");
@@ -27,15 +25,40 @@ fn crossed(
         join(links.iter().map(link).collect())
     );
     let topology = Topology::read(inline.as_bytes(), "t").expect("a topology");
-    let text = format!(
+    format!(
         r#"{{"sluice_plan":1,"collective":"allgather","claim":{{}},"topology":{{"sha256":"{}","inline":{inline}}},
          "content":{{"kind":"sends","model":{{"chunk":"1MB","chunks":1,"tau":"1s"}},"sends":[{}]}}}}"#,
         topology.digest(),
         join(sends.iter().map(send).collect())
-    );
+    )
+}
+
+/// Three hosts on a switch.
+pub const STAR: [(&str, &str); 4] = [("a", "host"), ("b", "host"), ("c", "host"), ("s", "switch")];
+/// Its cables.
+pub const CABLES: [[&str; 2]; 3] = [["a", "s"], ["b", "s"], ["c", "s"]];
+
+/// On the star one chunk after the other goes to the switch, twice where the switch does not copy, and on from there.
+pub fn by_turns(copies: bool) -> Vec<Row<'static>> {
+    let turn = |(turn, [own, one, other]): (u64, [&'static str; 3])| {
+        let first = turn * 3;
+        let sends = [(own, own, "s", first), (own, "s", one, first + 1)];
+        let last = if copies {
+            vec![(own, "s", other, first + 1)]
+        } else {
+            vec![(own, own, "s", first + 1), (own, "s", other, first + 2)]
+        };
+        sends.into_iter().chain(last)
+    };
+    (0..).zip([["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]).flat_map(turn).collect()
+}
+
+fn crossed(text: &str) -> Result<Vec<Crossing>, Problems> {
     let plan = Plan::read(text.as_bytes(), "p").unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(check(&plan, None).violation, None);
     let Content::Sends(content) = &plan.body.content else { panic!("sends") };
+    let file = plan.body.topology.inline.clone().expect("carried along");
+    let topology = Topology::build(*file, "").expect("a topology");
     let ranks = topology.compute().into_iter().zip(0..).collect();
     let timed = timed(&plan, &topology, content).expect("looked up");
     crossings(&topology, &timed, &ranks)
@@ -58,7 +81,7 @@ fn switches_in_a_row_are_merged_away() {
         ("a", "t", "b", 2),
         ("b", "s", "a", 3),
     ];
-    let crossings = crossed(&PAIR, "false", &links, &sends).expect("merged");
+    let crossings = crossed(&all_gather(&PAIR, false, &links, &sends)).expect("merged");
     assert_eq!(ends(&crossings), [(0, 0, 0, 1), (1, 1, 1, 0)]);
     // They leave by a → s and by b → t.
     assert_eq!(crossings.iter().map(|crossing| (crossing.at, crossing.link)).collect::<Vec<_>>(), [(0, 0), (1, 5)]);
@@ -66,31 +89,12 @@ fn switches_in_a_row_are_merged_away() {
 
 #[test]
 fn what_came_twice_to_a_switch_is_no_copy_and_what_came_once_is() {
-    let star = [("a", "host"), ("b", "host"), ("c", "host"), ("s", "switch")];
-    let links = [["a", "s"], ["b", "s"], ["c", "s"]];
-    // One chunk after the other; each goes to the switch twice, an epoch apart.
-    let mut sends = Vec::new();
-    for (turn, [own, one, other]) in [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]].into_iter().enumerate() {
-        let first = turn as u64 * 3;
-        sends.extend([
-            (own, own, "s", first),
-            (own, own, "s", first + 1),
-            (own, "s", one, first + 1),
-            (own, "s", other, first + 2),
-        ]);
-    }
-    let plain = crossed(&star, "false", &links, &sends).expect("merged");
+    let plain = crossed(&all_gather(&STAR, false, &CABLES, &by_turns(false))).expect("merged");
     assert_eq!(ends(&plain)[..2], [(0, 0, 0, 1), (1, 0, 0, 2)]);
     assert!(plain.iter().all(|crossing| crossing.copied.is_none()) && plain.len() == 6);
-    // The same with one chunk up and two down.
-    let copied: Vec<_> = sends.iter().enumerate().filter(|(place, _)| place % 4 != 1).map(|(_, send)| *send).collect();
-    let copied: Vec<_> = copied
-        .iter()
-        .map(|&(own, from, to, epoch)| (own, from, to, if from == "s" { epoch / 3 * 3 + 1 } else { epoch }))
-        .collect();
-    let crossings = crossed(&star, "true", &links, &copied).expect("merged");
-    assert_eq!(ends(&crossings)[..2], [(0, 0, 0, 1), (0, 0, 0, 2)]);
-    assert_eq!(crossings[..2].iter().map(|crossing| crossing.copied).collect::<Vec<_>>(), [None, Some(2)]);
+    let copied = crossed(&all_gather(&STAR, true, &CABLES, &by_turns(true))).expect("merged");
+    assert_eq!(ends(&copied)[..2], [(0, 0, 0, 1), (0, 0, 0, 2)]);
+    assert_eq!(copied[..2].iter().map(|crossing| crossing.copied).collect::<Vec<_>>(), [None, Some(2)]);
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn a_chunk_that_would_be_stored_by_somebody_else_is_refused_with_its_place() {
     let nodes = [("a", "host"), ("b", "host"), ("m", "memory")];
     let links = [["a", "b"], ["b", "m"], ["m", "a"]];
     let sends = [("a", "a", "b", 0), ("b", "b", "m", 0), ("b", "m", "a", 1)];
-    let errors = crossed(&nodes, "false", &links, &sends).expect_err("refused");
+    let errors = crossed(&all_gather(&nodes, false, &links, &sends)).expect_err("refused");
     let first = &errors.all()[0];
     assert_eq!((first.code, &*first.key, &*first.found), ("UNSUPPORTED_FIELD", "/content/sends/1/to", "m"));
 }

@@ -1,20 +1,22 @@
-//! All-reduce, all-gather and reduce-scatter by the steps of a plan: a rank begins a step when all that earlier steps
-//! bring it has come.
+//! All-reduce, all-gather and reduce-scatter by a schedule: the steps of a plan, or its chunks in epochs.
 //!
 //! One connection carries everything from one rank to another, in the order of the plan, so no word on the way says what
-//! it is. There is no barrier between ranks: a step of one may overlap the next of another that has what it needs. Every
-//! part enters a rank once and leaves it after that, so nothing is overwritten before it is sent, and a step waits only
-//! for earlier ones: no plan can stop.
+//! it is. There is no barrier between ranks. A part of a step leaves when all that earlier steps bring its rank has come;
+//! a chunk leaves when it has come itself, with everything that is added to it. What leaves by one link leaves in order,
+//! also where switches behind it lead to several ranks. Every part enters a rank once and leaves it after that, so nothing
+//! is overwritten before it is sent, and everything waits only for what began in earlier steps or epochs, or stands before
+//! it in the plan's order: no plan can stop.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use sluice_plan::follow::{Followed, Sent};
+use sluice_plan::follow::{Followed, Sent, Waits};
 use sluice_plan::plan::Collective;
 
 use super::exchange::{Exchange, Kind, Stream};
 use super::{JobError, buffer};
 
-/// One rank's part in a step schedule.
+/// One rank's part in a schedule.
 #[derive(Debug)]
 pub struct Steps {
     collective: Collective,
@@ -25,13 +27,22 @@ pub struct Steps {
     buffer: Vec<f32>,
     outs: Vec<Stream>,
     ins: Vec<Stream>,
-    sending: Vec<Line>,
-    receiving: Vec<Line>,
+    sending: Vec<Sending>,
+    receiving: Vec<Receiving>,
+    /// The links by which this rank sends.
+    links: Vec<Link>,
 }
 
-/// What a stream carries, part by part, and how far it is.
+/// What leaves by a stream, part by part, and how far it is.
 #[derive(Debug, Default)]
-struct Line {
+struct Sending {
+    parts: Vec<Leaving>,
+    at: usize,
+}
+
+/// What comes by a stream, part by part, and how far it is.
+#[derive(Debug, Default)]
+struct Receiving {
     parts: Vec<Part>,
     at: usize,
     /// Bytes that have come.
@@ -40,11 +51,36 @@ struct Line {
 
 #[derive(Debug)]
 struct Part {
-    step: u32,
     elements: Range<usize>,
     adds: bool,
     /// Where it begins in the stream, in bytes.
     begins: u64,
+}
+
+/// A part that leaves this rank.
+#[derive(Debug)]
+struct Leaving {
+    part: Part,
+    /// What must have come before.
+    after: Vec<Come>,
+    /// Which of this rank's links it leaves by.
+    link: usize,
+}
+
+/// So many bytes of an incoming stream.
+#[derive(Clone, Copy, Debug)]
+struct Come {
+    input: usize,
+    bytes: u64,
+}
+
+/// Whose turn it is on a link.
+#[derive(Debug, Default)]
+struct Link {
+    /// The streams of the parts that leave by it, in the order of the plan.
+    order: Vec<usize>,
+    /// How many have left.
+    at: usize,
 }
 
 impl Part {
@@ -54,7 +90,7 @@ impl Part {
 }
 
 impl Steps {
-    /// The place of `rank` in a step schedule over `bytes` of data.
+    /// The place of `rank` in a schedule over `bytes` of data.
     pub fn new(plan: &Followed, rank: usize, bytes: u64) -> Steps {
         let real = usize::try_from(bytes.div_ceil(4)).unwrap_or(usize::MAX);
         let ranks = plan.participants.len();
@@ -74,7 +110,10 @@ impl Steps {
             ins: Vec::new(),
             sending: Vec::new(),
             receiving: Vec::new(),
+            links: Vec::new(),
         };
+        let mut before = Before { waits: plan.steps.waits, ..Before::default() };
+        let mut links = HashMap::new();
         for sent in &plan.steps.sent {
             let elements = element(sent.first)..element(sent.end);
             // Units can be smaller than an element.
@@ -82,34 +121,93 @@ impl Steps {
                 continue;
             }
             if sent.from as usize == rank {
-                join(&mut steps.outs, &mut steps.sending, sent.to, sent, elements);
+                let out = stream(&mut steps.outs, sent.to as usize);
+                let next = links.len();
+                let link = *links.entry(sent.link).or_insert(next);
+                steps.links.resize_with(links.len(), Link::default);
+                steps.sending.resize_with(steps.outs.len(), Sending::default);
+                let part = part(&mut steps.outs[out], elements, sent.adds);
+                steps.links[link].order.push(out);
+                steps.sending[out].parts.push(Leaving { part, after: before.of(sent), link });
             } else if sent.to as usize == rank {
-                join(&mut steps.ins, &mut steps.receiving, sent.from, sent, elements);
+                let input = stream(&mut steps.ins, sent.from as usize);
+                steps.receiving.resize_with(steps.ins.len(), Receiving::default);
+                let part = part(&mut steps.ins[input], elements, sent.adds);
+                before.comes(sent, Come { input, bytes: part.ends() });
+                steps.receiving[input].parts.push(part);
             }
         }
         steps
     }
 
-    /// The first step for which something is still to come to this rank; later steps must wait for it.
-    fn current(&self) -> u32 {
-        let open = |line: &Line| line.parts.get(line.at).map(|part| part.step);
-        self.receiving.iter().filter_map(open).min().unwrap_or(u32::MAX)
+    /// May this part begin by now?
+    fn ready(&self, out: usize, leaving: &Leaving) -> bool {
+        let link = &self.links[leaving.link];
+        let come = |come: &Come| self.receiving[come.input].arrived >= come.bytes;
+        link.order.get(link.at) == Some(&out) && leaving.after.iter().all(come)
     }
 }
 
-/// Adds a part to the stream with this peer, which is made if it is new.
-fn join(streams: &mut Vec<Stream>, lines: &mut Vec<Line>, peer: u32, sent: &Sent, elements: Range<usize>) {
-    let peer = peer as usize;
+/// What has come to a rank before each part that leaves it, while the plan is gone through in its order.
+#[derive(Default)]
+struct Before {
+    waits: Waits,
+    /// By the first unit of a chunk: all that brings it.
+    chunks: HashMap<u64, Vec<Come>>,
+    /// The step that `earlier` is before.
+    step: u32,
+    earlier: Vec<Come>,
+    /// What comes in this step.
+    now: Vec<Come>,
+}
+
+impl Before {
+    fn comes(&mut self, sent: &Sent, come: Come) {
+        match self.waits {
+            Waits::Chunk => self.chunks.entry(sent.first).or_default().push(come),
+            Waits::Step => {
+                self.enter(sent.step);
+                self.now.push(come);
+            }
+        }
+    }
+
+    fn of(&mut self, sent: &Sent) -> Vec<Come> {
+        match self.waits {
+            Waits::Chunk => self.chunks.get(&sent.first).cloned().unwrap_or_default(),
+            Waits::Step => {
+                self.enter(sent.step);
+                self.earlier.clone()
+            }
+        }
+    }
+
+    /// What came in the steps until now is earlier from the next step on; of every stream the last counts.
+    fn enter(&mut self, step: u32) {
+        if step != self.step {
+            self.step = step;
+            for come in self.now.drain(..) {
+                self.earlier.retain(|other| other.input != come.input);
+                self.earlier.push(come);
+            }
+        }
+    }
+}
+
+/// The place of the stream with this peer, made if it is new.
+fn stream(streams: &mut Vec<Stream>, peer: usize) -> usize {
     let known = streams.iter().position(|stream| stream.peer == peer);
-    let place = known.unwrap_or_else(|| {
+    known.unwrap_or_else(|| {
         streams.push(Stream { peer, kind: Kind::Steps, bytes: 0 });
-        lines.push(Line::default());
         streams.len() - 1
-    });
-    let begins = streams[place].bytes;
-    let part = Part { step: sent.step, elements, adds: sent.adds, begins };
-    streams[place].bytes = part.ends();
-    lines[place].parts.push(part);
+    })
+}
+
+/// The next part of a stream.
+fn part(stream: &mut Stream, elements: Range<usize>, adds: bool) -> Part {
+    let part = Part { elements, adds, begins: stream.bytes };
+    stream.bytes = part.ends();
+    part
 }
 
 impl Exchange for Steps {
@@ -123,16 +221,20 @@ impl Exchange for Steps {
         &self.identity
     }
     fn begin(&mut self, iteration: u64) {
-        self.sending.iter_mut().chain(&mut self.receiving).for_each(|line| (line.at, line.arrived) = (0, 0));
+        self.sending.iter_mut().for_each(|sending| sending.at = 0);
+        self.links.iter_mut().for_each(|link| link.at = 0);
+        self.receiving.iter_mut().for_each(|receiving| (receiving.at, receiving.arrived) = (0, 0));
         buffer::fill_before(self.collective, &mut self.buffer, &self.own, self.rank, iteration);
     }
     fn next(&mut self, out: usize, at: u64, most: usize) -> [&[u8]; 2] {
-        let current = self.current();
-        let line = &mut self.sending[out];
-        while line.parts.get(line.at).is_some_and(|part| at >= part.ends()) {
-            line.at += 1;
+        let sending = &mut self.sending[out];
+        while let Some(gone) = sending.parts.get(sending.at).filter(|leaving| at >= leaving.part.ends()) {
+            self.links[gone.link].at += 1;
+            sending.at += 1;
         }
-        let Some(part) = line.parts.get(line.at).filter(|part| part.step <= current) else { return [&[], &[]] };
+        let sending = &self.sending[out];
+        let next = sending.parts.get(sending.at).filter(|leaving| self.ready(out, leaving));
+        let Some(Leaving { part, .. }) = next else { return [&[], &[]] };
         let body: &[u8] = bytemuck::cast_slice(&self.buffer[part.elements.clone()]);
         let rest = &body[(at - part.begins) as usize..];
         [&rest[..rest.len().min(most)], &[]]
@@ -141,25 +243,25 @@ impl Exchange for Steps {
         self.receiving[input].arrived
     }
     fn accept(&mut self, input: usize, mut data: &[f32]) -> Result<(), JobError> {
-        let line = &mut self.receiving[input];
+        let receiving = &mut self.receiving[input];
         while !data.is_empty() {
-            let Some(part) = line.parts.get(line.at) else {
+            let Some(part) = receiving.parts.get(receiving.at) else {
                 let peer = format!("member {}", self.ins[input].peer);
                 return Err(JobError::Peer { peer, what: "sent more than the plan says".into() });
             };
-            let start = part.elements.start + ((line.arrived - part.begins) / 4) as usize;
+            let start = part.elements.start + ((receiving.arrived - part.begins) / 4) as usize;
             let (now, later) = data.split_at(data.len().min(part.elements.end - start));
             buffer::take(&mut self.buffer[start..start + now.len()], now, part.adds);
-            line.arrived += now.len() as u64 * 4;
-            if line.arrived == part.ends() {
-                line.at += 1;
+            receiving.arrived += now.len() as u64 * 4;
+            if receiving.arrived == part.ends() {
+                receiving.at += 1;
             }
             data = later;
         }
         Ok(())
     }
     fn complete(&self) -> bool {
-        self.ins.iter().zip(&self.receiving).all(|(stream, line)| line.arrived == stream.bytes)
+        self.ins.iter().zip(&self.receiving).all(|(stream, receiving)| receiving.arrived == stream.bytes)
     }
     fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
         buffer::wrong_after(self.collective, &self.buffer, &self.own, self.rank, iteration)

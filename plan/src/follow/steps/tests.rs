@@ -32,7 +32,7 @@ fn tree(root: u32, of: u64, edges: &[(u32, u32)]) -> Tree {
 fn steps_are_those_of_the_plan_and_parts_travel_by_trees() {
     let followed = read(PLAN, None).expect("good");
     assert_eq!(followed.steps.shard, 2);
-    let first = Sent { step: 0, from: 0, to: 1, first: 0, end: 2, adds: false };
+    let first = Sent { step: 0, from: 0, to: 1, first: 0, end: 2, adds: false, link: 0 };
     assert_eq!((followed.steps.sent.len(), followed.steps.sent[0]), (6, first));
     let trees = [tree(0, 0, &[(0, 1), (1, 2)]), tree(1, 1, &[(1, 2), (2, 0)]), tree(2, 2, &[(0, 1), (2, 0)])];
     assert_eq!(followed.trees, trees);
@@ -42,7 +42,7 @@ fn steps_are_those_of_the_plan_and_parts_travel_by_trees() {
 fn ranks_of_the_job_may_be_others_than_the_plans() {
     let followed = read(PLAN, Some(&["b", "c", "a"])).expect("good");
     // The plan's rank 0 is the job's rank 2: its shard is the last.
-    let first = Sent { step: 0, from: 2, to: 0, first: 4, end: 6, adds: false };
+    let first = Sent { step: 0, from: 2, to: 0, first: 4, end: 6, adds: false, link: 0 };
     assert!(followed.steps.sent.contains(&first), "{:?}", followed.steps.sent);
     assert_eq!(followed.trees[0], tree(0, 0, &[(0, 1), (1, 2)]));
 }
