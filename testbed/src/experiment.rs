@@ -6,6 +6,7 @@ pub mod beside;
 pub mod capacity;
 pub mod cost;
 pub mod direct;
+pub mod epochs;
 pub mod fail_open;
 pub mod forest;
 pub mod live;
@@ -126,6 +127,8 @@ struct Collectives<'a> {
     fabric: &'a FabricSpec,
     bytes: Bytes,
     rounds: u64,
+    /// Rounds begin together at multiples of this; 0: each member's as soon as its own one before is over.
+    period: Nanos,
     /// Part of every link that daemons leave free.
     reserve: f64,
 }
@@ -139,6 +142,7 @@ impl Collectives<'_> {
             arch: self.arch,
             plan: (self.arch == Arch::Plan).then_some(plan),
             compute: vec![Nanos::from_millis(100)],
+            period: self.period,
             ..JobPlan::ring(self.name, hosts.len(), self.bytes, self.rounds)
         };
         let plan = RunPlan {

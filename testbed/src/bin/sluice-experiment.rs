@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::Scenario;
-use sluice_testbed::experiment::{Bench, beside, capacity, cost, direct, fail_open, forest, mix, pair, real};
+use sluice_testbed::experiment::{Bench, beside, capacity, cost, direct, epochs, fail_open, forest, mix, pair, real};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 
 /// Small measured experiments on a fabric of network namespaces. Needs root.
@@ -36,6 +36,8 @@ enum What {
     Forest(forest::Settings),
     /// A collective by the steps of a breadth-first schedule, on hosts wired to each other without a switch.
     Direct(direct::Settings),
+    /// An all-gather by chunks in epochs, on eight hosts wired as the GPUs of an NDv2 machine, against rings.
+    Epochs(epochs::Settings),
     /// The daemon is killed, stopped and cut off under load.
     FailOpen(fail_open::Settings),
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
@@ -102,6 +104,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         }
         What::Direct(settings) => {
             let result = direct::direct(&bench, settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
+        What::Epochs(settings) => {
+            let result = epochs::epochs(&bench, settings)?;
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }

@@ -224,6 +224,7 @@ pub fn direct(bench: &Bench<'_>, settings: &Settings) -> Result<DirectResult, Ru
         fabric: &spec,
         bytes,
         rounds: settings.iterations,
+        period: Nanos::ZERO,
         reserve: settings.reserve,
     };
     let run = |policy| {

@@ -208,6 +208,7 @@ pub fn forest(bench: &Bench<'_>, settings: &Settings) -> Result<ForestResult, Ru
                 fabric: &spec,
                 bytes,
                 rounds: settings.iterations,
+                period: Nanos::ZERO,
                 reserve: settings.reserve,
             };
             let measured = job.run(bench, policy)?;

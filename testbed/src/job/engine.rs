@@ -114,6 +114,7 @@ impl<'a> Engine<'a> {
         let mut compute_start = start;
         for i in 0..self.file.iterations {
             let compute = self.file.compute(i);
+            compute_start = compute_start.max(start.saturating_add(self.file.period_ns.saturating_mul(i)));
             let compute_end = compute_start.saturating_add(compute);
             let round_at = compute_end - (compute as f64 * self.file.overlap) as u64;
             self.page.computing();

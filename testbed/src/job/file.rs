@@ -81,6 +81,10 @@ pub struct JobFile {
     /// Compute time of each iteration in ns; the last one repeats. Empty: none.
     #[serde(default)]
     pub compute_ns: Vec<u64>,
+    /// Iterations begin at multiples of this from the start, where the one before is over by then, so that all members
+    /// begin theirs together; 0: each as soon as its own one before is over.
+    #[serde(default)]
+    pub period_ns: u64,
     /// The round may begin when this part of the compute phase is still left, 0 to 1.
     #[serde(default)]
     pub overlap: f64,

@@ -111,6 +111,7 @@ fn job_plan(scenario: &Scenario, spec: &sluice_scenario::Job) -> Result<JobPlan,
         compute,
         overlap: spec.overlap,
         arrival: spec.arrival,
+        period: Nanos::ZERO,
     })
 }
 

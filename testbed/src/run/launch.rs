@@ -95,6 +95,7 @@ impl RunningJob {
                 bytes: plan.bytes.0,
                 iterations: plan.iterations,
                 compute_ns: plan.compute.iter().map(|c| c.0).collect(),
+                period_ns: plan.period.0,
                 overlap: plan.overlap,
                 tcp: sockets.tcp.clone(),
                 write_bytes: 65_536,

@@ -30,6 +30,8 @@ pub struct JobPlan {
     pub iterations: u64,
     /// Compute time of each iteration; the last one repeats.
     pub compute: Vec<Nanos>,
+    /// Iterations begin at multiples of this; 0: as soon as the one before is over.
+    pub period: Nanos,
     /// Part of the compute phase that may overlap the round, 0 to 1.
     pub overlap: f64,
     /// When it arrives, from the start of the run.
@@ -50,6 +52,7 @@ impl JobPlan {
             bytes,
             iterations,
             compute: Vec::new(),
+            period: Nanos::ZERO,
             overlap: 0.0,
             arrival: Nanos::ZERO,
         }

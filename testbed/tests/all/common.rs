@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_skip::skip;
+use sluice_testbed::experiment::Bench;
+use sluice_testbed::experiment::live::Live;
 use sluice_testbed::fabric::{FabricSpec, NetNs};
-use sluice_testbed::job::Arch;
-use sluice_testbed::run::{Binaries, JobPlan};
+use sluice_testbed::job::{Arch, PlanFile};
+use sluice_testbed::run::{Binaries, JobPlan, Placement, Policy, RunPlan};
 
 /// Tests take turns: two fabrics at once would measure each other.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -49,18 +52,10 @@ pub fn star(hosts: usize, rate: Rate) -> FabricSpec {
 /// A job plan with the usual zeros.
 pub fn job(id: &str, arch: Arch, workers: usize, servers: usize, bytes: u64, iterations: u64) -> JobPlan {
     JobPlan {
-        id: id.into(),
-        model: String::new(),
         arch,
-        workers,
         servers,
-        fanout: 2,
-        plan: None,
-        bytes: Bytes(bytes),
-        iterations,
         compute: vec![Nanos::from_millis(5)],
-        overlap: 0.0,
-        arrival: Nanos::ZERO,
+        ..JobPlan::ring(id, workers, Bytes(bytes), iterations)
     }
 }
 
@@ -88,4 +83,35 @@ pub fn dir() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().to_owned();
     (dir, path)
+}
+
+/// A job with a member on every host that carries a plan out.
+pub fn follower(id: &str, file: PathBuf, spec: &FabricSpec, bytes: u64, iterations: u64) -> JobPlan {
+    let plan = Some(PlanFile { file, ranks: spec.hosts.clone() });
+    JobPlan { plan, ..job(id, Arch::Plan, spec.hosts.len(), 0, bytes, iterations) }
+}
+
+/// A member on every host.
+pub fn everywhere(spec: &FabricSpec) -> Placement {
+    Placement { workers: (0..spec.hosts.len()).collect(), servers: Vec::new() }
+}
+
+/// Runs a job under daemons until host 0's says of it what `wanted` wants to see.
+pub fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let programs = daemons();
+    let (_keep, dir) = dir();
+    let bench = Bench { binaries: &programs, dir, stop: &NEVER };
+    let place = everywhere(&spec);
+    let plan = RunPlan { name: "seen".into(), fabric: spec, jobs: vec![job], ..RunPlan::default() };
+    let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 50).unwrap();
+    let began = Instant::now();
+    loop {
+        live.run_for(Duration::from_millis(200)).unwrap();
+        let text = live.daemons.get(0, "/api/v1/snapshot").expect("a snapshot");
+        let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        if wanted(&snapshot) {
+            return snapshot;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "not seen: {} {}", snapshot["jobs"], snapshot["conditions"]);
+    }
 }

@@ -1,32 +1,17 @@
 //! Jobs that carry a plan out, over real sockets in namespaces: exact results, and daemons that follow the plan.
 //! Needs root, and for the second and third test BPF and the built daemons.
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-use crate::common::{NEVER, ONE_AT_A_TIME, binaries, daemons, dir, job, privileged};
+use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, everywhere, follower, privileged, seen};
 use sluice_plan::plan::Collective;
 use sluice_schedule::{Nanos, Rate};
-use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::forest::{Tiers, plan_on};
-use sluice_testbed::experiment::live::Live;
-use sluice_testbed::fabric::FabricSpec;
-use sluice_testbed::job::{Arch, PlanFile};
-use sluice_testbed::run::{FixedQueue, JobPlan, Placement, Policy, RunPlan, Session, Silent, run_once};
+use sluice_testbed::job::Arch;
+use sluice_testbed::run::{FixedQueue, JobPlan, Policy, RunPlan, Session, Silent, run_once};
 
 /// Four hosts, two on each of two leaves, with unequal links.
 fn tiers() -> Tiers {
     let (host, leaves) = (Rate::mbps(200), vec![Rate::mbps(200), Rate::mbps(150)]);
     Tiers { host, leaves, hosts_per_leaf: 2, middles: [Rate::mbps(100), Rate::mbps(120)] }
-}
-
-fn follower(id: &str, file: PathBuf, spec: &FabricSpec, bytes: u64, iterations: u64) -> JobPlan {
-    let plan = Some(PlanFile { file, ranks: spec.hosts.clone() });
-    JobPlan { plan, ..job(id, Arch::Plan, spec.hosts.len(), 0, bytes, iterations) }
-}
-
-fn everywhere(spec: &FabricSpec) -> Placement {
-    Placement { workers: (0..spec.hosts.len()).collect(), servers: Vec::new() }
 }
 
 #[test]
@@ -51,26 +36,6 @@ fn every_collective_ends_with_exact_floats() {
     for (job, planned) in run.jobs.iter().zip(&planned) {
         assert_eq!(job.rounds.len(), 3, "{}", job.figures.id);
         assert_eq!(job.tcp.values().sum::<usize>(), planned.flows, "one connection per pair of members: {job:?}");
-    }
-}
-
-/// Runs a job under daemons until host 0's says of it what `wanted` wants to see.
-fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
-    let programs = daemons();
-    let (_keep, dir) = dir();
-    let bench = Bench { binaries: &programs, dir, stop: &NEVER };
-    let place = everywhere(&spec);
-    let plan = RunPlan { name: "forest".into(), fabric: spec, jobs: vec![job], ..RunPlan::default() };
-    let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 50).unwrap();
-    let began = Instant::now();
-    loop {
-        live.run_for(Duration::from_millis(200)).unwrap();
-        let text = live.daemons.get(0, "/api/v1/snapshot").expect("a snapshot");
-        let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        if wanted(&snapshot) {
-            return snapshot;
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "not seen: {} {}", snapshot["jobs"], snapshot["conditions"]);
     }
 }
 

@@ -4,6 +4,7 @@ mod common;
 mod containers;
 mod daemons;
 mod direct;
+mod epochs;
 mod fabric;
 mod forest;
 mod jobs;
