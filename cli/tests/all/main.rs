@@ -10,4 +10,5 @@ mod planning_guide;
 mod readers;
 mod sim;
 mod simulating_guide;
+mod te_ccl;
 mod topology;

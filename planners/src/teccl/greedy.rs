@@ -9,6 +9,7 @@ use super::lane::Lanes;
 use super::route::{Goal, Hops, Router};
 use super::schedule::{Schedule, keeps_buffers};
 use crate::run::{Run, Stage, Stopped};
+use sluice_formats::quantity::Rational;
 
 /// Orders that are tried at most.
 const MAX_TRIES: u64 = 240;
@@ -109,10 +110,8 @@ impl Attempt<'_> {
             2 => {}
             _ => random.shuffle(&mut order),
         }
-        if self.order < 3 && self.demand.tenants.len() > 1 {
-            // Tenants that count more go first.
-            let weight = |chunk: &usize| &self.demand.tenants[chunks[*chunk].tenant].weight;
-            order.sort_by(|one, other| weight(other).cmp(weight(one)));
+        if self.has_ranks() {
+            order.sort_by(|one, other| self.weight(*other).cmp(self.weight(*one)));
         }
         for chunk in order {
             if !router.bring(chunk, Goal::All(&chunks[chunk].wanted_by)) {
@@ -120,6 +119,14 @@ impl Attempt<'_> {
             }
         }
         Schedule::pruned(self.lanes, self.demand, &router.sends).ok()
+    }
+
+    /// Do tenants that count more go first? In all orders that are not left to chance.
+    fn has_ranks(&self) -> bool {
+        self.order < 3 && self.demand.tenants.len() > 1
+    }
+    fn weight(&self, chunk: usize) -> &Rational {
+        &self.demand.tenants[self.demand.chunks[chunk].tenant].weight
     }
 
     /// Epochs to the farthest node that wants a chunk.
@@ -159,6 +166,11 @@ impl Attempt<'_> {
                 }
             }
             jobs.sort_by_key(|job| job.home);
+        }
+        if self.has_ranks() {
+            jobs.sort_by(|one, other| {
+                one.home.cmp(&other.home).then(self.weight(other.chunk).cmp(self.weight(one.chunk)))
+            });
         }
         let mut next = vec![0; count + 1];
         for job in &mut jobs {
