@@ -83,6 +83,18 @@ pub fn finish(plan: &Value) -> u64 {
     finish_of(plan).unwrap_or_else(|| panic!("{:?}", code(plan)))
 }
 
+/// What this certificate proves of a plan, in epochs, 0 where it cannot be rechecked; an error where it makes no sense.
+pub fn proved(plan: &Value, certificate: &Value) -> Result<u64, Code> {
+    let mut plan = plan.clone();
+    plan["claim"] = json!({"certificate": certificate});
+    let report = check(&Plan::read(plan.to_string().as_bytes(), "p").expect("readable"), None);
+    if let Some(violation) = report.violation {
+        return Err(violation.code);
+    }
+    let said = report.proved.iter().find_map(|proved| proved.strip_prefix("no plan is faster than "));
+    Ok(said.map_or(0, |said| said.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")))
+}
+
 /// A schedule that copies, read backwards: every send goes the other way round, ends when it began, and adds up. Where
 /// `collective` is an all-reduce, the schedule itself follows.
 pub fn turned(forwards: &Value, collective: &str) -> Value {

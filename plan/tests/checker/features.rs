@@ -10,7 +10,7 @@ use sluice_plan::export::{Format, Options, export};
 use sluice_plan::plan::Plan;
 
 use crate::changes::{changed, with};
-use crate::epochs::{finish, gpus, plan, send, star, turned};
+use crate::epochs::{finish, gpus, plan, proved, send, star, turned};
 use crate::plain;
 use crate::programs::executed;
 use crate::scene::edited;
@@ -273,6 +273,35 @@ fn the_checker_agrees_with_a_plain_recomputation_on_every_change() {
         println!("{feature}: {refused} changed plans refused, {still} still right");
         assert!(refused >= 300, "{feature}: {refused}");
     }
+}
+
+#[test]
+fn no_bound_is_above_what_a_plan_takes() {
+    let mut tight = 0;
+    for (feature, plans) in schedules() {
+        for (number, good) in plans.into_iter().enumerate() {
+            let all = std::iter::once(("nothing".into(), good.clone())).chain(changed(&good));
+            for (what, mut plan) in all {
+                plan["claim"] = json!({});
+                let Some(epochs) =
+                    Plan::read(plan.to_string().as_bytes(), "p").ok().and_then(|plan| plain::finish(&plan))
+                else {
+                    continue;
+                };
+                let cuts = ["n0", "n1", "n2"].map(|node| json!({"kind": "cut", "nodes": [node]}));
+                let kinds = ["distance", "port", "gateway"].map(|kind| json!({"kind": kind}));
+                for certificate in kinds.into_iter().chain(cuts) {
+                    let bound = proved(&plan, &certificate).unwrap_or(0);
+                    assert!(
+                        bound <= epochs,
+                        "{feature}, plan {number}, {what}: {certificate} says {bound} of {epochs}"
+                    );
+                    tight += usize::from(bound == epochs);
+                }
+            }
+        }
+    }
+    assert!(tight >= 300, "{tight} bounds are met");
 }
 
 proptest! {

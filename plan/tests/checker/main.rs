@@ -2,6 +2,7 @@
 
 mod changes;
 mod codes;
+mod cuts;
 mod damaged;
 mod dual;
 mod epochs;

@@ -413,7 +413,8 @@ fn every_damaged_plan_of_sends_is_refused() {
             ("lower_bound", json!("1")),
             ("time_per_byte", json!("1")),
             ("T", json!([1])),
-            ("certificate", json!({"kind": "cut", "nodes": ["n0"]})),
+            ("certificate", json!({"kind": "cut", "nodes": []})),
+            ("certificate", json!({"kind": "cut"})),
             ("certificate", json!({"kind": "diameter"})),
             ("optimal", json!(true)),
         ] {

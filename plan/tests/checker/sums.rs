@@ -6,7 +6,7 @@ use sluice_formats::topology::Topology;
 use sluice_plan::check::{Code, check};
 use sluice_plan::plan::Plan;
 
-use crate::epochs::{code, edited_send, finish, gpus, on, plan, send, star, turned};
+use crate::epochs::{code, edited_send, finish, gpus, on, plan, proved, send, star, turned};
 use crate::gateway::{Lanes, greedy, wanted};
 use crate::scene::edited;
 
@@ -164,14 +164,7 @@ fn what_is_wrong_has_its_name() {
 
 /// What a certificate of this kind proves of a plan; an error where it proves nothing.
 fn bound(plan: &Value, kind: &str) -> Result<u64, Code> {
-    let mut plan = plan.clone();
-    plan["claim"] = json!({"certificate": {"kind": kind}});
-    let report = check(&Plan::read(plan.to_string().as_bytes(), "p").expect("readable"), None);
-    if let Some(violation) = report.violation {
-        return Err(violation.code);
-    }
-    let said = report.proved.iter().find_map(|proved| proved.strip_prefix("no plan is faster than "));
-    Ok(said.and_then(|said| said.split(' ').next()?.parse().ok()).expect("proved"))
+    proved(plan, &json!({"kind": kind}))
 }
 
 /// Directed links as (from, to, GB/s, µs), of which all differ one way and the other.
@@ -235,6 +228,10 @@ fn bounds_of_an_all_reduce_count_both_halves() {
     assert_eq!(bound(&all, "distance"), Ok(4), "from one end to the other");
     assert_eq!(bound(&all, "port"), Ok(4), "three chunks over one link, each two epochs after its beginning");
     assert_eq!(bound(&all, "gateway"), Err(Code::BadCertificate));
+    for collective in ["reduce", "reduce_scatter", "allreduce"] {
+        let cut = proved(&row(collective), &json!({"kind": "cut", "nodes": ["n0"]}));
+        assert_eq!(cut, Err(Code::BadCertificate), "it counts copies");
+    }
     // Latencies of none, and half as fast: three chunks, each two epochs, one after the other.
     let slow = edited(&topology, |file| {
         for link in file["links"].as_array_mut().expect("links") {
