@@ -8,9 +8,10 @@
 //! | `tree-xml` | the trees one by one, edges in breadth-first order |
 //! | `teccl-json` | the sends alone, with numbers for nodes |
 //! | `dot`, `svg` | pictures |
+//! | `html` | a page with a slider over epochs |
 //!
-//! Plans of kind `trees` are exported in all but `oneccl-xml` and `teccl-json`, plans of kind `steps` and `sends` in both
-//! kinds of program and as pictures, those of `sends` as `teccl-json` too. The same plan and options give the same bytes.
+//! Plans of kind `trees` are exported in all but `oneccl-xml`, `teccl-json` and `html`, plans of kind `steps` and `sends` in
+//! both kinds of program and as pictures, those of `sends` as `teccl-json` and `html` too. The same plan and options give the same bytes.
 
 mod forest_json;
 mod grow;
@@ -42,6 +43,8 @@ words! {
         Dot = "dot",
         /// The forests alone.
         ForestJson = "forest-json",
+        /// A page with a slider over epochs.
+        Html = "html",
         /// A program for MSCCL.
         MscclXml = "msccl-xml",
         /// Instructions per rank, for oneCCL.
@@ -176,9 +179,9 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
     let kind = plan.body.content.kind().word();
     let program = matches!(format, Format::MscclXml | Format::OnecclXml);
     let fits = match &plan.body.content {
-        Content::Trees(_) => !matches!(format, Format::OnecclXml | Format::TecclJson),
+        Content::Trees(_) => !matches!(format, Format::OnecclXml | Format::TecclJson | Format::Html),
         Content::Steps(_) => program || matches!(format, Format::Dot | Format::Svg),
-        Content::Sends(_) => program || matches!(format, Format::Dot | Format::Svg | Format::TecclJson),
+        Content::Sends(_) => !matches!(format, Format::ForestJson | Format::TreeXml),
         _ => false,
     };
     if !fits {
@@ -187,7 +190,7 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         let allowed = match format {
             Format::MscclXml | Format::Dot | Format::Svg => "trees, steps, sends",
             Format::OnecclXml => "steps, sends",
-            Format::TecclJson => "sends",
+            Format::TecclJson | Format::Html => "sends",
             _ => "trees",
         };
         return Err(error.allowed(allowed).into());
@@ -210,7 +213,7 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
         (Content::Steps(steps), Format::Dot | Format::Svg) => {
             Ok(Export::one(picture::of_steps(plan, topology, steps, format, options)?, Vec::new()))
         }
-        (Content::Sends(sends), Format::Dot | Format::Svg) => {
+        (Content::Sends(sends), Format::Dot | Format::Svg | Format::Html) => {
             Ok(Export::one(picture::of_sends(plan, topology, sends, format, options)?, Vec::new()))
         }
         (Content::Sends(sends), _) => of_sends(plan, topology, sends, format, options),

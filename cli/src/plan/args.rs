@@ -98,13 +98,14 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan compare trees.json sends.json --sizes 4KiB,1MiB,256MiB --svg times.svg --json
     Compare(CompareArgs),
-    /// Write a plan of trees or steps for somebody else: a runtime, another checker, or people
+    /// Write a plan of trees, steps or sends for somebody else: a runtime, another checker, or people
     ///
     /// msccl-xml is a program for MSCCL and RCCL: a plan that the checker refuses becomes none, and what the runtime has no
     /// channels, blocks or steps for is refused with the counts. --verify also executes it, step by step, and proves that
-    /// every rank ends with what the collective owes it. forest-json and tree-xml are the trees alone; dot and svg are
-    /// pictures. oneccl-xml is a list of instructions per rank for oneCCL. A plan of steps becomes msccl-xml or oneccl-xml;
-    /// plans of other kinds than trees and steps are not exported.
+    /// every rank ends with what the collective owes it. forest-json and tree-xml are the trees alone, teccl-json the sends;
+    /// dot and svg are pictures. html, of sends, is one page that loads nothing, with a slider over epochs: what is on each
+    /// link, and who holds what. oneccl-xml is a list of instructions per rank for oneCCL, of steps and sends. Plans of other
+    /// kinds are not exported.
     ///
     /// Example: sluice plan export plan.json --format msccl-xml --verify --out plan.xml
     ///

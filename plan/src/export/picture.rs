@@ -6,6 +6,7 @@
 
 mod dot;
 mod dot_steps;
+mod page;
 mod space_time;
 mod steps;
 mod strokes;
@@ -48,8 +49,8 @@ pub fn of_steps(
     Ok(draw(plan, topology, &steps::panels(plan, topology, steps)?))
 }
 
-/// A schedule of sends over links and epochs, as a self-contained SVG; else as a graph for Graphviz, where time goes down, one
-/// row of nodes per epoch.
+/// A schedule of sends over links and epochs, as a self-contained SVG; as a page that shows one epoch after the other; else as a
+/// graph for Graphviz, where time goes down, one row of nodes per epoch.
 pub fn of_sends(
     plan: &Plan,
     topology: &Topology,
@@ -62,5 +63,9 @@ pub fn of_sends(
         let error = Problem::new(E_RANGE, key, "a schedule of sends has no trees to choose or to colour");
         return Err(error.found("a plan of sends").allowed("plans of trees").into());
     }
-    if format == Format::Dot { space_time::dot(plan, topology, sends) } else { space_time::svg(plan, topology, sends) }
+    match format {
+        Format::Dot => space_time::dot(plan, topology, sends),
+        Format::Html => page::html(plan, topology, sends),
+        _ => space_time::svg(plan, topology, sends),
+    }
 }

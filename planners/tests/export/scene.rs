@@ -45,7 +45,7 @@ pub fn unlimited(instances: u32) -> Options {
 
 /// What plans of kind `trees` are exported as.
 pub fn formats_of_trees() -> impl Iterator<Item = Format> {
-    Format::ALL.iter().copied().filter(|format| !matches!(format, Format::OnecclXml | Format::TecclJson))
+    Format::ALL.iter().copied().filter(|format| !matches!(format, Format::OnecclXml | Format::TecclJson | Format::Html))
 }
 
 /// An export that must succeed.

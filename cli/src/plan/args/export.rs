@@ -58,6 +58,7 @@ const FORMATS: Choices<Format> = &[
     ("oneccl-xml", "Instructions per rank, for oneCCL", Format::OnecclXml),
     ("dot", "A graph for Graphviz", Format::Dot),
     ("svg", "A picture", Format::Svg),
+    ("html", "A page with a slider over epochs (sends)", Format::Html),
     ("teccl-json", "The sends alone, with numbers for nodes", Format::TecclJson),
 ];
 

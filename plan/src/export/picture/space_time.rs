@@ -120,7 +120,11 @@ fn looked_up(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<LookedUp
     if rows.len() > MAX_LINKS || timed.len() > MAX_SENDS {
         let error = Problem::new(E_LIMIT, "/content/sends", "too much for a picture");
         let found = format!("{} sends over {} links", timed.len(), rows.len());
-        return Err(error.found(found).allowed(format!("at most {MAX_SENDS} over {MAX_LINKS}")).into());
+        return Err(error
+            .found(found)
+            .allowed(format!("at most {MAX_SENDS} over {MAX_LINKS}"))
+            .help("`html` holds more")
+            .into());
     }
     Ok((timed, rows))
 }
