@@ -191,6 +191,23 @@ fn sums_wait_for_all_their_parts() {
 }
 
 #[test]
+fn pieces_go_their_own_ways() {
+    let topology = topology("a b c", "", &["a b 10MB/s 1ms", "a c 10MB/s 1ms", "c b 10MB/s 1ms"]);
+    let piece = |chunk: u64, offset: u64, from: &str, to: &str, epoch: u64| json!({"src": "a", "chunk": chunk, "from": from, "to": to, "epoch": epoch, "offset": offset, "bytes": 500_000});
+    let list = json!([
+        piece(1, 0, "a", "b", 0),
+        piece(1, 500_000, "a", "c", 0),
+        piece(1, 500_000, "c", "b", 1),
+        piece(2, 0, "a", "c", 1),
+        piece(2, 500_000, "a", "c", 2)
+    ]);
+    let model = json!({"chunk": "1MB", "chunks": 1, "tau": "50ms", "divisible": true, "theta": "1/10"});
+    let content = json!({"kind": "sends", "model": model, "sends": list});
+    // Three halves of a third over a → c; the piece that goes on has two latencies and is there before the last.
+    assert_eq!(terms(cost(&topology, "scatter", Some("a"), content)), expected("2/1000", "1/20000000", "51/1000"));
+}
+
+#[test]
 fn stragglers_are_slow_at_every_size() {
     let model = json!({"chunk": "1MB", "chunks": 1, "tau": "200ms", "stragglers": [{"node": "b", "alpha_add": 0.01, "beta_mul": 2}]});
     let list = [("a", 0, "a", "b", 0), ("a", 0, "b", "c", 2)];
