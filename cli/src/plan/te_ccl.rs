@@ -244,7 +244,8 @@ impl Shown {
                 "optimal" => ", the most there can be".into(),
                 _ => format!(", and none gains more than {:.6}", worth.bound),
             };
-            line(worth.objective.word(), format!("{:.6} within {} epochs{proof}", worth.value, worth.epochs));
+            let word = worth.objective.word();
+            line("objective", format!("{word} {:.6} within {} epochs{proof}", worth.value, worth.epochs));
         }
         for tenant in &self.tenants {
             let end = seconds(tenant.finish_us / 1e6);

@@ -27,7 +27,7 @@ fn every_solver_and_mode_gives_a_plan_that_is_good() {
         ("--collective allgather --size 6MB --solver astar --epoch slow", ""),
         ("--collective allgather --size 6MB --solver astar --epoch slow --epochs 4", ""),
         ("--collective alltoall --chunk 1MB --epoch slow --solver lp", "optimal"),
-        ("--collective alltoall --chunk 1MB --epoch slow --mode objective", "optimal"),
+        ("--collective scatter --root b --chunk 1MB --epoch slow --mode objective", "optimal"),
         ("--collective alltoall --chunk 1MB --epoch slow --solver lp --mode objective --objective harmonic", "optimal"),
         (
             "--collective broadcast --root b --size 1MB --epoch slow --mode objective --objective sum-completion --epochs 9",
