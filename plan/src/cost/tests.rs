@@ -231,6 +231,12 @@ fn what_has_no_time_by_size_is_refused() {
         (refused.code(), &*refused.all()[0].key),
         (UNSUPPORTED_FIELD, "/topology/inline/links/0/capacity_per_epoch")
     );
+    let mut plan = json!({"sluice_plan": 1, "collective": "custom", "claim": {}, "topology": {"sha256": line().digest()},
+        "content": sends(model.clone(), &list)});
+    plan["demands"] = json!({"sluice_demands": 1, "tenants": [{"name": "x", "triples": [["a", 0, "c"]]}]});
+    let plan = Plan::read(plan.to_string().as_bytes(), "p").expect("a plan");
+    let refused = Cost::new(&plan, &line()).expect_err("demands of its own");
+    assert_eq!((refused.code(), &*refused.all()[0].key), (UNSUPPORTED_FIELD, "/collective"));
     let wrong = cost(&line(), "broadcast", Some("a"), sends(model, &list[..1])).expect_err("c gets nothing");
     assert_eq!((wrong.code(), &*wrong.all()[0].key), (crate::export::PLAN_REFUSED, "/content/sends"));
 }
