@@ -218,6 +218,17 @@ fn sixteen_chassis_of_128_gpus() {
 }
 
 #[test]
+#[ignore = "a measurement, half a minute"]
+fn eight_dgx2_of_128_gpus() {
+    let all = joined("DGX2-1", 8, &[1, 3, 5, 7, 9, 11, 13, 15], &[0, 2, 4, 6, 8, 10, 12, 14]);
+    let begin = std::time::Instant::now();
+    let free = Options { free_second_hop: true, ..options(Volume::Size(bytes("1GB")), EpochLength::Slow) };
+    let figures = planned(&all, Collective::AllGather, &free);
+    println!("{} epochs, none has fewer than {}; {:?}", figures.epochs, figures.lower_bound, begin.elapsed());
+    assert!(figures.epochs <= 2 * figures.lower_bound);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_schedule_for_any_number_of_threads() {
     // Not every order of chunks is as good here, so that many are tried.
     let ndv2 = fabric("NDv2-2");

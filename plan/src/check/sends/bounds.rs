@@ -84,12 +84,13 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
     Ok(Some(most))
 }
 
-/// The epochs until what the nodes inside have for others is out and where it is wanted; `None` where switches are no
+/// The epochs until what the nodes inside have for others is out and where it is wanted, or, of sums, what others have to
+/// add for them is in; `None` where switches are no
 /// nodes or it takes too long.
 pub fn cut(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand, inside: &[bool]) -> Result<Option<u64>, Violation> {
     let bad = |message: &str| Err(Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message));
-    if demand.work != Work::Copy {
-        return bad("a cut says nothing about sums in epochs");
+    if demand.work == Work::ReduceThenCopy {
+        return bad("a cut in epochs says nothing about an all-reduce");
     }
     let mut crossing: BTreeSet<u64> = BTreeSet::new();
     let (mut sources, mut targets) = (BTreeSet::new(), BTreeSet::new());
@@ -113,9 +114,13 @@ pub fn cut(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand, inside: &[bool
     let from: Vec<Vec<u64>> = sources.iter().map(|source| ways.from(*source).0).collect();
     // By link out of it: what may begin on it in so many epochs, and how many it loses.
     let mut out: Vec<(usize, u64)> = Vec::new();
-    for (i, link) in links.iter().enumerate().filter(|(_, link)| inside[link.from] && !inside[link.to]) {
-        let onward = ways.from(link.to).0;
-        let release = nearest(from.iter().map(|distance| distance[link.from]).collect());
+    for i in 0..links.len() {
+        let (begin, end) = ways.ends(i);
+        if !inside[begin] || inside[end] {
+            continue;
+        }
+        let onward = ways.from(end).0;
+        let release = nearest(from.iter().map(|distance| distance[begin]).collect());
         let tail = nearest(targets.iter().map(|target| onward[*target]).collect());
         if release < u64::MAX && tail < u64::MAX {
             let waits = if timing.varies(i) { 0 } else { release };

@@ -121,3 +121,19 @@ fn when_time_runs_out_the_best_until_then_is_given() {
     let error = make(&instance, Some(&Milp::default()), &Run::quiet(1)).expect_err("too few epochs");
     assert_eq!(error.code(), "Infeasible");
 }
+
+#[test]
+fn orders_that_find_nothing_do_not_say_that_there_is_nothing() {
+    // Into the middle twice as fast as out of it, and nothing may wait there: only who waits at the source gets through.
+    let links = serde_json::json!([{"GBps": 50, "alpha_us": 0, "both_ways": true, "pairs": [[0, 1]]},
+        {"GBps": 25, "alpha_us": 0, "both_ways": true, "pairs": [[1, 2]]}]);
+    let line = edited(&small(3, 0, &links, false), |file| file["nodes"][1]["buffer"] = "0B".into());
+    let triples = serde_json::json!([["0", 0, "2"], ["0", 1, "2"]]);
+    let file = serde_json::json!({"sluice_demands": 1, "tenants": [{"name": "all", "triples": triples}]});
+    let options = Options { wanted: Some(wanted(&file).expect("valid")), ..options(1, EpochLength::Fast) };
+    let instance = Instance::new(&line, &Request::of_all(Collective::Custom), &options, "t").expect("valid");
+    let error = make(&instance, None, &Run::quiet(1)).expect_err("no order leads there");
+    assert_eq!(error.code(), "NoFeasibleHorizon");
+    let made = make(&instance, Some(&Milp::default()), &Run::quiet(1)).expect("the program finds it");
+    assert_eq!((made.figures.epochs, made.figures.status), (5, Status::Optimal));
+}

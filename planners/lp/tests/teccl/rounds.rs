@@ -47,6 +47,15 @@ fn what_rounds_refuse() {
     };
     let dgx1 = fabric("DGX1", false);
     assert_eq!(code(&dgx1, Some(1)), "RoundTooShort");
+    // For longer than two rounds nothing can begin.
+    let closed = edited(&unit(2, &[(0, 1), (1, 0)]), |file| {
+        let capacities: Vec<&str> = (0..12).map(|epoch| if epoch < 9 { "0GB/s" } else { "25GB/s" }).collect();
+        for link in file["links"].as_array_mut().expect("links") {
+            link["capacity_per_epoch"] = capacities.clone().into();
+        }
+    });
+    assert_eq!(code(&closed, None), "NoProgress");
+    assert!(rounds(&closed, &options(1, EpochLength::Slow), Some(10)).is_ok(), "longer rounds get there");
     let limited = edited(&dgx1, |file| file["nodes"][0]["buffer"] = "25kB".into());
     assert_eq!(code(&limited, None), "Solver");
 }

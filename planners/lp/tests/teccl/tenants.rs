@@ -100,3 +100,31 @@ fn mistakes_are_named_with_their_places() {
     let error = tried(&star, Collective::Custom, &options(1, EpochLength::Slow)).expect_err("no demands");
     assert_eq!(error.code(), "E_RANGE");
 }
+
+#[test]
+fn a_damaged_file_is_read_or_refused() {
+    let dgx1 = fabric("DGX1", false);
+    let good = json!({"sluice_demands": 1, "tenants": [
+        {"name": "a", "weight": 2, "collective": "gather", "chunks": 2, "root": "0", "participants": ["0", "1", "2"]},
+        {"name": "b", "triples": [["3", 0, "4"], ["5", 1, "6"]]},
+    ]})
+    .to_string();
+    let (mut read, mut refused) = (0, 0);
+    for at in 0..good.len() {
+        for byte in [b'0', b'9', b'"', b'[', b'}', b',', b'-', 0, 0xff] {
+            let mut bytes = good.clone().into_bytes();
+            bytes[at] = byte;
+            let wanted = Demands::read(&bytes, "d.json").map(|(demands, names)| Wanted {
+                demands,
+                names,
+                file: "d.json".into(),
+            });
+            let made = wanted.and_then(|wanted| {
+                let options = Options { wanted: Some(wanted), ..options(1, EpochLength::Slow) };
+                Instance::new(&dgx1, &Request::of_all(Collective::Custom), &options, "t").map(|_| ())
+            });
+            *(if made.is_ok() { &mut read } else { &mut refused }) += 1;
+        }
+    }
+    assert!(read > 20 && refused > 1000, "{read} read, {refused} refused");
+}
