@@ -36,7 +36,7 @@ enum What {
     Forest(forest::Settings),
     /// A collective by the steps of a breadth-first schedule, on hosts wired to each other without a switch.
     Direct(direct::Settings),
-    /// An all-gather by chunks in epochs, on eight hosts wired as the GPUs of an NDv2 machine, against rings.
+    /// A collective by chunks in epochs against the ring, on eight hosts wired as the GPUs of an NDv2 machine.
     Epochs(epochs::Settings),
     /// The daemon is killed, stopped and cut off under load.
     FailOpen(fail_open::Settings),
