@@ -58,6 +58,13 @@ words! {
     }
 }
 
+impl Format {
+    /// Whether it is to be looked at: pictures show a wrong plan as it is, everything else is refused for one.
+    pub const fn is_picture(self) -> bool {
+        matches!(self, Format::Dot | Format::Html | Format::Svg)
+    }
+}
+
 words! {
     /// Whose words MSCCL XML is written in.
     pub enum Dialect {
