@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | [`forestcoll`] | throughput-optimal trees, with the cut that proves them |
 //! | [`direct`] | graphs without switches: families, the finder, breadth-first schedules in steps |
+//! | [`fluid`] | the least time that any schedule can take where nodes copy, add up or only pass on |
 //! | [`teccl`] | chunks over links in epochs, from bounds and greedy orders |
 //! | [`ring`] | one ring over all participants, to compare others with |
 //! | [`front`] | what all of them ask of a topology, and the check that every plan passes |
 //! | `run` | what all of them run under: threads, a watcher, a deadline, a way to call it off |
 
 pub mod direct;
+pub mod fluid;
 pub mod forestcoll;
 pub mod front;
 pub mod ring;

@@ -1,0 +1,17 @@
+//! Fluid programs: the least time that any schedule of a collective can take on a fabric where some nodes copy, some add
+//! up and some only pass on, with limits that links share; the least traffic at that time; and trees or paths that do it.
+//!
+//! The mathematics is that of Shapley's dissertation (Cornell, 2025) with its mistakes mended; what needs a solver of linear
+//! programs is in the crate `sluice-planners-lp`, everything else here.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`network`] | the fabric in numbers: nodes that copy or do not, links, limits |
+//! | [`demand`] | a collective as blocks: data of one node for others, or of others for one |
+//! | [`tree`] | what a block does with its data: routing trees and paths, and what they load |
+//! | [`refusal`] | what is refused, with the names of the method's page |
+
+pub mod demand;
+pub mod network;
+pub mod refusal;
+pub mod tree;
