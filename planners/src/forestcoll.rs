@@ -19,7 +19,6 @@ mod pack;
 mod paths;
 mod prune;
 mod refusal;
-mod simplex;
 mod split;
 mod symmetry;
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | [`teccl`] | chunks over links in epochs, from bounds and greedy orders |
 //! | [`ring`] | one ring over all participants, to compare others with |
 //! | [`front`] | what all of them ask of a topology, and the check that every plan passes |
+//! | `simplex` | exact linear programs, for what is small and must be right |
 //! | `run` | what all of them run under: threads, a watcher, a deadline, a way to call it off |
 
 pub mod direct;
@@ -16,6 +17,7 @@ pub mod forestcoll;
 pub mod front;
 pub mod ring;
 mod run;
+mod simplex;
 pub mod teccl;
 
 pub use front::Request;

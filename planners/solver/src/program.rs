@@ -66,6 +66,8 @@ pub struct Options<'a> {
     pub method: Method,
     /// Where the solver's random numbers begin; the same seed gives the same answer.
     pub seed: u32,
+    /// How far a row may be from its bounds, and a reduced cost from its sign; the solver's own 1e-7 where it is `None`.
+    pub tolerance: Option<f64>,
     /// An integer program ends at this distance of its value and its bound, as a share of the value.
     pub gap: f64,
     /// When to end with what there is.
@@ -79,7 +81,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 impl Default for Options<'static> {
     /// Simplex, seed 0, integers to the optimum, without end of time.
     fn default() -> Self {
-        Options { method: Method::Simplex, seed: 0, gap: 0.0, deadline: None, cancel: &NEVER }
+        Options { method: Method::Simplex, seed: 0, tolerance: None, gap: 0.0, deadline: None, cancel: &NEVER }
     }
 }
 
@@ -274,6 +276,10 @@ impl Program {
             model.try_set_option("parallel", "off")?;
             model.try_set_option("random_seed", i32::try_from(options.seed).unwrap_or(i32::MAX))?;
             model.try_set_option("presolve", "choose")?;
+            if let Some(tolerance) = options.tolerance {
+                model.try_set_option("primal_feasibility_tolerance", tolerance)?;
+                model.try_set_option("dual_feasibility_tolerance", tolerance)?;
+            }
             match options.method {
                 _ if self.integers => {
                     model.try_set_option("solver", "choose")?;

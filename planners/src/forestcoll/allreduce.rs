@@ -16,10 +16,10 @@ use super::flow::Arena;
 use super::forest::{Direction, Forest, Tree, verify, verify_together};
 use super::network::Network;
 use super::paths::{Units, recover};
-use super::simplex::Program;
 use super::split::Fed;
 use super::{Fabric, Refusal, pack};
 use crate::run::{Run, Stage};
+use crate::simplex::{NoOptimum, Program};
 use commodities::{Commodities, Kind};
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -99,7 +99,12 @@ fn solve(graph: &Graph, commodities: &Commodities, run: &Run) -> Result<Solved, 
     }
     for round in 0.. {
         run.report(Stage::AllReduceProgram, round, 0)?;
-        program.solve(run)?;
+        program.solve(run).map_err(|failed| match failed {
+            NoOptimum::Stopped(stopped) => stopped.into(),
+            NoOptimum::Unbounded => {
+                Refusal::InternalInvariant { what: "the all-reduce program has no bounded optimum" }
+            }
+        })?;
         let values = program.values();
         let mut found = false;
         for kind in [Kind::Reduce, Kind::Broadcast] {

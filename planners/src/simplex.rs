@@ -1,10 +1,9 @@
 //! Exact linear programs: largest objective under rows of the form sum ≤ bound, with rows added as they are found.
 //!
 //! The textbook dictionary method on exact fractions, dense, for some hundred variables. It starts at zero, which all
-//! bounds must allow; a row added later makes the dual method go on from where the last answer was.
+//! bounds must allow, or where nothing must gain; a row added later makes the dual method go on from where the last answer was.
 
-use super::Refusal;
-use crate::run::Run;
+use crate::run::{Run, Stopped};
 use sluice_formats::quantity::Rational;
 
 #[cfg(test)]
@@ -13,9 +12,24 @@ mod tests;
 /// Steps without progress after which the choice is by smallest index, which cannot go round in circles.
 const PATIENCE: usize = 60;
 
+/// Why a program has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoOptimum {
+    /// No values keep all rows, or there is no end to how good they can be.
+    Unbounded,
+    /// Somebody called it off, or the deadline passed.
+    Stopped(Stopped),
+}
+
+impl From<Stopped> for NoOptimum {
+    fn from(stopped: Stopped) -> NoOptimum {
+        NoOptimum::Stopped(stopped)
+    }
+}
+
 /// A program and where its solution stands.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     variables: usize,
     /// Per basic row: coefficients of the non-basic columns, then the value.
     rows: Vec<Vec<Rational>>,
@@ -72,8 +86,9 @@ impl Program {
         column.map_or(Rational::ZERO, |column| -&self.gain[column])
     }
 
-    /// Goes on to the optimum. All rows must allow zero in every variable, and some rows must bound the objective.
-    pub fn solve(&mut self, run: &Run) -> Result<(), Refusal> {
+    /// Goes on to the optimum. All rows must allow zero in every variable, or nothing must gain at zero; and some rows must
+    /// bound the objective.
+    pub fn solve(&mut self, run: &Run) -> Result<(), NoOptimum> {
         let mut stalled = 0;
         loop {
             run.check()?;
@@ -86,7 +101,7 @@ impl Program {
         let width = self.columns.len();
         let done = self.rows.iter().all(|row| !row[width].is_negative())
             && self.gain[..width].iter().all(|gain| !gain.is_positive());
-        if done { Ok(()) } else { Err(Refusal::InternalInvariant { what: "a linear program has no bounded optimum" }) }
+        if done { Ok(()) } else { Err(NoOptimum::Unbounded) }
     }
 
     /// A step that gains, as long as all rows hold.
