@@ -8,10 +8,13 @@
 //! | --- | --- |
 //! | [`network`] | the fabric in numbers: nodes that copy or do not, links, limits |
 //! | [`demand`] | a collective as blocks: data of one node for others, or of others for one |
+//! | [`view`], [`merging`] | the fabric with nodes that cannot copy taken apart; what symmetry makes equal in it |
 //! | [`tree`] | what a block does with its data: routing trees and paths, and what they load |
 //! | [`refusal`] | what is refused, with the names of the method's page |
 
 pub mod demand;
+pub mod merging;
 pub mod network;
 pub mod refusal;
 pub mod tree;
+pub mod view;

@@ -6,4 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod alltoall;
+pub mod fluid;
 pub mod teccl;

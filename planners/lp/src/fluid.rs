@@ -1,0 +1,15 @@
+//! Fluid programs that a solver of linear programs solves. What they speak of is in `sluice_planners::fluid`.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`relaxed`] | the program without time, by links: where nodes that cannot copy are balanced, or taken apart |
+
+pub mod relaxed;
+pub mod stage;
+
+use sluice_planners::fluid::refusal::Refusal;
+use sluice_solver::Failed;
+
+fn failed(failed: Failed) -> Refusal {
+    Refusal::Solver { status: failed.status }
+}

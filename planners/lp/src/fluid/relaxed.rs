@@ -1,0 +1,312 @@
+//! The program without time, by links: for every block what each link carries for each end, and what it must carry for
+//! all of them.
+//!
+//! Variables: f, the flow of a block to one end, and w, what the block takes of a link, not less than any f; R, the time.
+//! Every limit carries at most R times its rate. Nodes that cannot copy take in as much of w as they give out (the bound is
+//! then a relaxation), or the view has taken them apart. What symmetry makes equal is one variable and one row.
+
+use super::stage;
+use sluice_planners::Run;
+use sluice_planners::fluid::demand::Shape;
+use sluice_planners::fluid::merging::{Class, Merged, Merging, Views};
+use sluice_planners::fluid::refusal::Refusal;
+use sluice_planners::fluid::view::View;
+use sluice_solver::{Bounds, Failed, Method, Program, Row, Sense, Solution};
+
+/// Columns at most.
+const MAX_COLUMNS: usize = 4_000_000;
+/// Columns above which the interior point method is faster than simplex.
+const MAX_SIMPLEX_COLUMNS: usize = 60_000;
+
+/// What the program says.
+#[derive(Clone, Debug)]
+pub struct Relaxed {
+    /// The least R, in units over the network's scaled rates.
+    pub latency: f64,
+    /// The least cost at that, where it was asked for.
+    pub cost: Option<f64>,
+    /// By limit what one more unit of its rate is worth; with the rates they add up to one.
+    pub prices: Vec<f64>,
+    /// The same for the cost.
+    pub cost_prices: Vec<f64>,
+    /// By class and block what each link of its view carries for the representative.
+    pub usage: Vec<Vec<Vec<f64>>>,
+    /// Columns of the program.
+    pub columns: usize,
+}
+
+/// The least time, and with `cost` the least cost at that time.
+///
+/// # Errors
+/// `TooLarge`, `Solver`, `Stopped`.
+pub fn solve(views: &Views, merging: &Merging, balance: bool, cost: bool, run: &Run<'_>) -> Result<Relaxed, Refusal> {
+    let first = Built::new(views, merging, balance, None)?;
+    let columns = first.columns;
+    let method = if columns > MAX_SIMPLEX_COLUMNS { Method::InteriorPoint } else { Method::Simplex };
+    let (first, solution) = first.solve(method, run)?;
+    let latency = solution.objective;
+    let prices = first.prices(&solution, views, merging);
+    let mut relaxed = Relaxed {
+        latency,
+        cost: None,
+        prices,
+        cost_prices: Vec::new(),
+        usage: first.usage(&solution, merging),
+        columns,
+    };
+    if cost {
+        let second = Built::new(views, merging, balance, Some(latency * (1.0 + 1e-9)))?;
+        let (second, solution) = second.solve(method, run)?;
+        relaxed.cost = Some(solution.objective);
+        relaxed.cost_prices = second.prices(&solution, views, merging);
+        relaxed.usage = second.usage(&solution, merging);
+    }
+    Ok(relaxed)
+}
+
+/// Columns of one block.
+struct Columns {
+    /// By class of links the column of w; of paths that of the flow.
+    w: Vec<Option<usize>>,
+}
+
+/// A program, and where its parts stand.
+struct Built {
+    program: Program,
+    limits: Vec<Row>,
+    blocks: Vec<Vec<Columns>>,
+    columns: usize,
+}
+
+/// Columns as they come together.
+#[derive(Default)]
+struct Draft {
+    columns: Vec<(f64, f64, Vec<(Row, f64)>)>,
+}
+
+impl Draft {
+    /// A column with this cost and this upper bound.
+    fn column(&mut self, cost: f64, upper: f64) -> usize {
+        self.columns.push((cost, upper, Vec::new()));
+        self.columns.len() - 1
+    }
+    fn entry(&mut self, column: usize, row: Row, factor: f64) {
+        self.columns[column].2.push((row, factor));
+    }
+}
+
+impl Built {
+    /// With the time as objective; or with `latency`, within which the cost is the objective.
+    fn new(views: &Views, merging: &Merging, balance: bool, latency: Option<f64>) -> Result<Built, Refusal> {
+        Built::build(views, merging, balance, latency).map_err(super::failed)?.ok_or(Refusal::TooLarge {
+            what: "columns of the program",
+            found: MAX_COLUMNS + 1,
+            allowed: MAX_COLUMNS,
+        })
+    }
+
+    fn build(views: &Views, merging: &Merging, balance: bool, latency: Option<f64>) -> Result<Option<Built>, Failed> {
+        let mut program = Program::new(Sense::Minimise);
+        let mut draft = Draft::default();
+        let count = merging.limits.iter().map(|class| *class as usize + 1).max().unwrap_or(0);
+        let limits = (0..count).map(|_| program.row(Bounds::at_most(0.0))).collect::<Result<Vec<Row>, _>>()?;
+        let mut sizes = vec![0_usize; count];
+        merging.limits.iter().for_each(|class| sizes[*class as usize] += 1);
+        let time = draft.column(if latency.is_some() { 0.0 } else { 1.0 }, latency.unwrap_or(f64::INFINITY));
+        for (group, class) in views.out.network.groups.iter().zip(&merging.limits) {
+            let class = *class as usize;
+            if group.rate.is_finite() {
+                draft.entry(time, limits[class], -group.rate / sizes[class] as f64);
+            }
+        }
+        let whole = if merging.shares_roots { Some(program.row(Bounds::exactly(1.0))?) } else { None };
+        let mut blocks = Vec::with_capacity(merging.classes.len());
+        for class in &merging.classes {
+            let root = match whole {
+                Some(whole) => {
+                    let share = draft.column(0.0, f64::INFINITY);
+                    draft.entry(share, whole, class.count as f64);
+                    Some(share)
+                }
+                None => None,
+            };
+            let mut own = Vec::new();
+            for merged in &class.blocks {
+                let view = views.of(&merged.block);
+                let block = Block { view, class, merged, balance, root, limits: &limits, sizes: &sizes, merging };
+                own.push(block.add(&mut program, &mut draft, latency.is_some())?);
+                if draft.columns.len() > MAX_COLUMNS {
+                    return Ok(None);
+                }
+            }
+            blocks.push(own);
+        }
+        let columns = draft.columns.len();
+        for (cost, upper, mut entries) in draft.columns {
+            entries.sort_unstable_by_key(|(row, _)| *row);
+            entries.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                if same {
+                    first.1 += next.1;
+                }
+                same
+            });
+            entries.retain(|(_, factor)| *factor != 0.0);
+            program.column(cost, Bounds { lower: 0.0, upper }, entries)?;
+        }
+        Ok(Some(Built { program, limits, blocks, columns }))
+    }
+
+    fn solve(mut self, method: Method, run: &Run<'_>) -> Result<(Built, Solution), Refusal> {
+        let solution = stage::solve(&mut self.program, method, run)?;
+        Ok((self, solution))
+    }
+
+    /// What the rows of the limits are worth, by limit.
+    fn prices(&self, solution: &Solution, views: &Views, merging: &Merging) -> Vec<f64> {
+        let mut sizes = vec![0_usize; self.limits.len()];
+        merging.limits.iter().for_each(|class| sizes[*class as usize] += 1);
+        let of =
+            |class: &u32| (-solution.prices[self.limits[*class as usize].0]).max(0.0) / sizes[*class as usize] as f64;
+        let finite = views.out.network.groups.iter().map(|group| group.rate.is_finite());
+        merging.limits.iter().zip(finite).map(|(class, finite)| if finite { of(class) } else { 0.0 }).collect()
+    }
+
+    /// What every link of a view carries of every block.
+    fn usage(&self, solution: &Solution, merging: &Merging) -> Vec<Vec<Vec<f64>>> {
+        let of = |merged: &Merged, columns: &Columns| -> Vec<f64> {
+            let value = |class: &u32| columns.w[*class as usize].map_or(0.0, |column| solution.values[column].max(0.0));
+            merged.edges.iter().map(value).collect()
+        };
+        let class = |(class, columns): (&Class, &Vec<Columns>)| {
+            class.blocks.iter().zip(columns).map(|(merged, columns)| of(merged, columns)).collect()
+        };
+        merging.classes.iter().zip(&self.blocks).map(class).collect()
+    }
+}
+
+/// A block that is being added to a program.
+struct Block<'a> {
+    view: &'a View,
+    class: &'a Class,
+    merged: &'a Merged,
+    balance: bool,
+    /// The column of its root's share, where that is not fixed.
+    root: Option<usize>,
+    limits: &'a [Row],
+    sizes: &'a [usize],
+    merging: &'a Merging,
+}
+
+impl Block<'_> {
+    fn add(&self, program: &mut Program, draft: &mut Draft, costs: bool) -> Result<Columns, Failed> {
+        let Block { view, merged, .. } = self;
+        let network = &view.network;
+        let count = classes(&merged.edges);
+        let mut w: Vec<Option<usize>> = vec![None; count];
+        // What a class of links costs, and takes of the limits.
+        let times = self.class.count as f64;
+        for (edge, class) in network.edges.iter().zip(&merged.edges) {
+            let column = *w[*class as usize].get_or_insert_with(|| draft.column(0.0, f64::INFINITY));
+            if costs {
+                draft.columns[column].0 += times * edge.cost;
+            }
+        }
+        for (group, limit) in network.groups.iter().zip(&self.merging.limits) {
+            let limit = *limit as usize;
+            if group.rate.is_finite() {
+                for edge in &group.edges {
+                    if let Some(column) = w[merged.edges[*edge as usize] as usize] {
+                        draft.entry(column, self.limits[limit], times / self.sizes[limit] as f64);
+                    }
+                }
+            }
+        }
+        let units = merged.block.units.to_f64();
+        match merged.block.shape {
+            Shape::Paths => {
+                let wanted = |node: u32| if merged.block.ends.contains(&node) { units } else { 0.0 };
+                self.conserve(program, draft, &merged.nodes, &merged.edges, &w, &wanted)?;
+            }
+            Shape::Tree => {
+                for end in &merged.ends {
+                    let mut f: Vec<Option<usize>> = vec![None; classes(&end.edges)];
+                    for ((edge, class), all) in network.edges.iter().zip(&end.edges).zip(&merged.edges) {
+                        // Nothing for an end leaves it, and nothing comes back to the root.
+                        if edge.from == end.end || edge.to == merged.block.root || f[*class as usize].is_some() {
+                            continue;
+                        }
+                        let column = draft.column(0.0, f64::INFINITY);
+                        f[*class as usize] = Some(column);
+                        if let Some(all) = w[*all as usize] {
+                            let row = program.row(Bounds::at_most(0.0))?;
+                            draft.entry(column, row, 1.0);
+                            draft.entry(all, row, -1.0);
+                        }
+                    }
+                    let wanted = |node: u32| if node == end.end { units } else { 0.0 };
+                    self.conserve(program, draft, &end.nodes, &end.edges, &f, &wanted)?;
+                }
+                if self.balance {
+                    self.balance(program, draft, &w)?;
+                }
+            }
+        }
+        Ok(Columns { w })
+    }
+
+    /// Every node but the root takes in what it gives out and what it wants.
+    fn conserve(
+        &self,
+        program: &mut Program,
+        draft: &mut Draft,
+        nodes: &[u32],
+        edges: &[u32],
+        flow: &[Option<usize>],
+        wanted: &dyn Fn(u32) -> f64,
+    ) -> Result<(), Failed> {
+        for node in representatives(nodes).filter(|node| *node != self.merged.block.root) {
+            let due = wanted(node);
+            // Where the root's share is not fixed, what is due stands on the left.
+            let row = program.row(Bounds::exactly(if self.root.is_some() { 0.0 } else { due }))?;
+            if let Some(root) = self.root.filter(|_| due != 0.0) {
+                draft.entry(root, row, -due);
+            }
+            let network = &self.view.network;
+            for (list, sign) in [(network.into(node), 1.0), (network.out(node), -1.0)] {
+                for edge in list {
+                    if let Some(column) = flow[edges[*edge as usize] as usize] {
+                        draft.entry(column, row, sign);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nodes that cannot copy take in as much of w as they give out.
+    fn balance(&self, program: &mut Program, draft: &mut Draft, w: &[Option<usize>]) -> Result<(), Failed> {
+        let network = &self.view.network;
+        for node in representatives(&self.merged.nodes).filter(|node| !network.copies(*node)) {
+            let row = program.row(Bounds::exactly(0.0))?;
+            for (list, sign) in [(network.into(node), 1.0), (network.out(node), -1.0)] {
+                for edge in list {
+                    if let Some(column) = w[self.merged.edges[*edge as usize] as usize] {
+                        draft.entry(column, row, sign);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn classes(of: &[u32]) -> usize {
+    of.iter().map(|class| *class as usize + 1).max().unwrap_or(0)
+}
+
+/// The first of every class.
+fn representatives(of: &[u32]) -> impl Iterator<Item = u32> {
+    let mut seen = vec![false; classes(of)];
+    of.iter().zip(0..).filter(move |(class, _)| !std::mem::replace(&mut seen[**class as usize], true)).map(|(_, i)| i)
+}
