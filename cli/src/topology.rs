@@ -76,6 +76,7 @@ fn make(args: &GenArgs) -> Result<Topology, Problems> {
 fn generate(family: &Family) -> Result<Topology, Problems> {
     match family {
         Family::DgxA100 { boxes, wiring } => r#gen::dgx_a100(*boxes, *wiring),
+        Family::DgxA100Rail { nodes, variant } => r#gen::dgx_a100_rail(*nodes, *variant),
         Family::DgxH100 { boxes } => r#gen::dgx_h100(*boxes),
         Family::Mi250 { boxes, gpus } => r#gen::mi250(*boxes, *gpus),
         Family::LeafSpine { leaves, spines, hosts, cable, oversubscription } => r#gen::leaf_spine(&LeafSpine {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 use sluice_formats::topology::Kind;
-use sluice_formats::topology::r#gen::Wiring;
+use sluice_formats::topology::r#gen::{Variant, Wiring};
 
 use crate::plan::form::{Form, FormArgs};
 use crate::words::{Choices, MACHINES, choice};
@@ -69,6 +69,19 @@ pub enum Family {
         /// How the network cards are drawn; the best rate is the same
         #[arg(long, default_value = "plain", value_parser = choice(WIRINGS))]
         wiring: Wiring,
+    },
+    /// DGX A100 with its PCIe switches, processors and memories, one network per rail, and costs of links
+    ///
+    /// Memories copy, which the fluid programs make use of; ForestColl takes them for switches.
+    ///
+    /// Example: sluice topology gen dgx-a100-rail --nodes 2 --variant all
+    DgxA100Rail {
+        /// Nodes of 8 GPUs; one alone has no rails
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        nodes: u32,
+        /// Which links there are
+        #[arg(long, default_value = "all", value_parser = choice(VARIANTS))]
+        variant: Variant,
     },
     /// DGX H100: 8 GPUs at 450 GB/s to the box switch, 50 GB/s each to the network
     ///
@@ -200,6 +213,13 @@ const WIRINGS: Choices<Wiring> = &[
     ("plain", "Every GPU straight to the network switch", Wiring::Plain),
     ("pcie", "Two GPUs on each PCIe switch", Wiring::Pcie),
     ("two-rails", "One card per GPU and two network switches", Wiring::TwoRails),
+];
+
+/// Which links a node with rails has.
+const VARIANTS: Choices<Variant> = &[
+    ("nvlink", "NVLink, and a network card at each GPU", Variant::Nvlink),
+    ("pcie", "PCIe, with the network behind its switches", Variant::Pcie),
+    ("all", "NVLink and PCIe, with the network behind the PCIe switches", Variant::All),
 ];
 
 #[derive(Clone, Debug, ClapArgs)]

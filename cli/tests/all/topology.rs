@@ -11,6 +11,7 @@ fn every_family_is_made_shown_and_drawn() {
     let desk = Desk::new();
     let families = [
         ("dgx-a100 --boxes 2 --wiring two-rails", 36),
+        ("dgx-a100-rail --nodes 2 --variant pcie", 40),
         ("dgx-h100 --boxes 2", 19),
         ("mi250 --boxes 2 --gpus 8", 17),
         ("leaf-spine --leaves 2 --spines 2 --hosts 4 --oversubscription 3/2", 12),

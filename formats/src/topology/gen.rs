@@ -5,10 +5,12 @@
 //! gives out.
 
 mod boxes;
+mod dgx_rail;
 mod graphs;
 mod networks;
 
 pub use boxes::{Wiring, dgx_a100, dgx_h100, mi250};
+pub use dgx_rail::{Variant, dgx_a100_rail};
 pub use graphs::{complete, hypercube, ring, star, torus};
 pub use networks::{LeafSpine, Rails, fat_tree, leaf_spine, rail_optimised};
 
@@ -57,23 +59,28 @@ impl Draft {
         id
     }
     fn duplex(&mut self, a: &Text, b: &Text, capacity: &Text) {
-        self.link(a, b, capacity, Some(true));
+        self.link(a, b, capacity).duplex = Some(true);
+    }
+    /// Adds a link both ways that costs nothing.
+    fn free_duplex(&mut self, a: &Text, b: &Text, capacity: &Text) {
+        let entry = self.link(a, b, capacity);
+        (entry.duplex, entry.cost) = (Some(true), Some("0".into()));
     }
     /// Adds a link one way.
     fn one_way(&mut self, from: &Text, to: &Text, capacity: &Text) {
-        self.link(from, to, capacity, None);
+        self.link(from, to, capacity);
     }
-    fn link(&mut self, from: &Text, to: &Text, capacity: &Text, duplex: Option<bool>) {
-        self.file.links.push(LinkEntry {
+    fn link(&mut self, from: &Text, to: &Text, capacity: &Text) -> &mut LinkEntry {
+        self.file.links.push_mut(LinkEntry {
             capacity: capacity.clone(),
             capacity_per_epoch: None,
             cost: None,
             count: None,
-            duplex,
+            duplex: None,
             from: from.clone(),
             latency: None,
             to: to.clone(),
-        });
+        })
     }
     fn build(self) -> Result<Topology, Problems> {
         Topology::build(self.file, "")

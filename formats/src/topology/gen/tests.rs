@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::topology::Link;
 
 /// Capacity from each node to each other, in the topology's unit, node ids translated.
 fn edges(topology: &Topology, rename: impl Fn(&str) -> String) -> BTreeMap<(String, String), Rational> {
@@ -104,18 +105,26 @@ fn is_connected(topology: &Topology) -> bool {
 
 fn is_eulerian(topology: &Topology) -> bool {
     let mut balance = vec![Rational::ZERO; topology.nodes().len()];
-    for link in topology.links() {
-        let capacity = link.capacity.finite().expect("finite");
+    let (limited, unlimited): (Vec<_>, Vec<_>) =
+        topology.links().iter().partition(|link| link.capacity.finite().is_some());
+    for (link, capacity) in limited.iter().filter_map(|link| Some((link, link.capacity.finite()?))) {
         balance[link.from] += capacity;
         balance[link.to] = &balance[link.to] - capacity;
     }
+    let ends = |link: &&Link| (link.from, link.to);
+    let back = |link: &&Link| (link.to, link.from);
+    let sorted = |mut list: Vec<(usize, usize)>| {
+        list.sort_unstable();
+        list
+    };
     balance.iter().all(Rational::is_zero)
+        && sorted(unlimited.iter().map(ends).collect()) == sorted(unlimited.iter().map(back).collect())
 }
 
 /// Any family with any small parameters, good or bad.
 fn any_family() -> impl Strategy<Value = Result<Topology, Problems>> {
     let capacity = prop_oneof![Just("25GB/s"), Just("7/3"), Just("1Mbit/s")];
-    (0_u32..12, 0_u32..7, 0_u32..7, 0_u32..5, capacity).prop_map(|(family, a, b, c, link)| {
+    (0_u32..13, 0_u32..7, 0_u32..7, 0_u32..5, capacity).prop_map(|(family, a, b, c, link)| {
         let oversubscription = Rational::new(i64::from(c), 2_i64).unwrap();
         let wiring = [Wiring::Plain, Wiring::Pcie, Wiring::TwoRails][b as usize % 3];
         match family {
@@ -133,6 +142,7 @@ fn any_family() -> impl Strategy<Value = Result<Topology, Problems>> {
             8 => torus(&[a, b, c], link),
             9 => hypercube(a, link),
             10 => complete(a, link),
+            11 => dgx_a100_rail(a, [Variant::Nvlink, Variant::Pcie, Variant::All][b as usize % 3]),
             _ => star(&vec![link; a as usize]),
         }
     })
@@ -172,11 +182,108 @@ fn sizes_are_those_of_the_rules() {
     assert_eq!(made.unit().write(&up.capacity), "50GB/s", "8 · 25 in, 2 · 50 out");
 }
 
+const VARIANTS: [Variant; 3] = [Variant::Nvlink, Variant::Pcie, Variant::All];
+
+#[test]
+fn nodes_with_rails_have_the_links_of_their_variant() {
+    for (variant, alone, links, vertices) in
+        [(Variant::Nvlink, (9, 16), 48, 17), (Variant::Pcie, (16, 30), 46, 16), (Variant::All, (17, 46), 62, 17)]
+    {
+        for n in [1, 2, 4, 32] {
+            let made = dgx_a100_rail(n, variant).expect("valid");
+            let many = n as usize;
+            let expected = if n == 1 { alone } else { (vertices * many + 8, links * many) };
+            assert_eq!((made.nodes().len(), made.links().len()), expected, "{variant:?} {n}");
+            assert_eq!(made.compute().len(), 8 * many, "{variant:?} {n}");
+        }
+    }
+}
+
+/// What a node of a board is called, without its machine and its number.
+fn role(id: &str) -> &str {
+    id.rsplit('.').next().unwrap_or(id).trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+#[test]
+fn links_of_boards_have_their_rates_and_costs() {
+    // Between two roles: rate and cost of every link, and how many there are both ways in a node of several.
+    let expected = |variant| -> BTreeMap<(&str, &str), (&str, u32, usize)> {
+        let nvlink = [(("g", "x"), ("300GB/s", 1, 16))];
+        let cards = [(("g", "nic"), ("25GB/s", 1, 16)), (("nic", "r"), ("25GB/s", 1, 16))];
+        let board = [
+            (("g", "p"), ("32GB/s", 1, 16)),
+            (("p", "r"), ("25GB/s", 1, 16)),
+            (("c", "p"), ("32GB/s", 0, 8)),
+            (("c", "c"), ("unlimited", 0, 2)),
+            (("c", "m"), ("unlimited", 0, 4)),
+        ];
+        match variant {
+            Variant::Nvlink => nvlink.into_iter().chain(cards).collect(),
+            Variant::Pcie => board.into_iter().collect(),
+            Variant::All => nvlink.into_iter().chain(board).collect(),
+        }
+    };
+    for variant in VARIANTS {
+        let made = dgx_a100_rail(3, variant).expect("valid");
+        let mut found: BTreeMap<(&str, &str), (String, Rational, usize)> = BTreeMap::new();
+        for link in made.links() {
+            let ends = [link.from, link.to].map(|node| role(&made.nodes()[node].id));
+            let key = (*ends.iter().min().expect("two"), *ends.iter().max().expect("two"));
+            let capacity = made.unit().write(&link.capacity);
+            let class = found.entry(key).or_insert((capacity.clone(), link.cost.clone(), 0));
+            assert_eq!((&class.0, &class.1), (&capacity, &link.cost), "{key:?}");
+            class.2 += 1;
+        }
+        let found: BTreeMap<_, _> =
+            found.iter().map(|(key, (rate, cost, n))| (*key, (rate.as_str(), cost.clone(), n / 3))).collect();
+        let expected: BTreeMap<_, _> = expected(variant)
+            .into_iter()
+            .map(|(key, (rate, cost, n))| (key, (rate, Rational::from(u64::from(cost)), n)))
+            .collect();
+        assert_eq!(found, expected, "{variant:?}");
+    }
+}
+
+#[test]
+fn neighbours_on_boards_are_those_of_the_rule() {
+    let cables = |made: &Topology| -> Vec<String> {
+        made.file().links.iter().map(|entry| format!("{}-{}", entry.from, entry.to)).collect()
+    };
+    let all = cables(&dgx_a100_rail(2, Variant::All).expect("valid"));
+    for cable in [
+        "n0.g5-n0.p2",
+        "n1.g7-n1.p3",
+        "n1.g7-n1.x",
+        "n0.p2-r5",
+        "n1.p3-r7",
+        "n0.p1-n0.c0",
+        "n0.p2-n0.c1",
+        "n1.c0-n1.c1",
+        "n1.c1-n1.m1",
+    ] {
+        assert!(all.iter().any(|known| known == cable), "{cable}");
+    }
+    let nvlink = cables(&dgx_a100_rail(2, Variant::Nvlink).expect("valid"));
+    for cable in ["n1.g3-n1.nic3", "n1.nic3-r3"] {
+        assert!(nvlink.iter().any(|known| known == cable), "{cable}");
+    }
+    let made = dgx_a100_rail(2, Variant::All).expect("valid");
+    let can = |id: &str| made.nodes()[made.node(id).expect(id)].can;
+    assert!(can("n0.m0").store && can("n0.m0").copy && !can("n0.m0").reduce);
+    assert!(["n0.x", "n0.p0", "n0.c0", "r0"].iter().all(|id| can(id) == Default::default()));
+}
+
 #[test]
 fn impossible_parameters_are_named() {
     let key = |made: Result<Topology, Problems>| made.expect_err("impossible").all()[0].key.clone();
     assert_eq!(key(dgx_a100(0, Wiring::Plain)), "boxes");
     assert_eq!(key(mi250(2, 12)), "gpus");
+    for variant in VARIANTS {
+        assert_eq!(key(dgx_a100_rail(0, variant)), "nodes");
+        assert_eq!(dgx_a100_rail(16_130, variant).expect_err("too many").all()[0].allowed, "1 to 16129");
+    }
+    let most = dgx_a100_rail(16_129, Variant::All).expect("as many as fit");
+    assert_eq!(most.links().len(), 62 * 16_129);
     assert_eq!(key(fat_tree(5, "1")), "k");
     assert_eq!(key(ring(1, "1", true)), "n");
     assert_eq!(key(ring(4, "0", true)), "capacity");
