@@ -15,10 +15,12 @@
 //! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
 //! | `shards` | the shards of a step schedule, who has them and who is owed them |
 //! | `achieved`, `claims`, `bound` | what the plan achieves, the claim against it, and certificates |
-//! | `dual`, `arborescence` | what prices of the limits prove, and the cheapest tree under them |
+//! | `dual`, `ways` | what prices of the limits prove, and what moving the data costs at least under them |
+//! | `arborescence`, `ascent` | the cheapest tree, and a lower bound of it where not everybody must be reached |
 
 mod achieved;
 mod arborescence;
+mod ascent;
 mod bound;
 mod claims;
 mod dual;
@@ -36,6 +38,7 @@ mod step_loads;
 mod steps;
 mod trees;
 mod violation;
+mod ways;
 
 pub use achieved::Quantity;
 pub(crate) use fabric::Fabric;
