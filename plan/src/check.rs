@@ -14,7 +14,7 @@
 //! | `sends` | chunks in epochs, replayed with their model of time |
 //! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
 //! | `shards` | the shards of a step schedule, who has them and who is owed them |
-//! | `achieved`, `claims`, `bound` | what the plan achieves, the claim against it, and certificates |
+//! | `achieved`, `claims`, `bound`, `cost` | what the plan achieves and costs, the claim against it, and certificates |
 //! | `dual`, `ways` | what prices of the limits prove, and what moving the data costs at least under them |
 //! | `arborescence`, `ascent` | the cheapest tree, and a lower bound of it where not everybody must be reached |
 
@@ -23,6 +23,7 @@ mod arborescence;
 mod ascent;
 mod bound;
 mod claims;
+mod cost;
 mod dual;
 mod fabric;
 mod flows;
@@ -48,7 +49,7 @@ pub use violation::{Code, Violation};
 
 use serde::Serialize;
 
-use crate::plan::{CertificateKind, Content, Plan, Sends};
+use crate::plan::{Certificate, CertificateKind, Content, Plan, Sends};
 use sluice_formats::quantity::{Rational, Unit, common_denominator};
 use sluice_formats::topology::Topology;
 
@@ -97,6 +98,10 @@ pub struct Figures {
     pub unit: Unit,
     /// The lower bound of T/M that the certificate proves, if one was rechecked.
     pub lower_bound: Option<Rational>,
+    /// Sum over the links of their cost and what they carry, in units; `None`: costs too fine to be added up.
+    pub cost: Option<Rational>,
+    /// The least cost of any plan of this time that `cost_prices` prove, if they were rechecked.
+    pub cost_lower_bound: Option<Rational>,
     /// The link or group that takes longest.
     pub bottleneck: String,
 }
@@ -112,6 +117,17 @@ struct Document<'a> {
 }
 
 impl Report {
+    /// Of a plan that nothing is known of yet.
+    fn new() -> Report {
+        Report {
+            proved: Vec::new(),
+            not_rechecked: Vec::new(),
+            warnings: Vec::new(),
+            violation: None,
+            figures: None,
+            proof: None,
+        }
+    }
     /// Is the plan good?
     pub fn ok(&self) -> bool {
         self.violation.is_none()
@@ -128,14 +144,7 @@ impl Report {
 
 /// Checks a plan against `topology`, whose digest must then be the plan's, or against the one it carries.
 pub fn check(plan: &Plan, topology: Option<&Topology>) -> Report {
-    let mut report = Report {
-        proved: Vec::new(),
-        not_rechecked: Vec::new(),
-        warnings: Vec::new(),
-        violation: None,
-        figures: None,
-        proof: None,
-    };
+    let mut report = Report::new();
     if let Err(violation) = run(plan, topology, &mut report) {
         report.violation = Some(violation);
     }
@@ -179,6 +188,39 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
         Content::Weights(weights) => rates::check_weights(plan, &fabric, weights, report),
         Content::Order(order) => order::check(plan, &fabric, order, report),
     }
+}
+
+/// What a certificate proves of this plan, whoever asks and whatever the plan claims: a lower bound of its time per byte, its
+/// steps or its epochs. `None` for what cannot be rechecked, or not in reasonable time.
+///
+/// # Errors
+/// A certificate that cannot be one, or not one of such a plan.
+pub fn proves(plan: &Plan, topology: &Topology, certificate: &Certificate) -> Result<Option<Rational>, Violation> {
+    let quantity = match &plan.body.content {
+        Content::Steps(_) if certificate.kind == CertificateKind::Diameter => Quantity::Steps,
+        Content::Trees(_) | Content::Paths(_) | Content::Steps(_) => Quantity::TimePerByte,
+        Content::Sends(_) => Quantity::Epochs,
+        Content::Rates(_) | Content::Weights(_) | Content::Order(_) => Quantity::MeanSeconds,
+    };
+    bound::recompute(plan, &Fabric::new(plan, topology)?, certificate, quantity)
+}
+
+/// What the `cost_prices` of a certificate prove of this plan, whoever asks: no plan that takes no longer costs less.
+/// `None` where there are none, or finding out would take too long.
+///
+/// # Errors
+/// What is wrong with the plan's content, prices that cannot be any, or a kind of plan that has no cost.
+pub fn proves_cost(plan: &Plan, topology: &Topology, certificate: &Certificate) -> Result<Option<Rational>, Violation> {
+    let fabric = Fabric::new(plan, topology)?;
+    let time = match &plan.body.content {
+        Content::Trees(trees) => trees::check(plan, &fabric, trees, &mut Report::new())?.0.slowest(&fabric).time,
+        Content::Paths(paths) => paths::check(plan, &fabric, paths, &mut Report::new())?.0.slowest(&fabric).time,
+        Content::Steps(steps) => step_loads::Loaded::new(plan, &fabric, steps)?.time,
+        Content::Sends(_) | Content::Rates(_) | Content::Weights(_) | Content::Order(_) => {
+            return Err(bound::foreign(plan, "cost_prices"));
+        }
+    };
+    cost::bound(plan, &fabric, certificate, &time)
 }
 
 /// When the sends of a plan are under way, by epoch.

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use super::achieved::Quantity;
 use super::fabric::{Cable, Fabric};
 use super::violation::{Code, Violation};
-use crate::plan::{Certificate, CertificateKind, Collective, Plan};
+use crate::plan::{Certificate, CertificateKind, Collective, Content, Plan};
 use sluice_formats::quantity::{Capacity, Rational};
 
 /// Links that searches for ways may follow, all together.
@@ -28,6 +28,10 @@ pub fn recompute(
         let message = format!("a certificate of kind `{}` has no `{key}`", certificate.kind.word());
         Violation::new(Code::BadCertificate, format!("/claim/certificate/{key}"), message)
     };
+    let loads = matches!(plan.body.content, Content::Trees(_) | Content::Paths(_) | Content::Steps(_));
+    if certificate.cost_prices.is_some() && !loads {
+        return Err(self::foreign(plan, "cost_prices"));
+    }
     if certificate.nodes.is_some() && certificate.kind != CertificateKind::Cut {
         return Err(foreign("nodes"));
     }
@@ -55,6 +59,12 @@ pub fn recompute(
             Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message))
         }
     }
+}
+
+/// For errors: a key of a certificate that says nothing about this kind of plan.
+pub fn foreign(plan: &Plan, key: &str) -> Violation {
+    let message = format!("`{key}` says nothing about a plan of kind `{}`", plan.body.content.kind().word());
+    Violation::new(Code::BadCertificate, format!("/claim/certificate/{key}"), message)
 }
 
 /// The most links between two participants that exchange something: no schedule has fewer steps.

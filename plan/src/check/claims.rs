@@ -4,7 +4,7 @@ use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
-use super::{Figures, Proof, Report, bound};
+use super::{Figures, Proof, Report, bound, cost};
 use crate::plan::{CertificateKind, Collective, ContentKind, Plan, Status};
 use sluice_formats::quantity::{Rational, Unit};
 
@@ -19,6 +19,8 @@ pub fn check_loads(
     let slowest = loads.slowest(fabric);
     report.figures = Some(Figures::new(fabric, &slowest.time, &slowest.place));
     time(plan, fabric, &slowest.time, &slowest.place, born, report)?;
+    let on_links: Vec<Rational> = (0..fabric.topology.links().len()).map(|link| loads.of_link(fabric, link)).collect();
+    cost::check(plan, fabric, &on_links, &slowest.time, born, report)?;
     check(plan, fabric, &Achieved { value: slowest.time, quantity: Quantity::TimePerByte, born }, report)
 }
 
@@ -171,6 +173,8 @@ fn foreign(plan: &Plan) -> Result<(), Violation> {
         ("T_L", claim.t_l.is_some(), steps),
         ("T_mean_s", claim.t_mean_s.is_some(), flows),
         ("algorithm_bandwidth", claim.algorithm_bandwidth.is_some(), loads),
+        ("cost", claim.cost.is_some(), loads),
+        ("cost_lower_bound", claim.cost_lower_bound.is_some(), loads),
         ("finish_epochs", claim.finish_epochs.is_some(), sends),
         ("finish_us", claim.finish_us.is_some(), sends),
         ("load_sum", claim.load_sum.is_some(), steps),

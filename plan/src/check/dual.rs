@@ -1,8 +1,9 @@
-//! Lower bounds of T/M that prices of the limits prove.
+//! Lower bounds that prices of the limits prove: of T/M, and of the cost of any plan of a given time.
 //!
 //! Whatever a plan does, in T it moves at most T · capacity over every limit, so that all its data at these prices costs
 //! at most T · Σ price · capacity. What it must cost at least is known ([`super::ways`]): the quotient bounds T from
-//! below, whoever chose the prices.
+//! below, whoever chose the prices. Where links have a cost besides, every plan pays at least the cheapest ways and trees at
+//! cost and price together, and of the prices no more than T · Σ price · capacity: the difference bounds the cost.
 
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
@@ -27,6 +28,23 @@ pub fn bound(plan: &Plan, fabric: &Fabric<'_>, prices: &[Rational]) -> Result<Op
         return Err(Violation::new(Code::BadCertificate, at, message));
     }
     Ok(ways::least(plan, fabric, &of_link, at)?.and_then(|cost| cost.checked_div(&room)))
+}
+
+/// What a plan that takes at most `time` costs at least, per M; `None` where finding out would take too long.
+pub fn cost_bound(
+    plan: &Plan,
+    fabric: &Fabric<'_>,
+    prices: &[Rational],
+    time: &Rational,
+) -> Result<Option<Rational>, Violation> {
+    let at = "/claim/certificate/cost_prices";
+    let Prices { mut of_link, room } = Prices::read(fabric, prices, at)?;
+    for (sum, link) in of_link.iter_mut().zip(fabric.topology.links()) {
+        *sum += &link.cost;
+    }
+    // No cost is below zero, so no plan's is.
+    let bound = |least: Rational| (&least - &(time * &room)).max(Rational::ZERO);
+    Ok(ways::least(plan, fabric, &of_link, at)?.map(bound))
 }
 
 impl Prices {

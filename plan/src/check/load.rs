@@ -54,7 +54,7 @@ impl Loads {
 
     /// What one of the parallel links carries: a cable's load divides as their capacities do, or evenly over those
     /// without limit.
-    fn of_link(&self, fabric: &Fabric<'_>, link: usize) -> Rational {
+    pub fn of_link(&self, fabric: &Fabric<'_>, link: usize) -> Rational {
         let of = &fabric.topology.links()[link];
         let Some(place) = fabric.cable(of.from, of.to) else { return Rational::ZERO };
         let (cable, load) = (&fabric.cables[place], &self.0[place]);

@@ -6,7 +6,7 @@ use super::achieved::{Achieved, Born, Quantity};
 use super::fabric::Fabric;
 use super::shards::Shards;
 use super::violation::{Code, Violation};
-use super::{Figures, Report, check_common_denominator, claims};
+use super::{Figures, Report, check_common_denominator, claims, cost};
 use crate::plan::{CertificateKind, Exact, Plan, Step, Steps};
 use sluice_formats::quantity::{Capacity, Rational, Unit};
 
@@ -20,6 +20,50 @@ struct Load {
     shards: Rational,
 }
 
+/// Steps with what they carry.
+pub struct Loaded {
+    loads: Vec<Load>,
+    /// What each link carries in all steps together, in parts of M.
+    on_links: Vec<Rational>,
+    /// Of all steps, per M.
+    pub time: Rational,
+    place: String,
+    born: Born,
+}
+
+impl Loaded {
+    /// The loads of a plan of steps, which need not be right.
+    pub fn new(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps) -> Result<Loaded, Violation> {
+        Loaded::of(fabric, steps, &Shards::new(plan, fabric)?)
+    }
+
+    fn of(fabric: &Fabric<'_>, steps: &Steps, shards: &Shards) -> Result<Loaded, Violation> {
+        let mut of_groups: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, group) in fabric.groups().iter().enumerate() {
+            group.links.iter().for_each(|link| of_groups.entry(*link).or_default().push(number));
+        }
+        let mut loads = Vec::with_capacity(steps.steps.len());
+        let mut scratch = vec![(0, 0); fabric.topology.links().len()];
+        let mut sums = vec![0; scratch.len()];
+        for step in &steps.steps {
+            loads.push(load(fabric, steps, shards, step, &of_groups, &mut scratch, &mut sums));
+        }
+        check_common_denominator(loads.iter().flat_map(|load| [&load.time, &load.shards]), "/content/steps")?;
+        let one = &Rational::from(steps.p) * &whole(shards.total);
+        let on_links = sums.into_iter().map(|sum| whole(sum).checked_div(&one).unwrap_or(Rational::ZERO)).collect();
+        let slowest = loads.iter().reduce(|a, b| if b.time > a.time { b } else { a });
+        let place = slowest.map_or("no link", |slowest| &slowest.place);
+        let (time, place, born) = match &steps.step_length {
+            None => (loads.iter().map(|load| &load.time).sum(), format!("{place} in its step"), Born::Exact),
+            Some(length) => {
+                let number = Rational::from(steps.steps.len() as u64);
+                (length * &number, format!("{number} steps of {length}"), Born::Lp)
+            }
+        };
+        Ok(Loaded { loads, on_links, time, place, born })
+    }
+}
+
 /// Recomputes times and loads, and compares what is claimed of them; gives the achieved figure that a bound is about.
 pub fn check(
     plan: &Plan,
@@ -28,40 +72,25 @@ pub fn check(
     shards: &Shards,
     report: &mut Report,
 ) -> Result<Achieved, Violation> {
-    let mut of_groups: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (number, group) in fabric.groups().iter().enumerate() {
-        group.links.iter().for_each(|link| of_groups.entry(*link).or_default().push(number));
-    }
-    let mut loads = Vec::with_capacity(steps.steps.len());
-    let mut on_links = vec![(0, 0); fabric.topology.links().len()];
-    for step in &steps.steps {
-        loads.push(load(fabric, steps, shards, step, &of_groups, &mut on_links));
-    }
-    check_common_denominator(loads.iter().flat_map(|load| [&load.time, &load.shards]), "/content/steps")?;
+    let Loaded { loads, on_links, time, place, born } = Loaded::of(fabric, steps, shards)?;
     let used = steps.steps.iter().rposition(|step| !step.sends.is_empty()).map_or(0, |last| last + 1);
     own_claims(plan, fabric, shards, &loads[..used], report)?;
-
-    let slowest = loads.iter().reduce(|a, b| if b.time > a.time { b } else { a });
-    let place = slowest.map_or("no link", |slowest| &slowest.place);
-    let (time, place, born) = match &steps.step_length {
-        None => (loads.iter().map(|load| &load.time).sum(), format!("{place} in its step"), Born::Exact),
-        Some(length) => {
-            long_enough(&loads, length)?;
-            let number = Rational::from(steps.steps.len() as u64);
-            (length * &number, format!("{number} steps of {length}"), Born::Lp)
-        }
-    };
+    if let Some(length) = &steps.step_length {
+        long_enough(&loads, length)?;
+    }
     let kind = plan.body.claim.certificate.as_ref().map(|certificate| certificate.kind);
     if kind == Some(CertificateKind::Diameter) {
+        cost::check(plan, fabric, &on_links, &time, born, report)?;
         return steps_alone(plan, used);
     }
     report.figures = Some(Figures::new(fabric, &time, &place));
     claims::time(plan, fabric, &time, &place, born, report)?;
+    cost::check(plan, fabric, &on_links, &time, born, report)?;
     Ok(Achieved { value: time, quantity: Quantity::TimePerByte, born })
 }
 
 /// The loads of a step. `on_links` has per link the amount in units of a share of one, and in units of a shard, whatever
-/// its share: nothing before and after.
+/// its share: nothing before and after; `sums` has the first of both for all steps.
 fn load(
     fabric: &Fabric<'_>,
     steps: &Steps,
@@ -69,6 +98,7 @@ fn load(
     step: &Step,
     of_groups: &HashMap<usize, Vec<usize>>,
     on_links: &mut [(u128, u128)],
+    sums: &mut [u128],
 ) -> Load {
     let mut used: Vec<usize> = Vec::new();
     let mut on_groups: HashMap<usize, u128> = HashMap::new();
@@ -100,6 +130,7 @@ fn load(
     used.sort_unstable();
     let take = |link: usize| {
         let (amount, units) = std::mem::take(&mut on_links[link]);
+        sums[link] += amount;
         (link, amount, units)
     };
     let links: Vec<(usize, u128, u128)> = used.into_iter().map(take).collect();
@@ -224,6 +255,8 @@ impl Figures {
             algorithm_bandwidth: time.recip().map(|rate| unit.express(&rate)),
             unit,
             lower_bound: None,
+            cost: None,
+            cost_lower_bound: None,
             bottleneck: place.to_owned(),
         }
     }

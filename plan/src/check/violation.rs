@@ -115,6 +115,12 @@ words! {
         WrongBound = "WRONG_BOUND",
         /// The claimed bound is above what the plan achieves: one of them is wrong.
         BoundAboveTime = "BOUND_ABOVE_TIME",
+        /// The claimed cost is not what the loads say.
+        WrongCost = "WRONG_COST",
+        /// The prices prove another bound of the cost than the claimed one.
+        WrongCostBound = "WRONG_COST_BOUND",
+        /// The claimed bound of the cost is above what the plan costs: one of them is wrong.
+        CostBoundAboveCost = "COST_BOUND_ABOVE_COST",
         /// The plan calls itself optimal, and its time is above its bound.
         NotOptimal = "NOT_OPTIMAL",
         /// The plan calls itself optimal and brings no proof.

@@ -44,12 +44,21 @@ words! {
 form! {
     /// The proof of a lower bound.
     pub struct Certificate {
+        /// Prices that prove the least cost, one for each limit as `prices` has them; beside a proof of any kind.
+        pub cost_prices: Option<Vec<Rational>> = "cost_prices",
         /// What kind of proof.
         pub kind: CertificateKind = "kind",
         /// The nodes of a cut.
         pub nodes: Option<Vec<NodeId>> = "nodes",
         /// The prices of a dual.
         pub prices: Option<Vec<Rational>> = "prices",
+    }
+}
+
+impl Certificate {
+    /// A proof of this kind, and nothing with it.
+    pub fn new(kind: CertificateKind) -> Certificate {
+        Certificate { cost_prices: None, kind, nodes: None, prices: None }
     }
 }
 
@@ -114,6 +123,11 @@ form! {
         pub algorithm_bandwidth: Option<Exact> = "algorithm_bandwidth",
         /// The proof of the lower bound.
         pub certificate: Option<Certificate> = "certificate",
+        /// Sum over the links of their cost and the data they carry, in units: a participant's share of an all-gather, a pair's of
+        /// an all-to-all, M of the other collectives, a chunk of demands.
+        pub cost: Option<Exact> = "cost",
+        /// No plan of this time costs less than this.
+        pub cost_lower_bound: Option<Exact> = "cost_lower_bound",
         /// Epochs until the last chunk arrives.
         pub finish_epochs: Option<u64> = "finish_epochs",
         /// The same in microseconds.

@@ -11,7 +11,7 @@ use sluice_plan::plan::{Certificate, CertificateKind, Collective, PerByte, Plan}
 use crate::naive;
 use crate::scene::{OF_TREES, edited, fraction, on, refused};
 
-const ALL: [Collective; 8] = [
+pub const ALL: [Collective; 8] = [
     Collective::AllGather,
     Collective::ReduceScatter,
     Collective::AllReduce,
@@ -23,7 +23,7 @@ const ALL: [Collective; 8] = [
 ];
 
 /// Four GPUs each: direct, one way, around a plain switch and one that copies, with a shared limit, with shares.
-fn fabrics() -> Vec<Topology> {
+pub fn fabrics() -> Vec<Topology> {
     let made = [complete(4, "2"), ring(4, "3", false), star(&["1", "2", "2", "1"])];
     let mut fabrics: Vec<Topology> = made.into_iter().map(|made| made.expect("valid")).collect();
     fabrics.push(edited(&fabrics[2], |file| file["nodes"][4]["can"] = json!({"copy": true, "reduce": true})));
@@ -39,7 +39,7 @@ fn fabrics() -> Vec<Topology> {
     fabrics
 }
 
-fn plan_of(topology: &Topology, collective: Collective) -> Plan {
+pub fn plan_of(topology: &Topology, collective: Collective) -> Plan {
     match OF_TREES.contains(&collective) {
         true => naive::trees(topology, collective),
         false => naive::paths(topology, collective),
@@ -47,7 +47,7 @@ fn plan_of(topology: &Topology, collective: Collective) -> Plan {
 }
 
 /// How many prices a fabric has.
-fn limits(topology: &Topology) -> usize {
+pub fn limits(topology: &Topology) -> usize {
     topology.links().iter().filter(|link| link.capacity.finite().is_some()).count() + topology.groups().len()
 }
 
@@ -79,9 +79,9 @@ fn cheapest_tree(costs: &[Vec<Option<i64>>], n: usize, root: usize, helper: bool
     best
 }
 
-/// The bound by brute force; `None`: the prices prove nothing.
-fn by_trying(topology: &Topology, plan: &Plan, prices: &[i64]) -> Option<Rational> {
-    let (nodes, links) = (topology.nodes(), topology.links());
+/// What links cost at these prices of limits, and what all limits together let through of it.
+pub fn spread(topology: &Topology, prices: &[i64]) -> (Vec<i64>, Rational) {
+    let links = topology.links();
     let mut of_link = vec![0; links.len()];
     let mut room = Rational::ZERO;
     let mut next = prices.iter();
@@ -96,8 +96,20 @@ fn by_trying(topology: &Topology, plan: &Plan, prices: &[i64]) -> Option<Rationa
         group.links.iter().for_each(|link| of_link[*link] += price);
         room += &(group.capacity.finite().expect("a limit") * &fraction(price, 1));
     }
+    (of_link, room)
+}
+
+/// The bound by brute force; `None`: the prices prove nothing.
+fn by_trying(topology: &Topology, plan: &Plan, prices: &[i64]) -> Option<Rational> {
+    let (of_link, room) = spread(topology, prices);
+    moving(topology, plan, &of_link).checked_div(&room)
+}
+
+/// What moving M costs at these prices of links, by brute force.
+pub fn moving(topology: &Topology, plan: &Plan, of_link: &[i64]) -> Rational {
+    let (nodes, links) = (topology.nodes(), topology.links());
     let mut far: Vec<Vec<Option<i64>>> = vec![vec![None; nodes.len()]; nodes.len()];
-    for (link, price) in links.iter().zip(&of_link) {
+    for (link, price) in links.iter().zip(of_link) {
         let entry = &mut far[link.from][link.to];
         *entry = Some(entry.map_or(*price, |least: i64| least.min(*price)));
     }
@@ -127,7 +139,7 @@ fn by_trying(topology: &Topology, plan: &Plan, prices: &[i64]) -> Option<Rationa
         let sum: i64 = ends.into_iter().map(|(from, to)| far[from][to].expect("a way")).sum();
         &quarter * &fraction(sum, 1)
     };
-    let cost = match plan.body.collective {
+    match plan.body.collective {
         Collective::AllGather => all(&out),
         Collective::ReduceScatter => all(&into),
         Collective::AllReduce => fraction((0..n).map(|root| out(root) + into(root)).min().expect("some"), 1),
@@ -136,19 +148,18 @@ fn by_trying(topology: &Topology, plan: &Plan, prices: &[i64]) -> Option<Rationa
         Collective::AllToAll => ways((0..n).flat_map(|from| (0..n).map(move |to| (from, to))).collect()),
         Collective::Scatter => ways((0..n).map(|to| (root.expect("a root"), to)).collect()),
         _ => ways((0..n).map(|from| (from, root.expect("a root"))).collect()),
-    };
-    cost.checked_div(&room)
+    }
 }
 
 fn with_prices(plan: &Plan, prices: Vec<Rational>, bound: Rational) -> Plan {
     let mut plan = plan.clone();
     let seconds = plan.body.claim.time_per_byte.as_ref().is_some_and(|time| time.seconds);
-    plan.body.claim.certificate = Some(Certificate { kind: CertificateKind::Dual, nodes: None, prices: Some(prices) });
+    plan.body.claim.certificate = Some(Certificate { prices: Some(prices), ..Certificate::new(CertificateKind::Dual) });
     plan.body.claim.lower_bound = Some(PerByte { value: bound, seconds });
     plan
 }
 
-fn code(plan: &Plan) -> Option<Code> {
+pub fn code(plan: &Plan) -> Option<Code> {
     check(plan, None).violation.map(|violation| violation.code)
 }
 
@@ -242,7 +253,7 @@ fn what_cannot_be_rechecked_stands_apart() {
     let mut plan = with_prices(&plan_of(&topology, Collective::AllGather), Vec::new(), fraction(1, 20));
     plan.body.claim.optimal = Some(true);
     for kind in [CertificateKind::Dual, CertificateKind::Solver] {
-        plan.body.claim.certificate = Some(Certificate { kind, nodes: None, prices: None });
+        plan.body.claim.certificate = Some(Certificate::new(kind));
         let report = check(&plan, None);
         assert!(report.ok());
         let json: Value = serde_json::from_str(&report.to_json()).expect("JSON");

@@ -2,6 +2,7 @@
 
 mod changes;
 mod codes;
+mod cost;
 mod cuts;
 mod damaged;
 mod dual;
@@ -78,7 +79,7 @@ fn certificates_are_recomputed() {
     let cut: Vec<_> =
         (0..7).map(|i| format!("n{i}")).chain(["sw".to_owned()]).map(|id| plan.names.intern(&id)).collect();
     let claim = &mut plan.body.claim;
-    claim.certificate = Some(Certificate { kind: CertificateKind::Cut, nodes: Some(cut), prices: None });
+    claim.certificate = Some(Certificate { nodes: Some(cut), ..Certificate::new(CertificateKind::Cut) });
     claim.lower_bound = Some(PerByte { value: fraction(7, 24), seconds: false });
     claim.optimal = Some(true);
     let report = check(&plan, None);
@@ -100,7 +101,7 @@ fn certificates_are_recomputed() {
     let bound = |value| Some(PerByte { value, seconds: false });
     assert_eq!(code(&|plan| plan.body.claim.lower_bound = bound(fraction(1, 3))), Some(Code::WrongBound));
     assert_eq!(code(&|plan| plan.body.claim.certificate = None), Some(Code::WrongBound));
-    let solver = Certificate { kind: CertificateKind::Solver, nodes: None, prices: None };
+    let solver = Certificate::new(CertificateKind::Solver);
     let by_solver = |plan: &mut Plan, value| {
         plan.body.claim.certificate = Some(solver.clone());
         plan.body.claim.lower_bound = bound(value);
@@ -108,7 +109,7 @@ fn certificates_are_recomputed() {
     assert_eq!(code(&|plan| by_solver(plan, fraction(7, 24))), None, "taken on trust, and said so");
     assert_eq!(code(&|plan| by_solver(plan, fraction(1, 3))), Some(Code::BoundAboveTime));
     assert_eq!(code(&|plan| by_solver(plan, fraction(1, 4))), Some(Code::NotOptimal));
-    let bandwidth = Certificate { kind: CertificateKind::Bandwidth, nodes: None, prices: None };
+    let bandwidth = Certificate::new(CertificateKind::Bandwidth);
     assert_eq!(code(&|plan| plan.body.claim.certificate = Some(bandwidth.clone())), None);
     // An all-reduce over one switch cannot beat 2(n − 1)/n, unless the switch helps.
     let mut plan = naive::trees(&topology, Collective::AllReduce);

@@ -216,7 +216,7 @@ fn bounded(claim: Claim, bound: PerByte, kind: CertificateKind, optimal: bool) -
         lower_bound: Some(bound),
         optimal: Some(optimal),
         status: Some(if optimal { Status::Optimal } else { Status::Feasible }),
-        certificate: Some(Certificate { kind, nodes: None, prices: None }),
+        certificate: Some(Certificate::new(kind)),
         ..claim
     }
 }

@@ -194,7 +194,7 @@ impl Claimed {
             optimal: Some(optimal),
             status: Some(if optimal { Status::Optimal } else { Status::Feasible }),
             sum_x: self.sum_x.clone().map(Exact),
-            certificate: Some(Certificate { kind, nodes, prices }),
+            certificate: Some(Certificate { nodes, prices, ..Certificate::new(kind) }),
             ..Claim::default()
         };
         let plan =

@@ -180,7 +180,7 @@ pub(super) fn plan(instance: &Instance<'_>, mut sends: Vec<Entry<'_>>, outcome: 
         finish_epochs: Some(outcome.finish),
         finish_us: Some(Decimal::from(&finish_us)),
         lower_bound: Some(PerByte { value: Rational::from(outcome.bound.epochs), seconds: false }),
-        certificate: Some(Certificate { kind: outcome.bound.kind, nodes: cut, prices: None }),
+        certificate: Some(Certificate { nodes: cut, ..Certificate::new(outcome.bound.kind) }),
         optimal: Some(optimal),
         status: Some(status(optimal)),
         ..Claim::default()
