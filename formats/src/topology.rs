@@ -69,7 +69,7 @@ pub struct Node {
 impl Node {
     /// Does it take part in collectives unless the plan says otherwise?
     pub fn is_compute(&self) -> bool {
-        matches!(self.kind, Kind::Gpu | Kind::Host | Kind::Site)
+        self.kind.is_compute()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use sluice_formats::problem::{E_KEY, E_PARSE, Problem, Problems};
+use sluice_formats::problem::{E_KEY, E_PARSE, Problem, Problems, UNSUPPORTED_FIELD};
 use sluice_formats::quantity::CapacityUnit;
-use sluice_formats::topology::import::{self, Edges, Speeds};
+use sluice_formats::topology::import::{self, Edges, Ends, Speeds};
 use sluice_formats::topology::{Kind, Topology};
 
 use super::files;
@@ -31,6 +31,16 @@ pub enum Form {
     Edges,
     /// JSON of TE-CCL: numbered nodes, links in groups
     Teccl,
+    /// JSON of fluid programs: vertices, edges, groups, origins, destinations
+    Fluid,
+}
+
+/// A fabric, and what its form says that a topology has no place for.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub topology: Topology,
+    /// Who has data and who ends with it.
+    pub ends: Ends,
 }
 
 /// The fabric that a planner plans for.
@@ -51,8 +61,25 @@ impl FabricArgs {
     pub(super) fn name(&self) -> String {
         files::name(&self.topology)
     }
+    /// The fabric, for planners of collectives in which everybody has data and ends with it.
+    ///
+    /// # Errors
+    /// As [`Self::read_with_ends`], and a form that says anything else of who has data for whom.
     pub(super) fn read(&self) -> Result<Topology, Problems> {
-        read(&self.topology, self.form, &self.forms)
+        let Read { topology, ends } = self.read_with_ends()?;
+        if ends.are_all_of(&topology) {
+            return Ok(topology);
+        }
+        let (key, message) = ("/destinations", "origins and destinations differ, which is nothing for this planner");
+        let error = Problem::new(UNSUPPORTED_FIELD, key, message).allowed("the same vertices as in /origins");
+        Err(Problems::from(error).in_file(&self.name()))
+    }
+    /// The fabric, and who has data for whom.
+    ///
+    /// # Errors
+    /// A file that cannot be read, and everything that is wrong with it.
+    pub(super) fn read_with_ends(&self) -> Result<Read, Problems> {
+        read_with_ends(&self.topology, self.form, &self.forms)
     }
     /// Adds what makes a command line read the same fabric.
     pub(super) fn add_to(&self, command: &mut Command) {
@@ -87,7 +114,7 @@ impl PlanFabricArgs {
 /// What the forms leave open.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct FormArgs {
-    /// Unit of the capacities (forestcoll); none: an abstract graph
+    /// Unit of the capacities (forestcoll, fluid); none: an abstract graph
     #[arg(long, help_heading = FORMS, value_name = "UNIT", value_parser = unit)]
     pub unit: Option<CapacityUnit>,
     /// Capacity of every link (graphml); none: 1, without unit
@@ -120,19 +147,20 @@ impl FormArgs {
 
     /// Refuses what says nothing about the form that is read.
     fn check(&self, form: Option<Form>) -> Result<(), Problems> {
-        let given = [
-            ("--unit", self.unit.is_some(), Form::Forestcoll),
-            ("--capacity", self.capacity.is_some(), Form::Graphml),
-            ("--switches", !self.switches.is_empty(), Form::Edges),
-            ("--kind", self.kind.is_some(), Form::Edges),
-            ("--speed", !self.speeds.is_empty(), Form::NvidiaSmi),
-            ("--switch-copy", self.switch_copy, Form::Teccl),
+        let given: [(&str, bool, &[Form]); 6] = [
+            ("--unit", self.unit.is_some(), &[Form::Forestcoll, Form::Fluid]),
+            ("--capacity", self.capacity.is_some(), &[Form::Graphml]),
+            ("--switches", !self.switches.is_empty(), &[Form::Edges]),
+            ("--kind", self.kind.is_some(), &[Form::Edges]),
+            ("--speed", !self.speeds.is_empty(), &[Form::NvidiaSmi]),
+            ("--switch-copy", self.switch_copy, &[Form::Teccl]),
         ];
-        match given.into_iter().find(|(_, given, of)| *given && form != Some(*of)) {
+        match given.into_iter().find(|(_, given, of)| *given && form.is_none_or(|form| !of.contains(&form))) {
             None => Ok(()),
             Some((flag, _, of)) => {
                 let message = format!("{flag} says nothing about this form");
-                Err(Problem::new(E_KEY, flag, message).allowed(format!("with the form {}", word(of))).into())
+                let forms: Vec<String> = of.iter().map(|form| word(*form)).collect();
+                Err(Problem::new(E_KEY, flag, message).allowed(format!("with the form {}", forms.join(" or "))).into())
             }
         }
     }
@@ -140,10 +168,15 @@ impl FormArgs {
 
 /// Reads a fabric.
 pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology, Problems> {
+    Ok(read_with_ends(path, form, args)?.topology)
+}
+
+/// Reads a fabric, and what its form says besides.
+fn read_with_ends(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Read, Problems> {
     args.check(form)?;
     let bytes = files::read(path, MAX_BYTES)?;
     let file = &files::name(path);
-    match form {
+    let topology = match form {
         None => Topology::read(&bytes, file),
         Some(Form::Forestcoll) => import::forestcoll(&bytes, file, args.unit),
         Some(Form::Graphml) => import::graphml(&bytes, file, args.capacity.as_deref().unwrap_or("1")),
@@ -153,7 +186,12 @@ pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology
         }
         Some(Form::Teccl) => import::teccl(&bytes, file, args.switch_copy),
         Some(Form::NvidiaSmi) => import::nvidia_smi(&bytes, file, &speeds(&args.speeds)?),
-    }
+        Some(Form::Fluid) => {
+            let (topology, ends) = import::fluid(&bytes, file, args.unit)?;
+            return Ok(Read { topology, ends });
+        }
+    };
+    Ok(Read { topology: topology?, ends: Ends::default() })
 }
 
 fn speeds(given: &[String]) -> Result<Speeds<'_>, Problems> {

@@ -36,6 +36,8 @@ pub enum TopologyCmd {
     /// Example: nvidia-smi topo -m | sluice topology import nvidia-smi - --out box.json
     ///
     /// Example: sluice topology import graphml Abilene.graphml --capacity 10Gbit/s --out abilene.json
+    ///
+    /// Example: sluice topology import fluid instance.json --unit GB/s --out fabric.json
     Import(ImportArgs),
 }
 

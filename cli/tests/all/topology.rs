@@ -147,3 +147,36 @@ fn forms_are_imported_and_planned_alike() {
         ("E_PARSE".into(), "--speed".into())
     );
 }
+
+#[test]
+fn fluid_forms_are_imported_and_planned_where_all_have_data_and_end_with_it() {
+    let desk = Desk::new();
+    let gpus: Vec<String> = (0..3).map(|g| format!("g{g}")).collect();
+    let mut vertices: Vec<Value> =
+        gpus.iter().map(|id| json!({"id": id, "kind": "gpu", "copy": true, "reduce": true, "store": true})).collect();
+    vertices.push(json!({"id": "hub", "kind": "switch", "copy": false, "reduce": false, "store": false}));
+    let edges: Vec<Value> = gpus.iter().flat_map(|id| [json!([id, "hub"]), json!(["hub", id])]).collect();
+    let limits: Vec<Value> = (0..edges.len()).map(|edge| json!({"edges": [edge], "bw": 10})).collect();
+    let form = |destinations: &[String]| {
+        let form = json!({"vertices": vertices, "edges": edges, "cost": vec![1; edges.len()], "groups": limits,
+            "origins": gpus, "destinations": destinations});
+        form.to_string()
+    };
+    desk.write("star.json", &form(&gpus));
+    desk.json("topology import fluid star.json --unit GB/s --out t.json");
+    assert!(desk.read("t.json").contains("\"10GB/s\""));
+    let made =
+        desk.json("plan forestcoll --topology star.json --form fluid --unit GB/s --collective allgather --out p.json");
+    assert_eq!(made["algbw"], 15.0, "each takes in two thirds of the data at 10 GB/s");
+    assert_eq!(desk.json("plan check p.json --topology t.json")["ok"], true);
+    let refusal = desk.refused("topology import edges star.json --unit GB/s");
+    assert_eq!(refusal, ("E_KEY".into(), "--unit".into()));
+
+    desk.write("one.json", &form(&gpus[1..]));
+    let planner = "plan forestcoll --topology one.json --form fluid --collective allgather";
+    assert_eq!(desk.refused(planner), ("UNSUPPORTED_FIELD".into(), "/destinations".into()));
+    assert_eq!(desk.json("topology import fluid one.json --out o.json")["nodes"], 4);
+    desk.write("bad.json", &form(&["g4".to_owned()]));
+    let refusal = desk.refused("topology import fluid bad.json --out b.json");
+    assert_eq!(refusal, ("UnknownVertex".into(), "/destinations/0".into()));
+}

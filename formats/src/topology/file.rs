@@ -23,6 +23,13 @@ words! {
     }
 }
 
+impl Kind {
+    /// Does a node of this kind take part in collectives unless the plan says otherwise?
+    pub fn is_compute(self) -> bool {
+        matches!(self, Kind::Gpu | Kind::Host | Kind::Site)
+    }
+}
+
 words! {
     /// How flows find their way.
     pub enum RoutingKind {

@@ -4,6 +4,7 @@
 //! itself and the name its own literature has for it.
 
 mod edges;
+mod fluid;
 mod forestcoll;
 mod graphml;
 mod nvidia;
@@ -11,6 +12,7 @@ mod teccl;
 pub mod xml;
 
 pub use edges::{Edges, edges};
+pub use fluid::{Ends, fluid};
 pub use forestcoll::forestcoll;
 pub use graphml::graphml;
 pub use nvidia::{Speeds, nvidia_smi};
@@ -20,8 +22,9 @@ use std::collections::BTreeMap;
 
 use super::file::Version;
 use super::{File, LinkEntry, NodeEntry, Text};
+use crate::json::{Json, Kind as JsonKind, Read, Reader, Writer};
 use crate::problem::{E_LIMIT, E_PARSE, E_RANGE, Problem, Problems};
-use crate::quantity::Capacity;
+use crate::quantity::{Capacity, Rational};
 
 /// Bytes of an imported text at most.
 const MAX_BYTES: usize = 64_000_000;
@@ -78,6 +81,28 @@ fn link(from: Text, to: Text, capacity: Text, duplex: bool) -> LinkEntry {
         from,
         latency: None,
         to,
+    }
+}
+
+/// A number, or `p/q` as text, as it was written, and its value if it has one: what is wrong with it is for its form.
+#[derive(Clone, Debug, PartialEq)]
+struct Exact {
+    value: Option<Rational>,
+    written: Text,
+}
+
+impl Json for Exact {
+    fn read(reader: &mut Reader<'_>) -> Read<Option<Exact>> {
+        let allowed = "a number or p/q as text";
+        let read = if reader.peek()? == JsonKind::Number {
+            reader.number(allowed)?.map(|number| (Rational::parse_json_number(number).ok(), number.into()))
+        } else {
+            reader.string(allowed)?.map(|text| (Rational::parse(&text).ok(), text))
+        };
+        Ok(read.map(|(value, written)| Exact { value, written: reader.share(&written) }))
+    }
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.text(&self.written);
     }
 }
 

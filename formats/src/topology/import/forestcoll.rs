@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Problems, empty_file, link, node};
-use crate::json::{Json, Kind as JsonKind, Limits, Read, Reader, Writer, form};
+use super::{Exact, Problems, empty_file, link, node};
+use crate::json::{Json, Limits, Read, Reader, Writer, form};
 use crate::problem::{DUPLICATE_NODE, E_PARSE, MAX_PROBLEMS, NON_POSITIVE_BANDWIDTH, Problem, SELF_LOOP, UNKNOWN_NODE};
-use crate::quantity::{CapacityUnit, Rational};
+use crate::quantity::CapacityUnit;
 use crate::topology::file::Weight;
 use crate::topology::{CanEntry, Kind, MAX_LINKS, Text, Topology};
 
@@ -29,8 +29,7 @@ form! {
 pub struct Edge {
     from: Text,
     to: Text,
-    capacity: Option<Rational>,
-    written: Text,
+    capacity: Exact,
 }
 
 impl Json for Edge {
@@ -42,16 +41,7 @@ impl Json for Edge {
             match length {
                 1 => ends.0 = Text::read(reader)?,
                 2 => ends.1 = Text::read(reader)?,
-                3 => {
-                    let allowed = "a number or p/q as text";
-                    let read = if reader.peek()? == JsonKind::Number {
-                        let number = reader.number(allowed)?.map(str::to_owned);
-                        number.map(|number| (Rational::parse_json_number(&number).ok(), number))
-                    } else {
-                        reader.string(allowed)?.map(|text| (Rational::parse(&text).ok(), text.into_owned()))
-                    };
-                    capacity = read.map(|(value, written)| (value, reader.share(&written)));
-                }
+                3 => capacity = Exact::read(reader)?,
                 _ => reader.skip()?,
             }
             Ok(())
@@ -61,8 +51,8 @@ impl Json for Edge {
             reader.refuse(error.allowed("[from, to, capacity]"));
             return Ok(None);
         }
-        let ((Some(from), Some(to)), Some((capacity, written))) = (ends, capacity) else { return Ok(None) };
-        Ok(Some(Edge { from, to, capacity, written }))
+        let ((Some(from), Some(to)), Some(capacity)) = (ends, capacity) else { return Ok(None) };
+        Ok(Some(Edge { from, to, capacity }))
     }
     fn write(&self, writer: &mut Writer<'_>) {
         writer.begin('[');
@@ -71,7 +61,7 @@ impl Json for Edge {
         writer.item();
         self.to.write(writer);
         writer.item();
-        writer.text(&self.written);
+        self.capacity.write(writer);
         writer.end(']');
     }
 }
@@ -134,14 +124,14 @@ pub fn forestcoll(bytes: &[u8], file: &str, unit: Option<CapacityUnit>) -> Resul
         if edge.from == edge.to {
             refuse(Problem::new(SELF_LOOP, key.clone(), "an edge from a node to itself").found(&*edge.from));
         }
-        match edge.capacity.as_ref().filter(|capacity| capacity.is_positive()) {
+        match edge.capacity.value.as_ref().filter(|capacity| capacity.is_positive()) {
             Some(capacity) => {
                 let capacity = Text::from(format!("{capacity}{word}"));
                 made.links.push(link(edge.from.clone(), edge.to.clone(), capacity, false));
             }
             None => {
                 let error = Problem::new(NON_POSITIVE_BANDWIDTH, format!("{key}/2"), "not a bandwidth");
-                refuse(error.found(&*edge.written).allowed("a number or p/q above 0"));
+                refuse(error.found(&*edge.capacity.written).allowed("a number or p/q above 0"));
             }
         }
     }

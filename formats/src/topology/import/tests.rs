@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::Topology;
+use super::super::{Kind, Topology};
 use super::*;
 use crate::quantity::{CapacityUnit, Rational};
 
@@ -154,6 +154,94 @@ fn numbered_nodes_and_links_in_groups() {
     }
 }
 
+const FLUID: &str = r#"{"vertices":[
+    {"id":"a","kind":"GPU","copy":true,"reduce":true,"store":true},
+    {"id":"b","kind":"gpu","copy":true,"reduce":false,"store":true},
+    {"id":"c","kind":"cpu","copy":true,"reduce":true,"store":false},
+    {"id":"d","kind":"dram","copy":true,"reduce":false,"store":true},
+    {"id":"e","kind":"switch","copy":true,"reduce":true,"store":true}],
+    "edges":[["a","c"],["c","b"],["c","b"],["b","d"],["d","e"],["e","a"]],"cost":[1,0.5,"7/3",0,0,1],
+    "groups":[{"edges":[1,0,2],"bw":2.5e1},{"edges":[0],"bw":10},{"edges":[0],"bw":"17/2"},{"edges":[1],"bw":0.1}],
+    "origins":["e","a"],"destinations":["a","b"]}"#;
+
+#[test]
+fn vertices_edges_and_limits_become_a_topology_with_ends() {
+    let (topology, ends) = fluid(FLUID.as_bytes(), "t", CapacityUnit::parse("GB/s")).expect("valid");
+    let kinds: Vec<&str> = topology.nodes().iter().map(|node| node.kind.word()).collect();
+    assert_eq!(kinds, ["gpu", "gpu", "switch", "memory", "gpu"], "a label counts where it says who takes part");
+    let can: Vec<[bool; 3]> =
+        topology.nodes().iter().map(|node| [node.can.copy, node.can.reduce, node.can.store]).collect();
+    let all = [true; 3];
+    assert_eq!(can, [all, [true, false, true], [true, true, false], [true, false, true], all]);
+    assert!(topology.file().nodes.iter().all(|node| node.can.is_some()));
+    assert_eq!(ends, Ends { origins: Some(vec![4, 0]), destinations: Some(vec![0, 1]) });
+    assert_eq!(topology.compute(), [0, 1, 4]);
+    assert!(!ends.are_all_of(&topology));
+    let capacities: Vec<String> = topology.links().iter().map(|link| topology.unit().write(&link.capacity)).collect();
+    assert_eq!(capacities, ["17/2GB/s", "1/10GB/s", "unlimited", "unlimited", "unlimited", "unlimited"]);
+    let costs: Vec<String> = topology.links().iter().map(|link| link.cost.to_string()).collect();
+    assert_eq!(costs, ["1", "1/2", "7/3", "0", "0", "1"]);
+    let [group] = topology.groups() else { panic!("{:?}", topology.groups()) };
+    assert_eq!((&*group.name, &group.links[..]), ("group 0", &[0, 1, 2][..]));
+    assert_eq!(topology.unit().write(&group.capacity), "25GB/s");
+    let members = &topology.file().groups.as_ref().expect("one")[0].links;
+    assert_eq!(members.iter().map(|member| member.index).collect::<Vec<_>>(), [Some(0), None, Some(1)]);
+    let (abstract_graph, _) = fluid(FLUID.as_bytes(), "t", None).expect("valid");
+    assert_eq!(&*abstract_graph.file().links[0].capacity, "17/2");
+}
+
+#[test]
+fn without_ends_the_labels_say_who_takes_part() {
+    let read = |text: &str| fluid(text.as_bytes(), "t", None).expect("valid");
+    let (origins, destinations) = (r#""origins":["e","a"],"#, r#""destinations":["a","b"]"#);
+    let (topology, ends) = read(&FLUID.replace(origins, "").replace(&format!(",\n    {destinations}"), ""));
+    assert_eq!((topology.compute(), ends.are_all_of(&topology)), (vec![0, 1], true));
+    assert_eq!(ends, Ends::default());
+    let (topology, ends) = read(&FLUID.replace(destinations, r#""destinations":["c"]"#).replace(origins, ""));
+    assert_eq!((topology.compute(), ends.are_all_of(&topology)), (vec![0, 1, 2], false));
+    let (topology, ends) = read(&FLUID.replace(destinations, r#""destinations":["a","e"]"#));
+    assert_eq!((topology.compute(), ends.are_all_of(&topology)), (vec![0, 4], true));
+    assert_eq!(topology.nodes()[1].kind, Kind::Memory, "labelled gpu, but takes no part, and stores");
+}
+
+#[test]
+fn mistakes_of_fluid_forms_have_the_names_of_their_literature() {
+    for (from, to, code, key) in [
+        (r#"{"id":"b""#, r#"{"id":"a""#, "DuplicateVertex", "/vertices/1/id"),
+        (r#"["b","d"]"#, r#"["b","x"]"#, "UnknownVertex", "/edges/3/1"),
+        (r#"["b","d"]"#, r#"["x","d"]"#, "UnknownVertex", "/edges/3/0"),
+        (r#"["b","d"]"#, r#"["b","b"]"#, "SelfLoop", "/edges/3"),
+        (r#"["b","d"]"#, r#"["b"]"#, "E_PARSE", "/edges/3"),
+        (r#""origins":["e""#, r#""origins":["x""#, "UnknownVertex", "/origins/0"),
+        (r#""origins":["e""#, r#""origins":["a""#, "DuplicateVertex", "/origins/1"),
+        (r#"["a","b"]}"#, r#"["a","x"]}"#, "UnknownVertex", "/destinations/1"),
+        ("[1,0,2]", "[1,0,6]", "UnknownEdge", "/groups/0/edges/2"),
+        ("[1,0,2]", "[1,0,18446744073709551615]", "UnknownEdge", "/groups/0/edges/2"),
+        ("[1,0,2]", "[1,-1]", "E_RANGE", "/groups/0/edges/1"),
+        ("[1,0,2]", "[1,0,1]", "RepeatedEdge", "/groups/0/edges/2"),
+        ("[1,0,2]", "[]", "EmptyGroup", "/groups/0/edges"),
+        ("2.5e1", "0", "BadBandwidth", "/groups/0/bw"),
+        ("2.5e1", "-1", "BadBandwidth", "/groups/0/bw"),
+        ("2.5e1", "1e999", "BadBandwidth", "/groups/0/bw"),
+        ("2.5e1", "\"NaN\"", "BadBandwidth", "/groups/0/bw"),
+        ("2.5e1", "\"inf\"", "BadBandwidth", "/groups/0/bw"),
+        ("2.5e1", "NaN", "E_PARSE", "/groups/0"),
+        ("2.5e1", "null", "E_PARSE", "/groups/0/bw"),
+        ("[1,0.5,", "[-1,0.5,", "BadCost", "/cost/0"),
+        ("[1,0.5,", "[1,\"1/0\",", "BadCost", "/cost/1"),
+        ("[1,0.5,", "[1,1,0.5,", "UnknownEdge", "/cost/6"),
+        ("[1,0.5,", "[0.5,", "E_MISSING", "/cost/5"),
+        (r#","store":true},"#, "},", "E_MISSING", "/vertices/0/store"),
+        (r#""edges":[["a""#, r#""edgse":[["a""#, "E_KEY", "/edgse"),
+    ] {
+        assert!(FLUID.contains(from), "{from}");
+        let problems = fluid(FLUID.replacen(from, to, 1).as_bytes(), "t", None).expect_err(to);
+        let first = problems.all().iter().find(|problem| problem.key == key);
+        assert_eq!(first.map(|problem| problem.code), Some(code), "{to}: {problems}");
+        assert!(first.is_some_and(|problem| code == "E_MISSING" || !problem.allowed.is_empty()), "{to}: {problems}");
+    }
+}
+
 #[test]
 fn the_matrix_becomes_nvlinks_and_a_tree() {
     let topology = nvidia_smi(MATRIX.as_bytes(), "t", &Speeds { sys: "16GB/s", ..Speeds::default() }).expect("valid");
@@ -208,8 +296,8 @@ fn a_matrix_that_is_none() {
 
 proptest! {
     #[test]
-    fn damaged_forms_are_read_or_refused(which in 0_usize..4, at in 0_usize..2000, byte: u8, drop in 0_usize..30) {
-        let text = [ZOO, MATRIX, TECCL, "a b 1\nb c 2 3\nc a 7/2\n"][which];
+    fn damaged_forms_are_read_or_refused(which in 0_usize..5, at in 0_usize..2000, byte: u8, drop in 0_usize..30) {
+        let text = [ZOO, MATRIX, TECCL, FLUID, "a b 1\nb c 2 3\nc a 7/2\n"][which];
         let mut bytes = text.as_bytes().to_vec();
         let at = at % bytes.len();
         bytes[at] = byte;
@@ -218,6 +306,7 @@ proptest! {
             0 => graphml(&bytes, "t", "1"),
             1 => nvidia_smi(&bytes, "t", &Speeds::default()),
             2 => teccl(&bytes, "t", false),
+            3 => fluid(&bytes, "t", None).map(|(topology, _)| topology),
             _ => edges(&bytes, "t", &Edges::default()),
         };
         if let Ok(topology) = read {
@@ -228,6 +317,6 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let _ = (graphml(&bytes, "t", "1"), nvidia_smi(&bytes, "t", &Speeds::default()));
-        let _ = (edges(&bytes, "t", &Edges::default()), forestcoll(&bytes, "t", None), teccl(&bytes, "t", true));
+        let _ = (fluid(&bytes, "t", None), edges(&bytes, "t", &Edges::default()), forestcoll(&bytes, "t", None), teccl(&bytes, "t", true));
     }
 }
