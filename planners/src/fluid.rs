@@ -10,11 +10,23 @@
 //! | [`demand`] | a collective as blocks: data of one node for others, or of others for one |
 //! | [`view`], [`merging`] | the fabric with nodes that cannot copy taken apart; what symmetry makes equal in it |
 //! | [`tree`] | what a block does with its data: routing trees and paths, and what they load |
+//! | [`closure`] | cheapest ways between nodes that copy: the arcs of trees |
+//! | [`arborescence`] | the cheapest out-tree of a complete graph |
+//! | [`steiner`] | the cheapest routing tree, with or without a proof that it is |
+//! | [`price`] | the cheapest route of a block at given prices |
 //! | [`refusal`] | what is refused, with the names of the method's page |
 
+pub mod arborescence;
+pub mod closure;
 pub mod demand;
 pub mod merging;
 pub mod network;
+pub mod price;
 pub mod refusal;
+pub mod steiner;
 pub mod tree;
 pub mod view;
+mod ways;
+
+#[cfg(test)]
+mod testing;
