@@ -8,6 +8,7 @@ mod compare;
 mod export;
 pub mod files;
 mod find_topology;
+mod fluid_lp;
 mod forestcoll;
 pub mod form;
 mod made;
@@ -43,6 +44,7 @@ pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
         PlanCmd::FindTopology(args) => find_topology::run(global, args),
         PlanCmd::Bfb(args) => bfb::run(global, args),
         PlanCmd::TeCcl(args) => te_ccl::run(global, args),
+        PlanCmd::FluidLp(args) => fluid_lp::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
         PlanCmd::Compare(args) => compare::run(global, args),
         PlanCmd::Export(args) => export::run(global, args),
@@ -80,7 +82,7 @@ fn status(code: Code) -> u8 {
     match code {
         CANCELLED => INTERRUPTED,
         INTERNAL_INVARIANT | "Solver" | "Numerical" => FAILED,
-        PLAN_REFUSED | TIME_LIMIT | "Infeasible" | "NoFeasibleHorizon" | "NoProgress" => NO,
+        PLAN_REFUSED | TIME_LIMIT | "HorizonTooShort" | "Infeasible" | "NoFeasibleHorizon" | "NoProgress" => NO,
         _ => REFUSED,
     }
 }

@@ -12,7 +12,7 @@ use sluice_formats::problem::{
     nearest,
 };
 use sluice_formats::topology::{Can, Kind, Topology};
-use sluice_plan::check;
+use sluice_plan::check::{self, Report};
 use sluice_plan::plan::{Claim, Collective, Content, Demands, Names, NodeId, Plan};
 use std::collections::{BTreeMap, HashSet};
 
@@ -138,6 +138,13 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// The planner's own fault, where the checker, which shares no code with it, refuses the plan.
     pub fn plan(&self, draft: Draft) -> Result<Plan, Problems> {
+        let plan = self.put_together(draft);
+        self.checked(&plan)?;
+        Ok(plan)
+    }
+
+    /// A plan that nobody has checked yet.
+    pub(crate) fn put_together(&self, draft: Draft) -> Plan {
         let Draft { mut names, content, claim, demands } = draft;
         let nodes = self.topology.nodes();
         let ids: Vec<NodeId> = self.participants.iter().map(|node| names.intern(&nodes[*node].id)).collect();
@@ -147,8 +154,16 @@ impl<'a> Asked<'a> {
         plan.body.ignored = (!self.ignored.is_empty()).then(|| self.ignored.iter().map(|key| (*key).into()).collect());
         plan.body.claim = claim;
         plan.body.demands = demands;
-        let report = check::check(&plan, Some(self.topology));
-        let Some(violation) = report.violation else { return Ok(plan) };
+        plan
+    }
+
+    /// What the checker found of a plan.
+    ///
+    /// # Errors
+    /// As [`Asked::plan`].
+    pub(crate) fn checked(&self, plan: &Plan) -> Result<Report, Problems> {
+        let report = check::check(plan, Some(self.topology));
+        let Some(violation) = report.violation else { return Ok(report) };
         let message = format!("the plan did not pass the checker: {}", violation.message);
         let error = Problem::new(self.support.own_fault, violation.at, message);
         Err(error.detail("violation", violation.code.word()).help("please report it with the topology").into())

@@ -41,6 +41,8 @@ pub enum Stage {
     Greedy,
     /// TE-CCL: integer programs; not counted.
     Program,
+    /// Fluid programs: the master program and its columns; counted in rounds, whose number is not known before.
+    FluidMaster,
     /// All-to-all rates: the first-order method; counted in passes over all sources.
     AllToAll,
 }
@@ -147,7 +149,10 @@ impl Run<'_> {
     }
 
     /// `work` for every index below `count`, each thread with a state of its own; the results in index order.
-    pub(crate) fn each<S, T: Send>(
+    ///
+    /// # Errors
+    /// [`Stopped`], if it was called off or the deadline passed meanwhile.
+    pub fn each<S, T: Send>(
         &self,
         count: usize,
         state: impl Fn() -> S + Sync,

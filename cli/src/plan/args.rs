@@ -2,6 +2,7 @@
 
 mod compare;
 mod export;
+mod fluid_lp;
 mod te_ccl;
 
 use std::ops::RangeInclusive;
@@ -22,6 +23,7 @@ use crate::words::MACHINES;
 use crate::words::{Choices, choice};
 pub use compare::CompareArgs;
 pub use export::ExportArgs;
+pub use fluid_lp::{FluidLpArgs, Method as FluidMethod, Strength as FluidStrength};
 pub use te_ccl::{Decider, Slow, Sought, TeCclArgs};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -76,6 +78,18 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan te-ccl --topology DGX2.json --form teccl --collective alltoall --size 1MB --free-second-hop --json
     TeCcl(Box<TeCclArgs>),
+    /// The least time any schedule can take, on any fabric, the least traffic at that time, and trees or paths that do it
+    ///
+    /// Data is a fluid. Some nodes copy, some add up, some only pass on; links have limits of their own and limits that they
+    /// share. R is the least time for a unit of data (per GB where capacities have units): of every node in an all-gather,
+    /// for every pair in an all-to-all, of the whole vector or the root's data else. The second objective is the least sum of
+    /// link costs at that time. Where memories may copy, links are unequal or limits are shared, trees that `sluice plan
+    /// forestcoll` packs are no longer the best; these are, and the plan carries prices of the limits that prove it.
+    ///
+    /// Example: sluice plan fluid-lp --topology dgx.json --collective allgather --strength dup --out plan.json
+    ///
+    /// Example: sluice plan fluid-lp --topology dgx.json --collective alltoall --latency-only --json
+    FluidLp(Box<FluidLpArgs>),
     /// Verify a plan without the planner that made it
     ///
     /// Everything is recomputed in exact arithmetic from the plan and its topology: that all participants end with what

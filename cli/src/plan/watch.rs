@@ -115,6 +115,7 @@ fn words(stage: Stage) -> &'static str {
         Stage::Schedule => "steps",
         Stage::Finder => "finding graphs",
         Stage::Search => "searching at random",
+        Stage::FluidMaster => "routes and prices",
         Stage::AllToAll => "all-to-all",
         Stage::Greedy => "trying orders",
         Stage::Program => "integer program",

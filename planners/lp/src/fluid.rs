@@ -2,9 +2,13 @@
 //!
 //! | module | is |
 //! | --- | --- |
+//! | [`master`] | Dantzig and Wolfe's method over whole routes, mirrored where there is symmetry |
+//! | [`solve`] | the whole way: method, figures, routes |
 //! | [`relaxed`] | the program without time, by links: where nodes that cannot copy are balanced, or taken apart |
 
+pub mod master;
 pub mod relaxed;
+pub mod solve;
 pub mod stage;
 
 use sluice_planners::fluid::refusal::Refusal;

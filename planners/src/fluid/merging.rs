@@ -1,7 +1,12 @@
 //! Which blocks, links and nodes symmetry makes equal, so that one of each stands for all in a program.
 
-use super::demand::{Block, Demand};
+use super::demand::{Block, Demand, Direction, Shape};
+use super::network::Network;
+use super::symmetry::automorphism::Automorphism;
+use super::symmetry::orbits::{Orbits, Pairs, pairs};
+use super::symmetry::{self};
 use super::view::View;
+use crate::run::{Run, Stopped};
 
 /// Blocks that are images of each other, by one of them.
 #[derive(Clone, Debug)]
@@ -60,8 +65,8 @@ impl Views {
     /// The view of a block.
     pub fn of(&self, block: &Block) -> &View {
         match block.direction {
-            super::demand::Direction::Out => &self.out,
-            super::demand::Direction::In => &self.inward,
+            Direction::Out => &self.out,
+            Direction::In => &self.inward,
         }
     }
 }
@@ -75,8 +80,8 @@ impl Merging {
             let (edges, nodes) = (all(network.edges.len()), all(network.nodes()));
             let end = |end: &u32| MergedEnd { end: *end, edges: edges.clone(), nodes: nodes.clone() };
             let ends = match block.shape {
-                super::demand::Shape::Tree => block.ends.iter().map(end).collect(),
-                super::demand::Shape::Paths => Vec::new(),
+                Shape::Tree => block.ends.iter().map(end).collect(),
+                Shape::Paths => Vec::new(),
             };
             Merged { block: block.clone(), edges, nodes, ends }
         };
@@ -90,4 +95,66 @@ impl Merging {
             shares_roots,
         }
     }
+
+    /// What the automorphisms of the fabric make equal that keep these marks of its nodes. Blocks must be alike but for
+    /// their roots; where they are not, nothing is equal.
+    ///
+    /// # Errors
+    /// [`Stopped`], if the run ended first.
+    pub fn of(
+        views: &Views,
+        network: &Network,
+        demand: &Demand,
+        marks: &[u32],
+        run: &Run<'_>,
+    ) -> Result<Merging, Stopped> {
+        let (blocks, shares_roots) = (demand.blocks(), matches!(demand, Demand::AllReduce { .. }));
+        let jobs: Vec<&[Block]> = blocks.chunks(if shares_roots { 2 } else { 1 }).collect();
+        let mut roots: Vec<u32> = jobs.iter().map(|job| job[0].root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let around = symmetry::find(network, marks, &[], run)?;
+        if roots.len() < jobs.len() || around.generators.is_empty() {
+            return Ok(Merging::nothing(views, demand));
+        }
+        let orbits = Orbits::of_nodes(network, &around.generators);
+        let mut classes: Vec<Class> = Vec::new();
+        let mut known: Vec<u32> = Vec::new();
+        for job in jobs {
+            let orbit = orbits.class(job[0].root);
+            if let Some(place) = known.iter().position(|known| *known == orbit) {
+                classes[place].count += 1;
+                continue;
+            }
+            known.push(orbit);
+            let pairs = pairs(network, marks, job[0].root, &job[0].ends, run)?;
+            let blocks = job.iter().map(|block| merged(views.of(block), block, &pairs)).collect();
+            classes.push(Class { count: 1, blocks });
+        }
+        let limits = Orbits::of_groups(network, &around.generators).classes;
+        Ok(Merging { classes, limits, shares_roots })
+    }
+}
+
+/// A block's links, nodes and ends up to what keeps its root.
+fn merged(view: &View, block: &Block, pairs: &Pairs) -> Merged {
+    let (nodes, edges) = view_orbits(view, &pairs.stabiliser);
+    let end = |pair: &symmetry::orbits::Pair| {
+        let (nodes, edges) = view_orbits(view, &pair.stabiliser);
+        MergedEnd { end: pair.end, edges, nodes }
+    };
+    let ends = match block.shape {
+        Shape::Tree => pairs.pairs.iter().map(end).collect(),
+        Shape::Paths => Vec::new(),
+    };
+    Merged { block: block.clone(), edges, nodes, ends }
+}
+
+/// Orbits of the nodes and the links of a view.
+fn view_orbits(view: &View, generators: &[Automorphism]) -> (Vec<u32>, Vec<u32>) {
+    let induced: Vec<(Vec<u32>, Vec<u32>)> =
+        generators.iter().map(|generator| view.induced(&generator.nodes, &generator.edges)).collect();
+    let nodes = Orbits::of(view.network.nodes(), induced.iter().map(|(nodes, _)| &nodes[..]));
+    let edges = Orbits::of(view.network.edges.len(), induced.iter().map(|(_, edges)| &edges[..]));
+    (nodes.classes, edges.classes)
 }

@@ -1,6 +1,8 @@
 //! Fluid programs: the figures of the method's page, properties, and what is refused.
 
+mod master;
 mod relaxed;
+mod solve;
 
 use sluice_formats::topology::Topology;
 

@@ -1,0 +1,432 @@
+//! The whole way: which method suits, the figures at the strength that was asked for, and a mixture of routes for a plan.
+
+use super::master::{Column, Iteration, Master, Sides, Staged};
+use super::relaxed;
+use sluice_formats::quantity::Rational;
+use sluice_planners::Run;
+use sluice_planners::fluid::demand::{Direction, Shape};
+use sluice_planners::fluid::exact;
+use sluice_planners::fluid::finish::{self, ExactColumn};
+use sluice_planners::fluid::folding::Folding;
+use sluice_planners::fluid::instance::Instance;
+use sluice_planners::fluid::merging::{Merging, Views};
+use sluice_planners::fluid::network::Network;
+use sluice_planners::fluid::refusal::Refusal;
+use sluice_planners::fluid::symmetry::automorphism::Automorphism;
+use sluice_planners::fluid::symmetry::regular::regular;
+use sluice_planners::fluid::to_plan::Mixed;
+use sluice_planners::fluid::view::View;
+
+/// Nodes that copy and that nothing is owed to, above which the cheapest tree is not searched for exactly: then the default
+/// strength takes nodes apart instead.
+pub const MAX_OPTIONAL: usize = sluice_planners::fluid::steiner::MAX_OPTIONAL;
+/// Columns that exact arithmetic looks at, at most.
+const MAX_EXACT_COLUMNS: usize = 400;
+
+/// How exactly nodes that cannot copy are dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    /// They take in as much as they give out: a bound from below.
+    Relax,
+    /// They are taken apart by where their data goes next: a tighter bound from below.
+    Dup,
+    /// Routing trees: exact.
+    Tree,
+}
+
+impl Strength {
+    /// As results write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Strength::Relax => "RELAX",
+            Strength::Dup => "DUP",
+            Strength::Tree => "TREE",
+        }
+    }
+}
+
+/// How the program is solved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// What suits.
+    #[default]
+    Auto,
+    /// The program by links, whole.
+    Direct,
+    /// The program by links, with what symmetry makes equal as one.
+    Orbit,
+    /// Routes and prices, for every root by itself.
+    Dw,
+    /// Routes and prices, for one root of those that symmetry carries onto each other.
+    Mirrored,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// `None`: trees; nodes taken apart where there are too many that may branch.
+    pub strength: Option<Strength>,
+    /// How.
+    pub method: Method,
+    /// Without the second objective.
+    pub latency_only: bool,
+    /// Are routes wanted, for a plan?
+    pub routes: bool,
+    /// Bounds meet at this distance, relative.
+    pub tolerance: f64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { strength: None, method: Method::Auto, latency_only: false, routes: true, tolerance: 1e-7 }
+    }
+}
+
+/// A value between bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounded {
+    /// What was found.
+    pub value: f64,
+    /// What nothing is below.
+    pub lower: f64,
+    /// As a fraction, where it is known to be one or looks like one.
+    pub exact: Option<Rational>,
+}
+
+/// Figures, and routes where they were wanted.
+#[derive(Debug)]
+pub struct Solved {
+    /// The strength of the figures; `None` where there are no trees.
+    pub strength: Option<Strength>,
+    /// The method that was used for them.
+    pub method: Method,
+    /// The least time of a unit, per unit of data of results.
+    pub latency: Bounded,
+    /// The least cost at that time.
+    pub cost: Option<Bounded>,
+    /// Rounds of routes and prices.
+    pub iterations: Vec<Iteration>,
+    /// Columns of the largest program.
+    pub variables: usize,
+    /// Did time run out before the bounds met?
+    pub is_late: bool,
+    /// The jobs, and their routes if they were wanted.
+    pub folding: Folding,
+    /// The routes.
+    pub mixed: Vec<Mixed>,
+    /// Prices that may prove the time.
+    pub prices: Vec<Vec<Rational>>,
+    /// Prices that may prove the cost.
+    pub cost_prices: Vec<Vec<Rational>>,
+}
+
+/// Nodes that copy and that nothing is owed to: of the side on which they are more.
+pub fn optional(instance: &Instance<'_>) -> usize {
+    let network = &instance.network;
+    let blocks = instance.demand.blocks();
+    let trees = || blocks.iter().filter(|block| block.shape == Shape::Tree);
+    let of = |direction: Direction| {
+        let mut part = vec![false; network.nodes()];
+        for block in trees().filter(|block| block.direction == direction) {
+            part[block.root as usize] = true;
+            block.ends.iter().for_each(|end| part[*end as usize] = true);
+        }
+        let can = |node: &usize| match direction {
+            Direction::Out => network.can[*node].copy,
+            Direction::In => network.can[*node].reduce,
+        };
+        let used = trees().any(|block| block.direction == direction);
+        if used { (0..network.nodes()).filter(can).filter(|node| !part[*node]).count() } else { 0 }
+    };
+    of(Direction::Out).max(of(Direction::In))
+}
+
+/// Figures and routes.
+///
+/// # Errors
+/// `BadParameter` for a method that does not fit the strength; `TooLarge`, `Solver`, `Stopped`.
+pub fn solve(instance: &Instance<'_>, options: &Options, run: &Run<'_>) -> Result<Solved, Refusal> {
+    let trees = instance.demand.blocks().iter().any(|block| block.shape == Shape::Tree);
+    let strength = trees.then(|| {
+        let fallback = if optional(instance) > MAX_OPTIONAL { Strength::Dup } else { Strength::Tree };
+        options.strength.unwrap_or(fallback)
+    });
+    let by_links = match (strength, options.method) {
+        (None, Method::Direct | Method::Orbit) => true,
+        (None, _) => false,
+        (Some(Strength::Tree), Method::Direct | Method::Orbit) => {
+            let found = if options.method == Method::Direct { "direct" } else { "orbit" };
+            return Err(Refusal::BadParameter {
+                name: "method",
+                found: format!("{found} with strength tree"),
+                allowed: "dw or mirrored, or strength relax or dup",
+            });
+        }
+        (Some(Strength::Tree), _) => false,
+        (Some(_), _) => true,
+    };
+    let sides = Sides::of(instance.network.clone());
+    let marks = instance.marks();
+    let elements = match options.method {
+        Method::Direct | Method::Dw => vec![Automorphism::identity(&sides.out)],
+        _ => regular(&sides.out, &marks, &instance.roots(), &machines(instance), run)?,
+    };
+    let folding = match Folding::of(&sides.out, &instance.demand, elements) {
+        // Roots of several blocks are not told apart by where they are.
+        Err(Refusal::NotAnAutomorphism { .. }) => {
+            Folding::of(&sides.out, &instance.demand, vec![Automorphism::identity(&sides.out)])?
+        }
+        other => other?,
+    };
+    let unit = instance.unit().to_f64() / sides.out.scale;
+    let mut solved = Solved {
+        strength,
+        method: options.method,
+        latency: Bounded { value: 0.0, lower: 0.0, exact: None },
+        cost: None,
+        iterations: Vec::new(),
+        variables: 0,
+        is_late: false,
+        folding,
+        mixed: Vec::new(),
+        prices: Vec::new(),
+        cost_prices: Vec::new(),
+    };
+    if by_links {
+        solved.by_links(instance, &sides, &marks, options, unit, run)?;
+    }
+    if !by_links || (options.routes && strength != Some(Strength::Relax)) {
+        solved.by_routes(instance, &sides, options, by_links, unit, run)?;
+    }
+    Ok(solved)
+}
+
+/// By node the number of its machine.
+fn machines(instance: &Instance<'_>) -> Vec<Option<u32>> {
+    let mut known: Vec<&str> = Vec::new();
+    let nodes = instance.asked.topology.nodes().iter();
+    nodes
+        .map(|node| {
+            let machine = node.machine.as_deref()?;
+            let place = known.iter().position(|known| *known == machine).unwrap_or_else(|| {
+                known.push(machine);
+                known.len() - 1
+            });
+            Some(place as u32)
+        })
+        .collect()
+}
+
+impl Solved {
+    /// The figures by the program over links.
+    fn by_links(
+        &mut self,
+        instance: &Instance<'_>,
+        sides: &Sides,
+        marks: &[u32],
+        options: &Options,
+        unit: f64,
+        run: &Run<'_>,
+    ) -> Result<(), Refusal> {
+        let apart = self.strength == Some(Strength::Dup);
+        let view = |network: &Network| if apart { View::apart(network) } else { View::plain(network) };
+        let views = Views { out: view(&sides.out), inward: view(&sides.inward) };
+        self.method = match options.method {
+            Method::Direct | Method::Dw => Method::Direct,
+            _ => Method::Orbit,
+        };
+        let merging = match self.method {
+            Method::Direct => Merging::nothing(&views, &instance.demand),
+            _ => Merging::of(&views, &sides.out, &instance.demand, marks, run)?,
+        };
+        let balance = self.strength == Some(Strength::Relax);
+        let found = relaxed::solve(&views, &merging, balance, !options.latency_only, run)?;
+        self.latency = known(found.latency * unit, found.latency * unit);
+        self.cost = found.cost.map(|cost| known(cost, cost));
+        self.variables = found.columns;
+        self.prices.extend(exact::prices(&found.prices));
+        if !found.cost_prices.is_empty() {
+            self.cost_prices.extend(exact::prices(&found.cost_prices));
+        }
+        Ok(())
+    }
+
+    /// Routes by columns and prices; the figures too, where there are none yet.
+    fn by_routes(
+        &mut self,
+        instance: &Instance<'_>,
+        sides: &Sides,
+        options: &Options,
+        has_figures: bool,
+        unit: f64,
+        run: &Run<'_>,
+    ) -> Result<(), Refusal> {
+        let folding = self.folding.clone();
+        let mut master = Master::new(sides, &folding, options.tolerance);
+        let time = master.least_time(run)?;
+        let cost = match options.latency_only {
+            true => None,
+            false => Some(master.least_cost(time.upper, run)?),
+        };
+        if !has_figures {
+            self.method = if folding.elements.len() > 1 { Method::Mirrored } else { Method::Dw };
+            self.latency = known(time.upper * unit, time.lower * unit);
+            self.cost = cost.as_ref().map(|cost| known(cost.upper, cost.lower));
+        }
+        self.is_late = run.is_late() && !(time.closed && cost.as_ref().is_none_or(|cost| cost.closed));
+        let finished =
+            Finish { instance, folding: &folding, columns: &master.columns, time: &time, cost: cost.as_ref() };
+        match finished.exactly(run) {
+            Some(exact) => {
+                self.mixed = exact.mixed;
+                self.prices.push(exact.prices);
+                self.cost_prices.extend(exact.cost_prices);
+                if !has_figures && time.closed {
+                    self.latency.exact = Some(&exact.time * &instance.unit());
+                    if let Some((cost, exact)) = self.cost.as_mut().zip(exact.cost) {
+                        cost.exact = Some(exact);
+                    }
+                }
+            }
+            None => self.mixed = finished.rounded(),
+        }
+        self.prices.extend(exact::prices(&time.prices));
+        if let Some(cost) = &cost {
+            self.cost_prices.extend(exact::prices(&cost.prices));
+        }
+        self.variables = self.variables.max(master.columns.len() + 1);
+        self.iterations = std::mem::take(&mut master.iterations);
+        Ok(())
+    }
+}
+
+/// A value, as a fraction where it looks like one.
+fn known(value: f64, lower: f64) -> Bounded {
+    Bounded { value, lower, exact: exact::recognise(value) }
+}
+
+/// From the master's floats to fractions.
+struct Finish<'a> {
+    instance: &'a Instance<'a>,
+    folding: &'a Folding,
+    columns: &'a [Column],
+    time: &'a Staged,
+    cost: Option<&'a Staged>,
+}
+
+/// What exact arithmetic made of it.
+struct Exact {
+    /// Per byte, or abstract unit.
+    time: Rational,
+    cost: Option<Rational>,
+    mixed: Vec<Mixed>,
+    prices: Vec<Rational>,
+    cost_prices: Option<Vec<Rational>>,
+}
+
+impl Finish<'_> {
+    /// The mixture in exact numbers, where that is not too much.
+    fn exactly(&self, run: &Run<'_>) -> Option<Exact> {
+        let rates = self.rates()?;
+        let mut places: Vec<usize> = self.time.tight.clone();
+        places.extend(self.cost.iter().flat_map(|cost| &cost.tight));
+        places.sort_unstable();
+        places.dedup();
+        if places.len() > MAX_EXACT_COLUMNS {
+            return None;
+        }
+        let columns: Vec<ExactColumn> = places.iter().map(|place| self.column(&self.columns[*place])).collect();
+        let jobs = if self.folding.shares_roots { 1 } else { self.folding.classes.len() };
+        let scale = self.instance.network.scale;
+        let time = finish::least_time(&rates, &columns, jobs, self.time.upper / scale, run)?;
+        let cost = match self.cost {
+            Some(cost) => Some(finish::least_cost(&rates, &columns, jobs, &time.value, cost.upper, run)?),
+            None => None,
+        };
+        let parts = cost.as_ref().map_or(&time.parts, |cost| &cost.parts);
+        let mixed = places.iter().zip(parts).filter(|(_, part)| part.is_positive());
+        let mixed = mixed.map(|(place, part)| {
+            let column = &self.columns[*place];
+            Mixed { class: column.class, part: part.clone(), routes: column.routes.clone() }
+        });
+        let mixed: Vec<Mixed> = mixed.collect();
+        sluice_formats::quantity::common_denominator(mixed.iter().map(|mixed| &mixed.part))?;
+        let by_limit = |prices: &[Rational]| -> Vec<Rational> {
+            let of = |class: &u32| {
+                let size = Rational::from(self.folding.sizes[*class as usize] as u64);
+                prices[*class as usize].checked_div(&size).unwrap_or(Rational::ZERO)
+            };
+            self.folding.limits.iter().map(of).collect()
+        };
+        Some(Exact {
+            time: time.value,
+            cost: cost.as_ref().map(|cost| cost.value.clone()),
+            mixed,
+            prices: by_limit(&time.prices),
+            cost_prices: cost.map(|cost| by_limit(&cost.prices)),
+        })
+    }
+
+    /// The rate of each class of limits, in bytes or abstract units.
+    fn rates(&self) -> Option<Vec<Option<Rational>>> {
+        let topology = self.instance.asked.topology;
+        let single = topology.links().iter().filter_map(|link| link.capacity.finite().cloned().map(Some));
+        let joint = topology.groups().iter().map(|group| group.capacity.finite().cloned());
+        let mut rates = vec![None; self.folding.sizes.len()];
+        for (class, rate) in self.folding.limits.iter().zip(single.chain(joint)) {
+            *rates.get_mut(*class as usize)? = rate;
+        }
+        Some(rates)
+    }
+
+    /// A column with its loads counted instead of added up in floats.
+    fn column(&self, column: &Column) -> ExactColumn {
+        let network = &self.instance.network;
+        let class = &self.folding.classes[column.class];
+        let counts = self.folding.counts(network);
+        let times = Rational::from(class.images.len() as u64);
+        let mut loads: std::collections::BTreeMap<u32, Rational> = std::collections::BTreeMap::new();
+        let mut cost = Rational::ZERO;
+        for (block, route) in class.job.blocks.iter().zip(&column.routes) {
+            for (edge, crossed) in route.usage() {
+                let crossed = &Rational::from(crossed as u64) * &block.units;
+                cost += &(&crossed * &self.instance.asked.topology.links()[edge as usize].cost);
+                for (limit, count) in &counts[edge as usize] {
+                    let over = Rational::new(*count, self.folding.sizes[*limit as usize] as i128);
+                    let part = over.unwrap_or(Rational::ZERO);
+                    *loads.entry(*limit).or_insert(Rational::ZERO) += &(&(&crossed * &part) * &times);
+                }
+            }
+        }
+        let shares_roots = self.folding.shares_roots;
+        ExactColumn {
+            job: if shares_roots { 0 } else { column.class },
+            fills: if shares_roots { times.clone() } else { Rational::ONE },
+            loads: loads.into_iter().collect(),
+            cost: &cost * &times,
+        }
+    }
+
+    /// The mixture of the floats, with parts that add up exactly.
+    fn rounded(&self) -> Vec<Mixed> {
+        let staged = self.cost.unwrap_or(self.time);
+        let mut mixed = Vec::new();
+        let jobs = if self.folding.shares_roots { 1 } else { self.folding.classes.len() };
+        for job in 0..jobs {
+            let used: Vec<usize> = (0..staged.parts.len())
+                .filter(|place| self.folding.shares_roots || self.columns[*place].class == job)
+                .filter(|place| staged.parts[*place] > 1e-9)
+                .collect();
+            let images = |place: &usize| self.folding.classes[self.columns[*place].class].images.len() as f64;
+            let fills = |place: &usize| if self.folding.shares_roots { images(place) } else { 1.0 };
+            let weights: Vec<f64> = used.iter().map(|place| staged.parts[*place] * fills(place)).collect();
+            for (place, part) in used.iter().zip(exact::weights(&weights)) {
+                let fills = Rational::from(fills(place) as u64);
+                let column = &self.columns[*place];
+                let part = part.checked_div(&fills).unwrap_or(Rational::ZERO);
+                mixed.push(Mixed { class: column.class, part, routes: column.routes.clone() });
+            }
+        }
+        mixed
+    }
+}
