@@ -47,7 +47,7 @@ pub fn regular(
 /// Regular moves of so many places: by place where it goes. Nothing stays where it is.
 fn candidates(count: usize) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::new();
-    let blocks: Vec<usize> = (2..=count).filter(|block| count % block == 0).collect();
+    let blocks: Vec<usize> = (2..=count).filter(|block| count.is_multiple_of(*block)).collect();
     // Within blocks, the largest first: one of them all is a rotation of everything.
     for block in blocks.iter().rev() {
         all.push((0..count).map(|place| place / block * block + (place % block + 1) % block).collect());
@@ -57,7 +57,7 @@ fn candidates(count: usize) -> Vec<Vec<usize>> {
         all.push((0..count).map(|place| (place + block) % count).collect());
     }
     // Halves of blocks change places.
-    for block in blocks.iter().filter(|block| *block % 2 == 0) {
+    for block in blocks.iter().filter(|block| block.is_multiple_of(2)) {
         let half = block / 2;
         all.push((0..count).map(|place| place / block * block + (place % block + half) % block).collect());
     }
