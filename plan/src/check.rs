@@ -11,6 +11,7 @@
 //! | `paths` | shares and loads of paths |
 //! | `ledger` | who holds how many copies of what |
 //! | `steps`, `step_loads` | synchronised steps, replayed; their loads and times |
+//! | `chunks`, `demand` | who wants which chunk, and chunks that go from one node to the same others |
 //! | `sends` | chunks in epochs, replayed with their model of time |
 //! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
 //! | `shards` | the shards of a step schedule, who has them and who is owed them |
@@ -22,8 +23,10 @@ mod achieved;
 mod arborescence;
 mod ascent;
 mod bound;
+mod chunks;
 mod claims;
 mod cost;
+mod demand;
 mod dual;
 mod fabric;
 mod flows;

@@ -15,7 +15,7 @@ mod steps;
 
 use crate::check::{Fabric, Report, Violation, check};
 use crate::export::refused;
-use crate::plan::{Content, Plan};
+use crate::plan::{Collective, Content, Plan};
 use replay::Replay;
 use sluice_formats::problem::{Problem, Problems, UNSUPPORTED_FIELD};
 use sluice_formats::quantity::Rational;
@@ -52,6 +52,11 @@ impl Cost {
         let report = check(plan, Some(topology));
         if let Some(violation) = &report.violation {
             return Err(refused(violation));
+        }
+        let flows = matches!(plan.body.content, Content::Rates(_) | Content::Weights(_) | Content::Order(_));
+        if plan.body.collective == Collective::Custom && !flows {
+            let error = Problem::new(UNSUPPORTED_FIELD, "/collective", "demands of a plan's own have no size to vary");
+            return Err(error.found("custom").allowed("a collective").into());
         }
         let fabric = Fabric::new(plan, topology).map_err(|violation| refused(&violation))?;
         let per_byte = report.figures.as_ref().map_or(Rational::ZERO, |figures| figures.time_per_byte.clone());

@@ -25,7 +25,7 @@ mod sends;
 mod tree_xml;
 
 use crate::check::{Violation, check};
-use crate::plan::{Content, Plan, Sends, Steps, Trees};
+use crate::plan::{Collective, Content, Plan, Sends, Steps, Trees};
 use sluice_formats::json::words;
 use sluice_formats::problem::{Code, Problem, Problems};
 pub use sluice_formats::problem::{INTERNAL_INVARIANT, UNSUPPORTED_FIELD};
@@ -201,6 +201,13 @@ pub fn export(plan: &Plan, topology: Option<&Topology>, format: Format, options:
             _ => "trees",
         };
         return Err(error.allowed(allowed).into());
+    }
+    // A picture shows any trees; whoever else reads them takes it that each reaches everybody.
+    let pictures = matches!(format, Format::Dot | Format::Svg | Format::Html);
+    if plan.body.collective == Collective::Custom && matches!(plan.body.content, Content::Trees(_)) && !pictures {
+        let message = format!("trees of demands are not exported as {}", format.word());
+        let error = Problem::new(UNSUPPORTED_FIELD, "/collective", message).found("custom");
+        return Err(error.allowed("a collective of trees; pictures take any").into());
     }
     if let (Content::Trees(trees), Format::ForestJson) = (&plan.body.content, format) {
         return Ok(forest_json::write(plan, trees));

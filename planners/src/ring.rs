@@ -108,6 +108,7 @@ impl Ways<'_> {
             let trees = roots.flat_map(|root| {
                 self.rings.iter().map(|ring| Tree {
                     edges: self.chain(ring, *root, direction),
+                    ends: None,
                     hops: None,
                     root: self.nodes[*root],
                     weight: Rational::from(weight(*root)),

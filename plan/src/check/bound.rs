@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 
 use super::achieved::Quantity;
+use super::demand::{Demand, Group};
 use super::fabric::{Cable, Fabric};
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Collective, Content, Plan};
@@ -146,6 +147,16 @@ fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Ra
             _ => {}
         }
     }
+    if plan.body.collective == Collective::Custom {
+        let demand = demand(plan, fabric)?;
+        let leaves = |group: &Group| inside[group.source] && group.ends.iter().any(|end| !inside[*end]);
+        let data = demand.part(leaves);
+        if data.is_zero() {
+            return Err(bad("nothing has to leave it".into()));
+        }
+        return over(&data, &outward)
+            .ok_or_else(|| bad("no link leads out of it: no plan at all would be possible".into()));
+    }
     let within: Vec<usize> = fabric.participants.iter().copied().filter(|node| inside[*node]).collect();
     let (here, all) = (within.len(), fabric.participants.len());
     if here == 0 || here == all {
@@ -172,9 +183,18 @@ fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Ra
         Collective::Scatter => over(&parts(here), &inward),
         Collective::Gather if has_root => over(&parts(all - here), &inward),
         Collective::Gather => over(&parts(here), &outward),
-        Collective::Custom => return Err(Fabric::unserved(plan.body.collective, plan.body.content.kind().word())),
+        // Done above.
+        Collective::Custom => None,
     };
     bound.ok_or_else(|| bad("no link crosses it: no plan at all would be possible".into()))
+}
+
+/// The demands of a plan of trees; other kinds have other ways to say what they prove of theirs.
+fn demand(plan: &Plan, fabric: &Fabric<'_>) -> Result<Demand, Violation> {
+    match plan.body.content {
+        Content::Trees(_) => Demand::new(plan, fabric),
+        _ => Err(Fabric::unserved(plan.body.collective, plan.body.content.kind().word())),
+    }
 }
 
 fn bandwidth(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
@@ -192,6 +212,7 @@ fn bandwidth(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
         rest.checked_div(&fabric.whole()).unwrap_or(Rational::ZERO)
     };
     let but_one = Rational::new(all as i128 - 1, all as i128).unwrap_or(Rational::ZERO);
+    let demands = (plan.body.collective == Collective::Custom).then(|| demand(plan, fabric)).transpose()?;
     let of_node = |node: usize| -> Option<Rational> {
         let (into, out) = (&into[node], &out[node]);
         let none = || Some(Rational::ZERO);
@@ -203,6 +224,14 @@ fn bandwidth(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
             Collective::AllToAll => over(&but_one, into).zip(over(&but_one, out)).map(|(into, out)| into.max(out)),
             Collective::Scatter if fabric.root == Some(node) => over(&but_one, out),
             Collective::Gather if fabric.root == Some(node) => over(&but_one, into),
+            Collective::Custom => {
+                let demand = demands.as_ref()?;
+                let (owned, wanted) = (
+                    demand.part(|group| group.source == node),
+                    demand.part(|group| group.ends.binary_search(&node).is_ok()),
+                );
+                over(&wanted, into).zip(over(&owned, out)).map(|(into, out)| into.max(out))
+            }
             _ => none(),
         }
     };

@@ -1,8 +1,9 @@
 //! What a plan costs: of every link its cost times the data it carries, and the least that any plan of this time costs.
 //!
 //! It is counted in units of the data: what a participant of weight 1 owns of an all-gather, what one owns for another
-//! of an all-to-all, M itself of the other collectives.
+//! of an all-to-all, a chunk of demands, M itself of the other collectives.
 
+use super::demand::Demand;
 use super::dual;
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
@@ -29,8 +30,9 @@ pub fn check(
     let cost = addable.then(|| {
         let sum: Rational =
             links.iter().zip(on_links).map(|(link, load)| &link.cost * load).fold(Rational::ZERO, |a, b| &a + &b);
-        &units(plan, fabric) * &sum
+        Ok(&units(plan, fabric)? * &sum)
     });
+    let cost = cost.transpose()?;
     if let (Some(Exact(claimed)), Some(cost)) = (&claim.cost, &cost) {
         if !born.same(claimed, cost) {
             return Err(Violation::new(Code::WrongCost, "/claim/cost", format!("the loads say {cost}")));
@@ -82,14 +84,16 @@ pub fn bound(
     time: &Rational,
 ) -> Result<Option<Rational>, Violation> {
     let Some(prices) = &certificate.cost_prices else { return Ok(None) };
-    Ok(dual::cost_bound(plan, fabric, prices, time)?.map(|of_m| &units(plan, fabric) * &of_m))
+    let units = units(plan, fabric)?;
+    Ok(dual::cost_bound(plan, fabric, prices, time)?.map(|of_m| &units * &of_m))
 }
 
 /// How many units M has.
-fn units(plan: &Plan, fabric: &Fabric<'_>) -> Rational {
-    match plan.body.collective {
+fn units(plan: &Plan, fabric: &Fabric<'_>) -> Result<Rational, Violation> {
+    Ok(match plan.body.collective {
         Collective::AllGather => fabric.whole(),
         Collective::AllToAll => Rational::from(fabric.participants.len() as u64),
+        Collective::Custom => Rational::from(Demand::new(plan, fabric)?.units),
         _ => Rational::ONE,
-    }
+    })
 }

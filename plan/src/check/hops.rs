@@ -12,6 +12,14 @@ use super::fabric::Fabric;
 use super::violation::{Code, Violation};
 use crate::plan::{Direction, Hop, Plan};
 
+/// What a tree must reach.
+#[derive(Clone, Copy)]
+pub struct Span<'a> {
+    pub root: usize,
+    /// Who must get its data; the root may stand among them.
+    pub ends: &'a [usize],
+}
+
 /// Scratch space for one tree after the other.
 pub struct Hops {
     stamp: u32,
@@ -21,6 +29,8 @@ pub struct Hops {
 #[derive(Clone, Default)]
 struct Node {
     stamp: u32,
+    /// Is it the root or an end?
+    kept: bool,
     /// Hops out of it that have not happened, in file order.
     waiting: VecDeque<(usize, usize)>,
     /// Hops into it and out of it.
@@ -41,11 +51,13 @@ impl Hops {
         plan: &Plan,
         fabric: &Fabric<'_>,
         direction: Direction,
-        root: usize,
+        span: Span<'_>,
         hops: &[Hop],
         at: &dyn Fn() -> String,
     ) -> Result<(), Violation> {
         self.stamp += 1;
+        let root = span.root;
+        std::iter::once(&root).chain(span.ends).for_each(|node| self.node(*node).kept = true);
         let mut nodes = Vec::with_capacity(hops.len() + 1);
         for (h, hop) in hops.iter().enumerate() {
             let place = || format!("{}/hops/{h}", at());
@@ -61,7 +73,7 @@ impl Hops {
             self.node(to).into += 1;
             nodes.extend([from, to]);
         }
-        self.balances(fabric, direction, root, &nodes, at)?;
+        self.balances(fabric, direction, span, &nodes, at)?;
         self.run(fabric, direction, root);
         let left = hops.iter().enumerate().zip(nodes.chunks(2));
         for ((h, _), pair) in left {
@@ -87,12 +99,12 @@ impl Hops {
         &mut self,
         fabric: &Fabric<'_>,
         direction: Direction,
-        root: usize,
+        Span { root, ends }: Span<'_>,
         nodes: &[usize],
         at: &dyn Fn() -> String,
     ) -> Result<(), Violation> {
         let place = || format!("{}/hops", at());
-        for node in &fabric.participants {
+        for node in std::iter::once(&root).chain(ends) {
             let (into, id) = (self.node(*node).into, fabric.id(*node));
             let wanted = u32::from(*node != root);
             if into < wanted {
@@ -106,10 +118,9 @@ impl Hops {
         }
         for node in nodes {
             let can = Hops::copies(fabric, direction, *node);
-            let takes_part = fabric.takes_part(*node);
             let state = self.node(*node);
             let (into, out) = (state.into, state.out);
-            let good = match (takes_part, can) {
+            let good = match (state.kept, can) {
                 // The root gives its own away once without copying.
                 (true, false) => out <= u32::from(*node == root),
                 (true, true) => true,

@@ -46,8 +46,8 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends, report: &mut Repor
     if !fabric.ignores_buffers {
         room::check(fabric, &timing, &demand, &flights)?;
     }
-    let (count, triples, finish) = (flights.len(), demand.wanted.len(), last.map_or(0, |last| last + 1));
-    let chunks = demand.chunks();
+    let (count, triples, finish) = (flights.len(), demand.chunks.wanted.len(), last.map_or(0, |last| last + 1));
+    let chunks = demand.chunks.count();
     let met = match demand.work {
         Work::Copy => format!("all {triples} demands are met"),
         Work::Reduce => format!("all {chunks} sums are complete, with every input once,"),
@@ -151,11 +151,11 @@ pub fn timed(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends) -> Result<Vec<Time
             Route::Link(_) => None,
             Route::Via { out, .. } => Some(out),
         },
-        source: demand.source(flight.chunk).unwrap_or(flight.from),
+        source: demand.chunks.source(flight.chunk).unwrap_or(flight.from),
         number: sends.sends[flight.at].entry.chunk,
         lo: flight.lo,
         hi: flight.hi,
-        wanted: demand.wanted.contains(&(flight.to, flight.chunk)),
+        wanted: demand.chunks.wanted.contains(&(flight.to, flight.chunk)),
         reduces: flight.reduces,
     };
     Ok(flights.iter().map(timed).collect())
@@ -209,7 +209,7 @@ impl Replay<'_> {
             }
             let route = self.timing.route(self.fabric, from, to, via, place)?;
             let source = node(entry.src, "/src")?;
-            let chunk = self.demand.chunk(entry.tenant.as_deref(), source, entry.chunk).ok_or_else(|| {
+            let chunk = self.demand.chunks.chunk(entry.tenant.as_deref(), source, entry.chunk).ok_or_else(|| {
                 let message = format!("nobody wants chunk {} of {}", entry.chunk, self.fabric.id(source));
                 Violation::new(Code::BadSend, at(place, ""), message)
             })?;

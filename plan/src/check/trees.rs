@@ -1,7 +1,8 @@
 //! Kind `trees`: every tree spans the participants, the roots' shares are right, every path exists.
 
+use super::demand::Demand;
 use super::fabric::Fabric;
-use super::hops::Hops;
+use super::hops::{Hops, Span};
 use super::load::Loads;
 use super::violation::{Code, Violation};
 use super::{Report, achieved::Born};
@@ -11,7 +12,7 @@ use sluice_formats::quantity::Rational;
 /// Checks the forests; gives the loads in parts of M.
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Report) -> Result<(Loads, Born), Violation> {
     let expected: &[Direction] = match plan.body.collective {
-        Collective::AllGather | Collective::Broadcast => &[Direction::Out],
+        Collective::AllGather | Collective::Broadcast | Collective::Custom => &[Direction::Out],
         Collective::ReduceScatter | Collective::Reduce => &[Direction::In],
         Collective::AllReduce => &[Direction::In, Direction::Out],
         other => return Err(Fabric::unserved(other, "trees")),
@@ -27,6 +28,14 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
         );
         return Err(Violation::new(Code::WrongForests, "/content/forests", message));
     }
+    let demand = match (plan.body.collective, &plan.body.demands) {
+        (Collective::Custom, _) => Some(Demand::new(plan, fabric)?),
+        (_, None) => None,
+        (_, Some(_)) => {
+            let message = "demands are for plans whose collective is `custom`";
+            return Err(Violation::new(Code::BadDemands, "/demands", message));
+        }
+    };
     let weights = trees.forests.iter().flat_map(|forest| &forest.trees).map(|tree| &tree.weight);
     super::check_common_denominator(weights, "/content/forests")?;
     let mut loads = Loads::new(fabric);
@@ -37,9 +46,13 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
         let at = format!("/content/forests/{f}");
         let mut own = Loads::new(fabric);
         let mut by_root = vec![Rational::ZERO; fabric.topology.nodes().len()];
+        let mut by_group = vec![Rational::ZERO; demand.as_ref().map_or(0, |demand| demand.groups.len())];
         for (t, tree) in forest.trees.iter().enumerate() {
-            let root = walker.tree(plan, forest, tree, &|| format!("{at}/trees/{t}"), &mut own)?;
-            by_root[root] += &tree.weight;
+            let served = walker.tree(plan, forest, tree, demand.as_ref(), &|| format!("{at}/trees/{t}"), &mut own)?;
+            by_root[served.root] += &tree.weight;
+            if let Some(group) = served.group {
+                by_group[group] += &tree.weight;
+            }
             if !tree.weight.is_integer() {
                 born = Born::Lp;
             }
@@ -48,7 +61,10 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
         let Some(part) = sum.recip() else {
             return Err(Violation::new(Code::NotSpanning, format!("{at}/trees"), "a forest without trees"));
         };
-        check_shares(fabric, forest, &by_root, &at)?;
+        match &demand {
+            None => check_shares(fabric, forest, &by_root, &at)?,
+            Some(demand) => check_groups(fabric, demand, forest, &by_group, &at)?,
+        }
         check_u(fabric, forest, &own, &at)?;
         if forest.k.0.is_none() {
             born = Born::Lp;
@@ -69,6 +85,10 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
     }
     let (n, trees) = (fabric.participants.len(), trees.forests.iter().map(|forest| forest.trees.len()).sum::<usize>());
     report.proved.push(match plan.body.collective {
+        Collective::Custom => {
+            let (groups, units) = demand.map_or((0, 0), |demand| (demand.groups.len(), demand.units));
+            format!("all {units} chunks reach all who want them, in {groups} groups over {trees} trees")
+        }
         Collective::AllGather => format!("all {n} participants end with the data of all, over {trees} trees"),
         Collective::Broadcast => format!("all {n} participants end with the root's data, over {trees} trees"),
         Collective::ReduceScatter => {
@@ -102,6 +122,31 @@ fn check_shares(fabric: &Fabric<'_>, forest: &Forest, by_root: &[Rational], at: 
     Ok(())
 }
 
+/// Weights per group of ends: `k` times its chunks.
+fn check_groups(
+    fabric: &Fabric<'_>,
+    demand: &Demand,
+    forest: &Forest,
+    by_group: &[Rational],
+    at: &str,
+) -> Result<(), Violation> {
+    let Some(k) = forest.k.0.filter(|k| *k > 0) else {
+        return Err(Violation::new(Code::WrongShare, format!("{at}/k"), "trees of demands say what a chunk weighs"));
+    };
+    for (group, weight) in demand.groups.iter().zip(by_group) {
+        let due = &Rational::from(k) * &Rational::from(group.units);
+        if *weight != due {
+            let ends: Vec<&str> = group.ends.iter().take(4).map(|end| fabric.id(*end)).collect();
+            let more = if group.ends.len() > ends.len() { ", …" } else { "" };
+            let (source, ends) = (fabric.id(group.source), ends.join(", "));
+            let message =
+                format!("the trees of {source} to {ends}{more} weigh {weight} together, and should weigh {due}");
+            return Err(Violation::new(Code::WrongShare, format!("{at}/trees"), message));
+        }
+    }
+    Ok(())
+}
+
 /// `U` is the largest load per capacity, in the unit of the first link; with a given number of trees at least that.
 fn check_u(fabric: &Fabric<'_>, forest: &Forest, own: &Loads, at: &str) -> Result<(), Violation> {
     let Some(u) = forest.u.as_ref().and_then(|u| u.0.as_ref()) else { return Ok(()) };
@@ -127,7 +172,15 @@ struct Walker<'a> {
     /// Per node: the tree in which it is known to hang on the root, or to be on the way there.
     hangs: Vec<u32>,
     visiting: Vec<u32>,
+    /// Per node: the tree that it is an end of.
+    ends: Vec<u32>,
     hops: Hops,
+}
+
+/// Whose data a tree carries, and for which group of ends where demands say so.
+struct Served {
+    root: usize,
+    group: Option<usize>,
 }
 
 impl<'a> Walker<'a> {
@@ -140,19 +193,21 @@ impl<'a> Walker<'a> {
             children: vec![(0, 0); n],
             hangs: vec![0; n],
             visiting: vec![0; n],
+            ends: vec![0; n],
             hops: Hops::new(n),
         }
     }
 
-    /// Checks a tree, adds what it carries to the loads, and gives its root.
+    /// Checks a tree, adds what it carries to the loads, and says what it serves.
     fn tree(
         &mut self,
         plan: &Plan,
         forest: &Forest,
         tree: &Tree,
+        demand: Option<&Demand>,
         at: &dyn Fn() -> String,
         loads: &mut Loads,
-    ) -> Result<usize, Violation> {
+    ) -> Result<Served, Violation> {
         let fabric = self.fabric;
         self.stamp += 1;
         let root = fabric.node(plan, tree.root, || format!("{}/root", at()))?;
@@ -164,16 +219,29 @@ impl<'a> Walker<'a> {
             let message = format!("a weight of {}", tree.weight);
             return Err(Violation::new(Code::BadWeight, format!("{}/weight", at()), message));
         }
-        let mut reached = 1;
+        let group = match demand {
+            Some(demand) => Some(demand.served(plan, fabric, root, tree, at)?),
+            None if tree.ends.is_some() => {
+                let message = "every participant is an end; only trees of demands name theirs";
+                return Err(Violation::new(Code::WrongEnds, format!("{}/ends", at()), message));
+            }
+            None => None,
+        };
+        let ends: &[usize] = match demand.zip(group) {
+            Some((demand, group)) => &demand.groups[group].ends,
+            None => &fabric.participants,
+        };
+        ends.iter().for_each(|end| self.ends[*end] = self.stamp);
+        let mut missing = ends.iter().filter(|end| **end != root).count();
         for (e, edge) in tree.edges.iter().enumerate() {
             let place = || format!("{}/edges/{e}", at());
             let (parent, child) = self.ends(plan, forest.direction, edge, &place)?;
             self.join(root, parent, child, &place)?;
-            reached += usize::from(fabric.takes_part(child));
+            missing -= usize::from(self.ends[child] == self.stamp);
             self.path(plan, edge, &place, tree.hops.is_none().then_some((&mut *loads, &tree.weight)))?;
         }
-        if reached != fabric.participants.len() {
-            let alone = fabric.participants.iter().find(|node| **node != root && self.parent[**node].0 != self.stamp);
+        if missing > 0 {
+            let alone = ends.iter().find(|node| **node != root && self.parent[**node].0 != self.stamp);
             let name = alone.map_or("a participant", |node| fabric.id(*node));
             let message = format!("{name} is not in the tree of {}", fabric.id(root));
             return Err(Violation::new(Code::NotSpanning, at(), message));
@@ -185,7 +253,7 @@ impl<'a> Walker<'a> {
         }
         self.abilities(plan, forest.direction, tree, root, at)?;
         if let Some(hops) = &tree.hops {
-            self.hops.check(plan, fabric, forest.direction, root, hops, at)?;
+            self.hops.check(plan, fabric, forest.direction, Span { root, ends }, hops, at)?;
             for hop in hops {
                 let (from, to) = (fabric.node(plan, hop.0, at)?, fabric.node(plan, hop.1, at)?);
                 if let Some(cable) = fabric.cable(from, to) {
@@ -193,7 +261,7 @@ impl<'a> Walker<'a> {
                 }
             }
         }
-        Ok(root)
+        Ok(Served { root, group })
     }
 
     /// Which end of an edge is nearer to the root, and which is farther.
@@ -281,7 +349,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// Nodes that send on what they keep can copy, nodes that add up can reduce, and every leaf takes part.
+    /// Nodes that send on what they keep can copy, nodes that add up can reduce, and every leaf is an end.
     fn abilities(
         &self,
         plan: &Plan,
@@ -309,7 +377,7 @@ impl<'a> Walker<'a> {
                 }
                 _ => {}
             }
-            if !fabric.takes_part(child) && self.children[child].0 != self.stamp {
+            if self.ends[child] != self.stamp && self.children[child].0 != self.stamp {
                 let message = format!("{} is a leaf and takes no part", fabric.id(child));
                 return Err(Violation::new(Code::IdleLeaf, place(), message));
             }

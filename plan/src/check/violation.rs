@@ -35,6 +35,8 @@ words! {
         WrongShare = "WRONG_SHARE",
         /// The two forests of an all-reduce give a root different shares.
         UnequalForests = "UNEQUAL_FORESTS",
+        /// A tree whose ends are not those of a demand of its root, or that has ends where everybody is one.
+        WrongEnds = "WRONG_ENDS",
         /// Data flows into the root of an out-tree, or out of the root of an in-tree.
         EdgeAtRoot = "EDGE_AT_ROOT",
         /// A node gets a tree's data twice, or gives it away twice.

@@ -6,10 +6,11 @@
 //! proves takes the place of the cheapest tree, which costs no less.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use super::arborescence::cheapest;
 use super::ascent;
+use super::demand::Demand;
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
 use crate::plan::{Collective, Plan};
@@ -29,12 +30,20 @@ pub fn least(plan: &Plan, fabric: &Fabric<'_>, prices: &[Rational], at: &str) ->
         return Err(Violation::new(Code::TooFine, at, "no common denominator of at most 4096 bits"));
     };
     let whole: Vec<Rational> = prices.iter().map(|price| price * &scale).collect();
+    let demand = match plan.body.collective {
+        Collective::Custom => Some(Demand::new(plan, fabric)?),
+        _ => None,
+    };
     let Some(ways) = Ways::new(fabric, &whole) else { return Ok(None) };
-    if let Some((from, to)) = ways.closed(fabric) {
+    if let Some((from, to)) = ways.closed(fabric, demand.as_ref()) {
         let message = format!("no way leads from {} to {}", fabric.id(from), fabric.id(to));
         return Err(Violation::new(Code::BadCertificate, at, message));
     }
-    Ok(ways.least(plan.body.collective, fabric)?.and_then(|cost| cost.checked_div(&scale)))
+    let cost = match &demand {
+        Some(demand) => ways.of_demand(fabric, demand),
+        None => ways.least(plan.body.collective, fabric),
+    };
+    Ok(cost.and_then(|cost| cost.checked_div(&scale)))
 }
 
 /// What the cheapest ways between nodes that can branch cost.
@@ -74,12 +83,34 @@ impl Ways {
         Some(Ways { nodes, costs, same, never, patience })
     }
 
-    /// Two participants between which no way leads, if there are.
-    fn closed(&self, fabric: &Fabric<'_>) -> Option<(usize, usize)> {
-        let taking_part = fabric.participants.len();
-        let ends = (0..taking_part).flat_map(|from| (0..taking_part).map(move |to| (from, to)));
-        let closed = ends.into_iter().find(|(from, to)| self.costs[*from][*to].is_none())?;
-        Some((self.nodes[closed.0], self.nodes[closed.1]))
+    /// Two nodes between which data must go and no way leads, if there are: any participants, or a source and its ends.
+    fn closed(&self, fabric: &Fabric<'_>, demand: Option<&Demand>) -> Option<(usize, usize)> {
+        let closed = |(from, to): &(usize, usize)| self.costs[*from][*to].is_none();
+        let ends = match demand {
+            None => {
+                let taking_part = 0..fabric.participants.len();
+                taking_part.clone().flat_map(|from| taking_part.clone().map(move |to| (from, to))).find(closed)
+            }
+            Some(demand) => {
+                let rank = ranks(fabric);
+                let groups = demand.groups.iter();
+                groups.flat_map(|group| group.ends.iter().map(|end| (rank[&group.source], rank[end]))).find(closed)
+            }
+        };
+        ends.map(|(from, to)| (self.nodes[from], self.nodes[to]))
+    }
+
+    /// What the chunks of demands cost at least, per M: each group the cheapest tree to its ends.
+    fn of_demand(&self, fabric: &Fabric<'_>, demand: &Demand) -> Option<Rational> {
+        let rank = ranks(fabric);
+        let patience = self.patience / demand.groups.len();
+        let mut sum = Rational::ZERO;
+        for group in &demand.groups {
+            let ends: Vec<usize> = group.ends.iter().map(|end| rank[end]).collect();
+            let tree = self.tree(fabric, rank[&group.source], &ends, false, patience)?;
+            sum += &(&tree * &Rational::from(group.units));
+        }
+        sum.checked_div(&Rational::from(demand.units))
     }
 
     /// The cheapest ways between these ends, added up.
@@ -88,12 +119,12 @@ impl Ways {
     }
 
     /// What a collective of one unit of data costs at least.
-    fn least(mut self, collective: Collective, fabric: &Fabric<'_>) -> Result<Option<Rational>, Violation> {
+    fn least(mut self, collective: Collective, fabric: &Fabric<'_>) -> Option<Rational> {
         let n = fabric.participants.len();
         let root = fabric.root.and_then(|root| fabric.participants.iter().position(|node| *node == root));
         let part = Rational::new(1, n as i128).unwrap_or(Rational::ZERO);
         let owned = |rank: usize| Rational::from(fabric.share(fabric.participants[rank])).checked_div(&fabric.whole());
-        let sum = match collective {
+        match collective {
             Collective::AllToAll => Some(&part * &self.sum((0..n).flat_map(|from| (0..n).map(move |to| (from, to))))),
             Collective::Scatter => Some(&part * &self.sum(root.iter().flat_map(|root| (0..n).map(|to| (*root, to))))),
             Collective::Gather => {
@@ -115,9 +146,9 @@ impl Ways {
                 let ways = self.trees(fabric, 0..n, true).zip(self.trees(fabric, 0..n, false));
                 ways.and_then(|(into, out)| into.iter().zip(&out).map(|(into, out)| into + out).min())
             }
-            Collective::Custom => return Err(Fabric::unserved(collective, "dual")),
-        };
-        Ok(sum)
+            // Its demands say what it is.
+            Collective::Custom => None,
+        }
     }
 
     /// The cheapest trees from each of some participants to all others, or from all others to it. `None` where they take too
@@ -146,6 +177,10 @@ impl Ways {
         inwards: bool,
         patience: usize,
     ) -> Option<Rational> {
+        let entry = |a: usize, b: usize| if inwards { &self.costs[b][a] } else { &self.costs[a][b] };
+        if let [end] = ends {
+            return entry(root, *end).clone();
+        }
         let all = fabric.topology.nodes();
         let helps = |place: &usize| {
             let can = &all[self.nodes[*place]].can;
@@ -157,7 +192,6 @@ impl Ways {
         let mut places: Vec<usize> = std::iter::once(root).chain(ends.iter().copied()).filter(&mut new).collect();
         let count = places.len();
         places.extend((0..self.nodes.len()).filter(helps).filter(&mut new));
-        let entry = |a: usize, b: usize| if inwards { &self.costs[b][a] } else { &self.costs[a][b] };
         let row = |a: &usize| -> Vec<Rational> {
             places.iter().map(|b| entry(*a, *b).clone().unwrap_or_else(|| self.never.clone())).collect()
         };
@@ -184,6 +218,11 @@ fn by_trying(costs: &[Vec<Rational>], ends: usize, mut patience: usize) -> Optio
         best = best.into_iter().chain([cost]).min();
     }
     best
+}
+
+/// The ranks of participants by their nodes.
+fn ranks(fabric: &Fabric<'_>) -> HashMap<usize, usize> {
+    fabric.participants.iter().zip(0..).map(|(node, rank)| (*node, rank)).collect()
 }
 
 /// What the cheapest way from a node to every other costs.

@@ -60,11 +60,6 @@ impl Replay {
         let n = plan.body.participants.as_ref().map_or_else(|| topology.compute().len(), Vec::len) as u64;
         let chunks = match plan.body.collective {
             Collective::Broadcast | Collective::Reduce => Rational::from(sends.model.chunks),
-            Collective::Custom => {
-                let error =
-                    Problem::new(UNSUPPORTED_FIELD, "/collective", "demands of a plan's own have no size to vary");
-                return Err(error.found("custom").allowed("a collective").into());
-            }
             _ => &Rational::from(n) * &Rational::from(sends.model.chunks),
         };
         let is_switch = |node: usize| matches!(topology.nodes()[node].kind, Kind::Switch | Kind::Nic);

@@ -91,10 +91,12 @@ impl Json for Hop {
 }
 
 form! {
-    /// A tree over the participants, or a batch of equal ones.
+    /// A tree over the participants, or over those that demands name; or a batch of equal ones.
     pub struct Tree {
         /// Its edges.
         pub edges: Vec<Edge> = "edges",
+        /// Who wants what it carries, where demands say so; absent: all that want anything of the root.
+        pub ends: Option<Vec<NodeId>> = "ends",
         /// What really crosses the links where switches copy or add up; replaces the paths in every load.
         pub hops: Option<Vec<Hop>> = "hops",
         /// Where its data comes from (out) or ends (in).

@@ -10,9 +10,10 @@ use crate::scene::{edited, on};
 use crate::{flows, hops, naive, sends, steps};
 
 /// The other tests, which assert codes where they belong.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 7] = [
     include_str!("main.rs"),
     include_str!("cost.rs"),
+    include_str!("demands.rs"),
     include_str!("hops.rs"),
     include_str!("steps.rs"),
     include_str!("sends.rs"),

@@ -5,6 +5,7 @@ mod codes;
 mod cost;
 mod cuts;
 mod damaged;
+mod demands;
 mod dual;
 mod epochs;
 mod features;

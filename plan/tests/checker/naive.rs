@@ -48,7 +48,7 @@ fn tree(topology: &Topology, names: &mut Names, root: usize, direction: Directio
         let (src, dst) = (path[0], path[path.len() - 1]);
         edges.push(Edge { src, dst, via: path[1..path.len() - 1].into() });
     }
-    Tree { edges, hops: None, root: name(root), weight: Rational::from(weight) }
+    Tree { edges, ends: None, hops: None, root: name(root), weight: Rational::from(weight) }
 }
 
 /// Every participant's tree; for a rooted collective only the root's.

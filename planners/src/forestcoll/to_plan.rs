@@ -222,6 +222,7 @@ fn written(forest: &Forest, u: Rational, ids: &[NodeId]) -> plan::Forest {
     };
     let tree = |tree: &super::Tree| plan::Tree {
         edges: tree.edges.iter().map(edge).collect(),
+        ends: None,
         hops: tree.hops.as_ref().map(|hops| hops.iter().map(|hop| Hop(id(hop.0), id(hop.1))).collect()),
         root: id(tree.root),
         weight: Rational::from(tree.weight),

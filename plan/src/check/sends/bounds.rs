@@ -22,8 +22,8 @@ const MAX_EPOCHS: u64 = 1 << 40;
 /// The largest number of epochs that a chunk needs at least; `None` where switches are no nodes or it takes too long.
 pub fn distance(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Option<u64>, Violation> {
     let mut targets: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for (node, chunk) in &demand.wanted {
-        if let Some(source) = demand.source(*chunk) {
+    for (node, chunk) in &demand.chunks.wanted {
+        if let Some(source) = demand.chunks.source(*chunk) {
             targets.entry(source).or_default().insert(*node);
         }
     }
@@ -51,11 +51,11 @@ pub fn port(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Opt
         return Ok(None);
     }
     let mut wanted: BTreeMap<usize, u64> = BTreeMap::new();
-    for (node, _) in &demand.wanted {
+    for (node, _) in &demand.chunks.wanted {
         *wanted.entry(*node).or_default() += 1;
     }
     if demand.work == Work::ReduceThenCopy {
-        for source in (0..demand.chunks()).filter_map(|chunk| demand.source(chunk)) {
+        for source in (0..demand.chunks.count()).filter_map(|chunk| demand.chunks.source(chunk)) {
             *wanted.entry(source).or_default() += 1;
         }
     }
@@ -94,8 +94,8 @@ pub fn cut(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand, inside: &[bool
     }
     let mut crossing: BTreeSet<u64> = BTreeSet::new();
     let (mut sources, mut targets) = (BTreeSet::new(), BTreeSet::new());
-    for (node, chunk) in &demand.wanted {
-        let source = demand.source(*chunk).filter(|source| inside[*source]);
+    for (node, chunk) in &demand.chunks.wanted {
+        let source = demand.chunks.source(*chunk).filter(|source| inside[*source]);
         if let Some(source) = source.filter(|_| !inside[*node]) {
             crossing.insert(*chunk);
             sources.insert(source);

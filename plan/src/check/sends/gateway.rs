@@ -26,15 +26,17 @@ struct Job {
 pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<Option<u64>, Violation> {
     let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate", message);
     let mut targets: BTreeMap<usize, BTreeMap<u64, Vec<usize>>> = BTreeMap::new();
-    for (node, chunk) in &demand.wanted {
-        if let Some(source) = demand.source(*chunk) {
+    for (node, chunk) in &demand.chunks.wanted {
+        if let Some(source) = demand.chunks.source(*chunk) {
             targets.entry(source).or_default().entry(*chunk).or_default().push(*node);
         }
     }
     let links = fabric.topology.links();
     let nodes = fabric.topology.nodes().len();
     let searches = targets.len().saturating_mul(nodes).saturating_mul(links.len());
-    if timing.hyper_edges() || searches.saturating_add(demand.wanted.len().saturating_mul(nodes)) > MAX_SEARCH_STEPS {
+    if timing.hyper_edges()
+        || searches.saturating_add(demand.chunks.wanted.len().saturating_mul(nodes)) > MAX_SEARCH_STEPS
+    {
         return Ok(None);
     }
     let ways = Ways::new(fabric, timing, demand);
@@ -67,7 +69,7 @@ pub fn gateway(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand) -> Result<
     for (gateway, chunks) in waiting {
         let (onward, _) = ways.from(ways.ends(gateway).1);
         let job = |(chunk, nodes): (u64, Vec<usize>)| {
-            let release = demand.source(chunk).and_then(|source| releases.get(&(gateway, source)));
+            let release = demand.chunks.source(chunk).and_then(|source| releases.get(&(gateway, source)));
             let tail = nodes.into_iter().map(|node| onward[node]).max();
             Job { release: release.copied().unwrap_or(0), tail: tail.unwrap_or(0) }
         };

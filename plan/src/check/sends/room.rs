@@ -17,7 +17,7 @@ use sluice_formats::quantity::Rational;
 pub fn check(fabric: &Fabric<'_>, timing: &Timing, demand: &Demand, flights: &[Flight]) -> Result<(), Violation> {
     let limited = |node: usize| fabric.topology.nodes()[node].buffer.is_some() && !timing.is_switch(node);
     let relayed = |node: usize, chunk: u64| {
-        limited(node) && demand.source(chunk) != Some(node) && !demand.wanted.contains(&(node, chunk))
+        limited(node) && demand.chunks.source(chunk) != Some(node) && !demand.chunks.wanted.contains(&(node, chunk))
     };
     // By node, by epoch: what comes into the buffer, and what leaves it.
     let mut held: BTreeMap<usize, BTreeMap<u64, i128>> = BTreeMap::new();

@@ -42,8 +42,8 @@ struct Sums<'a> {
 impl<'a> Stock<'a> {
     /// What everybody holds before the first epoch.
     pub fn new(fabric: &'a Fabric<'a>, timing: &'a Timing, demand: &'a Demand) -> Stock<'a> {
-        let (nodes, chunks, adds) = (fabric.topology.nodes().len(), demand.chunks(), demand.work != Work::Copy);
-        let source = move |(node, chunk): Place| u32::from(!adds && demand.source(chunk) == Some(node));
+        let (nodes, chunks, adds) = (fabric.topology.nodes().len(), demand.chunks.count(), demand.work != Work::Copy);
+        let source = move |(node, chunk): Place| u32::from(!adds && demand.chunks.source(chunk) == Some(node));
         let own = move |(node, _): Place| u32::from(adds && fabric.takes_part(node));
         let contributors = fabric.participants.len() as u32;
         Stock {
@@ -108,7 +108,7 @@ impl<'a> Stock<'a> {
                 "does not have this chunk"
             });
         }
-        if self.timing.divisible && self.demand.wanted.contains(&place) {
+        if self.timing.divisible && self.demand.chunks.wanted.contains(&place) {
             let from = self.fabric.id(flight.from);
             let message = format!("{from} wants this chunk itself, and chunks that are cut are not copied");
             return Err(Violation::new(Code::HopWithoutData, at(flight.at, ""), message));
@@ -132,7 +132,7 @@ impl<'a> Stock<'a> {
         }
         let merge = self.copies(flight.to);
         self.copies.give(place, flight.lo, flight.hi, merge);
-        let wants = !self.timing.is_switch(flight.to) && self.demand.wanted.contains(&place);
+        let wants = !self.timing.is_switch(flight.to) && self.demand.chunks.wanted.contains(&place);
         if wants && !self.met.contains(&place) && self.copies.missing(place, 0, self.timing.units).is_none() {
             self.met.insert(place);
             self.last = self.last.max(Some(usable.saturating_sub(1)));
@@ -163,21 +163,22 @@ impl<'a> Stock<'a> {
     pub fn complete(&mut self) -> Result<(), Violation> {
         let demand = self.demand;
         let missing = |node: usize, what: &str, chunk: u64| {
-            let message = format!("{} {what} {}", self.fabric.id(node), demand.name(self.fabric, chunk));
+            let message = format!("{} {what} {}", self.fabric.id(node), demand.chunks.name(self.fabric, chunk));
             Err(Violation::new(Code::MissingData, "/content/sends", message))
         };
         if let Some(chunk) = self.sums.left.iter().position(|parts| *parts > 1) {
             let chunk = chunk as u64;
-            let holds = |node: &usize| demand.source(chunk) != Some(*node) && !self.sums.parts.holds((*node, chunk), 0);
+            let holds =
+                |node: &usize| demand.chunks.source(chunk) != Some(*node) && !self.sums.parts.holds((*node, chunk), 0);
             return match (0..self.fabric.topology.nodes().len()).find(holds) {
                 Some(node) => missing(node, "keeps a part of the sum of", chunk),
-                None => missing(demand.source(chunk).unwrap_or(0), "cannot add up", chunk),
+                None => missing(demand.chunks.source(chunk).unwrap_or(0), "cannot add up", chunk),
             };
         }
         if demand.work == Work::Reduce {
             return Ok(());
         }
-        for place in &demand.wanted {
+        for place in &demand.chunks.wanted {
             if !self.copies.holds(*place, 1) && (self.timing.divisible || !self.met.contains(place)) {
                 return missing(place.0, "never gets", place.1);
             }

@@ -26,13 +26,13 @@ pub fn useless(
     // By place and epoch how many of the fleeting arrivals are used up.
     let mut used: HashMap<(usize, u64, u64), usize> = HashMap::new();
     let mut needed: HashMap<usize, bool> = flights.iter().map(|flight| (flight.at, false)).collect();
-    let mut next: Vec<&Flight> = demand.wanted.iter().filter_map(first).collect();
+    let mut next: Vec<&Flight> = demand.chunks.wanted.iter().filter_map(first).collect();
     while let Some(flight) = next.pop() {
         if needed.insert(flight.at, true) == Some(true) {
             continue;
         }
         let place = (flight.from, flight.chunk);
-        if demand.source(flight.chunk) == Some(flight.from) {
+        if demand.chunks.source(flight.chunk) == Some(flight.from) {
             continue;
         }
         if keeps(flight.from) {
