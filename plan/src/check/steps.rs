@@ -3,7 +3,8 @@
 //! Steps that copy leave a copy behind where the node can copy. Steps that reduce move a sum: it is gone from the sender
 //! and added at the receiver, or kept apart where that one cannot add. So no contribution is ever lost or counted
 //! twice, and once all of them have left everybody but the owner, the owner has each exactly once. A node that cannot
-//! store has what came in one step for the next one only.
+//! store has what came in one step for the next one only. One that takes no part and cannot copy passes on all that comes:
+//! nothing else is to be done with it there.
 
 use super::fabric::Fabric;
 use super::ledger::Ledger;
@@ -139,6 +140,13 @@ impl Replay<'_> {
         let mut ledger = self.ledger(starts);
         let nodes = fabric.topology.nodes();
         self.replay(steps, before, &mut ledger, |node| !nodes[node].can.copy, |node| nodes[node].can.copy)?;
+        let mut passing = ledger.touched();
+        passing.retain(|(node, _)| !fabric.takes_part(*node) && !nodes[*node].can.copy);
+        passing.sort_unstable();
+        if let Some((node, item)) = passing.into_iter().find(|place| !ledger.holds(*place, 0)) {
+            let message = format!("{} never passes on all that comes of shard {}", fabric.id(node), shards.name(item));
+            return Err(Violation::new(Code::HopUnbalanced, "/content/steps", message));
+        }
         for item in shards.all() {
             for rank in shards.wanted_by(item).filter(|rank| *rank != shards.owner(item)) {
                 let node = fabric.participants[rank];
@@ -177,7 +185,7 @@ impl Replay<'_> {
                 }
             }
             for place in fleeting.drain(..) {
-                if adds && !ledger.holds(place, 0) {
+                if (adds || !nodes[place.0].can.copy) && !ledger.holds(place, 0) {
                     let message = format!("{} cannot store what came in the step before", self.fabric.id(place.0));
                     return Err(Violation::new(Code::HopUnbalanced, format!("/content/steps/{i}"), message));
                 }

@@ -9,7 +9,7 @@ use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::r#gen::{complete, hypercube, ring};
 use sluice_plan::check::{Code, check};
-use sluice_plan::plan::{Collective, Content, Direction, Plan};
+use sluice_plan::plan::{Certificate, CertificateKind, Collective, Content, Direction, Plan};
 
 use crate::naive;
 use crate::scene::{edited, fabrics, fraction, refused};
@@ -300,7 +300,11 @@ fn switches_forward_at_once_and_copy_only_if_they_can() {
     let once = json!([step(&[0]), step(&[3, 5])]);
     assert_eq!(code(&topology, once.clone(), "2"), Some(Code::HopWithoutData), "a switch that cannot copy");
     let late = json!([step(&[0, 0]), step(&[3]), step(&[5])]);
-    assert_eq!(code(&topology, late.clone(), "2"), Some(Code::HopWithoutData), "a switch that cannot store");
+    assert_eq!(code(&topology, late.clone(), "2"), Some(Code::HopUnbalanced), "a switch that cannot store");
+    let dropped = json!([step(&[0, 0, 0]), step(&[3, 5])]);
+    assert_eq!(code(&topology, dropped, "3"), Some(Code::HopUnbalanced), "one of three goes nowhere");
+    let last = json!([step(&[0, 0]), step(&[3, 5, 0]), step(&[0])]);
+    assert_eq!(code(&topology, last, "2"), Some(Code::HopUnbalanced), "what comes to it last goes nowhere");
     let copying = edited(&topology, |file| file["nodes"][3]["can"] = json!({"copy": true}));
     assert_eq!(code(&copying, once, "1"), None);
     let storing = edited(&topology, |file| file["nodes"][3]["can"] = json!({"store": true}));
@@ -518,4 +522,94 @@ fn weights_and_units_count() {
     let topology = &fabrics()[7];
     let plan = claimed(topology, Collective::AllGather);
     assert_eq!(plan["claim"]["time_per_byte"], format!("{} s/B", fraction(3, 24_000_000_000)));
+}
+
+/// Two GPUs around a memory, which is no rank, or a store that cannot copy; a limit that both ways out of it share.
+fn around(can: Value) -> Topology {
+    let file = json!({"sluice_topology": 1, "nodes": [{"id": "a", "kind": "gpu"}, {"id": "b", "kind": "gpu"},
+        {"id": "c", "kind": "gpu"}, {"id": "m", "kind": "memory", "can": can}],
+        "links": [{"from": "a", "to": "m", "capacity": "1", "duplex": true}, {"from": "b", "to": "m", "capacity": "1", "duplex": true},
+        {"from": "c", "to": "m", "capacity": "1", "duplex": true}],
+        "groups": [{"name": "out", "capacity": "4/3", "links": [["m", "b"], ["m", "c"]]}]});
+    Topology::read(file.to_string().as_bytes(), "t").expect("valid")
+}
+
+#[test]
+fn steps_of_a_length_go_by_way_of_memories_and_count_exactly() {
+    let code = |topology: &Topology, steps: Value, length: &str| {
+        let file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
+        let plan = json!({"sluice_plan": 1, "collective": "broadcast", "root": "a", "claim": {},
+            "topology": {"sha256": topology.digest(), "inline": file},
+            "content": {"kind": "steps", "P": 3, "steps": steps, "step_length": length}});
+        let report = check(&read(&plan), None);
+        (report.violation.map(|violation| violation.code), report.figures.map(|figures| figures.time_per_byte))
+    };
+    let step = |sends: &[(u64, u64, u64)]| json!({"op": "copy", "sends": sends.iter().map(|(lo, hi, link)| json!([0, lo, hi, link])).collect::<Vec<_>>()});
+    // Into the memory in two parts, out to each when it likes: a waits in it for b and c.
+    let memory = around(json!({"store": true, "copy": true}));
+    let steps =
+        json!([step(&[(0, 2, 0)]), step(&[(2, 3, 0), (0, 2, 3)]), step(&[(0, 2, 5)]), step(&[(2, 3, 3), (2, 3, 5)])]);
+    assert_eq!(code(&memory, steps.clone(), "2/3"), (None, Some(fraction(8, 3))), "four steps of 2/3");
+    assert_eq!(code(&memory, steps.clone(), "666666666/1000000000").0, Some(Code::Overload), "too short by a hair");
+    let eager = json!([step(&[(0, 2, 0)]), step(&[(0, 3, 3)])]);
+    assert_eq!(code(&memory, eager, "1").0, Some(Code::HopWithoutData), "the third part is not there yet");
+    // Both at once: 4/3 of M over a limit of 4/3.
+    let both = json!([step(&[(0, 2, 0)]), step(&[(0, 2, 3), (0, 2, 5), (2, 3, 0)]), step(&[(2, 3, 3), (2, 3, 5)])]);
+    assert_eq!(code(&memory, both.clone(), "1"), (None, Some(fraction(3, 1))));
+    let narrow = edited(&memory, |file| file["groups"][0]["capacity"] = json!("1"));
+    assert_eq!(code(&narrow, both, "1").0, Some(Code::Overload), "the group's limit");
+    // Who only stores passes each copy on once, whenever it likes.
+    let store = around(json!({"store": true, "copy": false}));
+    assert_eq!(code(&store, steps, "2/3").0, Some(Code::HopWithoutData), "b and c from one copy");
+    let twice = json!([step(&[(0, 3, 0), (0, 3, 0)]), step(&[(0, 3, 3)]), step(&[(0, 3, 5)])]);
+    assert_eq!(code(&store, twice, "2"), (None, Some(fraction(6, 1))));
+    let thrice = json!([step(&[(0, 3, 0), (0, 3, 0), (1, 2, 0)]), step(&[(0, 3, 3)]), step(&[(0, 3, 5)])]);
+    assert_eq!(code(&store, thrice, "3").0, Some(Code::HopUnbalanced), "a part of a third copy stays");
+}
+
+#[test]
+fn where_nothing_has_a_limit_no_time_will_do() {
+    let free = edited(&complete(3, "1").expect("valid"), |file| {
+        file["links"].as_array_mut().expect("links").iter_mut().for_each(|link| link["capacity"] = json!("unlimited"));
+    });
+    let mut plan = of_steps(&free, Collective::AllGather);
+    plan["claim"] = json!({"time_per_byte": "0", "lower_bound": "0", "optimal": true});
+    for length in [json!(null), json!("0")] {
+        if !length.is_null() {
+            plan["content"]["step_length"] = length.clone();
+        }
+        let report = check(&read(&plan), None);
+        assert_eq!(report.violation, None, "{length}");
+        assert!(report.proved.contains(&"the plan is optimal".into()));
+    }
+    let code = |edit: &dyn Fn(&mut Value)| {
+        let mut plan = plan.clone();
+        edit(&mut plan);
+        check(&read(&plan), None).violation.map(|violation| violation.code)
+    };
+    assert_eq!(code(&|plan| plan["content"]["step_length"] = json!("-1")), Some(Code::Overload));
+    assert_eq!(code(&|plan| plan["content"]["step_length"] = json!("1")), Some(Code::WrongTime));
+    assert_eq!(code(&|plan| plan["claim"]["algorithm_bandwidth"] = json!("1")), Some(Code::WrongBandwidth));
+    // Trees and paths as well; with a certificate of kind `none`, and with a limit somewhere else.
+    let somewhere =
+        edited(&free, |file| file["nodes"].as_array_mut().expect("nodes").push(json!({"id": "s", "kind": "switch"})));
+    let somewhere = edited(&somewhere, |file| {
+        file["links"]
+            .as_array_mut()
+            .expect("links")
+            .push(json!({"from": "n0", "to": "s", "capacity": "1", "duplex": true}));
+    });
+    for topology in [&free, &somewhere] {
+        for collective in [Collective::AllGather, Collective::AllReduce, Collective::AllToAll] {
+            let mut plan = crate::dual::plan_of(topology, collective);
+            plan.body.claim.optimal = Some(true);
+            assert_eq!(plan.body.claim.algorithm_bandwidth, None);
+            assert_eq!(crate::dual::code(&plan), None);
+            plan.body.claim.certificate = Some(Certificate::new(CertificateKind::None));
+            assert_eq!(crate::dual::code(&plan), None);
+        }
+    }
+    let mut limited = crate::dual::plan_of(&complete(3, "1").expect("valid"), Collective::AllGather);
+    limited.body.claim.optimal = Some(true);
+    assert_eq!(crate::dual::code(&limited), Some(Code::UnprovedOptimal));
 }
