@@ -14,7 +14,7 @@ use crate::naive;
 use crate::scene::{edited, fraction, on, refused};
 
 /// The fabrics with links of different costs, none, one or two.
-fn dear() -> Vec<Topology> {
+pub fn dear() -> Vec<Topology> {
     let costs = |topology: &Topology| {
         edited(topology, |file| {
             for (i, link) in file["links"].as_array_mut().expect("links").iter_mut().enumerate() {
@@ -25,12 +25,12 @@ fn dear() -> Vec<Topology> {
     fabrics().iter().map(costs).collect()
 }
 
-fn fits(topology: &Topology, collective: Collective) -> bool {
+pub fn fits(topology: &Topology, collective: Collective) -> bool {
     collective != Collective::AllToAll || topology.nodes().iter().all(|node| node.weight == 1)
 }
 
 /// M in units.
-fn units(topology: &Topology, collective: Collective) -> Rational {
+pub fn units(topology: &Topology, collective: Collective) -> Rational {
     match collective {
         Collective::AllGather => {
             Rational::from(topology.nodes().iter().filter(|n| n.is_compute()).map(|n| n.weight).sum::<u64>())
@@ -41,7 +41,7 @@ fn units(topology: &Topology, collective: Collective) -> Rational {
 }
 
 /// Every hop of every tree or path at its cost; parallel links of these fabrics cost the same.
-fn by_hops(topology: &Topology, plan: &Plan) -> Rational {
+pub fn by_hops(topology: &Topology, plan: &Plan) -> Rational {
     let hop = |from, to| {
         let (from, to) = (topology.node(plan.id(from)), topology.node(plan.id(to)));
         let link = topology.links().iter().find(|link| (Some(link.from), Some(link.to)) == (from, to));

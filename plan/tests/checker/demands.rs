@@ -16,7 +16,7 @@ use crate::dual::{code, fabrics, limits, spread};
 use crate::scene::{edited, fraction, on, refused};
 
 /// Chunks of a source that the same nodes want: source, ends, how many.
-type Group = (usize, Vec<usize>, u64);
+pub type Group = (usize, Vec<usize>, u64);
 
 /// Triples of these groups, each with its own chunks.
 fn triples(groups: &[Group]) -> Value {
@@ -50,7 +50,7 @@ fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
 
 /// A tree for each group: to each end, in their order, a shortest way from the source, of which what is there already is left
 /// out. GPUs on the way copy, switches forward.
-fn plan(topology: &Topology, groups: &[Group]) -> Value {
+pub fn plan(topology: &Topology, groups: &[Group]) -> Value {
     let id = |node: usize| topology.nodes()[node].id.to_string();
     let copies = |node: usize| topology.nodes()[node].can.copy;
     let trees = groups.iter().map(|(source, ends, count)| {
@@ -83,7 +83,7 @@ fn read(plan: &Value) -> Plan {
 
 /// What groups cost at least at these prices, per M: of all sets of links, the cheapest over which every end is reached;
 /// each branch from a node that can copy pays its whole way.
-fn by_trying(topology: &Topology, groups: &[Group], of_link: &[i64]) -> Rational {
+pub fn by_trying(topology: &Topology, groups: &[Group], of_link: &[i64]) -> Rational {
     let n = topology.nodes().len();
     let mut far = vec![vec![1_000_000_i64; n]; n];
     for (link, price) in topology.links().iter().zip(of_link) {

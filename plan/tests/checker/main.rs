@@ -1,5 +1,6 @@
 //! The checker on plans that are right, with the figures of the textbook, and on hundreds that are not.
 
+mod certificates;
 mod changes;
 mod codes;
 mod cost;
