@@ -78,20 +78,27 @@ struct Built {
     columns: usize,
 }
 
+/// A column before the program knows it.
+struct Drafted {
+    cost: f64,
+    upper: f64,
+    entries: Vec<(Row, f64)>,
+}
+
 /// Columns as they come together.
 #[derive(Default)]
 struct Draft {
-    columns: Vec<(f64, f64, Vec<(Row, f64)>)>,
+    columns: Vec<Drafted>,
 }
 
 impl Draft {
     /// A column with this cost and this upper bound.
     fn column(&mut self, cost: f64, upper: f64) -> usize {
-        self.columns.push((cost, upper, Vec::new()));
+        self.columns.push(Drafted { cost, upper, entries: Vec::new() });
         self.columns.len() - 1
     }
     fn entry(&mut self, column: usize, row: Row, factor: f64) {
-        self.columns[column].2.push((row, factor));
+        self.columns[column].entries.push((row, factor));
     }
 }
 
@@ -142,7 +149,7 @@ impl Built {
             blocks.push(own);
         }
         let columns = draft.columns.len();
-        for (cost, upper, mut entries) in draft.columns {
+        for Drafted { cost, upper, mut entries } in draft.columns {
             entries.sort_unstable_by_key(|(row, _)| *row);
             entries.dedup_by(|next, first| {
                 let same = next.0 == first.0;
@@ -209,7 +216,7 @@ impl Block<'_> {
         for (edge, class) in network.edges.iter().zip(&merged.edges) {
             let column = *w[*class as usize].get_or_insert_with(|| draft.column(0.0, f64::INFINITY));
             if costs {
-                draft.columns[column].0 += times * edge.cost;
+                draft.columns[column].cost += times * edge.cost;
             }
         }
         for (group, limit) in network.groups.iter().zip(&self.merging.limits) {
