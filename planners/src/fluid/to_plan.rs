@@ -250,9 +250,9 @@ impl<'a> Writer<'a> {
             let Route::Tree(tree) = route else { return None };
             let units =
                 if custom { folding.classes[mixed.class].job.blocks[block].units.clone() } else { Rational::ONE };
-            let _ = ends;
             Some(plan::Tree {
                 edges: self.edges(&tree, direction),
+                ends: custom.then(|| ends.iter().map(|end| self.ids[*end as usize]).collect()),
                 hops: None,
                 root: self.ids[tree.root as usize],
                 weight: &mixed.part * &units,

@@ -5,9 +5,10 @@ use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::r#gen;
 use sluice_plan::check;
-use sluice_plan::plan::Collective;
+use sluice_plan::plan::{Collective, Demands};
 use sluice_planners::fluid::instance::Instance;
 use sluice_planners::fluid::to_plan::{Made, Mixing, make};
+use sluice_planners::teccl::demand::Wanted;
 use sluice_planners::{Request, Run};
 use sluice_planners_lp::fluid::solve::{Method, Options, Solved, Strength, solve};
 
@@ -168,4 +169,22 @@ fn what_cannot_be_has_its_name() {
     let refusal = solve(&instance, &options, &Run::quiet(1)).expect_err("trees are columns");
     assert_eq!(refusal.code(), "BadParameter");
     assert_eq!(Rational::ONE, instance.unit());
+}
+
+#[test]
+fn demands_of_unequal_ends_have_proven_plans() {
+    let wanted = r#"{"sluice_demands": 1, "tenants": [
+        {"name": "few", "triples": [["g0", 0, "g1"], ["g0", 0, "g2"], ["g3", 0, "g0"], ["g3", 1, "g0"]]},
+        {"name": "all", "collective": "broadcast", "root": "g1"}]}"#;
+    for name in ["two-box", "star-memory-4-bw24", "line-4"] {
+        let topology = fabric(name);
+        let (demands, names) = Demands::read(wanted.as_bytes(), "d").expect("demands");
+        let wanted = Wanted { demands, names, file: "d".into() };
+        let request = Request::of_all(Collective::Custom);
+        let instance = Instance::new(&topology, &request, Some(wanted), "t").expect("can be served");
+        let solved = solve(&instance, &Options::default(), &Run::quiet(1)).expect("solved");
+        let made = planned(&instance, &solved);
+        assert_eq!(instance.units(), Rational::from(4));
+        assert!(made.optimal, "{name}: {} and {}", made.time, made.bound);
+    }
 }
