@@ -31,6 +31,7 @@ struct Shown {
     balanced: bool,
     node_classes: Vec<Nodes>,
     link_classes: Vec<Links>,
+    group_classes: Vec<Groups>,
     #[serde(skip_serializing_if = "Option::is_none")]
     all_to_all: Option<AllToAll>,
 }
@@ -54,6 +55,17 @@ struct Links {
     from: &'static str,
     to: &'static str,
     capacity: String,
+    cost: String,
+    count: usize,
+    first: String,
+}
+
+/// Joint limits that are alike.
+#[derive(Debug, Serialize)]
+struct Groups {
+    capacity: String,
+    /// How many each of them limits.
+    links: usize,
     count: usize,
     first: String,
 }
@@ -116,23 +128,7 @@ fn shown(topology: &Topology) -> Shown {
             }),
         }
     }
-    let mut link_classes: Vec<Links> = Vec::new();
-    let mut places = BTreeMap::new();
-    for link in topology.links() {
-        let (from, to) = (&topology.nodes()[link.from], &topology.nodes()[link.to]);
-        let capacity = unit.write(&link.capacity);
-        let place = *places.entry((from.kind, to.kind, capacity.clone())).or_insert(link_classes.len());
-        match link_classes.get_mut(place) {
-            Some(class) => class.count += 1,
-            None => link_classes.push(Links {
-                from: from.kind.word(),
-                to: to.kind.word(),
-                capacity,
-                count: 1,
-                first: format!("{} → {}", from.id, to.id),
-            }),
-        }
-    }
+    let (link_classes, group_classes) = (link_classes(topology), group_classes(topology));
     let boxes: std::collections::HashSet<_> =
         topology.nodes().iter().filter_map(|node| node.machine.as_ref()).collect();
     Shown {
@@ -150,16 +146,53 @@ fn shown(topology: &Topology) -> Shown {
         balanced: into == out,
         node_classes,
         link_classes,
+        group_classes,
         all_to_all: None,
     }
+}
+
+fn link_classes(topology: &Topology) -> Vec<Links> {
+    let mut classes: Vec<Links> = Vec::new();
+    let mut places = BTreeMap::new();
+    for link in topology.links() {
+        let (from, to) = (&topology.nodes()[link.from], &topology.nodes()[link.to]);
+        let (capacity, cost) = (topology.unit().write(&link.capacity), link.cost.to_string());
+        let place = *places.entry((from.kind, to.kind, capacity.clone(), cost.clone())).or_insert(classes.len());
+        match classes.get_mut(place) {
+            Some(class) => class.count += 1,
+            None => classes.push(Links {
+                from: from.kind.word(),
+                to: to.kind.word(),
+                capacity,
+                cost,
+                count: 1,
+                first: format!("{} → {}", from.id, to.id),
+            }),
+        }
+    }
+    classes
+}
+
+fn group_classes(topology: &Topology) -> Vec<Groups> {
+    let mut classes: Vec<Groups> = Vec::new();
+    let mut places = BTreeMap::new();
+    for group in topology.groups() {
+        let (capacity, links) = (topology.unit().write(&group.capacity), group.links.len());
+        let place = *places.entry((capacity.clone(), links)).or_insert(classes.len());
+        match classes.get_mut(place) {
+            Some(class) => class.count += 1,
+            None => classes.push(Groups { capacity, links, count: 1, first: group.name.to_string() }),
+        }
+    }
+    classes
 }
 
 fn text(shown: &Shown) -> String {
     let name = if shown.name.is_empty() { "a fabric without name" } else { &shown.name };
     let mut text = format!("{name}: {} nodes, {} directed links", shown.nodes, shown.links);
-    for (count, what) in [(shown.boxes, "boxes"), (shown.groups, "groups")] {
+    for (count, one, several) in [(shown.boxes, "box", "boxes"), (shown.groups, "group", "groups")] {
         if count > 0 {
-            text += &format!(", {count} {what}");
+            text += &format!(", {count} {}", if count == 1 { one } else { several });
         }
     }
     text += if shown.balanced { "; balanced\n" } else { "; not balanced: some nodes have more in than out, or less\n" };
@@ -173,10 +206,24 @@ fn text(shown: &Shown) -> String {
         let (count, weight) = (class.count.to_string(), class.weight.to_string());
         nodes.row(vec![class.kind.into(), count, into, out, weight, can, class.first.clone()]);
     }
-    let mut links = Table::of("LINKS  >COUNT  >CAPACITY  FIRST");
+    // Most fabrics leave the costs as they are, and then there is nothing to compare.
+    let has_costs = shown.link_classes.iter().any(|class| class.cost != "1");
+    let heads = if has_costs { "LINKS  >COUNT  >CAPACITY  >COST  FIRST" } else { "LINKS  >COUNT  >CAPACITY  FIRST" };
+    let mut links = Table::of(heads);
     for class in &shown.link_classes {
         let ends = format!("{} → {}", class.from, class.to);
-        links.row(vec![ends, class.count.to_string(), class.capacity.clone(), class.first.clone()]);
+        let cost = has_costs.then(|| class.cost.clone());
+        let cells = [ends, class.count.to_string(), class.capacity.clone()];
+        links.row(cells.into_iter().chain(cost).chain([class.first.clone()]).collect());
     }
-    text + &nodes.render(output::width()) + "\n" + &links.render(output::width())
+    text += &(nodes.render(output::width()) + "\n" + &links.render(output::width()));
+    if !shown.group_classes.is_empty() {
+        let mut groups = Table::of("GROUPS  >COUNT  >CAPACITY  FIRST");
+        for class in &shown.group_classes {
+            let cells = [format!("{} links", class.links), class.count.to_string(), class.capacity.clone()];
+            groups.row(cells.into_iter().chain([class.first.clone()]).collect());
+        }
+        text += &("\n".to_owned() + &groups.render(output::width()));
+    }
+    text
 }

@@ -55,6 +55,30 @@ fn every_family_is_made_shown_and_drawn() {
     }
 }
 
+#[test]
+fn costs_and_joint_limits_are_shown_where_there_are_any() {
+    let desk = Desk::new();
+    desk.json("topology gen dgx-a100-rail --nodes 2 --variant pcie --out t.json");
+    let table = stdout(&desk.run("topology show t.json"));
+    let free = table.lines().find(|line| line.contains("n0.p0 → n0.c0")).expect("a class of links");
+    assert!(table.contains("COST") && free.contains("32GB/s     0"), "{table}");
+    assert!(!table.contains("GROUPS"), "{table}");
+    let link = |from: &str, to: &str| json!({"from": from, "to": to, "capacity": "5"});
+    let mut file = json!({"sluice_topology": 1, "nodes": [{"id": "a", "kind": "gpu"}, {"id": "b", "kind": "gpu"}],
+        "links": [link("a", "b"), link("b", "a")],
+        "groups": [{"name": "bus", "links": [["a", "b"], ["b", "a"]], "capacity": "6"}]});
+    desk.write("g.json", &file.to_string());
+    let table = stdout(&desk.run("topology show g.json"));
+    assert!(table.contains("1 group;") && table.contains("2 links") && table.contains("bus"), "{table}");
+    assert!(!table.contains("COST"), "{table}");
+    let shown = desk.json("topology show g.json");
+    assert_eq!(shown["group_classes"], json!([{"capacity": "6", "links": 2, "count": 1, "first": "bus"}]));
+    assert_eq!(shown["link_classes"][0]["cost"], "1");
+    file["links"][0]["cost"] = json!("1/2");
+    desk.write("g.json", &file.to_string());
+    assert_eq!(desk.json("topology show g.json")["link_classes"][0]["cost"], "1/2");
+}
+
 #[cfg(feature = "lp")]
 #[test]
 fn a_ring_and_a_cube_have_their_all_to_all_rates() {

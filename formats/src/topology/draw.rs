@@ -2,6 +2,7 @@
 //!
 //! Up to 64 nodes it is meant to be read; with more of them links get thin and labels go into the legend alone.
 
+mod groups;
 mod layout;
 
 pub use layout::{Frame, Layout, Place, layout};
@@ -18,11 +19,28 @@ const MAX_LABELS: usize = 24;
 const MANY_CABLES: usize = 300;
 /// Rows of the legend at most.
 const MAX_LEGEND: usize = 8;
+/// Height of one of them.
+const ROW: f64 = 18.0;
+
+/// Of links that are nobody's limit.
+const UNLIMITED: &str = "#9aa5b1";
+/// Of all others.
+const LIMITED: &str = "#4a7fb5";
 
 /// All links between two nodes.
 struct Cable {
     forward: Capacity,
     backward: Capacity,
+    /// The least and the most that one of them costs.
+    costs: (Rational, Rational),
+}
+
+/// Cables that are alike.
+struct Class {
+    /// Capacity and cost.
+    words: String,
+    colour: &'static str,
+    width: f64,
 }
 
 /// The picture of a topology, as the text of an SVG file.
@@ -35,8 +53,8 @@ pub fn svg_around(topology: &Topology, above_links: &str) -> String {
     let layout = layout(topology);
     let cables = cables(topology);
     let classes = classes(topology, &cables);
-    let rows = classes.len().min(MAX_LEGEND + 1);
-    let (width, height) = (layout.width.max(320.0), layout.height + 14.0 + 18.0 * rows as f64);
+    let rows = classes.len().min(MAX_LEGEND + 1) + groups::rows(topology);
+    let (width, height) = (layout.width.max(320.0), layout.height + 14.0 + ROW * rows as f64);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" font-family=\"sans-serif\" font-size=\"11\">\n<title>{}</title>\n\
@@ -58,11 +76,13 @@ pub fn svg_around(topology: &Topology, above_links: &str) -> String {
         );
     }
     draw_cables(&mut out, topology, &layout, &cables, &classes);
+    groups::draw(&mut out, topology, &layout);
     out.push_str(above_links);
     for (node, place) in topology.nodes().iter().zip(&layout.places) {
         draw_node(&mut out, node.kind, &node.id, *place);
     }
-    legend(&mut out, &classes, layout.height + 14.0);
+    let below = legend(&mut out, &classes, layout.height + 14.0);
+    groups::legend(&mut out, topology, below);
     out.push_str("</svg>\n");
     out
 }
@@ -72,7 +92,15 @@ fn cables(topology: &Topology) -> BTreeMap<(usize, usize), Cable> {
     let nothing = || Capacity::Finite(Rational::ZERO);
     for link in topology.links().iter().filter(|link| link.from != link.to) {
         let key = (link.from.min(link.to), link.from.max(link.to));
-        let cable = cables.entry(key).or_insert_with(|| Cable { forward: nothing(), backward: nothing() });
+        let costs = || (link.cost.clone(), link.cost.clone());
+        let none = || Cable { forward: nothing(), backward: nothing(), costs: costs() };
+        let cable = cables.entry(key).or_insert_with(none);
+        if link.cost < cable.costs.0 {
+            cable.costs.0 = link.cost.clone();
+        }
+        if link.cost > cable.costs.1 {
+            cable.costs.1 = link.cost.clone();
+        }
         let side = if link.from < link.to { &mut cable.forward } else { &mut cable.backward };
         *side = side.plus(&link.capacity);
     }
@@ -97,16 +125,21 @@ fn words(unit: Unit, capacity: &Capacity) -> String {
 }
 
 fn label(unit: Unit, cable: &Cable) -> String {
-    match (&cable.forward, &cable.backward) {
+    let capacity = match (&cable.forward, &cable.backward) {
         (a, b) if a == b => words(unit, a),
         (Capacity::Finite(a), b) if a.is_zero() => format!("{} one way", words(unit, b)),
         (a, Capacity::Finite(b)) if b.is_zero() => format!("{} one way", words(unit, a)),
         (a, b) => format!("{} / {}", words(unit, a), words(unit, b)),
+    };
+    match &cable.costs {
+        (least, most) if least != most => format!("{capacity}, costs {least} to {most}"),
+        (cost, _) if *cost != Rational::ONE => format!("{capacity}, cost {cost}"),
+        _ => capacity,
     }
 }
 
-/// Every label that occurs, with its width, the widest first.
-fn classes(topology: &Topology, cables: &BTreeMap<(usize, usize), Cable>) -> Vec<(String, f64)> {
+/// Every label that occurs, the widest first.
+fn classes(topology: &Topology, cables: &BTreeMap<(usize, usize), Cable>) -> Vec<Class> {
     let size = |cable: &Cable| {
         let value = |capacity: &Capacity| capacity.finite().map_or(f64::INFINITY, Rational::to_f64);
         value(&cable.forward).max(value(&cable.backward))
@@ -121,14 +154,17 @@ fn classes(topology: &Topology, cables: &BTreeMap<(usize, usize), Cable>) -> Vec
     } else {
         5.0
     };
-    let mut classes: BTreeMap<String, f64> = BTreeMap::new();
+    let mut classes: BTreeMap<String, Class> = BTreeMap::new();
     for cable in cables.values() {
         let share = if most > 0.0 { (size(cable) / most).min(1.0) } else { 1.0 };
+        let words = label(topology.unit(), cable);
         // The square root keeps a slow link visible beside one twenty times as fast.
-        classes.entry(label(topology.unit(), cable)).or_insert((thickest * share.sqrt()).max(0.4));
+        let width = (thickest * share.sqrt()).max(0.4);
+        let colour = if size(cable).is_finite() { LIMITED } else { UNLIMITED };
+        classes.entry(words.clone()).or_insert(Class { words, colour, width });
     }
-    let mut classes: Vec<(String, f64)> = classes.into_iter().collect();
-    classes.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let mut classes: Vec<Class> = classes.into_values().collect();
+    classes.sort_by(|a, b| b.width.total_cmp(&a.width).then_with(|| a.words.cmp(&b.words)));
     classes
 }
 
@@ -137,18 +173,20 @@ fn draw_cables(
     topology: &Topology,
     layout: &Layout,
     cables: &BTreeMap<(usize, usize), Cable>,
-    classes: &[(String, f64)],
+    classes: &[Class],
 ) {
     let opacity = if cables.len() > MANY_CABLES { 0.25 } else { 0.75 };
-    let _ = writeln!(out, "<g stroke=\"#4a7fb5\" stroke-opacity=\"{opacity}\" stroke-linecap=\"round\">");
+    let _ = writeln!(out, "<g stroke=\"{LIMITED}\" stroke-opacity=\"{opacity}\" stroke-linecap=\"round\">");
     let mut labels = String::new();
     for (i, ((a, b), cable)) in cables.iter().enumerate() {
         let (from, to) = (layout.places[*a], layout.places[*b]);
         let text = label(topology.unit(), cable);
-        let width = classes.iter().find(|(known, _)| *known == text).map_or(1.0, |(_, width)| *width);
+        let class = classes.iter().find(|class| class.words == text);
+        let (width, colour) = class.map_or((1.0, LIMITED), |class| (class.width, class.colour));
+        let colour = if colour == LIMITED { String::new() } else { format!(" stroke=\"{colour}\"") };
         let _ = writeln!(
             out,
-            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke-width=\"{width:.1}\"/>",
+            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"{colour} stroke-width=\"{width:.1}\"/>",
             from.x, from.y, to.x, to.y
         );
         if cables.len() <= MAX_LABELS {
@@ -189,21 +227,23 @@ fn draw_node(out: &mut String, kind: Kind, id: &str, place: Place) {
     );
 }
 
-fn legend(out: &mut String, classes: &[(String, f64)], top: f64) {
-    for (row, (text, width)) in classes.iter().take(MAX_LEGEND).enumerate() {
-        let y = top + 18.0 * row as f64;
+/// One row per class of cables; gives back where the next row would be.
+fn legend(out: &mut String, classes: &[Class], top: f64) -> f64 {
+    for (row, Class { words, colour, width }) in classes.iter().take(MAX_LEGEND).enumerate() {
+        let y = top + ROW * row as f64;
         let _ = writeln!(
             out,
-            "<line x1=\"16\" y1=\"{y:.1}\" x2=\"46\" y2=\"{y:.1}\" stroke=\"#4a7fb5\" stroke-width=\"{width:.1}\"/>\
+            "<line x1=\"16\" y1=\"{y:.1}\" x2=\"46\" y2=\"{y:.1}\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"/>\
              <text x=\"54\" y=\"{:.1}\" fill=\"#24405c\">{}</text>",
             y + 4.0,
-            escape(text)
+            escape(words)
         );
     }
     if classes.len() > MAX_LEGEND {
-        let y = top + 18.0 * MAX_LEGEND as f64;
+        let y = top + ROW * MAX_LEGEND as f64;
         let _ = writeln!(out, "<text x=\"54\" y=\"{y:.1}\">and {} more</text>", classes.len() - MAX_LEGEND);
     }
+    top + ROW * classes.len().min(MAX_LEGEND + 1) as f64
 }
 
 /// The end of a long id says more than its beginning.

@@ -3,7 +3,7 @@
 //! A node's layer is its distance from the compute nodes. Compute nodes of a machine that are linked to each other
 //! directly stand on a circle, where every link is visible; the others in two staggered rows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::f64::consts::TAU;
 
 use crate::topology::{Text, Topology};
@@ -68,7 +68,8 @@ struct Group {
 /// Places the nodes of a topology.
 pub fn layout(topology: &Topology) -> Layout {
     let nodes = topology.nodes();
-    let layers = layers(topology);
+    let near = near(topology);
+    let layers = layers(topology, &near);
     let mut members: BTreeMap<Option<Text>, Vec<usize>> = BTreeMap::new();
     let mut order: Vec<Option<Text>> = Vec::new();
     for (i, node) in nodes.iter().enumerate() {
@@ -83,8 +84,10 @@ pub fn layout(topology: &Topology) -> Layout {
         list.push(i);
     }
     let direct = direct(topology);
-    let groups: Vec<(Option<Text>, Group)> =
-        order.into_iter().map(|machine| (machine.clone(), group(&members[&machine], &layers, &direct))).collect();
+    let groups: Vec<(Option<Text>, Group)> = order
+        .into_iter()
+        .map(|machine| (machine.clone(), group(&members[&machine], &layers, &direct, &near)))
+        .collect();
     let tallest = groups.iter().map(|(_, group)| group.height).fold(0.0, f64::max);
     let widths: f64 = groups.iter().map(|(_, group)| group.width + 2.0 * MARGIN).sum();
     let mut above: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -121,15 +124,19 @@ pub fn layout(topology: &Topology) -> Layout {
     layout
 }
 
-/// Distance of every node from the compute nodes; nodes that reach none stand in layer 1, an empty fabric's in 0.
-fn layers(topology: &Topology) -> Vec<usize> {
-    let n = topology.nodes().len();
-    let mut near: Vec<Vec<usize>> = vec![Vec::new(); n];
+/// The nodes at the other end of every node's links.
+fn near(topology: &Topology) -> Vec<Vec<usize>> {
+    let mut near: Vec<Vec<usize>> = vec![Vec::new(); topology.nodes().len()];
     for link in topology.links() {
         near[link.from].push(link.to);
         near[link.to].push(link.from);
     }
-    let mut layers = vec![usize::MAX; n];
+    near
+}
+
+/// Distance of every node from the compute nodes; nodes that reach none stand in layer 1, an empty fabric's in 0.
+fn layers(topology: &Topology, near: &[Vec<usize>]) -> Vec<usize> {
+    let mut layers = vec![usize::MAX; topology.nodes().len()];
     let mut queue = VecDeque::new();
     for node in topology.compute() {
         layers[node] = 0;
@@ -159,7 +166,7 @@ fn direct(topology: &Topology) -> Vec<bool> {
     direct
 }
 
-fn group(members: &[usize], layers: &[usize], direct: &[bool]) -> Group {
+fn group(members: &[usize], layers: &[usize], direct: &[bool], near: &[Vec<usize>]) -> Group {
     let mut group = Group::default();
     let below: Vec<usize> = members.iter().copied().filter(|node| layers[*node] == 0).collect();
     let n = below.len();
@@ -189,11 +196,22 @@ fn group(members: &[usize], layers: &[usize], direct: &[bool]) -> Group {
         .iter()
         .filter(|node| layers[**node] > 0)
         .for_each(|node| above.entry(layers[*node]).or_default().push(*node));
-    group.width = above.values().map(|row| row.len() as f64 * STEP.0).fold(group.width.max(STEP.0), f64::max);
+    let width = above.values().map(|row| row.len() as f64 * STEP.0).fold(group.width.max(STEP.0), f64::max);
+    let aside = (width - group.width) / 2.0;
+    group.at.iter_mut().for_each(|(_, x, _)| *x += aside);
+    group.width = width;
     for row in above.values() {
         up += LAYER * 0.6;
         let step = group.width / row.len() as f64;
-        for (i, node) in row.iter().enumerate() {
+        // Each as near as can be to what is below it, so that few links cross.
+        let places: HashMap<usize, f64> = group.at.iter().map(|(node, x, _)| (*node, *x)).collect();
+        let middle = |node: &usize| {
+            let below: Vec<f64> = near[*node].iter().filter_map(|other| places.get(other).copied()).collect();
+            if below.is_empty() { group.width / 2.0 } else { below.iter().sum::<f64>() / below.len() as f64 }
+        };
+        let mut ordered: Vec<(f64, usize)> = row.iter().map(|node| (middle(node), *node)).collect();
+        ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (i, (_, node)) in ordered.iter().enumerate() {
             group.at.push((*node, step * (i as f64 + 0.5), up));
         }
     }

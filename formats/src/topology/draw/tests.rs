@@ -1,7 +1,9 @@
 //! No two nodes on one spot, every frame around its own, and text that cannot break out.
 
 use super::*;
-use crate::topology::r#gen::{Wiring, complete, dgx_a100, fat_tree, hypercube, mi250, ring, star, torus};
+use crate::topology::r#gen::{
+    Variant, Wiring, complete, dgx_a100, dgx_a100_rail, fat_tree, hypercube, mi250, ring, star, torus,
+};
 
 fn overlap(a: &Place, b: &Place) -> bool {
     (a.x - b.x).abs() < (a.width + b.width) / 2.0 && (a.y - b.y).abs() < (a.height + b.height) / 2.0
@@ -13,6 +15,9 @@ fn nodes_do_not_overlap_and_stay_inside() {
         dgx_a100(1, Wiring::Plain),
         dgx_a100(4, Wiring::Pcie),
         dgx_a100(8, Wiring::TwoRails),
+        dgx_a100_rail(1, Variant::Pcie),
+        dgx_a100_rail(2, Variant::All),
+        dgx_a100_rail(4, Variant::Nvlink),
         mi250(2, 16),
         mi250(4, 8),
         fat_tree(4, "10Gbit/s"),
@@ -52,6 +57,28 @@ fn the_picture_shows_every_node_and_says_the_capacities() {
     assert_eq!(picture.matches("<line ").count(), 32 + 2, "cables and two rows of legend");
     assert_eq!(picture.matches("<title>").count(), 19 + 1);
     assert!(picture.contains(">300 GB/s<") && picture.contains(">25 GB/s<"));
+}
+
+#[test]
+fn costs_unlimited_links_and_joint_limits_are_seen() {
+    let picture = svg(&dgx_a100_rail(2, Variant::All).expect("valid"));
+    assert!(picture.contains(">32 GB/s, cost 0<") && picture.contains(">unlimited, cost 0<"));
+    assert_eq!(picture.matches(&format!("stroke=\"{UNLIMITED}\"")).count(), 6 + 1, "cables and a row of legend");
+    let groups: Vec<String> = (0..8)
+        .map(|g| format!(r#"{{"name":"limit {g}","links":[["a","b"],["b","a"]],"capacity":"{}GB/s"}}"#, g + 1))
+        .collect();
+    let text = format!(
+        r#"{{"sluice_topology":1,"nodes":[{{"id":"a","kind":"gpu"}},{{"id":"b","kind":"gpu"}}],
+            "links":[{{"from":"a","to":"b","capacity":"5GB/s","duplex":true,"count":2}}],"groups":[{}]}}"#,
+        groups.join(",")
+    );
+    let picture = svg(&Topology::read(text.as_bytes(), "t").expect("valid"));
+    assert_eq!(
+        picture.matches("<line ").count(),
+        1 + 1 + 6 * 2 + 6,
+        "a cable, its row, six limits both ways, their rows"
+    );
+    assert!(picture.contains(">limit 5: 6 GB/s over 4 links<") && picture.contains(">and 2 more groups<"));
 }
 
 #[test]
