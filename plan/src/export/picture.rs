@@ -6,6 +6,7 @@
 
 mod dot;
 mod dot_steps;
+mod limits;
 mod page;
 mod space_time;
 mod steps;

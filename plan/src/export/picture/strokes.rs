@@ -1,11 +1,12 @@
 //! What is drawn: one stroke per link in use, or per link and tree, with its colour and what it means.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use super::limits::{self, Bar, Limits, Times};
 use crate::export::{Colour, Options};
 use crate::plan::{Forest, NodeId, Plan, Tree, Trees};
 use sluice_formats::problem::{E_RANGE, Problem, Problems, UNKNOWN_EDGE, UNKNOWN_NODE};
-use sluice_formats::quantity::{Capacity, Rational, common_denominator};
+use sluice_formats::quantity::{Rational, common_denominator};
 use sluice_formats::topology::Topology;
 
 /// Colours that are told apart, for trees.
@@ -37,6 +38,17 @@ pub struct Strokes {
     /// The lines, by their ends.
     pub list: Vec<Stroke>,
     pub legend: Vec<(&'static str, String)>,
+    /// How full the limits are; none where only one tree is drawn, which says nothing of them.
+    pub bars: Vec<Bar>,
+}
+
+/// Of a limit that is so busy beside the busiest, from 0 to 1.
+pub fn load_colour(busy: f64) -> &'static str {
+    LOADS[load_class(busy)]
+}
+
+fn load_class(busy: f64) -> usize {
+    ((busy * LOADS.len() as f64 - 1e-9).max(0.0) as usize).min(LOADS.len() - 1)
 }
 
 /// A tree, after its number and the number of its forest.
@@ -62,30 +74,28 @@ pub fn strokes<'p>(plan: &Plan, topology: &Topology, trees: &'p Trees, options: 
         return Err(error.allowed("one of at most 4096 bits").into());
     }
     let by_tree = options.colour.unwrap_or(if chosen.len() <= TREES.len() { Colour::Tree } else { Colour::Load });
-    let mut painter = Painter { plan, topology, cables: cables(topology), used: BTreeMap::new() };
+    let mut painter = Painter { plan, topology, limits: Limits::new(topology), used: BTreeMap::new() };
     let sums: Vec<Rational> =
         trees.forests.iter().map(|forest| forest.trees.iter().map(|tree| &tree.weight).sum()).collect();
     for (number, forest, tree) in &chosen {
         let share = tree.weight.checked_div(&sums[*forest]).unwrap_or(Rational::ZERO);
         painter.tree(tree, if by_tree == Colour::Tree { *number } else { 0 }, &share)?;
     }
-    Ok(if by_tree == Colour::Tree { painter.by_tree(&chosen) } else { painter.by_load() })
+    let times = painter.times();
+    let (list, legend) = match by_tree {
+        Colour::Tree => painter.by_tree(&chosen),
+        Colour::Load => painter.by_load(&times),
+    };
+    Ok(Strokes { list, legend, bars: if options.tree.is_none() { times.bars } else { Vec::new() } })
 }
 
-/// Capacity from node to node.
-fn cables(topology: &Topology) -> HashMap<(usize, usize), Capacity> {
-    let mut cables: HashMap<(usize, usize), Capacity> = HashMap::new();
-    for link in topology.links() {
-        let cable = cables.entry((link.from, link.to)).or_insert(Capacity::Finite(Rational::ZERO));
-        *cable = cable.plus(&link.capacity);
-    }
-    cables
-}
+/// Lines, and what their colours mean.
+type Drawn = (Vec<Stroke>, Vec<(&'static str, String)>);
 
 struct Painter<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
-    cables: HashMap<(usize, usize), Capacity>,
+    limits: Limits<'a>,
     /// Per link and tree the share of all data.
     used: BTreeMap<(usize, usize, usize), Rational>,
 }
@@ -107,7 +117,7 @@ impl Painter<'_> {
             self.topology.node(id).ok_or_else(|| Problems::from(unknown().found(id)))
         };
         let ends = (node(from)?, node(to)?);
-        if !self.cables.contains_key(&ends) {
+        if !self.limits.has(ends) {
             let error = Problem::new(UNKNOWN_EDGE, "/content/forests", "a hop where the topology has no link");
             return Err(error.found(format!("{} → {}", self.plan.id(from), self.plan.id(to))).into());
         }
@@ -115,7 +125,16 @@ impl Painter<'_> {
         Ok(())
     }
 
-    fn by_tree(self, chosen: &[Chosen<'_>]) -> Strokes {
+    /// How long everything that limits the plan takes.
+    fn times(&self) -> Times {
+        let mut loads: BTreeMap<(usize, usize), Rational> = BTreeMap::new();
+        for ((from, to, _), share) in &self.used {
+            *loads.entry((*from, *to)).or_insert(Rational::ZERO) += share;
+        }
+        self.limits.times(&loads)
+    }
+
+    fn by_tree(&self, chosen: &[Chosen<'_>]) -> Drawn {
         let colour = |number: usize| TREES[number % TREES.len()];
         let mut list: Vec<Stroke> = Vec::with_capacity(self.used.len());
         for ((from, to, tree), share) in &self.used {
@@ -127,30 +146,25 @@ impl Painter<'_> {
         let legend = chosen.iter().take(TREES.len()).map(|(number, _, tree)| {
             (colour(*number), format!("tree {number}: root {}, weight {}", self.plan.id(tree.root), tree.weight))
         });
-        Strokes { list, legend: legend.collect() }
+        (list, legend.collect())
     }
 
-    fn by_load(self) -> Strokes {
-        let time = |ends: (usize, usize), share: &Rational| {
-            let capacity = self.cables.get(&ends).and_then(Capacity::finite)?;
-            Some(share.checked_div(capacity)?.to_f64())
-        };
-        let times = self.used.iter().map(|((from, to, _), share)| (*from, *to, share, time((*from, *to), share)));
-        let times: Vec<_> = times.collect();
-        let most = times.iter().filter_map(|(_, _, _, time)| *time).fold(0.0, f64::max);
-        let strokes = times.into_iter().map(|(from, to, share, time)| {
-            let busy = time.map(|time| if most > 0.0 { time / most } else { 0.0 });
-            let class = busy.map(|busy| ((busy * LOADS.len() as f64 - 1e-9).max(0.0) as usize).min(LOADS.len() - 1));
+    fn by_load(&self, times: &Times) -> Drawn {
+        let strokes = self.used.iter().map(|((from, to, _), share)| {
+            let tightest = times.tightest.get(&(*from, *to)).and_then(Option::as_ref);
+            let busy = tightest.map(|time| limits::busy(time, &times.most));
+            let class = busy.map(load_class);
             let colour = class.map_or(UNLIMITED, |class| LOADS[class]);
             let width = class.map_or(1.0, |class| 1.0 + 0.5 * class as f64);
             let percent = busy.map_or(String::new(), |busy| format!(", {:.0} % as busy as the busiest", busy * 100.0));
-            Stroke { from, to, lane: 0, colour, width, words: format!("{share} of the data{percent}") }
+            Stroke { from: *from, to: *to, lane: 0, colour, width, words: format!("{share} of the data{percent}") }
         });
         let list = strokes.collect();
         let step = 100 / LOADS.len();
+        let what = if self.topology.groups().is_empty() { "link" } else { "link or group" };
         let legend = LOADS.iter().enumerate().map(|(class, colour)| {
-            (*colour, format!("{} to {} % as busy as the busiest link", class * step, (class + 1) * step))
+            (*colour, format!("{} to {} % as busy as the busiest {what}", class * step, (class + 1) * step))
         });
-        Strokes { list, legend: legend.collect() }
+        (list, legend.collect())
     }
 }

@@ -1,7 +1,8 @@
-//! A plan as SVG: the picture of its topology, with an arrow per stroke on top.
+//! A plan as SVG: the picture of its topology, with an arrow per stroke on top and a bar per limit below.
 
 use std::fmt::Write as _;
 
+use super::limits;
 use super::strokes::{Stroke, Strokes};
 use crate::plan::Plan;
 use sluice_formats::topology::Topology;
@@ -21,11 +22,15 @@ pub fn draw(plan: &Plan, topology: &Topology, strokes: &Strokes) -> String {
     arrows.push_str("</g>\n");
     let base = draw::svg_around(topology, &arrows);
     let top = 30.0 + ROW * strokes.legend.len() as f64;
-    let (width, height) = (size(&base, "width").max(420.0), size(&base, "height") + top);
+    let below = top + size(&base, "height");
+    let least = if strokes.bars.is_empty() { 420.0 } else { limits::WIDTH };
+    let (width, height) = (size(&base, "width").max(least), below + limits::height(&strokes.bars));
     let title = format!("{} on {}", plan.body.collective.word(), topology.name());
     let mut out = begin(width, height, &title, &strokes.legend);
     // The topology's picture is a document of its own, which may stand inside another one.
-    let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}</g>\n</svg>");
+    let _ = writeln!(out, "<g transform=\"translate(0,{top:.0})\">\n{base}</g>");
+    limits::draw(&mut out, &strokes.bars, below);
+    out.push_str("</svg>\n");
     out
 }
 
