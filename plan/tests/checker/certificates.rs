@@ -233,3 +233,26 @@ fn more_than_twelve_memories_are_rechecked() {
     claimed["claim"]["lower_bound"] = json!("1/5");
     assert!(!accepted(&claimed));
 }
+
+/// `cargo test -p sluice-plan --release --test checker -- --ignored --nocapture rails`
+#[test]
+#[ignore = "a measurement"]
+fn certificates_of_boxes_on_rails() {
+    use sluice_formats::topology::r#gen::{Variant, dgx_a100_rail};
+    for nodes in [2, 4, 8, 16, 32] {
+        for variant in [Variant::Pcie, Variant::All] {
+            let topology = dgx_a100_rail(nodes, variant).expect("valid");
+            let plan = crate::naive::trees(&topology, Collective::AllGather);
+            let certificate = |price: fn(usize) -> i64| Certificate {
+                prices: Some(vec![Rational::ONE; limits(&topology)]),
+                cost_prices: Some((0..limits(&topology)).map(|i| fraction(price(i), 7)).collect()),
+                ..Certificate::new(CertificateKind::Dual)
+            };
+            for (what, price) in [("no price", (|_| 0) as fn(usize) -> i64), ("odd prices", |i| (i * 31 % 11) as i64)] {
+                let begin = std::time::Instant::now();
+                let proved = proves_cost(&plan, &topology, &certificate(price)).expect("prices");
+                println!("{} GPUs, {variant:?}, {what}: {proved:?} in {:?}", 8 * nodes, begin.elapsed());
+            }
+        }
+    }
+}
