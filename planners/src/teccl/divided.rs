@@ -23,6 +23,8 @@ const MAX_DOUBLINGS: u32 = 6;
 const NOTHING: f64 = 1e-7;
 /// Chunks by which what a pair reads may miss what it wants.
 const MAX_MISSED: f64 = 1e-4;
+/// Bytes that are moved to other ways, one after the other, at most.
+const MAX_MOVES: usize = 1 << 16;
 
 /// Whose data flows: a tenant's at a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -268,6 +270,10 @@ impl Cut {
                 loads.add(best, more);
                 left -= more;
             }
+        }
+        loads.level(&mut ways);
+        for ((origin, node), numbers) in &chunks {
+            let list = ways.entry((*origin, *node)).or_default();
             list.sort_by(|a, b| (a.arrival, &a.sends).cmp(&(b.arrival, &b.sends)));
             let mut at = 0;
             for way in list.iter().filter(|way| way.bytes > 0) {
@@ -375,33 +381,107 @@ fn paths(instance: &Instance<'_>, origin: Origin, of: &Amounts, ways: &mut BTree
     }
 }
 
+/// A place that has only so much room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Narrow {
+    /// A lane in an epoch.
+    Lane(usize, u64),
+    /// A node's buffer in an epoch.
+    Buffer(usize, u64),
+}
+
+/// Which way: of whose data, to whom, and its place among those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Which {
+    pair: (Origin, usize),
+    place: usize,
+}
+
+impl Way {
+    /// Where it needs room.
+    fn places(&self) -> impl Iterator<Item = Narrow> {
+        let lanes = self.sends.iter().map(|(lane, epoch)| Narrow::Lane(*lane, *epoch));
+        lanes.chain(self.waits.iter().map(|(node, epoch)| Narrow::Buffer(*node, *epoch)))
+    }
+}
+
 /// Bytes on every lane in every epoch, and in every limited buffer.
 struct Loads<'a> {
     instance: &'a Instance<'a>,
     chunk: f64,
-    lanes: BTreeMap<(usize, u64), u64>,
-    buffers: BTreeMap<(usize, u64), u64>,
+    bytes: BTreeMap<Narrow, u64>,
 }
 
 impl<'a> Loads<'a> {
     fn new(instance: &'a Instance<'a>) -> Loads<'a> {
-        Loads { instance, chunk: instance.terms.chunk.to_f64(), lanes: BTreeMap::new(), buffers: BTreeMap::new() }
+        Loads { instance, chunk: instance.terms.chunk.to_f64(), bytes: BTreeMap::new() }
     }
     fn add(&mut self, way: &Way, bytes: u64) {
-        way.sends.iter().for_each(|place| *self.lanes.entry(*place).or_default() += bytes);
-        way.waits.iter().for_each(|place| *self.buffers.entry(*place).or_default() += bytes);
+        way.places().for_each(|place| *self.bytes.entry(place).or_default() += bytes);
     }
-    /// Bytes that there is room for all the way; below zero where more goes than should.
+    /// Bytes that there is room for at a place; below zero where more goes than should, `None` where there is no limit.
+    fn left(&self, place: Narrow) -> Option<i64> {
+        let most = match place {
+            Narrow::Lane(lane, epoch) => (self.instance.lanes.lanes[lane].rate(epoch).to_f64() * self.chunk).min(1e15),
+            Narrow::Buffer(node, _) => self.instance.lanes.nodes[node].bytes?,
+        };
+        Some(most as i64 - self.bytes.get(&place).map_or(0, |bytes| *bytes as i64))
+    }
+    /// Bytes that there is room for all the way.
     fn room(&self, way: &Way) -> i64 {
-        let left = |most: f64, place: Option<&u64>| most as i64 - place.map_or(0, |bytes| *bytes as i64);
-        let lanes = way.sends.iter().map(|place| {
-            let most = self.instance.lanes.lanes[place.0].rate(place.1).to_f64() * self.chunk;
-            left(most.min(1e15), self.lanes.get(place))
-        });
-        let buffers = way.waits.iter().filter_map(|place| {
-            let most = self.instance.lanes.nodes[place.0].bytes?;
-            Some(left(most, self.buffers.get(place)))
-        });
-        lanes.chain(buffers).min().unwrap_or(0)
+        way.places().filter_map(|place| self.left(place)).min().unwrap_or(0)
+    }
+
+    /// Moves single bytes to other ways of the same data, while that makes what is too much anywhere less: of all squares of
+    /// it the sum. Rounded to bytes, what fitted as fractions can be some bytes too much.
+    fn level(&mut self, ways: &mut BTreeMap<(Origin, usize), Vec<Way>>) {
+        let mut through: BTreeMap<Narrow, Vec<Which>> = BTreeMap::new();
+        for (pair, list) in ways.iter() {
+            for (place, way) in list.iter().enumerate() {
+                let which = Which { pair: *pair, place };
+                way.places().for_each(|narrow| through.entry(narrow).or_default().push(which));
+            }
+        }
+        let over = |loads: &Loads<'_>, place: Narrow| loads.left(place).map_or(0, |left| (-left).max(0));
+        let mut tight: Vec<Narrow> = self.bytes.keys().copied().filter(|place| over(self, *place) > 1).collect();
+        for _ in 0..MAX_MOVES {
+            let Some(place) = tight.last().copied() else { return };
+            if over(self, place) <= 1 {
+                tight.pop();
+                continue;
+            }
+            // What a byte more, or less, there changes of the sum of squares.
+            let squares = |way: &Way, other: &Way| -> i64 {
+                let more = other.places().filter(|place| !way.places().any(|of| of == *place));
+                let less = way.places().filter(|place| !other.places().any(|of| of == *place));
+                let left = |place| self.left(place).unwrap_or(i64::MAX);
+                let square = |over: i64| over.clamp(0, 1 << 20).pow(2);
+                more.map(|place| square(1_i64.saturating_sub(left(place))) - square(left(place).saturating_neg()))
+                    .sum::<i64>()
+                    + less
+                        .map(|place| {
+                            square((-1_i64).saturating_sub(left(place))) - square(left(place).saturating_neg())
+                        })
+                        .sum::<i64>()
+            };
+            let moves = through.get(&place).into_iter().flatten().filter_map(|which| {
+                let list = ways.get(&which.pair)?;
+                let way = list.get(which.place).filter(|way| way.bytes > 0)?;
+                let others = list.iter().enumerate().filter(|(other, _)| *other != which.place);
+                others.map(|(other, to)| (squares(way, to), *which, other)).min()
+            });
+            let Some((_, which, to)) = moves.min().filter(|(change, ..)| *change < 0) else {
+                tight.pop();
+                continue;
+            };
+            let (Some(list), from) = (ways.get_mut(&which.pair), which.place) else { return };
+            list[from].bytes -= 1;
+            list[to].bytes += 1;
+            for place in list[from].places() {
+                self.bytes.entry(place).and_modify(|bytes| *bytes -= 1);
+            }
+            self.add(&list[to], 1);
+            tight.extend(list[to].places().filter(|place| over(self, *place) > 1));
+        }
     }
 }
