@@ -62,21 +62,46 @@ pub struct Made {
     pub routes: usize,
 }
 
+/// What may prove a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Proofs<'a> {
+    /// Prices of the limits that may prove the least time; the best is taken.
+    pub prices: &'a [Vec<Rational>],
+    /// The same for the least cost at that time.
+    pub cost_prices: &'a [Vec<Rational>],
+    /// Did time run out before the best was found?
+    pub is_late: bool,
+}
+
 /// Routes as a plan.
 ///
 /// # Errors
 /// `Solver` where the checker refuses it.
 pub fn make(instance: &Instance<'_>, mixing: &Mixing<'_>) -> Result<Made, Problems> {
-    let asked = &instance.asked;
     let mut writer = Writer::new(instance, mixing);
     let (content, routes) = writer.content();
-    let mut names = writer.names;
+    let proofs = Proofs { prices: &mixing.prices, cost_prices: &mixing.cost_prices, is_late: mixing.is_late };
+    proven(instance, writer.names, content, routes, proofs)
+}
+
+/// A content as a plan that claims what the checker finds of it, with the best proof there is.
+///
+/// # Errors
+/// `Solver` where the checker refuses it.
+pub fn proven(
+    instance: &Instance<'_>,
+    mut names: Names,
+    content: Content,
+    routes: usize,
+    proofs: Proofs<'_>,
+) -> Result<Made, Problems> {
+    let asked = &instance.asked;
     let wanted = instance.wanted.as_ref();
     let demands = wanted.map(|wanted| wanted.demands.renamed(&wanted.names, &mut names));
     let mut plan = asked.put_together(Draft { names, content, claim: Claim::default(), demands });
     let figures = asked.checked(&plan)?.figures;
     let Some(figures) = figures else { return Ok(nothing_known(plan, routes)) };
-    let claimed = claim(instance, mixing, &mut plan, &figures);
+    let claimed = claim(instance, proofs, &mut plan, &figures);
     let (bound, optimal) = (claimed.bound, claimed.optimal);
     plan.body.claim = claimed.claim;
     asked.checked(&plan)?;
@@ -96,14 +121,14 @@ struct Claimed {
 }
 
 /// The claim with the best proof that the checker accepts.
-fn claim(instance: &Instance<'_>, mixing: &Mixing<'_>, plan: &mut Plan, figures: &Figures) -> Claimed {
+fn claim(instance: &Instance<'_>, proofs: Proofs<'_>, plan: &mut Plan, figures: &Figures) -> Claimed {
     let topology = instance.asked.topology;
     let dual = |prices: &Vec<Rational>| Certificate {
         prices: Some(prices.clone()),
         ..Certificate::new(CertificateKind::Dual)
     };
     let mut certificates: Vec<Certificate> = cuts(instance, plan);
-    certificates.extend(mixing.prices.iter().map(dual));
+    certificates.extend(proofs.prices.iter().map(dual));
     let mut best = (Rational::ZERO, Certificate::new(CertificateKind::None));
     for certificate in certificates {
         // The first that proves most: cuts are understood more easily than prices.
@@ -120,7 +145,7 @@ fn claim(instance: &Instance<'_>, mixing: &Mixing<'_>, plan: &mut Plan, figures:
     let time = figures.time_per_byte.clone();
     let optimal = same(plan, &bound, &time);
     let mut cost_bound: Option<Rational> = None;
-    for prices in &mixing.cost_prices {
+    for prices in proofs.cost_prices {
         let proof = Certificate { cost_prices: Some(prices.clone()), ..certificate.clone() };
         if let Ok(Some(proved)) = check::proves_cost(plan, topology, &proof)
             && proved.is_positive()
@@ -132,7 +157,7 @@ fn claim(instance: &Instance<'_>, mixing: &Mixing<'_>, plan: &mut Plan, figures:
     }
     let seconds = topology.unit() != Unit::Abstract;
     let per_byte = |value: &Rational| PerByte { value: value.clone(), seconds };
-    let status = match (optimal, mixing.is_late) {
+    let status = match (optimal, proofs.is_late) {
         (true, _) => Status::Optimal,
         (false, true) => Status::TimeLimit,
         (false, false) => Status::Feasible,
