@@ -3,10 +3,14 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`master`] | Dantzig and Wolfe's method over whole routes, mirrored where there is symmetry |
+//! | [`pricing`] | the cheapest way of a job at a master's prices |
+//! | `block` | one block of a program by links |
 //! | [`solve`] | the whole way: method, figures, routes |
 //! | [`relaxed`] | the program without time, by links: where nodes that cannot copy are balanced, or taken apart |
 
+mod block;
 pub mod master;
+pub mod pricing;
 pub mod relaxed;
 pub mod solve;
 pub mod stage;

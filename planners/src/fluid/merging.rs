@@ -74,24 +74,14 @@ impl Views {
 impl Merging {
     /// Nothing is equal to anything else.
     pub fn nothing(views: &Views, demand: &Demand) -> Merging {
-        let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
-        let merged = |block: &Block| {
-            let network = &views.of(block).network;
-            let (edges, nodes) = (all(network.edges.len()), all(network.nodes()));
-            let end = |end: &u32| MergedEnd { end: *end, edges: edges.clone(), nodes: nodes.clone() };
-            let ends = match block.shape {
-                Shape::Tree => block.ends.iter().map(end).collect(),
-                Shape::Paths => Vec::new(),
-            };
-            Merged { block: block.clone(), edges, nodes, ends }
-        };
+        let merged = |block: &Block| Merged::nothing(views.of(block), block);
         let shares_roots = matches!(demand, Demand::AllReduce { .. });
         let blocks = demand.blocks();
         let together = if shares_roots { 2 } else { 1 };
         let class = |blocks: &[Block]| Class { count: 1, blocks: blocks.iter().map(merged).collect() };
         Merging {
             classes: blocks.chunks(together).map(class).collect(),
-            limits: all(views.out.network.groups.len()),
+            limits: (0..views.out.network.groups.len() as u32).collect(),
             shares_roots,
         }
     }
@@ -133,6 +123,20 @@ impl Merging {
         }
         let limits = Orbits::of_groups(network, &around.generators).classes;
         Ok(Merging { classes, limits, shares_roots })
+    }
+}
+
+impl Merged {
+    /// A block in which nothing is equal to anything else.
+    pub fn nothing(view: &View, block: &Block) -> Merged {
+        let all = |count: usize| (0..count as u32).collect::<Vec<_>>();
+        let (edges, nodes) = (all(view.network.edges.len()), all(view.network.nodes()));
+        let end = |end: &u32| MergedEnd { end: *end, edges: edges.clone(), nodes: nodes.clone() };
+        let ends = match block.shape {
+            Shape::Tree => block.ends.iter().map(end).collect(),
+            Shape::Paths => Vec::new(),
+        };
+        Merged { block: block.clone(), edges, nodes, ends }
     }
 }
 

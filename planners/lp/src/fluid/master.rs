@@ -1,16 +1,16 @@
 //! Dantzig and Wolfe's method: a master program over whole routes, and a search for routes that its prices call cheaper.
 //!
-//! A column is a routing tree (or a way for every end) of one job; the master mixes columns so that every limit carries at
-//! most R times its rate, for the least R, or for the least cost at that R. Its prices of the limits say what a route must
-//! beat, and prove a bound with the cheapest route of every job. What symmetry makes equal is planned once, and limits
-//! that it carries onto each other are one row with the mean of their loads: the mirrored method.
+//! A column is a routing tree (or a way for every end) of one job, or what a relaxation makes of the job by links. The
+//! master mixes columns so that every limit carries at most R times its rate, for the least R, or for the least cost at
+//! that R. Its prices of the limits say what a column must beat, and prove a bound with the cheapest one of every job.
+//! What symmetry makes equal is planned once, and limits that it carries onto each other are one row with the mean of
+//! their loads: the mirrored method.
 
+use super::pricing::{self, Best, Pricing};
 use super::stage;
-use sluice_planners::fluid::closure::Closure;
-use sluice_planners::fluid::demand::{Direction, Shape};
+use sluice_planners::fluid::demand::Direction;
 use sluice_planners::fluid::folding::Folding;
 use sluice_planners::fluid::network::{Edge, Network};
-use sluice_planners::fluid::price::{cheapest_paths, cheapest_tree};
 use sluice_planners::fluid::refusal::Refusal;
 use sluice_planners::fluid::tree::Route;
 use sluice_planners::{Run, Stage, Stopped};
@@ -55,7 +55,7 @@ impl Sides {
 pub struct Column {
     /// The class of jobs.
     pub class: usize,
-    /// By block of the job.
+    /// By block of the job; none where pricing is by links.
     pub routes: Vec<Route>,
     /// By link what the job's data loads, in units.
     pub usage: Vec<(u32, f64)>,
@@ -98,11 +98,13 @@ pub struct Staged {
 pub struct Master<'a> {
     sides: &'a Sides,
     folding: &'a Folding,
+    pricing: Pricing<'a>,
     /// By link the classes of limits and the part of their loads.
     parts: Vec<Vec<(u32, f64)>>,
     /// By class of limits the rate; infinite where there is none.
     rates: Vec<f64>,
-    known: HashSet<(usize, Vec<Route>)>,
+    /// Columns that there are, by class and loads to the bit.
+    known: HashSet<(usize, Vec<(u32, u64)>)>,
     /// All columns until now.
     pub columns: Vec<Column>,
     /// How it went.
@@ -113,7 +115,7 @@ pub struct Master<'a> {
 
 impl<'a> Master<'a> {
     /// Without columns.
-    pub fn new(sides: &'a Sides, folding: &'a Folding, tolerance: f64) -> Master<'a> {
+    pub fn new(sides: &'a Sides, folding: &'a Folding, pricing: Pricing<'a>, tolerance: f64) -> Master<'a> {
         let mut rates = vec![f64::INFINITY; folding.sizes.len()];
         for (place, group) in sides.out.limits() {
             rates[folding.limits[place] as usize] = group.rate;
@@ -122,7 +124,7 @@ impl<'a> Master<'a> {
         let counts = folding.counts(&sides.out).into_iter();
         let parts = counts.map(|counts| counts.into_iter().map(part).collect()).collect();
         let (known, columns, iterations) = (HashSet::new(), Vec::new(), Vec::new());
-        Master { sides, folding, parts, rates, known, columns, iterations, tolerance }
+        Master { sides, folding, pricing, parts, rates, known, columns, iterations, tolerance }
     }
 
     /// The least time of a mixture.
@@ -152,25 +154,21 @@ impl<'a> Master<'a> {
     /// Columns for all jobs at these prices of links, whatever they are worth.
     fn extend(&mut self, edge_prices: &[f64], run: &Run<'_>) -> Result<(), Refusal> {
         for (class, best) in self.priced(edge_prices, run)?.into_iter().enumerate() {
-            let column = self.column(class, best.routes);
+            let column = self.column(class, best);
             self.add(column);
         }
         Ok(())
     }
 
-    fn column(&self, class: usize, routes: Vec<Route>) -> Column {
-        let mut usage: BTreeMap<u32, f64> = BTreeMap::new();
-        for (block, route) in self.folding.classes[class].job.blocks.iter().zip(&routes) {
-            let units = block.units.to_f64();
-            route.usage().into_iter().for_each(|(edge, times)| *usage.entry(edge).or_default() += units * times);
-        }
-        let cost = usage.iter().map(|(edge, load)| self.sides.out.edges[*edge as usize].cost * load).sum();
-        Column { class, routes, usage: usage.into_iter().collect(), cost }
+    fn column(&self, class: usize, best: Best) -> Column {
+        let cost = best.usage.iter().map(|(edge, load)| self.sides.out.edges[*edge as usize].cost * load).sum();
+        Column { class, routes: best.routes, usage: best.usage.into_iter().collect(), cost }
     }
 
-    /// A further column, unless it is there already.
+    /// A further column, unless one with the same loads is there already.
     fn add(&mut self, column: Column) -> bool {
-        let is_new = self.known.insert((column.class, column.routes.clone()));
+        let loads = column.usage.iter().map(|(edge, load)| (*edge, load.to_bits())).collect();
+        let is_new = self.known.insert((column.class, loads));
         if is_new {
             self.columns.push(column);
         }
@@ -189,32 +187,9 @@ impl<'a> Master<'a> {
         loads
     }
 
-    /// The best routes of every class at these prices of links.
+    /// The best of every class at these prices of links.
     fn priced(&self, edge_prices: &[f64], run: &Run<'_>) -> Result<Vec<Best>, Refusal> {
-        let classes = &self.folding.classes;
-        let blocks = || classes.iter().flat_map(|class| &class.job.blocks);
-        let arcs = |direction| {
-            let trees = blocks().any(|block| block.direction == direction && block.shape == Shape::Tree);
-            trees.then(|| Closure::of(self.sides.side(direction), edge_prices, run)).transpose()
-        };
-        let (out, inward) = (arcs(Direction::Out)?, arcs(Direction::In)?);
-        let best = |(): &mut (), class: usize| -> Result<Best, Refusal> {
-            let mut best = Best { routes: Vec::new(), bound: 0.0 };
-            for block in &classes[class].job.blocks {
-                let arcs = match block.direction {
-                    Direction::Out => &out,
-                    Direction::In => &inward,
-                };
-                let priced = match arcs.as_ref().filter(|_| block.shape == Shape::Tree) {
-                    Some(arcs) => cheapest_tree(block, arcs)?,
-                    None => cheapest_paths(self.sides.side(block.direction), block, edge_prices)?,
-                };
-                best.bound += block.units.to_f64() * priced.bound;
-                best.routes.push(priced.route);
-            }
-            Ok(best)
-        };
-        run.each(classes.len(), || (), best)?.into_iter().collect()
+        pricing::cheapest(self.pricing, self.sides, self.folding, edge_prices, run)
     }
 
     /// By link what a unit costs where each class of limits has this price.
@@ -285,7 +260,7 @@ impl<'a> Master<'a> {
                     now.centre = prices;
                 }
                 for (class, best) in priced.into_iter().enumerate() {
-                    let column = self.column(class, best.routes);
+                    let column = self.column(class, best);
                     let due = if self.folding.shares_roots { duals.whole[0] } else { duals.whole[class] };
                     if self.reduced(&column, &duals, within.is_some()) < -WORTH * due.abs().max(1.0) {
                         added += usize::from(self.add(column));
@@ -345,12 +320,6 @@ impl<'a> Master<'a> {
         let of = |class: &u32| prices[*class as usize] / self.folding.sizes[*class as usize] as f64;
         self.folding.limits.iter().map(of).collect()
     }
-}
-
-/// The best routes of a class, and what no routes cost less than.
-struct Best {
-    routes: Vec<Route>,
-    bound: f64,
 }
 
 /// What the rows of a master are worth.

@@ -5,12 +5,11 @@
 //! Every limit carries at most R times its rate. Nodes that cannot copy take in as much of w as they give out (the bound is
 //! then a relaxation), or the view has taken them apart. What symmetry makes equal is one variable and one row.
 
+use super::block::{Block, Columns, Draft};
 use super::stage;
 use sluice_planners::Run;
-use sluice_planners::fluid::demand::Shape;
 use sluice_planners::fluid::merging::{Class, Merged, Merging, Views};
 use sluice_planners::fluid::refusal::Refusal;
-use sluice_planners::fluid::view::View;
 use sluice_solver::{Bounds, Failed, Method, Program, Row, Sense, Solution};
 
 /// Columns at most.
@@ -64,42 +63,12 @@ pub fn solve(views: &Views, merging: &Merging, balance: bool, cost: bool, run: &
     Ok(relaxed)
 }
 
-/// Columns of one block.
-struct Columns {
-    /// By class of links the column of w; of paths that of the flow.
-    w: Vec<Option<usize>>,
-}
-
 /// A program, and where its parts stand.
 struct Built {
     program: Program,
     limits: Vec<Row>,
     blocks: Vec<Vec<Columns>>,
     columns: usize,
-}
-
-/// A column before the program knows it.
-struct Drafted {
-    cost: f64,
-    upper: f64,
-    entries: Vec<(Row, f64)>,
-}
-
-/// Columns as they come together.
-#[derive(Default)]
-struct Draft {
-    columns: Vec<Drafted>,
-}
-
-impl Draft {
-    /// A column with this cost and this upper bound.
-    fn column(&mut self, cost: f64, upper: f64) -> usize {
-        self.columns.push(Drafted { cost, upper, entries: Vec::new() });
-        self.columns.len() - 1
-    }
-    fn entry(&mut self, column: usize, row: Row, factor: f64) {
-        self.columns[column].entries.push((row, factor));
-    }
 }
 
 impl Built {
@@ -140,8 +109,23 @@ impl Built {
             let mut own = Vec::new();
             for merged in &class.blocks {
                 let view = views.of(&merged.block);
-                let block = Block { view, class, merged, balance, root, limits: &limits, sizes: &sizes, merging };
-                own.push(block.add(&mut program, &mut draft, latency.is_some())?);
+                let columns = Block { view, merged, balance, root }.add(&mut program, &mut draft)?;
+                // What a class of links costs, and takes of the limits.
+                let times = class.count as f64;
+                let column = |edge: u32| columns.w[merged.edges[edge as usize] as usize];
+                let costs = view.network.edges.iter().zip(0..).filter(|_| latency.is_some());
+                for (edge, column) in costs.filter_map(|(edge, index)| Some((edge, column(index)?))) {
+                    draft.columns[column].cost += times * edge.cost;
+                }
+                for (group, limit) in view.network.groups.iter().zip(&merging.limits) {
+                    let limit = *limit as usize;
+                    for edge in group.edges.iter().filter(|_| group.rate.is_finite()) {
+                        if let Some(column) = column(*edge) {
+                            draft.entry(column, limits[limit], times / sizes[limit] as f64);
+                        }
+                    }
+                }
+                own.push(columns);
                 if draft.columns.len() > MAX_COLUMNS {
                     return Ok(None);
                 }
@@ -149,18 +133,7 @@ impl Built {
             blocks.push(own);
         }
         let columns = draft.columns.len();
-        for Drafted { cost, upper, mut entries } in draft.columns {
-            entries.sort_unstable_by_key(|(row, _)| *row);
-            entries.dedup_by(|next, first| {
-                let same = next.0 == first.0;
-                if same {
-                    first.1 += next.1;
-                }
-                same
-            });
-            entries.retain(|(_, factor)| *factor != 0.0);
-            program.column(cost, Bounds { lower: 0.0, upper }, entries)?;
-        }
+        draft.enter(&mut program)?;
         Ok(Some(Built { program, limits, blocks, columns }))
     }
 
@@ -190,130 +163,4 @@ impl Built {
         };
         merging.classes.iter().zip(&self.blocks).map(class).collect()
     }
-}
-
-/// A block that is being added to a program.
-struct Block<'a> {
-    view: &'a View,
-    class: &'a Class,
-    merged: &'a Merged,
-    balance: bool,
-    /// The column of its root's share, where that is not fixed.
-    root: Option<usize>,
-    limits: &'a [Row],
-    sizes: &'a [usize],
-    merging: &'a Merging,
-}
-
-impl Block<'_> {
-    fn add(&self, program: &mut Program, draft: &mut Draft, costs: bool) -> Result<Columns, Failed> {
-        let Block { view, merged, .. } = self;
-        let network = &view.network;
-        let count = classes(&merged.edges);
-        let mut w: Vec<Option<usize>> = vec![None; count];
-        // What a class of links costs, and takes of the limits.
-        let times = self.class.count as f64;
-        for (edge, class) in network.edges.iter().zip(&merged.edges) {
-            let column = *w[*class as usize].get_or_insert_with(|| draft.column(0.0, f64::INFINITY));
-            if costs {
-                draft.columns[column].cost += times * edge.cost;
-            }
-        }
-        for (group, limit) in network.groups.iter().zip(&self.merging.limits) {
-            let limit = *limit as usize;
-            if group.rate.is_finite() {
-                for edge in &group.edges {
-                    if let Some(column) = w[merged.edges[*edge as usize] as usize] {
-                        draft.entry(column, self.limits[limit], times / self.sizes[limit] as f64);
-                    }
-                }
-            }
-        }
-        let units = merged.block.units.to_f64();
-        match merged.block.shape {
-            Shape::Paths => {
-                let wanted = |node: u32| if merged.block.ends.contains(&node) { units } else { 0.0 };
-                self.conserve(program, draft, &merged.nodes, &merged.edges, &w, &wanted)?;
-            }
-            Shape::Tree => {
-                for end in &merged.ends {
-                    let mut f: Vec<Option<usize>> = vec![None; classes(&end.edges)];
-                    for ((edge, class), all) in network.edges.iter().zip(&end.edges).zip(&merged.edges) {
-                        // Nothing for an end leaves it, and nothing comes back to the root.
-                        if edge.from == end.end || edge.to == merged.block.root || f[*class as usize].is_some() {
-                            continue;
-                        }
-                        let column = draft.column(0.0, f64::INFINITY);
-                        f[*class as usize] = Some(column);
-                        if let Some(all) = w[*all as usize] {
-                            let row = program.row(Bounds::at_most(0.0))?;
-                            draft.entry(column, row, 1.0);
-                            draft.entry(all, row, -1.0);
-                        }
-                    }
-                    let wanted = |node: u32| if node == end.end { units } else { 0.0 };
-                    self.conserve(program, draft, &end.nodes, &end.edges, &f, &wanted)?;
-                }
-                if self.balance {
-                    self.balance(program, draft, &w)?;
-                }
-            }
-        }
-        Ok(Columns { w })
-    }
-
-    /// Every node but the root takes in what it gives out and what it wants.
-    fn conserve(
-        &self,
-        program: &mut Program,
-        draft: &mut Draft,
-        nodes: &[u32],
-        edges: &[u32],
-        flow: &[Option<usize>],
-        wanted: &dyn Fn(u32) -> f64,
-    ) -> Result<(), Failed> {
-        for node in representatives(nodes).filter(|node| *node != self.merged.block.root) {
-            let due = wanted(node);
-            // Where the root's share is not fixed, what is due stands on the left.
-            let row = program.row(Bounds::exactly(if self.root.is_some() { 0.0 } else { due }))?;
-            if let Some(root) = self.root.filter(|_| due != 0.0) {
-                draft.entry(root, row, -due);
-            }
-            let network = &self.view.network;
-            for (list, sign) in [(network.into(node), 1.0), (network.out(node), -1.0)] {
-                for edge in list {
-                    if let Some(column) = flow[edges[*edge as usize] as usize] {
-                        draft.entry(column, row, sign);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Nodes that cannot copy take in as much of w as they give out.
-    fn balance(&self, program: &mut Program, draft: &mut Draft, w: &[Option<usize>]) -> Result<(), Failed> {
-        let network = &self.view.network;
-        for node in representatives(&self.merged.nodes).filter(|node| !network.copies(*node)) {
-            let row = program.row(Bounds::exactly(0.0))?;
-            for (list, sign) in [(network.into(node), 1.0), (network.out(node), -1.0)] {
-                for edge in list {
-                    if let Some(column) = w[self.merged.edges[*edge as usize] as usize] {
-                        draft.entry(column, row, sign);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn classes(of: &[u32]) -> usize {
-    of.iter().map(|class| *class as usize + 1).max().unwrap_or(0)
-}
-
-/// The first of every class.
-fn representatives(of: &[u32]) -> impl Iterator<Item = u32> {
-    let mut seen = vec![false; classes(of)];
-    of.iter().zip(0..).filter(move |(class, _)| !std::mem::replace(&mut seen[**class as usize], true)).map(|(_, i)| i)
 }

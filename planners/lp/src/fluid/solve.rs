@@ -1,6 +1,7 @@
 //! The whole way: which method suits, the figures at the strength that was asked for, and a mixture of routes for a plan.
 
 use super::master::{Column, Iteration, Master, Sides, Staged};
+use super::pricing::Pricing;
 use super::relaxed;
 use sluice_formats::quantity::Rational;
 use sluice_planners::Run;
@@ -61,6 +62,19 @@ pub enum Method {
     Mirrored,
 }
 
+impl Method {
+    /// As flags and results write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Method::Auto => "auto",
+            Method::Direct => "direct",
+            Method::Orbit => "orbit",
+            Method::Dw => "dw",
+            Method::Mirrored => "mirrored",
+        }
+    }
+}
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -104,7 +118,7 @@ pub struct Solved {
     pub latency: Bounded,
     /// The least cost at that time.
     pub cost: Option<Bounded>,
-    /// Rounds of routes and prices.
+    /// Rounds of columns and prices, in the units of the figures; those of the figures before those of the plan's routes.
     pub iterations: Vec<Iteration>,
     /// Columns of the largest program.
     pub variables: usize,
@@ -141,6 +155,17 @@ pub fn optional(instance: &Instance<'_>) -> usize {
     of(Direction::Out).max(of(Direction::In))
 }
 
+/// Where the figures come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figures {
+    /// One program over links.
+    Program,
+    /// Columns that are priced by links.
+    Columns,
+    /// Columns that are routes.
+    Routes,
+}
+
 /// Figures and routes.
 ///
 /// # Errors
@@ -151,9 +176,9 @@ pub fn solve(instance: &Instance<'_>, options: &Options, run: &Run<'_>) -> Resul
         let fallback = if optional(instance) > MAX_OPTIONAL { Strength::Dup } else { Strength::Tree };
         options.strength.unwrap_or(fallback)
     });
-    let by_links = match (strength, options.method) {
-        (None, Method::Direct | Method::Orbit) => true,
-        (None, _) => false,
+    let figures = match (strength, options.method) {
+        (None, Method::Direct | Method::Orbit) => Figures::Program,
+        (None, _) => Figures::Routes,
         (Some(Strength::Tree), Method::Direct | Method::Orbit) => {
             let found = if options.method == Method::Direct { "direct" } else { "orbit" };
             return Err(Refusal::BadParameter {
@@ -162,8 +187,9 @@ pub fn solve(instance: &Instance<'_>, options: &Options, run: &Run<'_>) -> Resul
                 allowed: "dw or mirrored, or strength relax or dup",
             });
         }
-        (Some(Strength::Tree), _) => false,
-        (Some(_), _) => true,
+        (Some(Strength::Tree), _) => Figures::Routes,
+        (Some(_), Method::Dw | Method::Mirrored) => Figures::Columns,
+        (Some(_), _) => Figures::Program,
     };
     let sides = Sides::of(instance.network.clone());
     let marks = instance.marks();
@@ -192,11 +218,13 @@ pub fn solve(instance: &Instance<'_>, options: &Options, run: &Run<'_>) -> Resul
         prices: Vec::new(),
         cost_prices: Vec::new(),
     };
-    if by_links {
-        solved.by_links(instance, &sides, &marks, options, unit, run)?;
+    match figures {
+        Figures::Program => solved.by_program(instance, &sides, &marks, options, unit, run)?,
+        Figures::Columns => solved.by_columns(&sides, options, unit, run)?,
+        Figures::Routes => {}
     }
-    if !by_links || (options.routes && strength != Some(Strength::Relax)) {
-        solved.by_routes(instance, &sides, options, by_links, unit, run)?;
+    if figures == Figures::Routes || (options.routes && strength != Some(Strength::Relax)) {
+        solved.by_routes(instance, &sides, options, figures != Figures::Routes, unit, run)?;
     }
     Ok(solved)
 }
@@ -218,8 +246,8 @@ fn machines(instance: &Instance<'_>) -> Vec<Option<u32>> {
 }
 
 impl Solved {
-    /// The figures by the program over links.
-    fn by_links(
+    /// The figures by one program over links.
+    fn by_program(
         &mut self,
         instance: &Instance<'_>,
         sides: &Sides,
@@ -228,11 +256,9 @@ impl Solved {
         unit: f64,
         run: &Run<'_>,
     ) -> Result<(), Refusal> {
-        let apart = self.strength == Some(Strength::Dup);
-        let view = |network: &Network| if apart { View::apart(network) } else { View::plain(network) };
-        let views = Views { out: view(&sides.out), inward: view(&sides.inward) };
+        let views = self.views(sides);
         self.method = match options.method {
-            Method::Direct | Method::Dw => Method::Direct,
+            Method::Direct => Method::Direct,
             _ => Method::Orbit,
         };
         let merging = match self.method {
@@ -251,6 +277,52 @@ impl Solved {
         Ok(())
     }
 
+    /// How blocks see the fabric at this strength.
+    fn views(&self, sides: &Sides) -> Views {
+        let apart = self.strength == Some(Strength::Dup);
+        let view = |network: &Network| if apart { View::apart(network) } else { View::plain(network) };
+        Views { out: view(&sides.out), inward: view(&sides.inward) }
+    }
+
+    /// The figures by columns that are priced by links.
+    fn by_columns(&mut self, sides: &Sides, options: &Options, unit: f64, run: &Run<'_>) -> Result<(), Refusal> {
+        let (folding, views) = (self.folding.clone(), self.views(sides));
+        let pricing = Pricing::Links { views: &views, balance: self.strength == Some(Strength::Relax) };
+        let mut master = Master::new(sides, &folding, pricing, options.tolerance);
+        let staged = self.staged(&mut master, options, unit, run)?;
+        self.prices.extend(exact::prices(&staged.time.prices));
+        if let Some(cost) = &staged.cost {
+            self.cost_prices.extend(exact::prices(&cost.prices));
+        }
+        Ok(())
+    }
+
+    /// Both stages of a master, and their figures.
+    fn staged(
+        &mut self,
+        master: &mut Master<'_>,
+        options: &Options,
+        unit: f64,
+        run: &Run<'_>,
+    ) -> Result<Stages, Refusal> {
+        let time = master.least_time(run)?;
+        let cost = match options.latency_only {
+            true => None,
+            false => Some(master.least_cost(time.upper, run)?),
+        };
+        self.method = if self.folding.elements.len() > 1 { Method::Mirrored } else { Method::Dw };
+        self.latency = known(time.upper * unit, time.lower * unit);
+        self.cost = cost.as_ref().map(|cost| known(cost.upper, cost.lower));
+        self.is_late |= run.is_late() && !(time.closed && cost.as_ref().is_none_or(|cost| cost.closed));
+        self.variables = self.variables.max(master.columns.len() + 1);
+        let rounds = master.iterations.drain(..).map(|round| match round.of_cost {
+            true => round,
+            false => Iteration { lower: round.lower * unit, upper: round.upper * unit, ..round },
+        });
+        self.iterations.extend(rounds);
+        Ok(Stages { time, cost })
+    }
+
     /// Routes by columns and prices; the figures too, where there are none yet.
     fn by_routes(
         &mut self,
@@ -262,18 +334,12 @@ impl Solved {
         run: &Run<'_>,
     ) -> Result<(), Refusal> {
         let folding = self.folding.clone();
-        let mut master = Master::new(sides, &folding, options.tolerance);
-        let time = master.least_time(run)?;
-        let cost = match options.latency_only {
-            true => None,
-            false => Some(master.least_cost(time.upper, run)?),
-        };
-        if !has_figures {
-            self.method = if folding.elements.len() > 1 { Method::Mirrored } else { Method::Dw };
-            self.latency = known(time.upper * unit, time.lower * unit);
-            self.cost = cost.as_ref().map(|cost| known(cost.upper, cost.lower));
+        let mut master = Master::new(sides, &folding, Pricing::Routes, options.tolerance);
+        let known = (self.method, self.latency.clone(), self.cost.clone());
+        let Stages { time, cost } = self.staged(&mut master, options, unit, run)?;
+        if has_figures {
+            (self.method, self.latency, self.cost) = known;
         }
-        self.is_late = run.is_late() && !(time.closed && cost.as_ref().is_none_or(|cost| cost.closed));
         let finished =
             Finish { instance, folding: &folding, columns: &master.columns, time: &time, cost: cost.as_ref() };
         match finished.exactly(run) {
@@ -294,15 +360,20 @@ impl Solved {
         if let Some(cost) = &cost {
             self.cost_prices.extend(exact::prices(&cost.prices));
         }
-        self.variables = self.variables.max(master.columns.len() + 1);
-        self.iterations = std::mem::take(&mut master.iterations);
         Ok(())
     }
 }
 
-/// A value, as a fraction where it looks like one.
+/// Both stages of a master.
+struct Stages {
+    time: Staged,
+    cost: Option<Staged>,
+}
+
+/// A value, as a fraction where it looks like one and nothing is open.
 fn known(value: f64, lower: f64) -> Bounded {
-    Bounded { value, lower, exact: exact::recognise(value) }
+    let closed = value - lower <= 1e-6 * value.abs();
+    Bounded { value, lower, exact: exact::recognise(value).filter(|_| closed) }
 }
 
 /// From the master's floats to fractions.

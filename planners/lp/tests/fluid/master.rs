@@ -8,6 +8,7 @@ use sluice_planners::fluid::folding::Folding;
 use sluice_planners::fluid::network::Network;
 use sluice_planners::fluid::symmetry::automorphism::Automorphism;
 use sluice_planners_lp::fluid::master::{Master, Sides};
+use sluice_planners_lp::fluid::pricing::Pricing;
 
 /// Time and cost, without symmetry.
 fn solved(name: &str, collective: Collective, root: Option<usize>) -> (f64, f64) {
@@ -15,7 +16,7 @@ fn solved(name: &str, collective: Collective, root: Option<usize>) -> (f64, f64)
     let sides = Sides::of(Network::of(&topology));
     let demand = Demand::of(&sides.out, collective, &topology.compute(), root).expect("a demand");
     let folding = Folding::of(&sides.out, &demand, vec![Automorphism::identity(&sides.out)]).expect("the identity");
-    let mut master = Master::new(&sides, &folding, 1e-9);
+    let mut master = Master::new(&sides, &folding, Pricing::Routes, 1e-9);
     let time = master.least_time(&Run::quiet(1)).expect("a time");
     let cost = master.least_cost(time.upper, &Run::quiet(1)).expect("a cost");
     assert!(time.closed && cost.closed, "{name}, {collective:?}: {time:?} {cost:?}");
