@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`network`] | the fabric in numbers: nodes that copy or do not, links, limits |
 //! | [`demand`] | a collective as blocks: data of one node for others, or of others for one |
+//! | [`ends`] | collectives in which some have data for others |
 //! | [`view`], [`merging`] | the fabric with nodes that cannot copy taken apart; what symmetry makes equal in it |
 //! | [`symmetry`] | permutations that keep a fabric, found and verified |
 //! | [`folding`] | blocks and limits that a group of permutations carries onto each other |
@@ -23,6 +24,7 @@
 pub mod arborescence;
 pub mod closure;
 pub mod demand;
+pub mod ends;
 pub mod exact;
 pub mod finish;
 pub mod folding;

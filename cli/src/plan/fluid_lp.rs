@@ -18,6 +18,8 @@ pub fn run(_: &Global, _: &FluidLpArgs) -> Result<ExitCode, Failure> {
 }
 
 #[cfg(feature = "lp")]
+mod convergence;
+#[cfg(feature = "lp")]
 pub use solved::run;
 
 /// What demands in a file make is a collective of its own.
@@ -32,14 +34,16 @@ mod solved {
     use crate::plan::LIMIT;
     use crate::plan::args::{FluidMethod, FluidStrength};
     use crate::plan::files;
-    use crate::plan::made::{Command, Written, deliver, flags, made_by, on_fabric};
+    use crate::plan::form::Read;
+    use crate::plan::made::{Command, Written, deliver, flags, made_by, on_fabric_with_ends};
     use crate::plan::shown::{Head, short};
     use serde::Serialize;
-    use sluice_formats::problem::Problems;
+    use sluice_formats::problem::{E_RANGE, Problem, Problems};
     use sluice_formats::quantity::{Rational, Unit};
     use sluice_formats::topology::Topology;
     use sluice_plan::plan::{Claim, Demands, MAX_DEMANDS};
     use sluice_planners::Request;
+    use sluice_planners::fluid::ends;
     use sluice_planners::fluid::instance::Instance;
     use sluice_planners::fluid::to_plan::{Made, Mixing, make};
     use sluice_planners::teccl::demand::Wanted;
@@ -50,6 +54,7 @@ mod solved {
 
     /// What planning came to: figures, and a plan where there is one.
     struct Done {
+        collective: Collective,
         solved: Solved,
         made: Option<Made>,
         ignored: Vec<&'static str>,
@@ -58,12 +63,17 @@ mod solved {
     /// `sluice plan fluid-lp`.
     pub fn run(global: &Global, args: &FluidLpArgs) -> Result<ExitCode, Failure> {
         let wanted = args.demands.as_deref().map(wanted).transpose()?;
-        let (topology, mut done, spent) = on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
-            let participants = (!args.participants.is_empty()).then_some(&*args.participants);
-            let (root, ignore) = (args.root.as_deref(), &*args.ignore);
-            let request = Request { collective: collective(args), participants, root, ignore };
+        let (read, mut done, spent) = on_fabric_with_ends(global, &args.fabric, &args.planning, |read, run, watch| {
+            let Read { topology, ends } = read;
             let flagged = |errors| flags(errors, &PARAMETERS);
-            let instance = Instance::new(topology, &request, wanted, &args.fabric.name()).map_err(flagged)?;
+            let (file, root) = (args.fabric.name(), args.root.as_deref());
+            let of_ends = || ends::wanted(topology, ends, collective(args), root, &file).map_err(flagged);
+            let wanted = wanted.map_or_else(of_ends, |wanted| Ok(Some(wanted)))?;
+            let participants = (!args.participants.is_empty()).then_some(&*args.participants);
+            let (root, ignore) = (root.filter(|_| wanted.is_none()), &*args.ignore);
+            let collective = if wanted.is_some() { Collective::Custom } else { collective(args) };
+            let request = Request { collective, participants, root, ignore };
+            let instance = Instance::new(topology, &request, wanted, &file).map_err(flagged)?;
             let options = options(args);
             let solved = solve(&instance, &options, run).map_err(|refusal| flagged(instance.refused(&refusal)))?;
             let plans = !solved.mixed.is_empty();
@@ -79,8 +89,19 @@ mod solved {
                 let took = args.planning.timing.then(|| watch.elapsed());
                 made.plan.body.made_by = Some(made_by(command(args), took));
             }
-            Ok(Done { solved, made, ignored: instance.asked.ignored.clone() })
+            Ok(Done { collective, solved, made, ignored: instance.asked.ignored.clone() })
         })?;
+        let topology = read.topology;
+        if let Some(path) = &args.picture {
+            if done.solved.iterations.is_empty() {
+                let error = Problem::new(E_RANGE, "--picture", "one program over links has no rounds to draw");
+                let error = error.found(done.solved.method.word()).allowed("method dw or mirrored");
+                return Err(error.help("leave --picture out, or add --method mirrored").into());
+            }
+            let name = if topology.name().is_empty() { "a fabric" } else { topology.name() };
+            let title = format!("{} on {name}: bounds", done.collective.word());
+            files::write(path, &convergence::draw(&done.solved.iterations, &title))?;
+        }
         let out = args.planning.out.as_deref();
         let written = match &done.made {
             Some(made) => deliver(out, &made.plan)?,
@@ -99,7 +120,7 @@ mod solved {
                 Some(made) => (&made.plan.body.claim, Some(&made.plan.names)),
                 None => (&empty, None),
             };
-            let head = Head::new("fluid-lp", collective(args), claim, written.0)?;
+            let head = Head::new("fluid-lp", done.collective, claim, written.0)?;
             let ignored = std::mem::take(&mut done.ignored);
             let shown = Shown::new(head, &topology, &done, spent.total.as_secs_f64());
             output::one(global, &shown, || shown.text(&topology, &done, &ignored))?;
@@ -170,13 +191,7 @@ mod solved {
                 cost_exact: solved.cost.as_ref().and_then(exact),
                 cost_lower_bound: solved.cost.as_ref().map(|cost| cost.lower),
                 strength: solved.strength.map(Strength::word),
-                method: match solved.method {
-                    Method::Auto => "auto",
-                    Method::Direct => "direct",
-                    Method::Orbit => "orbit",
-                    Method::Dw => "dw",
-                    Method::Mirrored => "mirrored",
-                },
+                method: solved.method.word(),
                 iterations: solved.iterations.len(),
                 variables: solved.variables,
                 routes: done.made.as_ref().map(|made| made.routes),

@@ -11,7 +11,7 @@ use sluice_plan::plan::{Collective, MadeBy, Plan};
 use sluice_planners::{CANCELLED, Progress, Run};
 
 use super::args::PlanningArgs;
-use super::form::FabricArgs;
+use super::form::{self, FabricArgs};
 use super::watch::{Spent, Watch};
 use super::{files, threads};
 use crate::failure::Failure;
@@ -59,18 +59,37 @@ pub(super) fn on_fabric<T>(
     args: &PlanningArgs,
     work: impl FnOnce(&Topology, &Run<'_>, &Watch) -> Result<T, Problems>,
 ) -> Result<(Topology, T, Spent), Failure> {
+    on_read(global, args, || fabric.read(), work)
+}
+
+/// The same for planners that know what to do where only some have data for others.
+pub(super) fn on_fabric_with_ends<T>(
+    global: &Global,
+    fabric: &FabricArgs,
+    args: &PlanningArgs,
+    work: impl FnOnce(&form::Read, &Run<'_>, &Watch) -> Result<T, Problems>,
+) -> Result<(form::Read, T, Spent), Failure> {
+    on_read(global, args, || fabric.read_with_ends(), work)
+}
+
+fn on_read<R, T>(
+    global: &Global,
+    args: &PlanningArgs,
+    read: impl FnOnce() -> Result<R, Problems>,
+    work: impl FnOnce(&R, &Run<'_>, &Watch) -> Result<T, Problems>,
+) -> Result<(R, T, Spent), Failure> {
     let watch = Watch::new(!global.quiet);
     let deadline = args.time_limit.map(|limit| Instant::now() + limit);
-    let topology = fabric.read()?;
+    let fabric = read()?;
     // From here on an interrupt is only noted; before it, reading from a pipe must end with it.
     let cancel = interrupt::flag();
     let tell = |progress: Progress<'_>| watch.progress(progress);
     let run = Run { threads: threads(args.threads), watch: &tell, cancel, deadline };
-    let done = work(&topology, &run, &watch)?;
+    let done = work(&fabric, &run, &watch)?;
     if run.is_cancelled() {
         return Err(Problem::new(CANCELLED, "", "cancelled").into());
     }
-    Ok((topology, done, watch.finish()))
+    Ok((fabric, done, watch.finish()))
 }
 
 /// Where a plan was written: a file, or nowhere.

@@ -30,6 +30,9 @@ pub struct FluidLpArgs {
     /// Without the second objective, the least cost at the least time
     #[arg(long)]
     pub latency_only: bool,
+    /// Draw how the bounds closed in on each other, round by round, as SVG; of the methods with rounds, dw and mirrored
+    #[arg(long, value_name = "FILE")]
+    pub picture: Option<PathBuf>,
     /// Who takes part, by rank; none: all gpu, host and site nodes in file order
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     pub participants: Vec<String>,
