@@ -35,6 +35,7 @@ pub mod price;
 pub mod refusal;
 pub mod steiner;
 pub mod symmetry;
+pub mod timed;
 pub mod to_plan;
 pub mod tree;
 pub mod view;

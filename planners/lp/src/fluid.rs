@@ -9,6 +9,7 @@
 //! | [`relaxed`] | the program without time, by links: where nodes that cannot copy are balanced, or taken apart |
 
 mod block;
+mod draft;
 pub mod master;
 pub mod pricing;
 pub mod relaxed;

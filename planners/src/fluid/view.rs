@@ -71,7 +71,7 @@ impl View {
             }
         }
         let mut can = network.can.clone();
-        can.resize(nodes.len(), sluice_formats::topology::Can::default());
+        can.extend(nodes[n..].iter().map(|(node, _)| network.can[*node as usize]));
         can.iter_mut().for_each(|can| can.copy = true);
         View::new(network, nodes, links, can)
     }
@@ -101,6 +101,15 @@ impl View {
         let places = nodes.iter().zip(0..).map(|(node, place)| (*node, place)).collect();
         let links = links.into_iter().zip(0..).collect();
         View { network: seen, original, nodes, places, links }
+    }
+
+    /// The node of the fabric that a node is an image of.
+    pub fn node(&self, node: u32) -> u32 {
+        self.nodes[node as usize].0
+    }
+    /// Where the data of a node that is one of several images of a node that cannot copy goes next.
+    pub fn exit(&self, node: u32) -> Option<u32> {
+        self.nodes[node as usize].1
     }
 
     /// What a permutation of the fabric's nodes and links does to its view: images of nodes and of links.

@@ -3,6 +3,7 @@
 //! Variables: f, the flow to one end, and w, what the block takes of a link, not less than any f. What w costs and which
 //! limits it counts in is for the program that the block is part of.
 
+use super::draft::Draft;
 use sluice_planners::fluid::demand::Shape;
 use sluice_planners::fluid::merging::Merged;
 use sluice_planners::fluid::view::View;
@@ -12,53 +13,6 @@ use sluice_solver::{Bounds, Failed, Program, Row};
 pub struct Columns {
     /// By class of links the column of w; of paths that of the flow.
     pub w: Vec<Option<usize>>,
-}
-
-/// A column before the program knows it.
-pub struct Drafted {
-    /// In the objective.
-    pub cost: f64,
-    upper: f64,
-    entries: Vec<(Row, f64)>,
-}
-
-/// Columns as they come together.
-#[derive(Default)]
-pub struct Draft {
-    /// In the order of the program.
-    pub columns: Vec<Drafted>,
-}
-
-impl Draft {
-    /// A column with this cost and this upper bound.
-    pub fn column(&mut self, cost: f64, upper: f64) -> usize {
-        self.columns.push(Drafted { cost, upper, entries: Vec::new() });
-        self.columns.len() - 1
-    }
-    /// What a column adds to a row.
-    pub fn entry(&mut self, column: usize, row: Row, factor: f64) {
-        self.columns[column].entries.push((row, factor));
-    }
-
-    /// All of them into the program whose rows they speak of.
-    ///
-    /// # Errors
-    /// The solver's.
-    pub fn enter(self, program: &mut Program) -> Result<(), Failed> {
-        for Drafted { cost, upper, mut entries } in self.columns {
-            entries.sort_unstable_by_key(|(row, _)| *row);
-            entries.dedup_by(|next, first| {
-                let same = next.0 == first.0;
-                if same {
-                    first.1 += next.1;
-                }
-                same
-            });
-            entries.retain(|(_, factor)| *factor != 0.0);
-            program.column(cost, Bounds { lower: 0.0, upper }, entries)?;
-        }
-        Ok(())
-    }
 }
 
 /// A block that is being added to a program.

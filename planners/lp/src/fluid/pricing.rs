@@ -3,7 +3,8 @@
 //! Routes are exact, and a plan can be made of them. By links a job is a program of its own, as the relaxation sees it:
 //! nodes that cannot copy are balanced, or taken apart.
 
-use super::block::{Block, Draft};
+use super::block::Block;
+use super::draft::Draft;
 use super::master::Sides;
 use super::{failed, stage};
 use sluice_planners::Run;

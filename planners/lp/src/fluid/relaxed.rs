@@ -5,15 +5,14 @@
 //! Every limit carries at most R times its rate. Nodes that cannot copy take in as much of w as they give out (the bound is
 //! then a relaxation), or the view has taken them apart. What symmetry makes equal is one variable and one row.
 
-use super::block::{Block, Columns, Draft};
+use super::block::{Block, Columns};
+use super::draft::{Draft, MAX_COLUMNS};
 use super::stage;
 use sluice_planners::Run;
 use sluice_planners::fluid::merging::{Class, Merged, Merging, Views};
 use sluice_planners::fluid::refusal::Refusal;
 use sluice_solver::{Bounds, Failed, Method, Program, Row, Sense, Solution};
 
-/// Columns at most.
-const MAX_COLUMNS: usize = 4_000_000;
 /// Columns above which the interior point method is faster than simplex.
 const MAX_SIMPLEX_COLUMNS: usize = 60_000;
 
@@ -126,7 +125,7 @@ impl Built {
                     }
                 }
                 own.push(columns);
-                if draft.columns.len() > MAX_COLUMNS {
+                if draft.is_full() {
                     return Ok(None);
                 }
             }
