@@ -18,6 +18,7 @@
 //! | [`steiner`] | the cheapest routing tree, with or without a proof that it is |
 //! | [`price`] | the cheapest route of a block at given prices |
 //! | [`exact`], [`finish`] | from floats to fractions: numbers that look like some, and small programs solved exactly |
+//! | [`timed`], [`rounds`] | a fabric step by step; whole pieces step by step, and their plans |
 //! | [`instance`], [`to_plan`] | what is asked; from a mixture of routes to a plan |
 //! | [`refusal`] | what is refused, with the names of the method's page |
 
@@ -33,6 +34,7 @@ pub mod merging;
 pub mod network;
 pub mod price;
 pub mod refusal;
+pub mod rounds;
 pub mod steiner;
 pub mod symmetry;
 pub mod timed;

@@ -6,6 +6,7 @@
 //! | [`pricing`] | the cheapest way of a job at a master's prices |
 //! | `block` | one block of a program by links |
 //! | [`solve`] | the whole way: method, figures, routes |
+//! | [`timed`] | programs with a time axis: the shortest steps of a fluid or of whole pieces |
 //! | [`relaxed`] | the program without time, by links: where nodes that cannot copy are balanced, or taken apart |
 
 mod block;
@@ -15,6 +16,7 @@ pub mod pricing;
 pub mod relaxed;
 pub mod solve;
 pub mod stage;
+pub mod timed;
 
 use sluice_planners::fluid::refusal::Refusal;
 use sluice_solver::Failed;

@@ -155,6 +155,10 @@ fn refused(topology: &Topology, file: &str, refusal: &Refusal) -> Problems {
             let error = problem("horizon".into(), message.into()).found(horizon.to_string());
             error.allowed(format!("{need} or more")).into()
         }
+        Refusal::Infeasible { needed } => {
+            let error = problem("step_length".into(), "so many steps of this length are not enough".into());
+            error.allowed(format!("{needed} or more")).into()
+        }
         Refusal::BadParameter { name, found, allowed } => {
             problem((*name).into(), "a parameter out of its range".into()).found(found).allowed(*allowed).into()
         }

@@ -63,7 +63,8 @@ impl Reach {
         for step in (0..steps).rev() {
             let (before, after) = reach.places[step * nodes..].split_at_mut(nodes);
             for (node, can) in network.can.iter().enumerate() {
-                let goes_on = || network.out(node as u32).iter().any(|edge| after[network.edges[*edge as usize].to as usize]);
+                let goes_on =
+                    || network.out(node as u32).iter().any(|edge| after[network.edges[*edge as usize].to as usize]);
                 before[node] = (can.store && after[node]) || goes_on();
             }
         }

@@ -7,7 +7,7 @@ use super::draft::Draft;
 use sluice_planners::fluid::demand::Shape;
 use sluice_planners::fluid::merging::Merged;
 use sluice_planners::fluid::view::View;
-use sluice_solver::{Bounds, Failed, Program, Row};
+use sluice_solver::{Bounds, Failed, Program};
 
 /// Columns of one block.
 pub struct Columns {

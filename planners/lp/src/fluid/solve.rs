@@ -371,7 +371,7 @@ struct Stages {
 }
 
 /// A value, as a fraction where it looks like one and nothing is open.
-fn known(value: f64, lower: f64) -> Bounded {
+pub(super) fn known(value: f64, lower: f64) -> Bounded {
     let closed = value - lower <= 1e-6 * value.abs();
     Bounded { value, lower, exact: exact::recognise(value).filter(|_| closed) }
 }

@@ -1,11 +1,13 @@
 //! Fluid programs: the figures of the method's page, properties, and what is refused.
 
 mod crosses;
+mod labels;
 mod master;
 mod properties;
 mod relaxed;
 mod samples;
 mod solve;
+mod timed;
 
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::Collective;
