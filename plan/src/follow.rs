@@ -1,8 +1,9 @@
 //! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries;
 //! of a schedule also who sends what when (`steps`, `sends`).
 //!
-//! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks copy
-//! and add up, since a follower cannot make switches do it. Who sends what when is left to whoever follows.
+//! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks and
+//! memories copy and add up, since a follower cannot make switches do it. A memory where trees branch is a relay: it takes
+//! part without data of its own, and is numbered after the ranks. Who sends what when is left to whoever follows.
 
 mod sends;
 mod steps;
@@ -11,18 +12,18 @@ mod tests;
 
 pub use steps::{Sent, Stepped, Waits};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use num_bigint::BigInt;
 use num_traits::{ToPrimitive as _, Zero as _};
 
 use crate::check;
-use crate::plan::{Collective, Content, Direction, Forest, MAX_DAEMON_BYTES, NodeId, Plan};
+use crate::plan::{Collective, Content, Direction, Forest, MAX_DAEMON_BYTES, NodeId, Plan, Trees};
 pub use sluice_formats::problem::UNSUPPORTED_FIELD;
 use sluice_formats::problem::{DUPLICATE_NODE, E_RANGE, Problem, Problems, UNKNOWN_NODE, nearest};
 use sluice_formats::quantity::{Rational, common_denominator};
-use sluice_formats::topology::{Topology, sha256_hex};
+use sluice_formats::topology::{Kind, Topology, sha256_hex};
 
 /// The whole of a collective's data, in which parts are counted.
 pub const WHOLE: u64 = 1 << 48;
@@ -34,6 +35,9 @@ pub struct Followed {
     pub collective: Collective,
     /// Ids of the nodes, by rank.
     pub participants: Vec<String>,
+    /// Ids of the memories that copy or add up on the way, in the order of their fabric. In edges they have the numbers
+    /// after the ranks.
+    pub relays: Vec<String>,
     /// The trees, those that add up before those that copy; within each by root, so that parts ascend.
     pub trees: Vec<Tree>,
     /// Of a schedule: who sends which part in which step or epoch. Its trees are the ways of these parts.
@@ -42,7 +46,7 @@ pub struct Followed {
     pub sha256: String,
 }
 
-/// A tree over all ranks.
+/// A tree over all ranks, and over relays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// Towards the root, adding up, or away from it, copying.
@@ -103,9 +107,12 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
     let of_nodes = |topology: &Topology| -> HashMap<usize, u32> {
         participants.iter().zip(0..).filter_map(|(id, rank)| Some((topology.node(id)?, rank))).collect()
     };
+    let mut relays = Vec::new();
     let (trees, steps) = match &plan.body.content {
         Content::Trees(content) => {
-            let ranks = participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank)));
+            relays = with_topology(plan, topology, |topology| Ok(branching(plan, content, topology)))?;
+            let numbered = participants.iter().chain(&relays).zip(0..);
+            let ranks = numbered.filter_map(|(id, rank)| Some((plan.names.find(id)?, rank)));
             let (ranks, mut trees) = (ranks.collect(), Vec::new());
             for (f, forest) in content.forests.iter().enumerate() {
                 trees.extend(follow(plan, forest, &ranks, &format!("/content/forests/{f}"))?);
@@ -123,7 +130,16 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
         }
         _ => return of_other_kind(),
     };
-    Ok(Followed { collective, participants, trees, steps, sha256: String::new() })
+    Ok(Followed { collective, participants, relays, trees, steps, sha256: String::new() })
+}
+
+/// The memories at which edges of trees begin or end. The checker has seen that they can do what they are to do.
+fn branching(plan: &Plan, content: &Trees, topology: &Topology) -> Vec<String> {
+    let trees = content.forests.iter().flat_map(|forest| &forest.trees);
+    let ends: HashSet<&str> =
+        trees.flat_map(|tree| &tree.edges).flat_map(|edge| [plan.id(edge.src), plan.id(edge.dst)]).collect();
+    let memories = topology.nodes().iter().filter(|node| node.kind == Kind::Memory);
+    memories.map(|node| node.id.to_string()).filter(|id| ends.contains(id.as_str())).collect()
 }
 
 /// With the fabric given, or else the plan's own.
@@ -154,7 +170,7 @@ fn participants(plan: &Plan, topology: Option<&Topology>) -> Result<Vec<String>,
 /// The order asked for, if it has every participant once.
 fn permuted(own: &[String], ranks: &[String]) -> Result<Vec<String>, Problems> {
     let allowed = || format!("each of the plan's {} participants once", own.len());
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for id in ranks {
         if !own.contains(id) {
             let error = Problem::new(UNKNOWN_NODE, "ranks", "a rank is none of the plan's participants").found(id);
@@ -179,7 +195,9 @@ fn follow(plan: &Plan, forest: &Forest, ranks: &HashMap<NodeId, u32>, at: &str) 
     let rank = |node: NodeId, key: String| {
         ranks.get(&node).copied().ok_or_else(|| {
             let error = Problem::new(UNSUPPORTED_FIELD, key, "a switch that copies or adds up cannot be followed");
-            Problems::from(error.found(plan.id(node)).allowed("participants").help("plan without --in-network"))
+            Problems::from(
+                error.found(plan.id(node)).allowed("participants, memories").help("plan without --in-network"),
+            )
         })
     };
     let mut trees: Vec<(Tree, &Rational)> = Vec::with_capacity(forest.trees.len());

@@ -142,7 +142,7 @@ fn load(question: &Question) -> Result<JobPlan, String> {
             format!("{}; the daemon's own topology cannot be read: error[{why}]", sentence(&name, &problems, own))
         }
     })?;
-    let ranks = followed.participants.len();
+    let ranks = followed.participants.len() + followed.relays.len();
     if question.ranks != 0 && question.ranks as usize != ranks {
         let found = question.ranks;
         return Err(format!(

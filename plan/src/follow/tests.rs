@@ -90,12 +90,38 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
     assert_eq!(digest.code(), "DIGEST_MISMATCH");
 }
 
+/// The same fabric with a memory where the switch is: b's data goes there once, a's past it.
+fn through_a_memory() -> String {
+    PLAN.replace(r#""kind":"switch""#, r#""kind":"memory""#).replace(
+        r#"{"src":"b","dst":"a","path":["b","s","a"]},{"src":"a","dst":"c","path":["a","s","c"]}"#,
+        r#"{"src":"b","dst":"s","path":["b","s"]},{"src":"s","dst":"a","path":["s","a"]},{"src":"s","dst":"c","path":["s","c"]}"#,
+    )
+}
+
+#[test]
+fn a_memory_where_trees_branch_is_a_relay_and_one_on_the_way_is_none() {
+    let followed = read(&through_a_memory(), Some(&["c", "b", "a"])).expect("good");
+    assert_eq!((followed.participants.len(), followed.relays), (3, vec!["s".to_owned()]));
+    // Its number comes after the ranks; a's tree goes from rank to rank.
+    let edges: Vec<_> = followed.trees.iter().map(|tree| (tree.root, tree.edges.clone())).collect();
+    assert_eq!(edges, [(1, vec![(1, 3), (3, 2), (3, 0)]), (2, vec![(2, 1), (1, 0)])]);
+    let on_the_way = PLAN.replace(r#""kind":"switch""#, r#""kind":"memory""#);
+    assert!(read(&on_the_way, None).expect("good").relays.is_empty());
+    let cannot = through_a_memory().replace(r#""kind":"memory""#, r#""kind":"memory","can":{"copy":false}"#);
+    assert!(read(&cannot, None).is_err(), "the checker refuses it");
+}
+
 #[test]
 fn any_byte_of_a_plan_may_be_damaged() {
-    let text = good(PLAN);
+    for text in [good(PLAN), good(&through_a_memory())] {
+        damaged(&text);
+    }
+}
+
+fn damaged(text: &str) {
     for at in (0..text.len()).step_by(3) {
         for bit in [0, 3, 6] {
-            let mut bytes = text.clone().into_bytes();
+            let mut bytes = text.as_bytes().to_vec();
             bytes[at] ^= 1 << bit;
             if let Ok(followed) = Followed::read(&bytes, "p.json", None, None) {
                 let ends: Vec<u64> = followed.trees.iter().map(|tree| tree.part.end).collect();
