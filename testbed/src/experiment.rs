@@ -8,6 +8,7 @@ pub mod cost;
 pub mod direct;
 pub mod epochs;
 pub mod fail_open;
+pub mod fluid;
 pub mod forest;
 pub mod live;
 pub mod mix;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
+use sluice_plan::follow::Followed;
 use sluice_plan::plan::{Collective, MadeBy, Plan};
 use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
@@ -118,7 +120,18 @@ impl Measured {
     }
 }
 
-/// One job with a member on every host, which does one collective again and again: by a plan or otherwise.
+/// The hosts that are the relays of a plan.
+///
+/// # Errors
+/// When the plan cannot be read or followed.
+pub fn relays(fabric: &FabricSpec, file: &Path) -> Result<Vec<usize>, RunError> {
+    let bytes = std::fs::read(file).map_err(RunError::io(format!("reading {}", file.display())))?;
+    let followed = Followed::read(&bytes, &file.display().to_string(), None, None);
+    let followed = followed.map_err(|errors| RunError::Plan(errors.to_string()))?;
+    Ok(followed.relays.iter().filter_map(|id| fabric.hosts.iter().position(|host| host == id)).collect())
+}
+
+/// One job with a member on every host, and where a plan wants them relays at memories, which does one collective again and again: by a plan or otherwise.
 struct Collectives<'a> {
     name: &'a str,
     /// How; [`Arch::Plan`] with the plan's file.
@@ -136,14 +149,17 @@ struct Collectives<'a> {
 impl Collectives<'_> {
     /// Runs it under a policy.
     fn run(&self, bench: &Bench<'_>, policy: &Policy) -> Result<Measured, RunError> {
-        let hosts = &self.fabric.hosts;
-        let plan = PlanFile { file: self.file.to_owned(), ranks: hosts.clone() };
+        let members = self.fabric.members();
+        let ranks = members.iter().map(|host| self.fabric.hosts[*host].clone()).collect();
+        let plan = PlanFile { file: self.file.to_owned(), ranks };
+        let relays = if self.arch == Arch::Plan { relays(self.fabric, self.file)? } else { Vec::new() };
         let job = JobPlan {
             arch: self.arch,
             plan: (self.arch == Arch::Plan).then_some(plan),
             compute: vec![Nanos::from_millis(100)],
             period: self.period,
-            ..JobPlan::ring(self.name, hosts.len(), self.bytes, self.rounds)
+            servers: relays.len(),
+            ..JobPlan::ring(self.name, members.len(), self.bytes, self.rounds)
         };
         let plan = RunPlan {
             name: self.name.into(),
@@ -154,7 +170,7 @@ impl Collectives<'_> {
             floor: Some(Rate::mbps(1)),
             ..RunPlan::default()
         };
-        let place = Placement { workers: (0..hosts.len()).collect(), servers: Vec::new() };
+        let place = Placement { workers: members, servers: relays };
         let name = format!("{}-{}", self.name, policy.file_part());
         let run = bench.run(&plan, &mut FixedQueue::new(vec![place]), policy, &name)?;
         let round_s = run.jobs[0].figures.round_s;

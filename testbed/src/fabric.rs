@@ -7,6 +7,7 @@
 
 pub mod cgroup;
 mod counters;
+mod groups;
 pub mod layout;
 mod loss;
 mod netns;
@@ -50,10 +51,21 @@ impl Cable {
     }
 }
 
+/// Directed links that share a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What it is called.
+    pub name: String,
+    /// Its links, by their numbers in the [`Layout`]; no link is in two groups.
+    pub links: Vec<usize>,
+    /// What they carry together, wire rate.
+    pub rate: Rate,
+}
+
 /// A network to build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FabricSpec {
-    /// Host names; they send and receive, and never forward.
+    /// Host names; they send and receive, and never forward, unless they are memories.
     pub hosts: Vec<String>,
     /// Switch names; they forward.
     pub switches: Vec<String>,
@@ -67,6 +79,10 @@ pub struct FabricSpec {
     pub host_queue: Bytes,
     /// Hosts with a network of containers behind them ([`layout::container_address`]), by index.
     pub containers: Vec<usize>,
+    /// Hosts that are memories, by index: they have no data of their own, forward, and run relays.
+    pub memories: Vec<usize>,
+    /// Limits that links share.
+    pub groups: Vec<Group>,
 }
 
 /// Ethernet, IPv4 and TCP headers (with timestamps) of one full segment: wire bytes against payload.
@@ -78,6 +94,11 @@ impl FabricSpec {
         let hosts: Vec<String> = (0..n).map(|i| format!("h{i}")).collect();
         let cables = hosts.iter().map(|h| Cable::plain(h, "s0", rate, queue)).collect();
         FabricSpec { hosts, switches: vec!["s0".into()], cables, ..FabricSpec::default() }
+    }
+
+    /// The hosts with data of their own, by index.
+    pub fn members(&self) -> Vec<usize> {
+        (0..self.hosts.len()).filter(|host| !self.memories.contains(host)).collect()
     }
 
     /// The wire rate of a directed link, by its number in the [`Layout`].
@@ -103,6 +124,8 @@ impl Default for FabricSpec {
             gso_max: Bytes(16_384),
             host_queue: Bytes(4_000_000),
             containers: Vec::new(),
+            memories: Vec::new(),
+            groups: Vec::new(),
         }
     }
 }
@@ -181,6 +204,8 @@ pub struct Fabric {
     pub cgroups: CgroupTree,
     /// Random loss, where cables have it.
     pub losses: Losses,
+    /// Where the cables of groups pass through, if there are any.
+    gate: Option<NetNs>,
 }
 
 impl Fabric {
@@ -204,6 +229,7 @@ impl Fabric {
             switches.push(node(name, layout.switch_address(i), layout::management_address(spec.hosts.len() + i))?);
         }
         let management = NetNs::create("management")?;
+        let gate = if spec.groups.is_empty() { None } else { Some(NetNs::create("gate")?) };
         let mut fabric = Fabric {
             spec,
             layout,
@@ -213,6 +239,7 @@ impl Fabric {
             management_address: layout::MANAGEMENT_BRIDGE,
             cgroups,
             losses: Losses::default(),
+            gate,
         };
         setup::wire(&fabric)?;
         fabric.losses = Losses::attach(&fabric)?;

@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::Scenario;
-use sluice_testbed::experiment::{Bench, beside, capacity, cost, direct, epochs, fail_open, forest, mix, pair, real};
+use sluice_testbed::experiment::{
+    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, pair, real,
+};
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 
 /// Small measured experiments on a fabric of network namespaces. Needs root.
@@ -38,6 +40,8 @@ enum What {
     Direct(direct::Settings),
     /// A collective by chunks in epochs against the ring, on eight hosts wired as the GPUs of an NDv2 machine.
     Epochs(epochs::Settings),
+    /// An all-gather by a fluid program's trees against ForestColl's, where a memory copies and links share limits.
+    Fluid(fluid::Settings),
     /// The daemon is killed, stopped and cut off under load.
     FailOpen(fail_open::Settings),
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
@@ -109,6 +113,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         }
         What::Epochs(settings) => {
             let result = epochs::epochs(&bench, settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
+        What::Fluid(settings) => {
+            let result = fluid::fluid(&bench, settings)?;
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }

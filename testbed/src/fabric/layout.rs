@@ -53,8 +53,9 @@ impl Layout {
     /// Works it out.
     ///
     /// # Errors
-    /// Names that are double or unknown, rates of zero, more than [`MAX_NODES`] nodes, hosts without a way between
-    /// them. Where there are no switches, only neighbours have one: hosts do not forward.
+    /// Names that are double or unknown, rates of zero, more than [`MAX_NODES`] nodes, memories and links of groups that do
+    /// not exist, a link in two groups, hosts without a way between them. Where there are no switches, only neighbours have
+    /// one: hosts do not forward, except those that are memories.
     pub fn of(spec: &FabricSpec) -> Result<Layout, FabricError> {
         let nodes: Vec<String> = spec.hosts.iter().chain(&spec.switches).cloned().collect();
         if spec.hosts.is_empty() || nodes.len() > MAX_NODES {
@@ -97,8 +98,10 @@ impl Layout {
             links.push(DirectedLink { cable: c, from: a.clone(), to: b.clone() });
             links.push(DirectedLink { cable: c, from: b, to: a });
         }
+        super::groups::check(spec, links.len())?;
         let edges: Vec<(usize, usize)> = links.iter().map(|l| (l.from.node, l.to.node)).collect();
-        let next = route::next_hops(nodes.len(), spec.hosts.len(), &edges);
+        let forwards = |node: usize| node >= spec.hosts.len() || spec.memories.contains(&node);
+        let next = route::next_hops(nodes.len(), spec.hosts.len(), &edges, forwards);
         for (from, to) in (0..spec.hosts.len()).flat_map(|a| (0..spec.hosts.len()).map(move |b| (a, b))) {
             if from != to && !spec.switches.is_empty() && next[from][to].is_empty() {
                 return Err(FabricError::Spec(format!("no way from {} to {}", nodes[from], nodes[to])));

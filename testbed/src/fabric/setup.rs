@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use sluice_schedule::{Bytes, Rate};
 
-use super::layout::container_address;
-use super::{Fabric, FabricError, NetNs, Node};
+use super::layout::{PortRef, container_address};
+use super::{Fabric, FabricError, FabricSpec, NetNs, Node, groups};
 
 /// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
 /// (TSO bursts by rate, not by round-trip time; room for a full window), the third keeps one connection's losses from
@@ -28,17 +28,19 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     let spec = &fabric.spec;
     let mut make = String::new();
     for pair in layout.links.chunks(2) {
-        let (a, b) = (&pair[0].from, &pair[0].to);
-        _ = writeln!(
-            make,
-            "link add name {} address {} netns {} type veth peer name {} address {} netns {}",
-            a.device,
-            a.mac,
-            fabric.node(a.node).ns.tid(),
-            b.device,
-            b.mac,
-            fabric.node(b.node).ns.tid()
-        );
+        let (cable, ends) = (pair[0].cable, [&pair[0].from, &pair[0].to]);
+        let end = |port: &PortRef| {
+            format!("name {} address {} netns {}", port.device, port.mac, fabric.node(port.node).ns.tid())
+        };
+        match fabric.gate.as_ref().filter(|_| groups::is_shared(spec, cable)) {
+            None => _ = writeln!(make, "link add {} type veth peer {}", end(ends[0]), end(ends[1])),
+            Some(gate) => {
+                for (side, port) in ends.into_iter().enumerate() {
+                    let inside = groups::side(cable, side);
+                    _ = writeln!(make, "link add {} type veth peer name {inside} netns {}", end(port), gate.tid());
+                }
+            }
+        }
     }
     for (i, node) in fabric.hosts.iter().chain(&fabric.switches).enumerate() {
         _ = writeln!(
@@ -50,9 +52,14 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     }
     ip(&fabric.management, &make)?;
     manage(fabric)?;
+    if let Some(gate) = &fabric.gate {
+        ip(gate, &groups::links(spec))?;
+        tool(gate, "tc", &["-batch", "-"], &groups::shape(spec, layout))?;
+    }
     for (n, node) in fabric.hosts.iter().chain(&fabric.switches).enumerate() {
         let is_host = n < layout.hosts;
-        let forwards = spec.containers.contains(&n);
+        let is_memory = spec.memories.contains(&n);
+        let forwards = spec.containers.contains(&n) || is_memory;
         node.ns
             .run(move || sysctls(is_host && !forwards))?
             .map_err(FabricError::io(format!("setting the sysctls of {}", node.name)))?;
@@ -66,14 +73,15 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
         let mut shape = String::new();
         for (at, link) in layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
             let device = &link.from.device;
-            let gso = spec.gso_max.0.clamp(u64::from(spec.mtu), 65_536);
+            let gso = gso(spec).0;
             // Loss hits packets, not bursts: no segmentation offload on a lossy cable.
             let segments = if spec.cables[link.cable].loss > 0.0 { " gso_max_segs 1" } else { "" };
             _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso}{segments}", spec.mtu);
             _ = writeln!(links, "link set dev {device} up");
             let peer = layout.address(link.to.node);
             _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);
-            let limit = if is_host { spec.host_queue } else { spec.cables[link.cable].queue };
+            // What forwards must not hold packets for long.
+            let limit = if is_host && !is_memory { spec.host_queue } else { spec.cables[link.cable].queue };
             _ = writeln!(shape, "{}", tbf(device, spec.rate(at), limit, Bytes(gso), spec.mtu));
         }
         for (host, hops) in layout.next[n].iter().enumerate().filter(|(_, hops)| !hops.is_empty()) {
@@ -99,10 +107,20 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// A token bucket for one device. The bucket holds one largest burst and at least 0.1 ms, so that timer wake-ups do
-/// not cost rate; more would let a sender exceed its link for long.
+/// The largest piece that the stack hands over.
+pub(super) fn gso(spec: &FabricSpec) -> Bytes {
+    Bytes(spec.gso_max.0.clamp(u64::from(spec.mtu), 65_536))
+}
+
+/// What a token bucket holds: one largest burst and at least 0.1 ms, so that timer wake-ups do not cost rate; more would
+/// let a sender exceed its link for long.
+pub(super) fn bucket(rate: Rate, gso: Bytes, mtu: u32) -> u64 {
+    (rate.bytes_per_second() / 10_000).max(gso.0 + 2048).max(u64::from(mtu) * 2)
+}
+
+/// A token bucket for one device.
 fn tbf(device: &str, rate: Rate, limit: Bytes, gso: Bytes, mtu: u32) -> String {
-    let burst = (rate.bytes_per_second() / 10_000).max(gso.0 + 2048).max(u64::from(mtu) * 2);
+    let burst = bucket(rate, gso, mtu);
     format!("qdisc add dev {device} root tbf rate {}bit burst {burst} limit {}", rate.0, limit.0.max(burst + 1514))
 }
 
@@ -177,7 +195,8 @@ impl Node {
 }
 
 impl Fabric {
-    /// Packets dropped by each directed link's queue since the fabric was built, in the layout's link order.
+    /// Packets dropped by each directed link's queues, also that in its group, since the fabric was built, in the layout's
+    /// link order.
     ///
     /// # Errors
     /// When `tc` fails or prints what this version does not understand.
@@ -192,6 +211,14 @@ impl Fabric {
                 let mine = |q: &&serde_json::Value| q["dev"] == link.from.device.as_str() && q["kind"] == "tbf";
                 result[at] = list.iter().find(mine).and_then(|q| q["drops"].as_u64()).unwrap_or(0);
             }
+        }
+        if let Some(gate) = &self.gate {
+            let text = tool(gate, "tc", &["-s", "-j", "qdisc", "show"], "")?;
+            groups::add_drops(&self.spec, &text, &mut result).map_err(|why| FabricError::Tool {
+                tool: "tc",
+                node: gate.name().into(),
+                output: why.to_string(),
+            })?;
         }
         Ok(result)
     }

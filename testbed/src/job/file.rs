@@ -54,7 +54,7 @@ pub struct PlanFile {
     pub ranks: Vec<String>,
 }
 
-/// One member's view of its job. Workers come first in `members`, then servers.
+/// One member's view of its job. Workers come first in `members`, then servers, or the relays of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobFile {
@@ -64,7 +64,7 @@ pub struct JobFile {
     pub arch: Arch,
     /// Which member this process is, an index into `members`.
     pub rank: usize,
-    /// All members: `workers` workers, then the servers.
+    /// All members: `workers` workers, then the servers; of arch `plan` the relays, in the plan's order.
     pub members: Vec<Member>,
     /// How many of them are workers, 1 to 1024.
     pub workers: usize,
@@ -142,8 +142,8 @@ impl JobFile {
                 "a ps job needs at least one server after its workers",
             );
         }
-        if self.arch != Arch::Ps && self.workers != self.members.len() {
-            return bad("workers", self.workers.to_string(), "only a ps job has members that are not workers");
+        if !matches!(self.arch, Arch::Ps | Arch::Plan) && self.workers != self.members.len() {
+            return bad("workers", self.workers.to_string(), "only ps and plan jobs have members that are not workers");
         }
         if self.arch == Arch::Plan && self.plan.is_none() {
             return bad("plan", "nothing".into(), "a job of arch plan names its plan file");
@@ -166,12 +166,12 @@ impl JobFile {
         Ok(())
     }
 
-    /// Is this member a worker (not a parameter server)?
+    /// Is this member a worker (neither a parameter server nor a relay)?
     pub fn is_worker(&self) -> bool {
         self.rank < self.workers
     }
 
-    /// Compute time of one iteration, ns; servers compute nothing.
+    /// Compute time of one iteration, ns; servers and relays compute nothing.
     pub fn compute(&self, iteration: u64) -> u64 {
         if !self.is_worker() {
             return 0;

@@ -5,6 +5,9 @@
 //! that names its edge, and among the chunks that are there the edge that is least far goes first. So no tree ever waits
 //! for another, trees wait for nothing but their own edges before, and those make no circle: no set of trees can stop.
 //! Every rank takes in whatever comes, for its place in the buffer is known.
+//!
+//! A memory where trees branch is a relay, a member after the ranks: its buffer is empty at first, and nobody is the root
+//! of anything there.
 
 use std::ops::Range;
 
@@ -100,11 +103,16 @@ pub fn read(file: &JobFile, plan: &PlanFile) -> Result<Followed, JobError> {
         let (n, workers) = (followed.participants.len(), file.workers);
         return Err(JobError::Plan(format!("{name} is for {n} ranks; the job has {workers} workers")));
     }
+    let hosts: Vec<&str> = file.members[file.workers..].iter().map(|member| member.host.as_str()).collect();
+    if followed.relays != hosts {
+        let (relays, hosts) = (followed.relays.join(", "), hosts.join(", "));
+        return Err(JobError::Plan(format!("{name} has relays at [{relays}]; the job has some at [{hosts}]")));
+    }
     Ok(followed)
 }
 
 impl Trees {
-    /// The place of `rank` in a plan over `bytes` of data.
+    /// The place of `rank`, or of a relay, in a plan over `bytes` of data.
     pub fn new(plan: &Followed, rank: usize, bytes: u64) -> Trees {
         let real = usize::try_from(bytes.div_ceil(4)).unwrap_or(usize::MAX);
         let ranks = plan.participants.len();
@@ -163,6 +171,11 @@ impl Trees {
             self.ending.push(place);
         }
         self.places.push(Place { elements, turns, inputs });
+    }
+
+    /// Does it only pass on?
+    fn is_relay(&self) -> bool {
+        self.rank >= self.own.len()
     }
 
     /// How many elements of a tree are ready to leave this rank by it.
@@ -234,7 +247,11 @@ impl Exchange for Trees {
             (receiving.chunk, receiving.arrived) = (None, 0);
         }
         self.sending.iter_mut().for_each(|s| s.chunk = None);
-        buffer::fill_before(self.collective, &mut self.buffer, &self.own, self.rank, iteration);
+        if self.is_relay() {
+            self.buffer.fill(0.0);
+        } else {
+            buffer::fill_before(self.collective, &mut self.buffer, &self.own, self.rank, iteration);
+        }
     }
     fn next(&mut self, out: usize, at: u64, most: usize) -> [&[u8]; 2] {
         let over = |chunk: &Chunk| at >= chunk.at + bytes(&chunk.elements);
@@ -291,6 +308,9 @@ impl Exchange for Trees {
         self.ins.iter().zip(&self.receiving).all(|(stream, receiving)| receiving.arrived == stream.bytes)
     }
     fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
+        if self.is_relay() {
+            return None; // What it passed on is checked where it ends.
+        }
         buffer::wrong_after(self.collective, &self.buffer, &self.own, self.rank, iteration)
     }
 }

@@ -47,6 +47,14 @@ impl Binaries {
         self.named("sluice-switch", "sluice-switch")
     }
 
+    /// The command line, `sluice`, which plans what needs a solver.
+    ///
+    /// # Errors
+    /// When it is nowhere.
+    pub fn sluice(&self) -> Result<PathBuf, RunError> {
+        self.named("sluice", "sluice")
+    }
+
     /// PS-Lite's preload library, `libsluice_pslite.so`.
     ///
     /// # Errors

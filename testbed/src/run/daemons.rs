@@ -286,7 +286,8 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
     let hosts = spec.hosts.iter().enumerate().map(|(i, name)| {
         let mut addresses = vec![layout.host_address(i).to_string(), management_address(i).to_string()];
         addresses.extend(spec.containers.contains(&i).then(|| format!("{}/24", container_address(i, 0))));
-        json!({"id": name, "kind": "host", "addresses": addresses})
+        let kind = if spec.memories.contains(&i) { "memory" } else { "host" };
+        json!({"id": name, "kind": kind, "addresses": addresses})
     });
     let switches = spec.switches.iter().map(|name| {
         let mut node = json!({"id": name, "kind": "switch"});
@@ -300,12 +301,24 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
         json!({"from": layout.nodes[l.from.node], "to": layout.nodes[l.to.node],
             "capacity": format!("{}bit/s", rate.0), "latency": format!("{}ns", delay.0)})
     });
-    let document = json!({
+    let mut document = json!({
         "sluice_topology": 1,
         "name": "testbed",
         "nodes": hosts.chain(switches).collect::<Vec<_>>(),
         "links": links.collect::<Vec<_>>(),
     });
+    let ends = |link: usize| (layout.links[link].from.node, layout.links[link].to.node);
+    let member = |&link: &usize| {
+        let parallel = (0..link).filter(|other| ends(*other) == ends(link)).count();
+        json!([layout.nodes[ends(link).0], layout.nodes[ends(link).1], parallel])
+    };
+    let groups = spec.groups.iter().map(|group| {
+        let links: Vec<_> = group.links.iter().map(member).collect();
+        json!({"name": group.name, "capacity": format!("{}bit/s", group.rate.0), "links": links})
+    });
+    if !spec.groups.is_empty() {
+        document["groups"] = groups.collect();
+    }
     document.to_string()
 }
 

@@ -18,7 +18,7 @@ pub struct JobPlan {
     pub arch: Arch,
     /// Workers, 1 or more.
     pub workers: usize,
-    /// Parameter servers, `ps` only.
+    /// Parameter servers of `ps`; relays of `plan`.
     pub servers: usize,
     /// Children of a tree's node.
     pub fanout: usize,
@@ -64,7 +64,7 @@ impl JobPlan {
 pub struct Placement {
     /// One host per worker.
     pub workers: Vec<usize>,
-    /// One host per server.
+    /// One host per server; of a plan's relays the memories they are.
     pub servers: Vec<usize>,
 }
 

@@ -59,7 +59,39 @@ fn planned(topology: &Topology, collective: Collective, fixed_k: Option<i64>) ->
 }
 
 fn job(plan: &Followed, bytes: u64) -> Vec<Trees> {
-    (0..plan.participants.len()).map(|rank| Trees::new(plan, rank, bytes)).collect()
+    (0..plan.participants.len() + plan.relays.len()).map(|rank| Trees::new(plan, rank, bytes)).collect()
+}
+
+/// Hosts around a memory that copies and adds up; every tree branches there.
+fn around_a_memory(hosts: usize, collective: Collective) -> Followed {
+    let names: Vec<String> = (0..hosts).map(|host| format!("h{host}")).collect();
+    let mut nodes: Vec<_> = names.iter().map(|id| serde_json::json!({"id": id, "kind": "host"})).collect();
+    nodes.push(serde_json::json!({"id": "m", "kind": "memory", "can": {"reduce": true}}));
+    let link = |id| serde_json::json!({"from": id, "to": "m", "capacity": "1", "duplex": true});
+    let links: Vec<_> = names.iter().map(link).collect();
+    let topology = serde_json::json!({"sluice_topology": 1, "nodes": nodes, "links": links});
+    let digest = Topology::read(topology.to_string().as_bytes(), "t").expect("valid").digest();
+    let forest = |direction: &str| {
+        let edge = |parent: &str, child: &str| {
+            let (src, dst) = if direction == "out" { (parent, child) } else { (child, parent) };
+            serde_json::json!({"src": src, "dst": dst, "path": [src, dst]})
+        };
+        let tree = |root: &String| {
+            let others = names.iter().filter(|id| *id != root).map(|id| edge("m", id));
+            let edges: Vec<_> = std::iter::once(edge(root, "m")).chain(others).collect();
+            serde_json::json!({"root": root, "weight": 1, "edges": edges})
+        };
+        let trees: Vec<_> = names.iter().map(tree).collect();
+        serde_json::json!({"direction": direction, "k": 1, "trees": trees})
+    };
+    let forests = match collective {
+        Collective::AllGather => vec![forest("out")],
+        Collective::ReduceScatter => vec![forest("in")],
+        _ => vec![forest("in"), forest("out")],
+    };
+    let plan = serde_json::json!({"sluice_plan": 1, "collective": collective.word(), "claim": {},
+        "topology": {"sha256": digest, "inline": topology}, "content": {"kind": "trees", "forests": forests}});
+    Followed::read(plan.to_string().as_bytes(), "p", None, None).expect("followed")
 }
 
 /// Moves bytes in pieces of any size, in any order, through connections that hold `room` bytes, until all is done.
@@ -136,6 +168,22 @@ proptest! {
         let topology = fabric(hosts, switches, more, shares, &mut dice);
         let plan = planned(&topology, COLLECTIVES[which], None);
         run(&plan, bytes, room, &mut dice);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_relay_passes_everything_on_with_every_float_right(
+        hosts in 2_usize..6, which in 0_usize..3, bytes in prop_oneof![1_u64..200, 30_000_u64..200_000],
+        room in 4_usize..40_000, seed: u64,
+    ) {
+        let plan = around_a_memory(hosts, COLLECTIVES[which]);
+        prop_assert_eq!(&plan.relays, &["m"]);
+        let relay = &job(&plan, bytes)[hosts];
+        prop_assert!(relay.is_relay() && relay.ins().len() == hosts && relay.outs().len() == hosts);
+        run(&plan, bytes, room, &mut Dice(seed));
     }
 }
 
