@@ -98,16 +98,27 @@ pub fn everywhere(spec: &FabricSpec) -> Placement {
 
 /// Runs a job under daemons until host 0's says of it what `wanted` wants to see.
 pub fn seen(job: JobPlan, spec: FabricSpec, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let place = everywhere(&spec);
+    seen_by(0, job, spec, &place, wanted)
+}
+
+/// Runs a job under daemons until this host's says of it what `wanted` wants to see.
+pub fn seen_by(
+    host: usize,
+    job: JobPlan,
+    spec: FabricSpec,
+    place: &Placement,
+    wanted: impl Fn(&serde_json::Value) -> bool,
+) -> serde_json::Value {
     let programs = daemons();
     let (_keep, dir) = dir();
     let bench = Bench { binaries: &programs, dir, stop: &NEVER };
-    let place = everywhere(&spec);
     let plan = RunPlan { name: "seen".into(), fabric: spec, jobs: vec![job], ..RunPlan::default() };
-    let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 50).unwrap();
+    let mut live = Live::start(&bench, &plan, place, &"sluice".parse::<Policy>().unwrap(), 50).unwrap();
     let began = Instant::now();
     loop {
         live.run_for(Duration::from_millis(200)).unwrap();
-        let text = live.daemons.get(0, "/api/v1/snapshot").expect("a snapshot");
+        let text = live.daemons.get(host, "/api/v1/snapshot").expect("a snapshot");
         let snapshot: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         if wanted(&snapshot) {
             return snapshot;

@@ -6,6 +6,7 @@ mod daemons;
 mod direct;
 mod epochs;
 mod fabric;
+mod fluid;
 mod forest;
 mod jobs;
 mod pages;
