@@ -22,6 +22,14 @@ impl Monitor {
             let connections = process.connections(&self.fabric, plan);
             for connection in connections {
                 if !connection.sends {
+                    // Before a plan was read, the same connection may have been taken for one that sends.
+                    if let Some(socket) = self.sockets.at_mut(&connection.tuple).filter(|_| plan.is_some())
+                        && socket.process == Some(*key)
+                        && let Some(spec) = socket.told.take()
+                    {
+                        out.push(Event::FlowClosed(spec.flow));
+                        process.resplit |= process.rounds.active;
+                    }
                     continue;
                 }
                 let Some(socket) = self.sockets.at_mut(&connection.tuple) else {

@@ -408,6 +408,35 @@ fn a_job_with_a_plan_has_the_plans_flows() {
 }
 
 #[test]
+fn a_flow_that_a_plan_read_later_knows_nothing_of_is_closed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("plan.json");
+    // Trees along one ring: rank 0 sends to rank 1 only, and receives from rank 2 only.
+    let edge = |from: &str, to: &str| format!(r#"{{"src":"{from}","dst":"{to}","path":["{from}","s","{to}"]}}"#);
+    let ring = plans::tests::plan().replace(&edge("h0", "h2"), &edge("h1", "h2"));
+    let ring = ring.replace(&edge("h1", "h0"), &edge("h2", "h0"));
+    std::fs::write(&file, ring).expect("written");
+    let mut bench = Bench::new();
+    bench.kernel.open(at(0, 4000), at(1, 5000));
+    bench.kernel.open(at(0, 6000), at(2, 4100));
+    let mut view = planned(&file);
+    view.peers = vec![peer(1, PeerKind::Connected, 4000, 1, 5000), peer(2, PeerKind::Accepted, 6000, 2, 4100)];
+    let (mut events, job) = (Vec::new(), JobId::of("gather"));
+    bench.monitor.appeared(ProcessKey::Pid(9), Process::of_view(view, JobSource::Env, Some(0)), &mut events);
+    events.extend(bench.poll(5));
+    assert_eq!(opened(&events).len(), 2, "either may send as far as is known");
+    let following = plans::tests::ask(&file, 3, nix::unistd::geteuid().as_raw());
+    assert!(following.plan().is_some(), "{following:?}");
+    bench.monitor.jobs.get_mut(&job).expect("there").following = following;
+    bench.monitor.rematch = true;
+    let events = bench.poll(5);
+    let closed: Vec<&Event> = events.iter().filter(|event| matches!(event, Event::FlowClosed(_))).collect();
+    let back = tuple::Tuple::of(at(0, 6000), at(2, 4100)).outgoing(HostId::of("h0"));
+    assert_eq!(closed, [&Event::FlowClosed(back)]);
+    assert!(bench.poll(5).iter().all(|event| !matches!(event, Event::FlowClosed(_))), "once");
+}
+
+#[test]
 fn a_job_whose_plan_is_no_good_runs_as_if_it_had_none() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("plan.json");
