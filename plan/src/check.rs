@@ -11,6 +11,7 @@
 //! | `paths` | shares and loads of paths |
 //! | `ledger` | who holds how many copies of what |
 //! | `steps`, `step_loads` | synchronised steps, replayed; their loads and times |
+//! | `overlap` | which parts of sums are copied before they are complete |
 //! | `chunks`, `demand` | who wants which chunk, and chunks that go from one node to the same others |
 //! | `sends` | chunks in epochs, replayed with their model of time |
 //! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
@@ -34,6 +35,7 @@ mod hops;
 mod ledger;
 mod load;
 mod order;
+mod overlap;
 mod paths;
 mod rates;
 mod sends;

@@ -2,7 +2,7 @@
 
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
-use crate::plan::{Collective, Plan, Shard};
+use crate::plan::{Collective, Content, Plan, Shard};
 
 /// Which shards there are, where they begin and how large they are.
 pub struct Shards {
@@ -28,7 +28,23 @@ impl Shards {
             }
         }
         let shares: Vec<u64> = fabric.participants.iter().map(|node| fabric.share(*node)).collect();
+        let chosen = match &plan.body.content {
+            Content::Steps(steps) => steps.shares.as_ref().zip(Some(steps.step_length.is_some())),
+            _ => None,
+        };
         let (shares, total) = match collective {
+            _ if chosen.is_some_and(|(_, timed)| !timed || collective != Collective::AllReduce) => {
+                let message = "only an all-reduce in steps of a given length chooses how much each rank adds up";
+                return Err(Violation::new(Code::UnsupportedField, "/content/shares", message));
+            }
+            Collective::AllReduce if let Some((shares, _)) = chosen => {
+                let total = shares.iter().map(|share| u128::from(*share)).sum();
+                if shares.len() != n || total == 0 {
+                    let message = format!("{} shares, of {total} in all; each of {n} ranks has one", shares.len());
+                    return Err(Violation::new(Code::WrongShard, "/content/shares", message));
+                }
+                (shares.clone(), total)
+            }
             Collective::Custom => return Err(Fabric::unserved(collective, "steps")),
             Collective::AllToAll if shares.iter().any(|share| *share != 1) => {
                 return refuse(

@@ -73,7 +73,7 @@ pub fn check(
     report: &mut Report,
 ) -> Result<Achieved, Violation> {
     let Loaded { loads, on_links, time, place, born } = Loaded::of(fabric, steps, shards)?;
-    let used = steps.steps.iter().rposition(|step| !step.sends.is_empty()).map_or(0, |last| last + 1);
+    let used = steps.steps.iter().rposition(|step| step.all().next().is_some()).map_or(0, |last| last + 1);
     own_claims(plan, fabric, shards, &loads[..used], report)?;
     if let Some(length) = &steps.step_length {
         long_enough(&loads, length)?;
@@ -102,7 +102,7 @@ fn load(
 ) -> Load {
     let mut used: Vec<usize> = Vec::new();
     let mut on_groups: HashMap<usize, u128> = HashMap::new();
-    for send in &step.sends {
+    for send in step.all() {
         let Some(item) = shards.item(send.shard) else { continue };
         let units = u128::from(send.hi - send.lo);
         let amount = units * shards.share(item);

@@ -10,11 +10,11 @@ use super::fabric::Fabric;
 use super::ledger::Ledger;
 use super::shards::Shards;
 use super::violation::{Code, Violation};
-use super::{Report, claims, step_loads};
-use crate::plan::{Collective, Op, Plan, Step, Steps};
+use super::{Report, claims, overlap, step_loads};
+use crate::plan::{Collective, Op, Plan, Step, StepSend, Steps};
 
-/// Units of a shard at most.
-const MAX_UNITS: u64 = 1 << 20;
+/// Units of a shard at most: times any share, and as often as a plan has sends, they are counted in 128 bits.
+const MAX_UNITS: u64 = 1 << 36;
 
 /// Checks the steps and what they claim.
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps, report: &mut Report) -> Result<(), Violation> {
@@ -37,18 +37,26 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps, report: &mut Repor
             return Err(Violation::new(Code::WrongSteps, format!("/content/steps/{i}/op"), message));
         }
     }
+    let both = reduces && copies && steps.step_length.is_some();
+    if let Some(i) = steps.steps.iter().position(|step| step.copies.is_some() && (step.op == Op::Copy || !both)) {
+        let message = "only steps of a given length that add up for an all-reduce may copy besides";
+        return Err(Violation::new(Code::WrongSteps, format!("/content/steps/{i}/copies"), message));
+    }
     let replay = Replay { fabric, steps, shards: &shards };
     for (i, step) in steps.steps.iter().enumerate() {
         replay.read(i, step)?;
     }
-    let (inward, outward) = steps.steps.split_at(if reduces { first_copy } else { 0 });
     if reduces {
-        replay.reduce(inward)?;
+        replay.reduce(&steps.steps[..first_copy])?;
     }
     if copies {
-        replay.copy(outward, inward.len())?;
+        let copying = |step: &Step| step.op == Op::Copy || step.copies.is_some();
+        replay.copy(steps.steps.iter().position(copying).unwrap_or(steps.steps.len()))?;
     }
-    let sends: usize = steps.steps.iter().map(|step| step.sends.len()).sum();
+    if both && steps.steps.iter().any(|step| step.copies.is_some()) {
+        replay.sums_first()?;
+    }
+    let sends: usize = steps.steps.iter().map(|step| step.all().count()).sum();
     let (n, count) = (fabric.participants.len(), steps.steps.len());
     report.proved.push(format!("all {n} participants end with what they are owed, by {sends} sends in {count} steps"));
     let achieved = step_loads::check(plan, fabric, steps, &shards, report)?;
@@ -73,14 +81,17 @@ struct Replay<'a> {
 impl Replay<'_> {
     /// Is everything there that a step names?
     fn read(&self, i: usize, step: &Step) -> Result<(), Violation> {
-        (0..step.sends.len()).try_for_each(|j| self.send(i, j).map(drop))
+        for op in [Op::Reduce, Op::Copy] {
+            let (sends, key) = step.doing(op);
+            for (j, send) in sends.iter().enumerate() {
+                self.send(*send, || format!("/content/steps/{i}/{key}/{j}"))?;
+            }
+        }
+        Ok(())
     }
 
-    fn send(&self, i: usize, j: usize) -> Result<Sent, Violation> {
-        let send = self.steps.steps[i].sends[j];
-        let bad = |code, part: &str, message: String| {
-            Err(Violation::new(code, format!("/content/steps/{i}/sends/{j}{part}"), message))
-        };
+    fn send(&self, send: StepSend, at: impl Fn() -> String) -> Result<Sent, Violation> {
+        let bad = |code, part: &str, message: String| Err(Violation::new(code, format!("{}{part}", at()), message));
         let Some(item) = self.shards.item(send.shard) else {
             return bad(Code::WrongShard, "/0", "this collective has no such shard".into());
         };
@@ -110,7 +121,7 @@ impl Replay<'_> {
         let fabric = self.fabric;
         let mut ledger = self.ledger(|(node, _)| u32::from(fabric.takes_part(node)));
         let nodes = fabric.topology.nodes();
-        self.replay(steps, 0, &mut ledger, |_| true, |node| nodes[node].can.reduce)?;
+        self.replay((Op::Reduce, steps, 0), &mut ledger, |_| true, |node| nodes[node].can.reduce)?;
         let left = |node: usize, item: u64| {
             let message =
                 format!("{} keeps a part of shard {} that never is added up", fabric.id(node), self.shards.name(item));
@@ -134,12 +145,13 @@ impl Replay<'_> {
     }
 
     /// Copies until everybody has what it is owed.
-    fn copy(&self, steps: &[Step], before: usize) -> Result<(), Violation> {
-        let (fabric, shards) = (self.fabric, self.shards);
+    fn copy(&self, before: usize) -> Result<(), Violation> {
+        let (fabric, shards, steps) = (self.fabric, self.shards, &self.steps.steps[before..]);
         let starts = |(node, item)| u32::from(fabric.participants.get(shards.owner(item)) == Some(&node));
         let mut ledger = self.ledger(starts);
         let nodes = fabric.topology.nodes();
-        self.replay(steps, before, &mut ledger, |node| !nodes[node].can.copy, |node| nodes[node].can.copy)?;
+        let copies = |node: usize| nodes[node].can.copy;
+        self.replay((Op::Copy, steps, before), &mut ledger, |node| !copies(node), copies)?;
         let mut passing = ledger.touched();
         passing.retain(|(node, _)| !fabric.takes_part(*node) && !nodes[*node].can.copy);
         passing.sort_unstable();
@@ -160,25 +172,48 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// No part of a sum is copied before the last of it has been added.
+    fn sums_first(&self) -> Result<(), Violation> {
+        let mut events = Vec::new();
+        for (i, step) in self.steps.steps.iter().enumerate() {
+            for op in [Op::Reduce, Op::Copy] {
+                for send in step.doing(op).0 {
+                    let Some(item) = self.shards.item(send.shard) else { continue };
+                    events.push(overlap::Event { item, lo: send.lo, hi: send.hi, step: i, adds: op == Op::Reduce });
+                }
+            }
+        }
+        match overlap::early(events) {
+            None => Ok(()),
+            Some((item, unit, step)) => {
+                let name = self.shards.name(item);
+                let message = format!("unit {unit} of shard {name} is copied and not added up yet");
+                Err(Violation::new(Code::HopWithoutData, format!("/content/steps/{step}"), message))
+            }
+        }
+    }
+
+    /// Follows what these steps, of which there are some before, add up or copy.
     fn replay(
         &self,
-        steps: &[Step],
-        before: usize,
+        (op, steps, before): (Op, &[Step], usize),
         ledger: &mut Ledger<impl Fn((usize, u64)) -> u32>,
         consumes: impl Fn(usize) -> bool,
         merges: impl Fn(usize) -> bool,
     ) -> Result<(), Violation> {
         let nodes = self.fabric.topology.nodes();
-        let adds = steps.first().is_some_and(|step| step.op == Op::Reduce);
+        let adds = op == Op::Reduce;
         // What came in the step before to nodes that cannot store.
         let mut fleeting: Vec<(usize, u64)> = Vec::new();
         for (i, step) in (before..).zip(steps) {
-            for j in 0..step.sends.len() {
-                let Sent { from, item, lo, hi, .. } = self.send(i, j)?;
+            let (sends, key) = step.doing(op);
+            let at = |j: usize| format!("/content/steps/{i}/{key}/{j}");
+            for (j, send) in sends.iter().enumerate() {
+                let Sent { from, item, lo, hi, .. } = self.send(*send, || at(j))?;
                 if let Some(unit) = ledger.missing((from, item), lo, hi) {
                     let name = self.shards.name(item);
                     let message = format!("{} does not have unit {unit} of shard {name} then", self.fabric.id(from));
-                    return Err(Violation::new(Code::HopWithoutData, format!("/content/steps/{i}/sends/{j}"), message));
+                    return Err(Violation::new(Code::HopWithoutData, at(j), message));
                 }
                 if consumes(from) {
                     ledger.take((from, item), lo, hi);
@@ -191,8 +226,8 @@ impl Replay<'_> {
                 }
                 ledger.clear(place);
             }
-            for j in 0..step.sends.len() {
-                let Sent { to, item, lo, hi, .. } = self.send(i, j)?;
+            for (j, send) in sends.iter().enumerate() {
+                let Sent { to, item, lo, hi, .. } = self.send(*send, || at(j))?;
                 ledger.give((to, item), lo, hi, merges(to));
                 if !nodes[to].can.store {
                     fleeting.push((to, item));

@@ -50,7 +50,7 @@ pub fn of(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps) -> Result<Vec<Step>, 
     let links = fabric.topology.links();
     let step = |step: &crate::plan::Step| {
         let mut on_links: BTreeMap<usize, u128> = BTreeMap::new();
-        for send in &step.sends {
+        for send in step.all() {
             let share = shards.item(send.shard).map_or(0, |item| shards.share(item));
             *on_links.entry(send.link as usize).or_default() += u128::from(send.hi - send.lo) * share;
         }

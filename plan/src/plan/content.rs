@@ -55,7 +55,7 @@ impl ContentKind {
             ContentKind::Paths => (&["pairs"], &[]),
             ContentKind::Rates => (&["execution", "flows"], &["groups"]),
             ContentKind::Sends => (&["model", "sends"], &["epoch_us", "finish_epochs", "finish_us"]),
-            ContentKind::Steps => (&["P", "steps"], &["step_length"]),
+            ContentKind::Steps => (&["P", "steps"], &["shares", "step_length"]),
             ContentKind::Trees => (&["forests"], &[]),
             ContentKind::Weights => (&["execution", "flows", "groups"], &[]),
         }
@@ -87,6 +87,7 @@ form! {
         pub model: Option<Model> = "model",
         pub pairs: Option<Vec<Pair>> = "pairs",
         pub sends: Option<Vec<Send>> = "sends",
+        pub shares: Option<Vec<u64>> = "shares",
         pub step_length: Option<Rational> = "step_length",
         pub steps: Option<Vec<Step>> = "steps",
     }
@@ -107,6 +108,7 @@ impl AnyContent {
             ("model", self.model.is_some()),
             ("pairs", self.pairs.is_some()),
             ("sends", self.sends.is_some()),
+            ("shares", self.shares.is_some()),
             ("step_length", self.step_length.is_some()),
             ("steps", self.steps.is_some()),
         ];
@@ -137,7 +139,8 @@ impl AnyContent {
                 sends: self.sends?,
             }),
             ContentKind::Steps => {
-                Content::Steps(Steps { p: self.p?, step_length: self.step_length, steps: self.steps? })
+                let (shares, step_length) = (self.shares, self.step_length);
+                Content::Steps(Steps { p: self.p?, shares, step_length, steps: self.steps? })
             }
             ContentKind::Trees => Content::Trees(Trees { forests: self.forests? }),
             ContentKind::Weights => {
@@ -220,7 +223,10 @@ impl Json for Content {
                 "kind": kind, "model": of.model, "sends": of.sends
             ),
             Content::Steps(of) => {
-                object!(writer, "P": of.p, "kind": kind, "step_length": of.step_length, "steps": of.steps);
+                object!(
+                    writer, "P": of.p, "kind": kind, "shares": of.shares, "step_length": of.step_length,
+                    "steps": of.steps
+                );
             }
             Content::Trees(of) => object!(writer, "forests": of.forests, "kind": kind),
             Content::Weights(of) => {

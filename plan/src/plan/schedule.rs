@@ -87,10 +87,28 @@ impl Json for StepSend {
 form! {
     /// What is sent at the same time.
     pub struct Step {
+        /// Of a step that adds up, sends of complete sums besides, which their receivers keep.
+        pub copies: Option<Vec<StepSend>> = "copies",
         /// What receivers do with it.
         pub op: Op = "op",
         /// The sends.
         pub sends: Vec<StepSend> = "sends",
+    }
+}
+
+impl Step {
+    /// Those of its sends that do one thing, and the key under which they stand.
+    pub fn doing(&self, op: Op) -> (&[StepSend], &'static str) {
+        match op {
+            Op::Copy if self.op == Op::Reduce => (self.copies.as_deref().unwrap_or_default(), "copies"),
+            _ if self.op == op => (&self.sends, "sends"),
+            _ => (&[], "sends"),
+        }
+    }
+
+    /// All that is sent in it.
+    pub fn all(&self) -> impl Iterator<Item = &StepSend> {
+        self.sends.iter().chain(self.copies.iter().flatten())
     }
 }
 
@@ -99,6 +117,8 @@ form! {
 pub struct Steps {
     /// Into how many units a shard is cut.
     pub p: u64,
+    /// By rank how much of the sum of an all-reduce is made there, in parts of their sum; absent: by the weights of nodes.
+    pub shares: Option<Vec<u64>>,
     /// Length of a step of a fluid schedule.
     pub step_length: Option<Rational>,
     /// The steps in order.

@@ -180,7 +180,8 @@ fn content(schedule: &Schedule) -> Content {
         Shape::AllReduce { reduce_steps } => reduce_steps,
     };
     let op = |step: u32| if step < reduce_steps { Op::Reduce } else { Op::Copy };
-    let mut steps: Vec<Step> = (0..schedule.steps).map(|step| Step { op: op(step), sends: Vec::new() }).collect();
+    let mut steps: Vec<Step> =
+        (0..schedule.steps).map(|step| Step { copies: None, op: op(step), sends: Vec::new() }).collect();
     let shards = schedule.sends.iter().map(|send| send.shard as usize + 1).max().unwrap_or(0);
     for (step, of) in steps.iter_mut().zip(1..) {
         let end = |step: u32| schedule.sends.partition_point(|send| send.step <= step);
@@ -194,7 +195,7 @@ fn content(schedule: &Schedule) -> Content {
         };
         step.sends = sends.iter().map(written).collect();
     }
-    Content::Steps(Steps { p: schedule.units.into(), step_length: None, steps })
+    Content::Steps(Steps { p: schedule.units.into(), shares: None, step_length: None, steps })
 }
 
 /// Claims time, bandwidth, and the bound of both.

@@ -221,7 +221,7 @@ impl Rounds {
         let inward = blocks.iter().any(|block| block.direction == Direction::In);
         let reduces = inward && blocks.iter().all(|block| block.shape == Shape::Tree);
         let op = if reduces { Op::Reduce } else { Op::Copy };
-        let mut steps: Vec<Step> = (0..self.steps).map(|_| Step { op, sends: Vec::new() }).collect();
+        let mut steps: Vec<Step> = (0..self.steps).map(|_| Step { copies: None, op, sends: Vec::new() }).collect();
         for crossing in &self.crossings {
             let root = rank(blocks[crossing.block as usize].root);
             let shard = match (crossing.end.map(rank), asked.collective) {
@@ -238,7 +238,7 @@ impl Rounds {
             step.sends.sort_unstable_by_key(|send| (send.shard, send.lo, send.link));
         }
         let length = length.checked_div(&instance.units()).unwrap_or(Rational::ZERO);
-        let content = Steps { p: self.pieces, step_length: Some(length), steps };
+        let content = Steps { p: self.pieces, shares: None, step_length: Some(length), steps };
         proven(instance, Names::default(), Content::Steps(content), self.crossings.len(), proofs)
     }
 }

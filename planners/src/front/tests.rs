@@ -84,7 +84,7 @@ fn a_plan_that_the_checker_refuses_is_the_planners_own_fault() {
     let asked = Asked::of_all(&topology, Collective::AllGather, &STRICT);
     let contents = [
         Content::Trees(Trees { forests: Vec::new() }),
-        Content::Steps(Steps { p: 1, step_length: None, steps: Vec::new() }),
+        Content::Steps(Steps { p: 1, shares: None, step_length: None, steps: Vec::new() }),
     ];
     for content in contents {
         let draft = Draft { names: Names::default(), content, claim: Claim::default(), demands: None };

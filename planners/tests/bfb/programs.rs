@@ -139,7 +139,7 @@ fn roundabout_plans_become_right_programs() {
         hi: p,
         link: link(&ids[from], &ids[to]),
     };
-    let step = |sends| sluice_plan::plan::Step { op: Op::Reduce, sends };
+    let step = |sends| sluice_plan::plan::Step { copies: None, op: Op::Reduce, sends };
     steps.steps = vec![
         step(vec![send(2, 0, 1), send(0, 1, 0), send(0, 2, 0), send(1, 0, 1), send(1, 2, 1)]),
         step(vec![send(2, 1, 0)]),
