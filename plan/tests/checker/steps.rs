@@ -568,6 +568,57 @@ fn steps_of_a_length_go_by_way_of_memories_and_count_exactly() {
 }
 
 #[test]
+fn sums_are_copied_beside_sums_once_nothing_is_added_to_them_any_more() {
+    let topology = complete(2, "1").expect("valid");
+    let (out, back) = (link(&topology, 0, 1), link(&topology, 1, 0));
+    let file: Value = serde_json::from_str(&topology.to_compact()).expect("JSON");
+    // All of the sum is made at the first of the two, one half after the other.
+    let plan = json!({"sluice_plan": 1, "collective": "allreduce", "claim": {"time_per_byte": "3/2"},
+        "topology": {"sha256": topology.digest(), "inline": file},
+        "content": {"kind": "steps", "P": 2, "shares": [3, 0], "step_length": "1/2", "steps": [
+            {"op": "reduce", "sends": [[0, 0, 1, back]]},
+            {"op": "reduce", "sends": [[0, 1, 2, back]], "copies": [[0, 0, 1, out]]},
+            {"op": "copy", "sends": [[0, 1, 2, out]]}]}});
+    let found = |edit: &dyn Fn(&mut Value)| {
+        let mut plan = plan.clone();
+        edit(&mut plan["content"]);
+        check(&read(&plan), None).violation.map(|violation| (violation.code, violation.at))
+    };
+    assert_eq!(found(&|_| ()), None);
+    let at = |code, at: &str| Some((code, at.to_owned()));
+    let early = |content: &mut Value| {
+        content["steps"][1]["copies"] = json!([[0, 0, 2, out]]);
+        content["step_length"] = json!("1");
+    };
+    assert_eq!(found(&early), at(Code::HopWithoutData, "/content/steps/1"));
+    let foreign = |content: &mut Value| content["steps"][1]["copies"] = json!([[0, 0, 1, back]]);
+    assert_eq!(found(&foreign), at(Code::HopWithoutData, "/content/steps/1/copies/0"));
+    let missing = |content: &mut Value| drop(content["steps"][1].as_object_mut().expect("a step").remove("copies"));
+    assert_eq!(found(&missing), at(Code::MissingData, "/content/steps"));
+    let beside = |content: &mut Value| content["steps"][2]["copies"] = json!([[0, 0, 1, out]]);
+    assert_eq!(found(&beside), at(Code::WrongSteps, "/content/steps/2/copies"));
+    let heavy = |content: &mut Value| content["steps"][1]["copies"] = json!([[0, 0, 1, out], [0, 0, 1, out]]);
+    assert_eq!(found(&heavy), at(Code::Overload, "/content/steps/1"));
+    let short = |content: &mut Value| content["shares"] = json!([3]);
+    assert_eq!(found(&short), at(Code::WrongShard, "/content/shares"));
+    let nothing = |content: &mut Value| content["shares"] = json!([0, 0]);
+    assert_eq!(found(&nothing), at(Code::WrongShard, "/content/shares"));
+    let even = |content: &mut Value| content["shares"] = json!([1, 1]);
+    assert_eq!(found(&even), at(Code::MissingData, "/content/steps"));
+    let timeless = |content: &mut Value| drop(content.as_object_mut().expect("content").remove("step_length"));
+    assert_eq!(found(&timeless), at(Code::UnsupportedField, "/content/shares"));
+    let both = |content: &mut Value| {
+        timeless(content);
+        drop(content.as_object_mut().expect("content").remove("shares"));
+    };
+    assert_eq!(found(&both), at(Code::WrongSteps, "/content/steps/1/copies"));
+    let mut gather = plan.clone();
+    gather["collective"] = json!("allgather");
+    let violation = check(&read(&gather), None).violation.expect("refused");
+    assert_eq!((violation.code, &*violation.at), (Code::UnsupportedField, "/content/shares"));
+}
+
+#[test]
 fn where_nothing_has_a_limit_no_time_will_do() {
     let free = edited(&complete(3, "1").expect("valid"), |file| {
         file["links"].as_array_mut().expect("links").iter_mut().for_each(|link| link["capacity"] = json!("unlimited"));
