@@ -20,6 +20,7 @@
 //! | [`exact`], [`finish`] | from floats to fractions: numbers that look like some, and small programs solved exactly |
 //! | [`timed`], [`rounds`] | a fabric step by step; whole pieces step by step, and their plans |
 //! | [`instance`], [`to_plan`] | what is asked; from a mixture of routes to a plan |
+//! | [`unroll`], [`stepped`] | from fluid to synchronised steps; a plan of them |
 //! | [`refusal`] | what is refused, with the names of the method's page |
 
 pub mod arborescence;
@@ -36,10 +37,12 @@ pub mod price;
 pub mod refusal;
 pub mod rounds;
 pub mod steiner;
+pub mod stepped;
 pub mod symmetry;
 pub mod timed;
 pub mod to_plan;
 pub mod tree;
+pub mod unroll;
 pub mod view;
 mod ways;
 

@@ -159,6 +159,10 @@ fn refused(topology: &Topology, file: &str, refusal: &Refusal) -> Problems {
             let error = problem("step_length".into(), "so many steps of this length are not enough".into());
             error.allowed(format!("{needed} or more")).into()
         }
+        Refusal::TooManyChunks { found, allowed } => {
+            let message = "so many chunks of every part make a plan that is too large";
+            problem("steps".into(), message.into()).found(found.to_string()).allowed(format!("1 to {allowed}")).into()
+        }
         Refusal::BadParameter { name, found, allowed } => {
             problem((*name).into(), "a parameter out of its range".into()).found(found).allowed(*allowed).into()
         }

@@ -37,6 +37,9 @@ pub enum Refusal {
     /// More than can be solved.
     #[error("{what}: {found}; at most {allowed}")]
     TooLarge { what: &'static str, found: usize, allowed: usize },
+    /// Parts cut so finely that the plan would be too large.
+    #[error("{found} chunks of every part make a plan that is too large; at most {allowed}")]
+    TooManyChunks { found: u64, allowed: u64 },
     /// The solver came to another end than an optimum.
     #[error("the solver ended with {status}")]
     Solver { status: String },
@@ -58,7 +61,7 @@ impl Refusal {
             Refusal::BadParameter { .. } => "BadParameter",
             Refusal::Infeasible { .. } => "Infeasible",
             Refusal::NotAnAutomorphism { .. } => "NotAnAutomorphism",
-            Refusal::TooLarge { .. } => "TooLarge",
+            Refusal::TooLarge { .. } | Refusal::TooManyChunks { .. } => "TooLarge",
             Refusal::Solver { .. } => "Solver",
             Refusal::Stopped(stopped) => stopped.code(),
         }

@@ -185,6 +185,7 @@ fn same(plan: &Plan, bound: &Rational, time: &Rational) -> bool {
                 && forests().all(|forest| forest.k.0.is_some())
         }
         Content::Paths(paths) => paths.pairs.iter().all(|pair| pair.amount.is_integer()),
+        Content::Steps(steps) => steps.step_length.is_none(),
         _ => true,
     };
     if whole {

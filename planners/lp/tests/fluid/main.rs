@@ -7,6 +7,7 @@ mod properties;
 mod relaxed;
 mod samples;
 mod solve;
+mod steps;
 mod timed;
 
 use sluice_formats::topology::Topology;

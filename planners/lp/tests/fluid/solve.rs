@@ -12,7 +12,7 @@ use sluice_planners::teccl::demand::Wanted;
 use sluice_planners::{Request, Run};
 use sluice_planners_lp::fluid::solve::{Method, Options, Solved, Strength, solve};
 
-fn solved<'a>(topology: &'a Topology, collective: Collective, options: &Options) -> (Instance<'a>, Solved) {
+pub fn solved<'a>(topology: &'a Topology, collective: Collective, options: &Options) -> (Instance<'a>, Solved) {
     let root = topology.nodes()[0].id.to_string();
     let request = Request { root: collective.is_rooted().then_some(&*root), ..Request::of_all(collective) };
     let instance = Instance::new(topology, &request, None, "t").expect("can be served");
@@ -20,15 +20,18 @@ fn solved<'a>(topology: &'a Topology, collective: Collective, options: &Options)
     (instance, solved)
 }
 
-fn planned(instance: &Instance<'_>, solved: &Solved) -> Made {
-    let mixing = Mixing {
+pub fn mixing(solved: &Solved) -> Mixing<'_> {
+    Mixing {
         folding: &solved.folding,
         mixed: solved.mixed.clone(),
         prices: solved.prices.clone(),
         cost_prices: solved.cost_prices.clone(),
         is_late: solved.is_late,
-    };
-    make(instance, &mixing).expect("passes the checker")
+    }
+}
+
+pub fn planned(instance: &Instance<'_>, solved: &Solved) -> Made {
+    make(instance, &mixing(solved)).expect("passes the checker")
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn cluster(nodes: u32, variant: &str, strength: Strength) -> (f64, f64) {
     (solved.latency.value, solved.cost.expect("a cost").value)
 }
 
-fn rails(nodes: u32, variant: &str) -> Topology {
+pub fn rails(nodes: u32, variant: &str) -> Topology {
     let variant = match variant {
         "nvlink" => r#gen::Variant::Nvlink,
         "pcie" => r#gen::Variant::Pcie,
