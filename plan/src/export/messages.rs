@@ -140,10 +140,6 @@ pub fn messages(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Messa
         let error = Problem::new(UNSUPPORTED_FIELD, "/collective", "steps for this collective are not exported");
         return Err(error.found(collective.word()).allowed("allgather, reduce_scatter, allreduce").into());
     }
-    if steps.step_length.is_some() {
-        let error = Problem::new(UNSUPPORTED_FIELD, "/content/step_length", "steps through switches are not exported");
-        return Err(error.allowed("steps from rank to rank").into());
-    }
     let nodes: Vec<Option<usize>> = match &plan.body.participants {
         Some(list) => list.iter().map(|node| topology.node(plan.id(*node))).collect(),
         None => topology.compute().into_iter().map(Some).collect(),

@@ -2,7 +2,7 @@
 //!
 //! What crosses switches is one message (`merge`), and the epochs in which messages begin are steps ([`mod@lower`]).
 
-mod lower;
+pub(super) mod lower;
 
 use std::collections::HashMap;
 
@@ -18,9 +18,9 @@ use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
 
 /// Chunks of all ranks at most.
-const MAX_CELLS: u64 = 1 << 31;
+pub(super) const MAX_CELLS: u64 = 1 << 31;
 /// The collectives whose programs have buffers that runtimes agree on.
-const COLLECTIVES: [Collective; 6] = [
+pub(super) const COLLECTIVES: [Collective; 6] = [
     Collective::AllGather,
     Collective::AllReduce,
     Collective::AllToAll,
@@ -65,7 +65,7 @@ pub fn messages(plan: &Plan, topology: &Topology, sends: &Sends) -> Result<Lower
     Ok(Lowered { messages: lower::lower(layout, crossings), lossy })
 }
 
-fn participants(plan: &Plan, topology: &Topology) -> Vec<usize> {
+pub(super) fn participants(plan: &Plan, topology: &Topology) -> Vec<usize> {
     match &plan.body.participants {
         Some(list) => list.iter().filter_map(|node| topology.node(plan.id(*node))).collect(),
         None => topology.compute(),

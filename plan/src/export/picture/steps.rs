@@ -12,7 +12,7 @@ use sluice_formats::topology::Topology;
 
 /// Steps that are drawn at most.
 const MAX_STEPS: usize = 256;
-/// Units of all shards at all nodes that are followed at most.
+/// Pieces of all shards at all nodes that are followed at most.
 const MAX_CELLS: u64 = 1 << 26;
 
 /// A shard's part of a node's pie: its colour, and how much of the shard the node has, from 0 to 1.
@@ -51,12 +51,19 @@ pub fn panels(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Panels,
         return Err(error.found(steps.steps.len().to_string()).allowed(format!("at most {MAX_STEPS}")).into());
     }
     let (n, p) = (participants.len() as u64, steps.p);
+    // Only where parts begin and end does it matter what a node has.
+    let mut borders: Vec<u64> = steps.steps.iter().flat_map(Step::all).flat_map(|send| [send.lo, send.hi]).collect();
+    borders.extend([0, p]);
+    borders.sort_unstable();
+    borders.dedup();
+    borders.truncate(borders.partition_point(|border| *border <= p));
+    let pieces = borders.len() as u64 - 1;
     let pairs = plan.body.collective == Collective::AllToAll;
     let items = if pairs { n * n } else { n };
-    let cells = items.saturating_mul(p).saturating_mul(topology.nodes().len() as u64);
+    let cells = items.saturating_mul(pieces).saturating_mul(topology.nodes().len() as u64);
     if cells > MAX_CELLS || p == 0 {
-        let error = Problem::new(E_LIMIT, "/content/P", "too many units for a picture, or none");
-        let found = format!("{p} units of each of {items} shards at {} nodes", topology.nodes().len());
+        let error = Problem::new(E_LIMIT, "/content/P", "too many parts for a picture, or none");
+        let found = format!("{pieces} parts of each of {items} shards at {} nodes", topology.nodes().len());
         return Err(error.found(found).allowed(format!("at most {MAX_CELLS} in all")).into());
     }
     let mut ranks = vec![None; topology.nodes().len()];
@@ -69,6 +76,7 @@ pub fn panels(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Panels,
         participants,
         by_shard: n as usize <= TREES.len(),
         p,
+        borders,
         items,
         has: vec![false; cells as usize],
     };
@@ -78,7 +86,9 @@ pub fn panels(plan: &Plan, topology: &Topology, steps: &Steps) -> Result<Panels,
     let mut list = Vec::with_capacity(steps.steps.len());
     let mut copying = false;
     for (number, step) in steps.steps.iter().enumerate() {
-        if step.op == Op::Copy && !std::mem::replace(&mut copying, true) && number > 0 {
+        // Where sums were copied before, all is as it was left.
+        let begins = step.op == Op::Copy && !std::mem::replace(&mut copying, true) && number > 0;
+        if begins && steps.steps.iter().all(|step| step.copies.is_none()) {
             // All sums are complete: from here on only their owners have them.
             film.begin(false);
         }
@@ -106,15 +116,19 @@ struct Film<'a> {
     /// Is every shard drawn by itself?
     by_shard: bool,
     p: u64,
+    /// Where parts begin and end, from 0 to P.
+    borders: Vec<u64>,
     items: u64,
-    /// By node, item and unit.
+    /// By node, item and piece between two borders.
     has: Vec<bool>,
 }
 
 impl Film<'_> {
     fn cells(&mut self, node: usize, item: u64, lo: u64, hi: u64) -> &mut [bool] {
-        let first = (node as u64 * self.items + item) * self.p;
-        &mut self.has[(first + lo) as usize..(first + hi) as usize]
+        let first = (node * self.items as usize + item as usize) * (self.borders.len() - 1);
+        let at = |border: u64| first + self.borders.partition_point(|other| *other < border);
+        let (lo, hi) = (at(lo), at(hi));
+        &mut self.has[lo..hi]
     }
 
     /// Everybody has everything to add up, or owners what they have to give.
@@ -163,8 +177,9 @@ impl Film<'_> {
             let mut full = Vec::with_capacity(n as usize);
             for shard in 0..n {
                 let item = if self.collective == Collective::AllToAll { shard * n + rank } else { shard };
-                let here = self.cells(node, item, 0, p).iter().filter(|has| **has).count();
-                full.push(here as f64 / p as f64);
+                let pieces: Vec<u64> = self.borders.windows(2).map(|pair| pair[1] - pair[0]).collect();
+                let here = self.cells(node, item, 0, p).iter().zip(pieces).filter(|(has, _)| **has);
+                full.push(here.map(|(_, units)| units).sum::<u64>() as f64 / p as f64);
             }
             pies[node] = match self.by_shard {
                 true => TREES.iter().zip(full).map(|(colour, full)| Slice { colour, full }).collect(),
@@ -177,7 +192,7 @@ impl Film<'_> {
     /// Units on the busiest link of a step.
     fn busiest(&self, step: &Step) -> u64 {
         let mut loads: HashMap<u32, u64> = HashMap::new();
-        for send in &step.sends {
+        for send in step.all() {
             let load = loads.entry(send.link).or_default();
             *load = load.saturating_add(send.hi.saturating_sub(send.lo));
         }
@@ -188,8 +203,12 @@ impl Film<'_> {
         // By ends and colour: units.
         let mut carried: BTreeMap<(usize, usize, u32), u64> = BTreeMap::new();
         let mut arrivals = Vec::with_capacity(step.sends.len());
-        for (i, send) in step.sends.iter().enumerate() {
-            let at = |key: &str| format!("/content/steps/{number}/sends/{i}{key}");
+        for (i, send) in step.all().enumerate() {
+            let (key, i) = match i.checked_sub(step.sends.len()) {
+                None => ("sends", i),
+                Some(i) => ("copies", i),
+            };
+            let at = |part: &str| format!("/content/steps/{number}/{key}/{i}{part}");
             let Some(link) = self.topology.links().get(send.link as usize) else {
                 let error = Problem::new(UNKNOWN_EDGE, at("/3"), "a link the topology does not have");
                 return Err(error.found(send.link.to_string()).into());
@@ -207,14 +226,18 @@ impl Film<'_> {
         }
         if step.op == Op::Reduce {
             // A partial sum that is sent on is gone.
-            for (from, _, item, lo, hi) in &arrivals {
+            for (from, _, item, lo, hi) in &arrivals[..step.sends.len()] {
                 self.cells(*from, *item, *lo, *hi).fill(false);
             }
         }
         for (_, to, item, lo, hi) in &arrivals {
             self.cells(*to, *item, *lo, *hi).fill(true);
         }
-        let op = if step.op == Op::Reduce { "add up" } else { "copy" };
+        let op = match (step.op, &step.copies) {
+            (Op::Reduce, None) => "add up",
+            (Op::Reduce, Some(_)) => "add up and copy",
+            (Op::Copy, _) => "copy",
+        };
         let busiest = self.busiest(step);
         let load = format!("{busiest}/{} of a shard on the busiest link", self.p);
         let title = format!("step {}: {op}, {load}", number + 1);
