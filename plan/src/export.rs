@@ -22,6 +22,7 @@ mod oneccl;
 mod picture;
 mod rails;
 mod sends;
+mod timed_steps;
 mod tree_xml;
 
 use crate::check::{Violation, check};
@@ -291,12 +292,17 @@ fn programs_of_steps(
     options: &Options,
 ) -> Result<Export, Problems> {
     right(plan, topology)?;
-    let messages = messages::messages(plan, topology, steps)?;
+    let sends::Lowered { messages, lossy } = match steps.step_length {
+        None => sends::Lowered { messages: messages::messages(plan, topology, steps)?, lossy: false },
+        Some(_) => timed_steps::messages(plan, topology, steps)?,
+    };
+    let mut warnings = if lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
     if format == Format::OnecclXml {
-        return Ok(Export::one(oneccl::write(&msccl::name(plan, topology), &messages), Vec::new()));
+        return Ok(Export::one(oneccl::write(&msccl::name(plan, topology), &messages), warnings));
     }
     let written = msccl::write_steps(plan, topology, &messages, options)?;
-    Ok(Export::one(written.text, written.warnings))
+    warnings.extend(written.warnings);
+    Ok(Export::one(written.text, warnings))
 }
 
 fn programs(

@@ -20,6 +20,8 @@ pub fn run(_: &Global, _: &FluidLpArgs) -> Result<ExitCode, Failure> {
 #[cfg(feature = "lp")]
 mod convergence;
 #[cfg(feature = "lp")]
+mod steps;
+#[cfg(feature = "lp")]
 pub use solved::run;
 
 /// What demands in a file make is a collective of its own.
@@ -45,23 +47,26 @@ mod solved {
     use sluice_planners::Request;
     use sluice_planners::fluid::ends;
     use sluice_planners::fluid::instance::Instance;
+    use sluice_planners::fluid::stepped::make_steps;
     use sluice_planners::fluid::to_plan::{Made, Mixing, make};
     use sluice_planners::teccl::demand::Wanted;
     use sluice_planners_lp::fluid::solve::{Bounded, Method, Options, Solved, Strength, solve};
 
     /// The parameters that are flags.
-    const PARAMETERS: [&str; 5] = ["collective", "method", "participants", "root", "strength"];
+    const PARAMETERS: [&str; 6] = ["collective", "method", "participants", "root", "steps", "strength"];
 
     /// What planning came to: figures, and a plan where there is one.
     struct Done {
         collective: Collective,
         solved: Solved,
         made: Option<Made>,
+        steps: Option<steps::Steps>,
         ignored: Vec<&'static str>,
     }
 
     /// `sluice plan fluid-lp`.
     pub fn run(global: &Global, args: &FluidLpArgs) -> Result<ExitCode, Failure> {
+        steps::fitting(args)?;
         let wanted = args.demands.as_deref().map(wanted).transpose()?;
         let (read, mut done, spent) = on_fabric_with_ends(global, &args.fabric, &args.planning, |read, run, watch| {
             let Read { topology, ends } = read;
@@ -84,12 +89,20 @@ mod solved {
                 cost_prices: solved.cost_prices.clone(),
                 is_late: solved.is_late,
             };
-            let mut made = plans.then(|| make(&instance, &mixing)).transpose().map_err(flagged)?;
+            let mut steps = None;
+            let mut made = match args.steps.filter(|_| plans) {
+                None => plans.then(|| make(&instance, &mixing)).transpose().map_err(flagged)?,
+                Some(chunks) => {
+                    let stepped = make_steps(&instance, &mixing, chunks).map_err(flagged)?;
+                    steps = Some(steps::Steps::new(&instance, &stepped.figures));
+                    Some(stepped.made)
+                }
+            };
             if let Some(made) = &mut made {
                 let took = args.planning.timing.then(|| watch.elapsed());
                 made.plan.body.made_by = Some(made_by(command(args), took));
             }
-            Ok(Done { collective, solved, made, ignored: instance.asked.ignored.clone() })
+            Ok(Done { collective, solved, made, steps, ignored: instance.asked.ignored.clone() })
         })?;
         let topology = read.topology;
         if let Some(path) = &args.picture {
@@ -175,6 +188,7 @@ mod solved {
         variables: usize,
         /// Trees or paths of the plan.
         routes: Option<usize>,
+        steps: Option<steps::Steps>,
         seconds: f64,
     }
 
@@ -195,6 +209,7 @@ mod solved {
                 iterations: solved.iterations.len(),
                 variables: solved.variables,
                 routes: done.made.as_ref().map(|made| made.routes),
+                steps: done.steps.clone(),
                 seconds,
             }
         }
@@ -228,7 +243,9 @@ mod solved {
                 } else {
                     format!(", and none takes less than {} of that", short(made.bound.to_f64() / made.time.to_f64()))
                 };
-                line("plan", format!("{} {kind}{proof}", made.routes));
+                let in_steps = if self.steps.is_some() { " in steps" } else { "" };
+                self.steps.iter().flat_map(|steps| steps.said(unit)).for_each(|(what, said)| line(what, said));
+                line("plan", format!("{} {kind}{in_steps}{proof}", made.routes));
             }
             text + &self.head.closing(&ignored.join(", "), self.seconds)
         }
@@ -255,6 +272,7 @@ mod solved {
         };
         command.add("--method", method);
         command.set("--latency-only", args.latency_only);
+        command.add("--steps", args.steps);
         command.add_all("--participants", &args.participants);
         command.add("--root", args.root.as_ref());
         command.add_all("--ignore", &args.ignore);

@@ -4,6 +4,7 @@ mod bfb;
 mod cli;
 mod compare;
 mod desk;
+mod fluid_lp;
 mod guide;
 mod plan;
 mod planning_guide;

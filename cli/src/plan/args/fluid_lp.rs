@@ -33,6 +33,10 @@ pub struct FluidLpArgs {
     /// Draw how the bounds closed in on each other, round by round, as SVG; of the methods with rounds, dw and mirrored
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
+    /// Synchronised steps instead of trees or paths: every part is cut into K chunks that follow each other at one step's
+    /// distance; T + K − 1 steps of R/K, with T links on the longest way, so that a larger K is nearer to R
+    #[arg(long, value_name = "K", conflicts_with = "demands", value_parser = clap::value_parser!(u64).range(1..))]
+    pub steps: Option<u64>,
     /// Who takes part, by rank; none: all gpu, host and site nodes in file order
     #[arg(long, value_delimiter = ',', value_name = "A,B,C")]
     pub participants: Vec<String>,
