@@ -73,7 +73,7 @@ fn people_read_how_many_steps_there_are_and_what_they_take() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    assert!(text.contains(" in steps, and none takes less than 0.909091 of that"), "{text}");
+    assert!(text.contains(" in steps, and none takes less than 0.90909 of that"), "{text}");
     assert_eq!(desk.json(&format!("{PLAN} --collective allgather"))["steps"], Value::Null);
 }
 
