@@ -4,6 +4,7 @@ mod compare;
 mod export;
 mod fluid_lp;
 mod te_ccl;
+mod timed;
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub use compare::CompareArgs;
 pub use export::ExportArgs;
 pub use fluid_lp::{FluidLpArgs, Method as FluidMethod, Strength as FluidStrength};
 pub use te_ccl::{Decider, Slow, Sought, TeCclArgs};
+pub use timed::Model as TimedModel;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlanCmd {
@@ -84,9 +86,12 @@ pub enum PlanCmd {
     /// share. R is the least time for a unit of data (per GB where capacities have units): of every node in an all-gather,
     /// for every pair in an all-to-all, of the whole vector or the root's data else. The second objective is the least sum of
     /// link costs at that time. Where memories may copy, links are unequal or limits are shared, trees that `sluice plan
-    /// forestcoll` packs are no longer the best; these are, and the plan carries prices of the limits that prove it.
+    /// forestcoll` packs are no longer the best; these are, and the plan carries prices of the limits that prove it. R is what
+    /// ever more and smaller pieces come to; --model counts steps instead, of a fluid or of whole pieces.
     ///
     /// Example: sluice plan fluid-lp --topology dgx.json --collective allgather --strength dup --out plan.json
+    ///
+    /// Example: sluice plan fluid-lp --topology box.json --collective allgather --model cm2 --chunks 2 --horizon 4 --out plan.json
     ///
     /// Example: sluice plan fluid-lp --topology dgx.json --collective alltoall --latency-only --json
     FluidLp(Box<FluidLpArgs>),

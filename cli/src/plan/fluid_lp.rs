@@ -22,6 +22,8 @@ mod convergence;
 #[cfg(feature = "lp")]
 mod steps;
 #[cfg(feature = "lp")]
+mod timed;
+#[cfg(feature = "lp")]
 pub use solved::run;
 
 /// What demands in a file make is a collective of its own.
@@ -34,7 +36,7 @@ mod solved {
     use super::*;
     use crate::output;
     use crate::plan::LIMIT;
-    use crate::plan::args::{FluidMethod, FluidStrength};
+    use crate::plan::args::{FluidMethod, FluidStrength, TimedModel};
     use crate::plan::files;
     use crate::plan::form::Read;
     use crate::plan::made::{Command, Written, deliver, flags, made_by, on_fabric_with_ends};
@@ -66,19 +68,15 @@ mod solved {
 
     /// `sluice plan fluid-lp`.
     pub fn run(global: &Global, args: &FluidLpArgs) -> Result<ExitCode, Failure> {
+        if args.time.model != TimedModel::Q {
+            return timed::run(global, args);
+        }
+        timed::refuse_without(args)?;
         steps::fitting(args)?;
         let wanted = args.demands.as_deref().map(wanted).transpose()?;
         let (read, mut done, spent) = on_fabric_with_ends(global, &args.fabric, &args.planning, |read, run, watch| {
-            let Read { topology, ends } = read;
             let flagged = |errors| flags(errors, &PARAMETERS);
-            let (file, root) = (args.fabric.name(), args.root.as_deref());
-            let of_ends = || ends::wanted(topology, ends, collective(args), root, &file).map_err(flagged);
-            let wanted = wanted.map_or_else(of_ends, |wanted| Ok(Some(wanted)))?;
-            let participants = (!args.participants.is_empty()).then_some(&*args.participants);
-            let (root, ignore) = (root.filter(|_| wanted.is_none()), &*args.ignore);
-            let collective = if wanted.is_some() { Collective::Custom } else { collective(args) };
-            let request = Request { collective, participants, root, ignore };
-            let instance = Instance::new(topology, &request, wanted, &file).map_err(flagged)?;
+            let instance = instance(read, args, wanted)?;
             let options = options(args);
             let solved = solve(&instance, &options, run).map_err(|refusal| flagged(instance.refused(&refusal)))?;
             let plans = !solved.mixed.is_empty();
@@ -102,6 +100,7 @@ mod solved {
                 let took = args.planning.timing.then(|| watch.elapsed());
                 made.plan.body.made_by = Some(made_by(command(args), took));
             }
+            let collective = instance.asked.collective;
             Ok(Done { collective, solved, made, steps, ignored: instance.asked.ignored.clone() })
         })?;
         let topology = read.topology;
@@ -141,21 +140,44 @@ mod solved {
         Ok(status)
     }
 
+    /// What is asked of a fabric.
+    pub(super) fn instance<'a>(
+        read: &'a Read,
+        args: &FluidLpArgs,
+        wanted: Option<Wanted>,
+    ) -> Result<Instance<'a>, Problems> {
+        let Read { topology, ends } = read;
+        let flagged = |errors| flags(errors, &PARAMETERS);
+        let (file, root) = (args.fabric.name(), args.root.as_deref());
+        let of_ends = || ends::wanted(topology, ends, collective(args), root, &file).map_err(flagged);
+        let wanted = wanted.map_or_else(of_ends, |wanted| Ok(Some(wanted)))?;
+        let participants = (!args.participants.is_empty()).then_some(&*args.participants);
+        let (root, ignore) = (root.filter(|_| wanted.is_none()), &*args.ignore);
+        let collective = if wanted.is_some() { Collective::Custom } else { collective(args) };
+        let request = Request { collective, participants, root, ignore };
+        Instance::new(topology, &request, wanted, &file).map_err(flagged)
+    }
+
     /// A file of demands.
-    fn wanted(path: &std::path::Path) -> Result<Wanted, Problems> {
+    pub(super) fn wanted(path: &std::path::Path) -> Result<Wanted, Problems> {
         let file = files::name(path);
         let bytes = files::read(path, MAX_DEMANDS as u64)?;
         let (demands, names) = Demands::read(&bytes, &file)?;
         Ok(Wanted { demands, names, file })
     }
 
+    /// The strength that was asked for.
+    pub(super) fn strength(args: &FluidLpArgs) -> Option<Strength> {
+        args.strength.map(|strength| match strength {
+            FluidStrength::Relax => Strength::Relax,
+            FluidStrength::Dup => Strength::Dup,
+            FluidStrength::Tree => Strength::Tree,
+        })
+    }
+
     fn options(args: &FluidLpArgs) -> Options {
         Options {
-            strength: args.strength.map(|strength| match strength {
-                FluidStrength::Relax => Strength::Relax,
-                FluidStrength::Dup => Strength::Dup,
-                FluidStrength::Tree => Strength::Tree,
-            }),
+            strength: strength(args),
             method: match args.method {
                 FluidMethod::Auto => Method::Auto,
                 FluidMethod::Direct => Method::Direct,
@@ -219,16 +241,6 @@ mod solved {
             let mut text = format!("{} on {name}\n", self.head.collective);
             let mut line = |what: &str, said: String| text += &format!("  {what:<12} {said}\n");
             let unit = if topology.unit() == Unit::Abstract { "" } else { " s/GB" };
-            let value = |bounded: &Bounded| match &bounded.exact {
-                Some(exact) if !exact.is_integer() => format!("{exact} ({})", short(bounded.value)),
-                _ => short(bounded.value),
-            };
-            let bounds = |bounded: &Bounded, unit: &str| {
-                let open = (bounded.value - bounded.lower) / bounded.value.abs().max(f64::MIN_POSITIVE);
-                let open =
-                    if open > 1e-6 { format!(", none below {}{unit}", short(bounded.lower)) } else { String::new() };
-                format!("{}{unit}{open}", value(bounded))
-            };
             line("R", bounds(&done.solved.latency, unit));
             if let Some(cost) = &done.solved.cost {
                 line("cost", bounds(cost, ""));
@@ -238,21 +250,38 @@ mod solved {
             line("program", format!("{} columns{rounds}", self.variables));
             if let Some(made) = &done.made {
                 let kind = if self.strength.is_some() { "trees" } else { "paths" };
-                let proof = if made.optimal {
-                    ", and no plan takes less".to_owned()
-                } else {
-                    format!(", and none takes less than {} of that", short(made.bound.to_f64() / made.time.to_f64()))
-                };
                 let in_steps = if self.steps.is_some() { " in steps" } else { "" };
                 self.steps.iter().flat_map(|steps| steps.said(unit)).for_each(|(what, said)| line(what, said));
-                line("plan", format!("{} {kind}{in_steps}{proof}", made.routes));
+                line("plan", proof(made, &format!("{kind}{in_steps}")));
             }
             text + &self.head.closing(&ignored.join(", "), self.seconds)
         }
     }
 
+    /// A value, exact where it can be, and how far it may be from the least.
+    pub(super) fn bounds(bounded: &Bounded, unit: &str) -> String {
+        let open = (bounded.value - bounded.lower) / bounded.value.abs().max(f64::MIN_POSITIVE);
+        let open = if open > 1e-6 { format!(", none below {}{unit}", short(bounded.lower)) } else { String::new() };
+        match &bounded.exact {
+            Some(exact) if !exact.is_integer() => format!("{exact} ({}){unit}{open}", short(bounded.value)),
+            _ => format!("{}{unit}{open}", short(bounded.value)),
+        }
+    }
+
+    /// How many of what a plan has, and what is proved of it.
+    pub(super) fn proof(made: &Made, kind: &str) -> String {
+        let count = made.routes;
+        match made.optimal || made.time.is_zero() {
+            true => format!("{count} {kind}, and no plan takes less"),
+            false => {
+                let share = short(made.bound.to_f64() / made.time.to_f64());
+                format!("{count} {kind}, and none takes less than {share} of that")
+            }
+        }
+    }
+
     /// The command that makes this plan again.
-    fn command(args: &FluidLpArgs) -> String {
+    pub(super) fn command(args: &FluidLpArgs) -> String {
         let mut command = Command::new("fluid-lp", &args.fabric, args.collective);
         command.add("--demands", args.demands.as_ref().map(|path| path.display()));
         command.add(
@@ -273,6 +302,12 @@ mod solved {
         command.add("--method", method);
         command.set("--latency-only", args.latency_only);
         command.add("--steps", args.steps);
+        if args.time.model != TimedModel::Q {
+            command.add("--model", Some(args.time.model.word()));
+        }
+        command.add("--horizon", args.time.horizon);
+        command.add("--step-length", args.time.step_length.as_ref());
+        command.add("--chunks", args.time.chunks);
         command.add_all("--participants", &args.participants);
         command.add("--root", args.root.as_ref());
         command.add_all("--ignore", &args.ignore);

@@ -5,6 +5,7 @@ mod cli;
 mod compare;
 mod desk;
 mod fluid_lp;
+mod fluid_timed;
 mod guide;
 mod plan;
 mod planning_guide;

@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use sluice_plan::plan::Collective;
 use sluice_planners::fluid::instance::SUPPORT;
 
+use super::timed::TimedArgs;
 use super::{PlanningArgs, collective};
 use crate::plan::form::FabricArgs;
 use crate::words::{Choices, choice};
@@ -46,6 +47,8 @@ pub struct FluidLpArgs {
     /// Plan without keys of the topology that fluid programs know nothing of; the plan lists them
     #[arg(long, value_delimiter = ',', value_name = "KEY", value_parser = PossibleValuesParser::new(SUPPORT.ignorable))]
     pub ignore: Vec<String>,
+    #[command(flatten)]
+    pub time: TimedArgs,
     #[command(flatten)]
     pub planning: PlanningArgs,
 }

@@ -4,6 +4,7 @@
 //! The length of a step is a variable, so one program finds the shortest for a number of steps. Numbers of steps are tried
 //! one after the other, as far as a better one can be.
 
+mod places;
 pub mod program;
 
 use self::program::{Built, Goal, Setting, Through};
@@ -120,6 +121,9 @@ pub fn solve(instance: &Instance<'_>, options: &Options, run: &Run<'_>) -> Resul
         (None, Some(length)) => search.of_length(length)?,
         (None, None) => search.best()?,
     };
+    if solved.rounds.is_some() && search.prices.is_empty() {
+        search.bound()?;
+    }
     solved.strength = strength;
     solved.variables = search.variables;
     solved.prices = search.prices;

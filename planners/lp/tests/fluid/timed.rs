@@ -42,8 +42,11 @@ fn is(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-7 * expected.abs().max(1e-3)
 }
 
+/// What is known for a number of steps.
+type ByCount = &'static [(usize, &'static str)];
+
 /// By fabric the length of steps for numbers of them, and the least time of ways of at most so many links.
-const TABLE: [(&str, &[(usize, &str)], &[(usize, &str)]); 6] = [
+const TABLE: [(&str, ByCount, ByCount); 6] = [
     ("line-4", &[(3, "1/2"), (4, "3/8")], &[(3, "3/2"), (4, "3/2")]),
     ("ring-bidir-4", &[(2, "3/20"), (3, "1/10")], &[(2, "3/10"), (3, "3/10")]),
     ("star-switch-4", &[(2, "3/10"), (3, "3/20"), (5, "3/40")], &[(2, "3/10"), (5, "3/10")]),
@@ -291,9 +294,9 @@ fn fabrics() -> impl Strategy<Value = Topology> {
             let link = |from: usize, to: usize, rate: u8, cost: u8| json!({"from": id(from), "to": id(to), "capacity": rate.to_string(), "cost": cost.to_string()});
             let mut seen = std::collections::HashSet::new();
             let mut all = Vec::new();
-            for at in 0..n {
+            for (at, rate) in ring.iter().enumerate().take(n) {
                 seen.insert((at, (at + 1) % n));
-                all.push(link(at, (at + 1) % n, ring[at], 1));
+                all.push(link(at, (at + 1) % n, *rate, 1));
             }
             for (from, to, rate, cost) in links {
                 let (from, to) = (from % n, to % n);

@@ -8,6 +8,7 @@
 
 use super::super::draft::{Draft, MAX_COLUMNS};
 use super::super::failed;
+use super::places::{Due, Places};
 use sluice_formats::quantity::Rational;
 use sluice_planners::fluid::demand::{Block, Shape};
 use sluice_planners::fluid::network::Network;
@@ -320,8 +321,9 @@ impl<'a> Building<'a> {
                 let row = self.program.row(Bounds::at_most(0.0))?;
                 self.draft.entry(column, row, 1.0);
                 let most = self.most(index);
-                for before in (if stores { 0 } else { step.saturating_sub(1) })..step {
-                    for got in seen.into(edge.from).iter().filter_map(|edge| links[before][*edge as usize]) {
+                let since = if stores { 0 } else { step.saturating_sub(1) };
+                for before in &links[since..step] {
+                    for got in seen.into(edge.from).iter().filter_map(|edge| before[*edge as usize]) {
                         self.draft.entry(got, row, -most);
                     }
                 }
@@ -366,47 +368,6 @@ impl<'a> Building<'a> {
         rows.finish(&mut self.program, &mut self.draft, (block.root, 0), &dues)?;
         self.limit(view, amount, &links);
         self.parts.push(Columns { block: number, links, waits });
-        Ok(())
-    }
-}
-
-/// A node after a number of steps.
-type Place = (u32, usize);
-/// A place and what is to stay there.
-type Due = (Place, f64);
-
-/// What goes into and out of the places of one flow.
-struct Places {
-    nodes: usize,
-    steps: usize,
-    flows: Vec<Vec<(usize, f64)>>,
-}
-
-impl Places {
-    fn new(nodes: usize, steps: usize) -> Places {
-        Places { nodes, steps, flows: vec![Vec::new(); nodes * (steps + 1)] }
-    }
-
-    /// A column that leads from one place to another.
-    fn between(&mut self, column: usize, from: Place, to: Place) {
-        self.flows[from.1 * self.nodes + from.0 as usize].push((column, -1.0));
-        self.flows[to.1 * self.nodes + to.0 as usize].push((column, 1.0));
-    }
-
-    /// A row for every place but the first.
-    fn finish(self, program: &mut Program, draft: &mut Draft, root: Place, dues: &[Due]) -> Result<(), Failed> {
-        for step in 0..=self.steps {
-            for node in 0..self.nodes as u32 {
-                let place = (node, step);
-                let due = dues.iter().find(|(at, _)| *at == place).map_or(0.0, |(_, due)| *due);
-                let flows = &self.flows[step * self.nodes + node as usize];
-                if place == root || (flows.is_empty() && due == 0.0) {
-                    continue;
-                }
-                let row = program.row(Bounds::exactly(due))?;
-                flows.iter().for_each(|(column, sign)| draft.entry(*column, row, *sign));
-            }
-        }
         Ok(())
     }
 }
