@@ -2,6 +2,7 @@
 
 mod crosses;
 mod labels;
+mod large;
 mod master;
 mod properties;
 mod relaxed;

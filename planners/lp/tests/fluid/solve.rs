@@ -11,6 +11,8 @@ use sluice_planners::fluid::to_plan::{Made, Mixing, make};
 use sluice_planners::teccl::demand::Wanted;
 use sluice_planners::{Request, Run};
 use sluice_planners_lp::fluid::solve::{Method, Options, Solved, Strength, solve};
+use sluice_planners_lp::fluid::stage;
+use sluice_solver::{Bounds, Program, Sense};
 
 pub fn solved<'a>(topology: &'a Topology, collective: Collective, options: &Options) -> (Instance<'a>, Solved) {
     let root = topology.nodes()[0].id.to_string();
@@ -165,6 +167,12 @@ fn what_cannot_be_has_its_name() {
         links.retain(|link| link["from"] != "g0");
     };
     assert_eq!(refused(&apart, Collective::AllGather), "Unreachable");
+    let alone = |file: &mut serde_json::Value| {
+        for node in 1..4 {
+            file["nodes"][node]["kind"] = "switch".into();
+        }
+    };
+    assert_eq!(refused(&alone, Collective::AllGather), "EmptyCollective");
     let topology = fabric("two-box");
     let request = Request::of_all(Collective::AllGather);
     let instance = Instance::new(&topology, &request, None, "t").expect("can be served");
@@ -172,6 +180,28 @@ fn what_cannot_be_has_its_name() {
     let refusal = solve(&instance, &options, &Run::quiet(1)).expect_err("trees are columns");
     assert_eq!(refusal.code(), "BadParameter");
     assert_eq!(Rational::ONE, instance.unit());
+}
+
+#[test]
+fn ends_other_than_an_optimum_are_told() {
+    let refused = |cost: f64, room: Bounds| {
+        let mut program = Program::new(Sense::Minimise);
+        let row = program.row(room).expect("a row");
+        program.column(cost, Bounds::POSITIVE, [(row, 1.0)]).expect("a column");
+        stage::solve(&mut program, sluice_solver::Method::Simplex, &Run::quiet(1)).expect_err("no optimum")
+    };
+    for refusal in [refused(1.0, Bounds::at_most(-1.0)), refused(-1.0, Bounds::POSITIVE)] {
+        assert_eq!(refusal.code(), "Solver", "{refusal}");
+    }
+    // Time that has run out leaves nothing, or a mixture with a gap that says so.
+    let topology = rails(4, "all");
+    let instance = Instance::new(&topology, &Request::of_all(Collective::AllGather), None, "t").expect("served");
+    let options = Options { strength: Some(Strength::Tree), method: Method::Dw, ..Options::default() };
+    let late = Run { deadline: Some(std::time::Instant::now()), ..Run::quiet(1) };
+    match solve(&instance, &options, &late) {
+        Err(refusal) => assert_eq!(refusal.code(), "TimeLimit"),
+        Ok(solved) => assert!(solved.is_late && solved.latency.lower < solved.latency.value),
+    }
 }
 
 #[test]
