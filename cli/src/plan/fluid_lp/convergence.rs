@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use sluice_formats::topology::draw::escape;
 use sluice_planners_lp::fluid::master::Iteration;
 
+use crate::plan::shown::short;
+
 /// Width of the picture, and where the curves begin and end in it.
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 96.0;
@@ -52,11 +54,11 @@ fn panel(out: &mut String, rounds: &[&Iteration], name: &str, top: f64) {
         let _ = writeln!(
             out,
             "<line x1=\"{LEFT:.0}\" x2=\"{RIGHT:.0}\" y1=\"{0:.1}\" y2=\"{0:.1}\" stroke=\"#d7dde3\"/>\
-             <text x=\"{1:.0}\" y=\"{2:.1}\" text-anchor=\"end\" fill=\"#3c4753\">{3:.4e}</text>",
+             <text x=\"{1:.0}\" y=\"{2:.1}\" text-anchor=\"end\" fill=\"#3c4753\">{3}</text>",
             y(value),
             LEFT - 8.0,
             y(value) + 4.0,
-            value
+            short(value)
         );
     }
     for (colour, words, of) in [

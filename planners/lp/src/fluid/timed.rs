@@ -410,11 +410,8 @@ impl Solved {
 impl Bounded {
     /// So many of it.
     fn times(&self, times: usize) -> Bounded {
-        let whole = Rational::from(times as u64);
-        Bounded {
-            value: self.value * times as f64,
-            lower: self.lower * times as f64,
-            exact: self.exact.as_ref().map(|exact| exact * &whole),
-        }
+        let exact = self.exact.as_ref().map(|exact| exact * &Rational::from(times as u64));
+        let value = exact.as_ref().map_or(self.value * times as f64, Rational::to_f64);
+        Bounded { value, lower: (self.lower * times as f64).min(value), exact }
     }
 }
