@@ -30,6 +30,19 @@ fn packed_trees_are_as_fast_where_nothing_copies_on_the_way() {
     }
 }
 
+#[test]
+fn all_reduces_of_packed_trees_are_as_fast() {
+    let run = Run::quiet(1);
+    for case in 0..40 {
+        let topology = read(&eulerian(case));
+        let request = Request::of_all(Collective::AllReduce);
+        let packing = forestcoll::Instance::new(&topology, &request, "t").expect("can be packed");
+        let packed = forestcoll::all_reduce(packing.fabric(), false, &run).expect("an optimum").sum_x;
+        let trees = of_all(&topology, Collective::AllReduce, Strength::Tree, Method::Auto);
+        assert_eq!(trees.latency.exact, packed.recip(), "case {case}: {:?}", trees.latency);
+    }
+}
+
 /// A graph of so many permutations: every vertex has as many links in as out.
 fn regular(n: usize, degree: usize, case: u64) -> Graph {
     let mut draws = Draws::of(case);

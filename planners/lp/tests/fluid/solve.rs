@@ -118,6 +118,17 @@ fn trees_of_two_machines_reach_what_links_allow() {
 }
 
 #[test]
+fn an_all_reduce_of_64_gpus_has_a_proven_plan() {
+    let topology = rails(8, "nvlink");
+    let (instance, solved) = solved(&topology, Collective::AllReduce, &Options::default());
+    let made = planned(&instance, &solved);
+    // What an all-gather and its mirror image take together is no less.
+    let (_, gather) = crate::solve::solved(&topology, Collective::AllGather, &Options::default());
+    let both = 2.0 * gather.latency.value / 64.0;
+    assert!(made.optimal && solved.latency.value <= both * (1.0 + 1e-9), "{:?}, both phases {both}", solved.latency);
+}
+
+#[test]
 fn routes_and_links_agree_without_and_with_symmetry() {
     for name in ["star-memory-4-bw24", "ring-bidir-4", "two-box"] {
         let topology = fabric(name);

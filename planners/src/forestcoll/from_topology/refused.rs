@@ -44,7 +44,8 @@ pub fn errors(instance: &Instance<'_>, refusal: &Refusal) -> Problems {
         Refusal::FixedKNotEulerian { k, name } => in_file(error(&node(name)).detail("k", *k)),
         Refusal::ProgramTooLarge { found, allowed, .. } => {
             let error = error("all_reduce").found(found.to_string()).allowed(format!("up to {allowed}"));
-            error.help("--all-reduce phases plans a reduce-scatter and an all-gather").into()
+            let other = "`sluice plan fluid-lp` solves the program for hundreds of GPUs";
+            error.help(format!("--all-reduce phases plans a reduce-scatter and an all-gather; {other}")).into()
         }
         Refusal::Overflow { .. } => in_file(error("/links")),
         // What the file's own checks refuse before the planner sees it, and what is no fault of the file.
