@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 #[allow(dead_code, reason = "the tests use the rest of it")]
-#[path = "../tests/forestcoll/fabrics.rs"]
+#[path = "../tests/all/forestcoll/fabrics.rs"]
 mod fabrics;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};

@@ -21,7 +21,7 @@ mod from_topology;
 mod graph;
 mod refusal;
 #[cfg(test)]
-#[path = "../tests/graphs/replay.rs"]
+#[path = "../tests/all/graphs/replay.rs"]
 mod replay;
 mod schedule;
 pub mod search;
@@ -36,5 +36,5 @@ pub use from_topology::{Instance, Options, Proof, SUPPORT};
 pub use graph::{Edge, Graph, Symmetry};
 pub use refusal::Refusal;
 pub use schedule::{Cost, Schedule, Send, Shape};
-pub use to_plan::{Figures, Made, figures, make, plan_of};
+pub use to_plan::{Figures, Made, figures, make, make_while, plan_of};
 pub use to_topology::{Hardware, topology};

@@ -18,6 +18,7 @@ mod optimum;
 mod pack;
 mod paths;
 mod prune;
+mod ratio;
 mod refusal;
 mod split;
 mod symmetry;
@@ -36,8 +37,9 @@ pub use to_plan::{Made, Way, make};
 
 use crate::run::{Run, Stage};
 use fabric::Graph;
-use network::Network;
-use split::Fed;
+use network::{Arc, Network};
+use optimum::Trees;
+use split::SuppliedNetwork;
 
 /// What the collective does. Shares of the data are the fabric's weights, except where there is a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,12 +52,12 @@ pub enum Collective {
     AllReduce,
     /// One root's data to all.
     Broadcast {
-        /// A compute node.
+        /// Its index, below [`Fabric::compute`].
         root: usize,
     },
     /// Everybody's data summed up at one root.
     Reduce {
-        /// A compute node.
+        /// Its index, below [`Fabric::compute`].
         root: usize,
     },
 }
@@ -81,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// A finished plan.
+/// Forests that no other beats, or the best of a fixed number of trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// What no schedule can beat, and why.
@@ -142,19 +144,15 @@ fn outwards(fabric: &Fabric, options: &Options, run: &Run) -> Result<Planned, Re
     }
     let best = optimum::newton(&graph, run)?;
     let optimum = best.in_units(&graph);
-    let (k, u, capacities) = match options.fixed_k {
-        Some(k) => {
-            let (over, under) = fixed::best(&graph, &best, k, run)?;
-            let arcs = fixed::floored(&graph, over, under);
-            fixed::eulerian(fabric, &graph, &arcs, k)?;
-            (k, graph.in_units(over, under), arcs)
-        }
-        None => {
-            let (k, p, divisor) = best.trees(&graph);
-            let arcs = graph.arcs.iter().map(|&(from, to, capacity)| (from, to, capacity / divisor * p)).collect();
-            (k, optimum.u.clone(), arcs)
-        }
+    let Trees { k, u } = match options.fixed_k {
+        Some(k) => Trees { k, u: fixed::best(&graph, &best, k, run)? },
+        None => best.trees(&graph),
     };
+    let arcs = fixed::floored(&graph, u);
+    if options.fixed_k.is_some() {
+        fixed::eulerian(fabric, &graph, &arcs, k)?;
+    }
+    let u = graph.in_units(u);
     if let Some(limit) = options.most_k.filter(|&limit| k as u64 > limit) {
         return Err(Refusal::KTooLarge { k: k as u64, limit });
     }
@@ -172,19 +170,19 @@ fn outwards(fabric: &Fabric, options: &Options, run: &Run) -> Result<Planned, Re
         Ok(forest)
     };
     if options.symmetry
-        && let Some(trees) = symmetry::trees(&graph, &fabric.boxes, &capacities, &supply, run)?
+        && let Some(trees) = symmetry::trees(&graph, &fabric.boxes, &arcs, &supply, run)?
         && let Ok(forest) = forest(trees)
     {
         return Ok(Planned { optimum, forests: vec![forest] });
     }
-    let trees = trees(&graph, &capacities, supply, run)?;
+    let trees = trees(&graph, &arcs, supply, run)?;
     Ok(Planned { optimum, forests: vec![forest(trees)?] })
 }
 
 /// The general way: stages C, D and E.
-fn trees(graph: &Graph, arcs: &[(u32, u32, i64)], supply: Vec<i64>, run: &Run) -> Result<Vec<Tree>, Refusal> {
+fn trees(graph: &Graph, arcs: &[Arc], supply: Vec<i64>, run: &Run) -> Result<Vec<Tree>, Refusal> {
     let network = Network::new(graph.nodes, arcs.iter().copied());
-    let fed = Fed::new(network, graph.compute, supply, run)?;
+    let fed = SuppliedNetwork::new(network, graph.compute, supply, run)?;
     let mut fed = fed.ok_or(Refusal::InternalInvariant { what: "the optimum leaves a node short" })?;
     let splits = split::remove_switches(&mut fed, run)?;
     let batches = pack::pack(fed, run)?;

@@ -9,12 +9,14 @@ mod tests;
 
 use sluice_formats::problem::{
     Code, DUPLICATE_NODE, E_KEY, E_MISSING, E_RANGE, MAX_PROBLEMS, Problem, Problems, UNKNOWN_NODE, UNSUPPORTED_FIELD,
-    nearest,
+    hint,
 };
 use sluice_formats::topology::{Can, Kind, Topology};
 use sluice_plan::check::{self, Report};
-use sluice_plan::plan::{Claim, Collective, Content, Demands, Names, NodeId, Plan};
+use sluice_plan::plan::{Claim, Collective, Content, Demands, MadeBy, Names, NodeId, Plan};
 use std::collections::{BTreeMap, HashSet};
+use std::panic::resume_unwind;
+use std::thread;
 
 /// Nodes among which the nearest to an unknown id is looked for; in a larger topology that takes longer than it is worth.
 const MAX_NEAR: usize = 512;
@@ -42,6 +44,11 @@ pub struct Support {
     pub own_fault: Code,
 }
 
+/// Does a collective add up?
+pub(crate) fn reduces(collective: Collective) -> bool {
+    matches!(collective, Collective::ReduceScatter | Collective::AllReduce | Collective::Reduce)
+}
+
 /// What is asked of a topology.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -65,7 +72,7 @@ impl Request<'static> {
 /// A request that a planner can serve, in the indices of its topology.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
-    /// The fabric.
+    /// Where the participants are, with all that lies between them.
     pub topology: &'a Topology,
     /// The file's name in messages.
     pub file: String,
@@ -73,7 +80,7 @@ pub struct Asked<'a> {
     pub collective: Collective,
     /// Who takes part: nodes by rank.
     pub participants: Vec<usize>,
-    /// The root's rank.
+    /// The root's rank among the participants; `None` of a collective without one.
     pub root: Option<usize>,
     /// Keys that are there and are ignored.
     pub ignored: Vec<&'static str>,
@@ -143,6 +150,27 @@ impl<'a> Asked<'a> {
         Ok(plan)
     }
 
+    /// As [`Asked::plan`] for a plan of `made_by`, and what `work` makes of it on another thread while the checker reads it:
+    /// large plans take as long to write as to check.
+    ///
+    /// # Errors
+    /// As [`Asked::plan`]; what `work` made is dropped then.
+    pub(crate) fn plan_while<T: Send>(
+        &self,
+        draft: Draft,
+        made_by: MadeBy,
+        work: impl FnOnce(&Plan) -> T + Send,
+    ) -> Result<(Plan, T), Problems> {
+        let mut plan = self.put_together(draft);
+        plan.body.made_by = Some(made_by);
+        let (checked, done) = thread::scope(|scope| {
+            let working = scope.spawn(|| work(&plan));
+            (self.checked(&plan), working.join())
+        });
+        checked?;
+        Ok((plan, done.unwrap_or_else(|panic| resume_unwind(panic))))
+    }
+
     /// A plan that nobody has checked yet.
     pub(crate) fn put_together(&self, draft: Draft) -> Plan {
         let Draft { mut names, content, claim, demands } = draft;
@@ -189,10 +217,7 @@ fn participants(topology: &Topology, request: &Request<'_>) -> Result<Vec<usize>
 
 fn unknown(topology: &Topology, key: &str, id: &str) -> Problem {
     let error = Problem::new(UNKNOWN_NODE, key, "no node has this id").found(id).allowed("an id of /nodes");
-    match nearest(id, topology.nodes().iter().take(MAX_NEAR).map(|node| &*node.id)) {
-        Some(near) => error.help(format!("did you mean `{near}`?")),
-        None => error,
-    }
+    error.help(hint(id, topology.nodes().iter().take(MAX_NEAR).map(|node| &*node.id)).unwrap_or_default())
 }
 
 /// The root's rank, of a collective that the planner serves.

@@ -9,12 +9,14 @@
 //! | [`ring`] | one ring over all participants, to compare others with |
 //! | [`front`] | what all of them ask of a topology, and the check that every plan passes |
 //! | `simplex` | exact linear programs, for what is small and must be right |
+//! | `random` | numbers that look random, the same everywhere |
 //! | `run` | what all of them run under: threads, a watcher, a deadline, a way to call it off |
 
 pub mod direct;
 pub mod fluid;
 pub mod forestcoll;
 pub mod front;
+mod random;
 pub mod ring;
 mod run;
 mod simplex;

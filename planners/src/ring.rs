@@ -8,7 +8,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-use crate::front::{Asked, Draft, Request, Support};
+use crate::front::{Asked, Draft, Request, Support, reduces};
 use order::Hop;
 use sluice_formats::problem::{Code, E_LIMIT, INTERNAL_INVARIANT, Problem, Problems, UNSUPPORTED_FIELD};
 use sluice_formats::quantity::Rational;
@@ -46,7 +46,7 @@ pub const SUPPORT: Support = Support {
     needs: |collective| Can {
         store: false,
         copy: matches!(collective, Collective::AllGather | Collective::AllReduce | Collective::Broadcast),
-        reduce: matches!(collective, Collective::ReduceScatter | Collective::AllReduce | Collective::Reduce),
+        reduce: reduces(collective),
     },
     own_fault: INTERNAL_INVARIANT,
 };

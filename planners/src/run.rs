@@ -45,6 +45,10 @@ pub enum Stage {
     FluidMaster,
     /// All-to-all rates: the first-order method; counted in passes over all sources.
     AllToAll,
+    /// Wide-area allocation: methods of the portfolio; counted in methods.
+    Methods,
+    /// Wide-area allocation: methods on generated instances; counted in pairs of these.
+    Sweep,
 }
 
 /// How far the work is.
@@ -66,7 +70,7 @@ pub enum Stopped {
     /// Somebody called it off.
     #[error("cancelled")]
     Cancelled,
-    /// The deadline passed.
+    /// The deadline passed before there was anything to give back.
     #[error("time ran out")]
     TimeLimit,
 }

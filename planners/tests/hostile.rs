@@ -3,6 +3,8 @@
 //!
 //! Real files of every form, cut off, with bits flipped, parts moved and doubled, numbers grown beyond measure, and
 //! brackets without end.
+//!
+//! A program of its own, since it looks at the memory of the whole process.
 
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../plan/tests/common/fabrics.rs"]

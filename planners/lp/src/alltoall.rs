@@ -37,7 +37,7 @@ pub enum Method {
     OneSource,
     /// The linear program of all sources.
     Program,
-    /// The first-order method.
+    /// The first-order method, whose bounds end within a tolerance.
     Descent,
 }
 
@@ -46,14 +46,14 @@ pub enum Method {
 pub enum Way {
     /// One source where classes are given or found, the program where it is small, else the first-order method.
     Auto,
-    /// This one.
+    /// This method, or a refusal where it does not fit.
     By(Method),
 }
 
 /// What the caller may choose.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Which method.
+    /// Which method finds the throughput.
     pub way: Way,
     /// The first-order method ends at this distance of rate and bound, as a share of the bound.
     pub gap: f64,

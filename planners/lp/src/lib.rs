@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod alltoall;
+mod columns;
 pub mod fluid;
 pub mod teccl;

@@ -5,7 +5,7 @@ use highs::{ColProblem, HighsModelStatus, HighsSolutionStatus, Model, SolvedMode
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// What is sought.
+/// Which way the objective is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
     /// The least sum of costs.
@@ -17,25 +17,25 @@ pub enum Sense {
 /// Where a value or a sum lies; infinite ends are open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Not below this.
+    /// The least value allowed; −∞: any.
     pub lower: f64,
-    /// Not above this.
+    /// The largest value allowed; ∞: any.
     pub upper: f64,
 }
 
 impl Bounds {
-    /// Zero or more.
+    /// Zero or more, as amounts are.
     pub const POSITIVE: Bounds = Bounds { lower: 0.0, upper: f64::INFINITY };
 
-    /// This or less.
+    /// This or less, also below zero.
     pub const fn at_most(upper: f64) -> Bounds {
         Bounds { lower: f64::NEG_INFINITY, upper }
     }
-    /// This or more.
+    /// This or more, without an upper end.
     pub const fn at_least(lower: f64) -> Bounds {
         Bounds { lower, upper: f64::INFINITY }
     }
-    /// Exactly this.
+    /// This value alone: of a row an equation.
     pub const fn exactly(value: f64) -> Bounds {
         Bounds { lower: value, upper: value }
     }
@@ -94,7 +94,7 @@ pub struct Solution {
     pub objective: f64,
     /// No values are better than this, as far as the solver knows: of an optimum its own objective.
     pub bound: f64,
-    /// By column.
+    /// By column, in the order in which they were added.
     pub values: Vec<f64>,
     /// By row: what the objective gains where the row's sum may be one more. Of a linear program only.
     pub prices: Vec<f64>,
@@ -105,7 +105,7 @@ pub struct Solution {
 /// What there is to say of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The best values.
+    /// The best values there are, within the solver's tolerances.
     Optimal(Solution),
     /// No values keep all bounds.
     Infeasible,
@@ -115,9 +115,9 @@ pub enum Answer {
     TimeLimit(Option<Solution>),
     /// The solver came to an end that is neither, and says so; the values may still be worth something.
     Imprecise {
-        /// In its words.
+        /// How the solver ended, in its own words.
         status: String,
-        /// Where it stood.
+        /// The values at which it ended, which may break a row.
         solution: Solution,
     },
     /// It was called off.
@@ -127,7 +127,7 @@ pub enum Answer {
 /// The solver could not take the program, or broke down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// In its words.
+    /// What went wrong, in the solver's own words.
     pub status: String,
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 pub struct Stop<'a> {
     /// Set to true by another thread.
     pub cancel: &'a AtomicBool,
-    /// At this moment.
+    /// Looked at between the solver's steps; `None`: no end of time.
     pub deadline: Option<Instant>,
 }
 

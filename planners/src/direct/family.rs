@@ -41,7 +41,7 @@ pub enum Family {
     UniRing { d: u32, m: u32 },
     /// `BiRing(d,m)`: to both neighbours, `d/2` cables each.
     BiRing {
-        /// Degree, even.
+        /// The degree: even, half of it each way round.
         d: u32,
         m: u32,
     },
@@ -170,7 +170,6 @@ impl Family {
         Refusal::InvalidFamily { family: self.to_string(), reason: reason.into() }
     }
 
-    /// `refuse` unless `allowed`.
     fn require(&self, allowed: bool, reason: &str) -> Result<(), Refusal> {
         if allowed { Ok(()) } else { Err(self.refuse(reason)) }
     }

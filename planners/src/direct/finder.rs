@@ -34,7 +34,7 @@ pub struct Flags {
     pub exact: bool,
     /// Neither parallel links nor self-loops.
     pub simple: bool,
-    /// No self-loops.
+    /// No link from a vertex to itself, as degree expansions need.
     pub loop_free: bool,
     /// Every link has its opposite.
     pub bidirectional: bool,
@@ -68,15 +68,15 @@ pub struct Candidate {
     pub expr: Expr,
     /// How its schedule is made.
     pub recipe: Recipe,
-    /// Vertices.
+    /// Vertices, N in the formulas.
     pub n: u32,
-    /// Degree.
+    /// Links out of each vertex, and as many in.
     pub d: u32,
-    /// Steps.
+    /// Steps of its all-gather, T_L.
     pub t_l: u32,
     /// τ, in units of M/B.
     pub t_b: Rational,
-    /// What it is.
+    /// What is known of the graph beside its cost.
     pub flags: Flags,
 }
 

@@ -40,7 +40,7 @@ pub enum Proof {
 pub struct Options<'a> {
     /// Bytes M; needed where latencies differ.
     pub size: Option<&'a Rational>,
-    /// Units per shard.
+    /// Units that a shard is cut into; `None`: the fewest that lose nothing.
     pub units: Option<u32>,
     /// What is to be proved.
     pub proof: Proof,
@@ -119,7 +119,7 @@ impl<'a> Instance<'a> {
             sized: options.size.is_some(),
         })
     }
-    /// The planner's input.
+    /// The topology's nodes and links as vertices and edges, both in file order.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }

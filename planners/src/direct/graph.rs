@@ -10,16 +10,16 @@ pub const MAX_EDGES: usize = 1 << 24;
 /// A one-way link. Its id is its place in [`Graph::edges`]; parallel links and self-loops are legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
-    /// Who sends.
+    /// The vertex that sends.
     pub tail: u32,
-    /// Who receives.
+    /// The vertex that receives.
     pub head: u32,
 }
 
 /// What a generator knows of its graph and a planner may rely on without proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symmetry {
-    /// Nothing.
+    /// Nothing is known, and every receiver is looked at.
     #[default]
     None,
     /// Automorphisms take every vertex to every other: what holds for receiver 0 holds for all.
@@ -58,7 +58,7 @@ impl Graph {
         self.symmetry = symmetry;
         self
     }
-    /// Number of vertices.
+    /// How many vertices there are, 1 to 2²⁰; they are numbered from 0.
     pub fn n(&self) -> u32 {
         self.n
     }

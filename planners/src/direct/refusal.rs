@@ -61,7 +61,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The stable name.
+    /// The name that scripts go by: it stays the same when the text changes.
     pub fn code(&self) -> Code {
         match self {
             Refusal::EmptyTopology => "EmptyTopology",

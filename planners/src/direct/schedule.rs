@@ -11,7 +11,7 @@ pub struct Send {
     pub edge: u32,
     /// Owner of the shard.
     pub shard: u32,
-    /// First unit.
+    /// The first unit, counted from 0 in the shard.
     pub lo: u32,
     /// The unit after the last.
     pub hi: u32,
@@ -34,13 +34,13 @@ pub enum Shape {
 /// Sends in steps; each step is over before the next begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// What it does.
+    /// The collective that it does; it says which sends add up.
     pub shape: Shape,
     /// Units per shard, P.
     pub units: u32,
-    /// Number of steps.
+    /// How many steps there are; sends count them from 1.
     pub steps: u32,
-    /// The sends, ascending.
+    /// By step, edge, shard and first unit, ascending.
     pub sends: Vec<Send>,
 }
 
@@ -90,7 +90,7 @@ impl Cost {
         let t_b = d.and_then(|d| Rational::new(i128::from(d), i128::from(n))).map(|share| &share * &load_sum);
         Cost { loads, load_sum, t_b }
     }
-    /// Number of steps.
+    /// T_L: how many steps there are, each with one latency.
     pub fn t_l(&self) -> u32 {
         self.loads.len() as u32
     }

@@ -1,13 +1,12 @@
 //! Searching for better graphs: directed circulants and Cayley graphs of metacyclic groups with fewer steps or less load.
 //!
 //! Each candidate costs one breadth-first search from one receiver (`receiver`), some microseconds. Work is cut into
-//! lots with a stream of random numbers each; a round of lots starts from the same best candidates, so what is found
+//! batches with a stream of random numbers each; a round of batches starts from the same best candidates, so what is found
 //! depends on the seed and the number of rounds, not on the number of threads. A deadline ends a search with what it has.
 //! It is looked at between rounds.
 
 mod frontier;
 mod group;
-mod random;
 mod receiver;
 mod walk;
 
@@ -21,8 +20,8 @@ use group::Group;
 use sluice_formats::quantity::Rational;
 use walk::Walker;
 
-/// Lots of a round; more threads than this find nothing to do.
-const LOTS: u64 = 8;
+/// Batches of a round; more threads than this find nothing to do.
+const BATCHES: u64 = 8;
 /// Vertices at most; beyond, a candidate takes so long that chance finds little.
 const MAX_VERTICES: u32 = 1 << 14;
 
@@ -46,9 +45,9 @@ pub struct Request {
 pub struct Found {
     /// The graph as an expression: `DC(8,{1,3})` or `MC(8,2,3,4;(0,1),(5,0))`.
     pub expression: String,
-    /// Number of vertices.
+    /// Vertices, as many as were asked for.
     pub n: u32,
-    /// Degree.
+    /// Links out of each vertex, and as many in.
     pub d: u32,
     /// Steps of the best breadth-first schedule.
     pub t_l: u32,
@@ -111,21 +110,21 @@ pub fn bases(n: u32, d: u32) -> Vec<(u32, u32)> {
 pub fn search(request: &Request, run: &Run) -> Result<Vec<Found>, Refusal> {
     request.check()?;
     let groups: Vec<Group> = std::iter::once(Group::cyclic(request.n)).chain(Group::all(request.n)).collect();
-    // About as much work in every lot, whatever the size of the graph.
+    // About as much work in every batch, whatever the size of the graph.
     let evaluations = (1 << 20) / (u64::from(request.n) * u64::from(request.d)) + 500;
     let mut best = Frontier::default();
     for number in 0..request.rounds {
         let about = format_args!("{} vertices of degree {}", request.n, request.d);
-        run.tell(Stage::Search, number * LOTS * evaluations, 0, about);
+        run.tell(Stage::Search, number * BATCHES * evaluations, 0, about);
         if run.is_late() || complete(request, &best) {
             break;
         }
-        best = round(request, &groups, &best, number * LOTS, evaluations, run)?;
+        best = round(request, &groups, &best, number * BATCHES, evaluations, run)?;
     }
     Ok(best.points().iter().filter_map(|point| found(request, point)).collect())
 }
 
-/// A round of lots, all from the same best candidates; their finds are put together in the order of lots.
+/// A round of batches, all from the same best candidates; their finds are put together in the order of batches.
 fn round(
     request: &Request,
     groups: &[Group],
@@ -137,9 +136,10 @@ fn round(
     // A round is begun in time or not at all, and then it is done.
     let whole = Run { deadline: None, ..*run };
     let walker = || Walker::new(request, groups);
-    let lots = whole.each(LOTS as usize, walker, |walker, lot| walker.lot(best, first + lot as u64, evaluations))?;
+    let walk = |walker: &mut Walker<'_>, batch: usize| walker.batch(best, first + batch as u64, evaluations);
+    let batches = whole.each(BATCHES as usize, walker, walk)?;
     let mut best = best.clone();
-    for point in lots.iter().flat_map(|lot| lot.points()) {
+    for point in batches.iter().flat_map(Frontier::points) {
         best.add(point.clone());
     }
     Ok(best)

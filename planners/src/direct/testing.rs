@@ -26,7 +26,6 @@ pub fn distances(graph: &Graph) -> Vec<Vec<u32>> {
     (0..n).map(from).collect()
 }
 
-/// The largest distance.
 pub fn diameter(graph: &Graph) -> u32 {
     distances(graph).into_iter().flatten().max().unwrap_or(0)
 }

@@ -12,8 +12,8 @@ use sluice_formats::problem::{INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
 use sluice_plan::plan::{
-    Certificate, CertificateKind, Claim, Collective, Content, Exact, Names, Nullable, Op, PerByte, Plan, Shard, Status,
-    Step, StepSend, Steps,
+    Certificate, CertificateKind, Claim, Collective, Content, Exact, MadeBy, Names, Nullable, Op, PerByte, Plan, Shard,
+    Status, Step, StepSend, Steps,
 };
 
 /// The planner's own figures.
@@ -21,13 +21,13 @@ use sluice_plan::plan::{
 pub struct Figures {
     /// What the plan claims, or would claim.
     pub claim: Claim,
-    /// Vertices.
+    /// Vertices of the graph: nodes that take part.
     pub n: u32,
     /// The degree; `None` where nodes or links differ.
     pub d: Option<u32>,
-    /// Steps, loads, τ.
+    /// Steps, the largest load in each, and τ.
     pub cost: Cost,
-    /// Units per shard.
+    /// Units that a shard is cut into.
     pub units: u32,
     /// Is τ what no schedule beats? Of an all-reduce twice (N−1)/N.
     pub bandwidth_optimal: bool,
@@ -51,16 +51,37 @@ pub struct Made {
 /// # Errors
 /// What the planner refuses, with pointers into the topology; `INTERNAL_INVARIANT` where the checker disagrees.
 pub fn make(instance: &Instance<'_>, run: &Run) -> Result<Made, Problems> {
+    let Drafted { draft, figures } = drafted(instance, run)?;
+    Ok(Made { plan: instance.asked.plan(draft)?, figures })
+}
+
+/// As [`make`] for a plan of `made_by`, and what `work` makes of it on another thread while it is checked.
+///
+/// # Errors
+/// As [`make`]; what `work` made is dropped then.
+pub fn make_while<T: Send>(
+    instance: &Instance<'_>,
+    run: &Run,
+    made_by: impl FnOnce() -> MadeBy,
+    work: impl FnOnce(&Plan) -> T + Send,
+) -> Result<(Made, T), Problems> {
+    let Drafted { draft, figures } = drafted(instance, run)?;
+    let (plan, done) = instance.asked.plan_while(draft, made_by(), work)?;
+    Ok((Made { plan, figures }, done))
+}
+
+/// A plan that is still to be put together, and its figures.
+struct Drafted {
+    draft: Draft,
+    figures: Figures,
+}
+
+fn drafted(instance: &Instance<'_>, run: &Run) -> Result<Drafted, Problems> {
     let planned = planned(instance, run).map_err(|refusal| instance.refused(&refusal))?;
     let figures = of_schedule(instance, &planned)?;
-    let asked = &instance.asked;
-    let draft = Draft {
-        names: Names::default(),
-        content: content(&planned.schedule),
-        claim: figures.claim.clone(),
-        demands: None,
-    };
-    Ok(Made { plan: asked.plan(draft)?, figures })
+    let content = content(&planned.schedule);
+    let draft = Draft { names: Names::default(), content, claim: figures.claim.clone(), demands: None };
+    Ok(Drafted { draft, figures })
 }
 
 /// The figures of the plan that [`make`] would make. Where links are all alike no send is laid out for them.

@@ -5,7 +5,7 @@
 //! the circle becomes one node, and whoever enters it later saves what its way in has cost already. Every circle takes
 //! away nodes, so that all of them together cost no more than the matrix once.
 
-/// No node.
+/// In the place of a node where there is none.
 const NONE: usize = usize::MAX;
 
 /// By node its parent in the cheapest out-tree from `root` to all of `count` nodes; the root is its own. `cost(a, b)` is

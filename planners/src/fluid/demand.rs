@@ -34,7 +34,7 @@ pub struct Block {
     pub ends: Vec<u32>,
     /// How much: of trees in all, of paths for each end.
     pub units: Rational,
-    /// Which way.
+    /// Does the data go out from the root, or come together there?
     pub direction: Direction,
     /// The same for all ends, or not.
     pub shape: Shape,

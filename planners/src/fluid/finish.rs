@@ -30,7 +30,7 @@ pub struct ExactColumn {
 pub struct Mixture {
     /// The time or the cost.
     pub value: Rational,
-    /// By column.
+    /// By column its part, zero or more.
     pub parts: Vec<Rational>,
     /// By class of limits what its rate is worth; zero where it has none.
     pub prices: Vec<Rational>,

@@ -19,7 +19,7 @@ pub struct Job {
 /// Jobs that are images of each other.
 #[derive(Clone, Debug)]
 pub struct JobClass {
-    /// The representative.
+    /// The one of them that is planned for all.
     pub job: Job,
     /// By which elements of the group the jobs are reached, by their place; the identity first.
     pub images: Vec<usize>,

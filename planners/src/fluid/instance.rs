@@ -34,7 +34,7 @@ pub struct Instance<'a> {
     pub asked: Asked<'a>,
     /// The fabric in numbers.
     pub network: Network,
-    /// The blocks.
+    /// What is moved: blocks of data with their roots and ends.
     pub demand: Demand,
     /// What is wanted, where the collective is custom.
     pub wanted: Option<Wanted>,

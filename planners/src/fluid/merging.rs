@@ -20,7 +20,7 @@ pub struct Class {
 /// A block with what stays in its place up to permutations that keep its root.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// The block.
+    /// The block that is merged.
     pub block: Block,
     /// By link of its view the class.
     pub edges: Vec<u32>,
@@ -33,7 +33,7 @@ pub struct Merged {
 /// An end with what stays in its place up to permutations that keep it and the root.
 #[derive(Clone, Debug)]
 pub struct MergedEnd {
-    /// The node.
+    /// The end, by node.
     pub end: u32,
     /// By link of the view the class.
     pub edges: Vec<u32>,
@@ -44,7 +44,7 @@ pub struct MergedEnd {
 /// What is equal to what.
 #[derive(Clone, Debug)]
 pub struct Merging {
-    /// The blocks.
+    /// Blocks that are images of each other, once each.
     pub classes: Vec<Class>,
     /// By limit its class.
     pub limits: Vec<u32>,
@@ -55,7 +55,7 @@ pub struct Merging {
 /// How a block that moves one way sees the fabric.
 #[derive(Clone, Debug)]
 pub struct Views {
-    /// Outward.
+    /// Outward: the fabric as it is.
     pub out: View,
     /// Inward: the fabric turned round.
     pub inward: View,

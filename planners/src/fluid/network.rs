@@ -6,7 +6,7 @@
 use sluice_formats::quantity::{Capacity, Rational};
 use sluice_formats::topology::{Can, Topology};
 
-/// A directed link.
+/// A link one way; what it can carry is among the network's limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     /// The node it leaves.
@@ -101,7 +101,7 @@ impl Network {
     pub fn into(&self, node: u32) -> &[u32] {
         &self.inward[node as usize]
     }
-    /// Nodes.
+    /// How many nodes there are; they are numbered from 0.
     pub fn nodes(&self) -> usize {
         self.can.len()
     }

@@ -11,7 +11,7 @@ use super::ways::{Ways, links_to};
 /// A route and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Priced {
-    /// The route.
+    /// The cheapest way that was found for the block.
     pub route: Route,
     /// What a unit of the block's data costs on it.
     pub cost: f64,

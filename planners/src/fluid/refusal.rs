@@ -22,7 +22,7 @@ pub enum Refusal {
     /// No way leads there.
     #[error("no way leads from node {origin} to node {destination}")]
     Unreachable { origin: u32, destination: u32 },
-    /// Too few steps.
+    /// Data has more links to go than there are steps.
     #[error("{horizon} steps are too few: some data has {need} links to go")]
     HorizonTooShort { horizon: usize, need: usize },
     /// A parameter that cannot be.
@@ -49,7 +49,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The stable name.
+    /// The name that scripts go by: it stays the same when the text changes.
     pub fn code(&self) -> Code {
         match self {
             Refusal::EmptyCollective { .. } => "EmptyCollective",

@@ -27,15 +27,15 @@ pub struct Crossed {
 /// A piece over a link in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Crossing {
-    /// The step.
+    /// The step, counted from 0.
     pub step: u32,
-    /// The block.
+    /// The block's place in the demand.
     pub block: u32,
     /// The end that the piece is for, where each has data of its own.
     pub end: Option<u32>,
-    /// Which piece.
+    /// The piece's number in its block.
     pub piece: u64,
-    /// The link.
+    /// The link's place in the network.
     pub edge: u32,
 }
 

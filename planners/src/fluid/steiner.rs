@@ -5,28 +5,27 @@
 //! them; beyond that nodes are added and dropped while that helps, and the bound stays below the cost.
 
 mod ascent;
+mod dense;
 #[cfg(test)]
 mod tests;
 
 use self::ascent::Ascent;
+use self::dense::{Dense, Found, TOLERANCE};
 use super::arborescence;
 use super::closure::Closure;
 use super::tree::Tree;
-use std::collections::VecDeque;
 
 /// Nodes that are neither root nor ends of which every set is tried, at most.
 pub const MAX_OPTIONAL: usize = 12;
 /// Arcs that may be looked at to better a tree that is not known to be the cheapest.
 const MAX_ARCS_TRIED: usize = 1 << 26;
-/// Costs that differ by less, relative to the larger, are equal.
-const TOLERANCE: f64 = 1e-12;
 
 /// A routing tree and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cheapest {
-    /// The tree.
+    /// The tree over arcs of the closure, from the root to all ends.
     pub tree: Tree,
-    /// What it costs.
+    /// The sum of its arcs' costs.
     pub cost: f64,
     /// No tree costs less than this; the cost itself if it is exact.
     pub bound: f64,
@@ -57,68 +56,6 @@ pub fn cheapest(closure: &Closure<'_>, root: u32, ends: &[u32]) -> Option<Cheape
     let found = search.best?;
     let bound = if exact { found.cost } else { ascent.bound.min(found.cost) };
     Some(Cheapest { tree: dense.tree(closure, &found)?, cost: found.cost, bound, exact })
-}
-
-/// The arcs between root, ends and others, in one matrix.
-struct Dense {
-    /// First the root, then the ends, then all others that copy.
-    nodes: Vec<u32>,
-    /// So many of them must be reached; the root is among them.
-    terminals: usize,
-    /// By node and node what it costs to enter the first from the second.
-    into: Vec<f64>,
-}
-
-impl Dense {
-    fn of(closure: &Closure<'_>, root: u32, ends: &[u32]) -> Dense {
-        let mut terminals: Vec<u32> = ends.iter().filter(|end| **end != root).copied().collect();
-        terminals.sort_unstable();
-        terminals.dedup();
-        let others = closure.nodes.iter().filter(|node| **node != root && terminals.binary_search(node).is_err());
-        let others: Vec<u32> = others.copied().collect();
-        let count = 1 + terminals.len();
-        let nodes = [vec![root], terminals, others].concat();
-        let mut into = Vec::with_capacity(nodes.len() * nodes.len());
-        for to in &nodes {
-            into.extend(nodes.iter().map(|from| if from == to { f64::INFINITY } else { closure.cost(*from, *to) }));
-        }
-        Dense { nodes, terminals: count, into }
-    }
-
-    fn count(&self) -> usize {
-        self.nodes.len()
-    }
-    fn cost(&self, from: usize, to: usize) -> f64 {
-        self.into[to * self.count() + from]
-    }
-
-    /// A tree over indices as one over nodes, parents first.
-    fn tree(&self, closure: &Closure<'_>, found: &Found) -> Option<Tree> {
-        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.count()];
-        for (node, parent) in found.parents.iter().enumerate() {
-            if let Some(parent) = parent {
-                children[*parent].push(node);
-            }
-        }
-        let mut arcs = Vec::new();
-        let mut queue = VecDeque::from([0]);
-        while let Some(node) = queue.pop_front() {
-            for child in &children[node] {
-                arcs.push(closure.arc(self.nodes[node], self.nodes[*child])?);
-                queue.push_back(*child);
-            }
-        }
-        Some(Tree { root: self.nodes[0], arcs })
-    }
-}
-
-/// A tree over indices.
-struct Found {
-    /// By node; the root and nodes outside the tree have none.
-    parents: Vec<Option<usize>>,
-    /// The nodes in it that are neither root nor ends, ascending.
-    optional: Vec<usize>,
-    cost: f64,
 }
 
 struct Search<'a> {

@@ -19,13 +19,13 @@ pub struct Stepped {
 /// What steps come to. Times are T/M.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepFigures {
-    /// How many steps.
+    /// Steps until all data is where it is wanted.
     pub steps: u64,
     /// Into how many chunks every part is cut.
     pub chunks: u64,
     /// Steps that a chunk is under way at most.
     pub depth: u64,
-    /// Of one step.
+    /// T/M of one step; all are equally long.
     pub length: Rational,
     /// Of all steps, each as long as what is in it needs.
     pub busy: Rational,

@@ -36,7 +36,7 @@ pub const MAX_SEARCH_NODES: usize = 50_000;
 /// One step of the base: a node that the symmetries of all further steps fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// The node.
+    /// Its place in the network.
     pub node: u32,
     /// Where the symmetries that fix the nodes of all earlier steps take it; ascending, with itself.
     pub orbit: Vec<u32>,

@@ -37,7 +37,7 @@ pub struct Mixed {
 pub struct Mixing<'a> {
     /// The classes of jobs.
     pub folding: &'a Folding,
-    /// The routes.
+    /// Routes for every class of jobs, each with its part.
     pub mixed: Vec<Mixed>,
     /// Prices of the limits that may prove the least time; the best is taken.
     pub prices: Vec<Vec<Rational>>,
@@ -58,7 +58,7 @@ pub struct Made {
     pub bound: Rational,
     /// Is no plan faster?
     pub optimal: bool,
-    /// Trees or paths.
+    /// How many trees or paths the plan has.
     pub routes: usize,
 }
 

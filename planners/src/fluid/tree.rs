@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 /// From one node that copies to the next, over links whose ends between do not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Arc {
-    /// Where it begins.
+    /// The node that sends.
     pub from: u32,
-    /// Where it ends.
+    /// The node that receives, and may copy on.
     pub to: u32,
     /// Its links in order.
     pub path: Vec<u32>,
@@ -17,7 +17,7 @@ pub struct Arc {
 /// An out-tree over nodes that copy. Of a block that moves inward it stands in the fabric turned round.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
-    /// Where it begins.
+    /// The node that all of it comes from.
     pub root: u32,
     /// Every arc stands behind the one that leads to where it begins.
     pub arcs: Vec<Arc>,
@@ -94,7 +94,7 @@ impl Route {
 pub struct Share {
     /// How much of the block.
     pub part: f64,
-    /// How it goes.
+    /// The tree, or the path to every end.
     pub route: Route,
 }
 

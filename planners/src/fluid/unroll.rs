@@ -31,7 +31,7 @@ pub struct Unrolled {
     pub chunks: u64,
     /// Steps that a chunk is under way at most.
     pub depth: u64,
-    /// Routes.
+    /// Routes of all shares, each counted once however many chunks take it.
     pub routes: usize,
     /// T/M of the fluid with these parts.
     pub fluid: Rational,

@@ -16,7 +16,7 @@ use super::flow::Arena;
 use super::forest::{Direction, Forest, Tree, verify, verify_together};
 use super::network::Network;
 use super::paths::{Units, recover};
-use super::split::Fed;
+use super::split::SuppliedNetwork;
 use super::{Fabric, Refusal, pack};
 use crate::run::{Run, Stage};
 use crate::simplex::{NoOptimum, Program};
@@ -66,7 +66,7 @@ pub fn all_reduce(fabric: &Fabric, relaxed: bool, run: &Run) -> Result<AllReduce
     let forests = vec![forest(Kind::Reduce)?, forest(Kind::Broadcast)?];
     forests.iter().try_for_each(|forest| verify(fabric, forest))?;
     verify_together(fabric, &forests)?;
-    let prices = graph.arcs.iter().map(|&(from, to, _)| (from, to)).zip(prices).collect();
+    let prices = graph.arcs.iter().map(|arc| (arc.from, arc.to)).zip(prices).collect();
     Ok(AllReduce { sum_x, forests, prices })
 }
 
@@ -165,7 +165,7 @@ fn trees_of(
     run: &Run,
 ) -> Result<Vec<Tree>, Refusal> {
     let network = Network::new(graph.compute, commodities.pairs(kind, whole));
-    let fed = Fed::new(network, graph.compute, whole[..graph.compute].to_vec(), run)?;
+    let fed = SuppliedNetwork::new(network, graph.compute, whole[..graph.compute].to_vec(), run)?;
     let fed = fed.ok_or(Refusal::InternalInvariant { what: "the all-reduce program leaves a node short" })?;
     let batches = pack::pack(fed, run)?;
     let ways = commodities.ways(kind, whole);

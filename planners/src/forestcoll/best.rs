@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 /// What one number of trees per root came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// Trees per root.
+    /// Trees per root and unit of weight.
     pub k: i64,
     /// T/M, or the code under which this number was refused.
     pub time: Result<Rational, Code>,

@@ -1,6 +1,8 @@
 //! The planner's own input, its conditions, and the same graph in whole numbers.
 
 use super::Refusal;
+use super::network::Arc;
+use super::ratio::Ratio;
 use num_integer::Integer;
 use sluice_formats::quantity::Rational;
 use std::collections::{BTreeMap, HashMap};
@@ -51,9 +53,6 @@ impl Fabric {
     }
 }
 
-/// Arcs in whole numbers: from, to, capacity; one per pair, sorted by pair.
-pub(super) type Arcs = Vec<(u32, u32, i64)>;
-
 /// A valid fabric in whole numbers: bandwidth = `capacity` / `factor`.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
@@ -62,7 +61,8 @@ pub(super) struct Graph {
     pub compute: usize,
     /// Share per compute node.
     pub weights: Vec<i64>,
-    pub arcs: Arcs,
+    /// One per pair, sorted by pair.
+    pub arcs: Vec<Arc>,
     /// What bandwidths were multiplied by; a fraction if they had a common divisor.
     pub factor: Rational,
 }
@@ -72,9 +72,9 @@ impl Graph {
         self.weights.iter().sum()
     }
 
-    /// The fraction `over/under` of something per capacity, per bandwidth in the input's unit; `under` is above zero.
-    pub fn in_units(&self, over: i64, under: i64) -> Rational {
-        &Rational::new(over, under).unwrap_or(Rational::ZERO) * &self.factor
+    /// A ratio per capacity as one per bandwidth in the input's unit.
+    pub fn in_units(&self, ratio: Ratio<i64>) -> Rational {
+        &Rational::new(ratio.over, ratio.under).unwrap_or(Rational::ZERO) * &self.factor
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn scaled(fabric: &Fabric, relaxed: bool) -> Result<Graph, Refusal> {
     }
     let weights = weights(fabric)?;
     let (arcs, factor) = whole(&links)?;
-    let total = arcs.iter().try_fold(0_i64, |sum, arc| sum.checked_add(arc.2));
+    let total = arcs.iter().try_fold(0_i64, |sum, arc| sum.checked_add(arc.capacity));
     let weight = weights.iter().try_fold(0_i64, |sum, &weight| sum.checked_add(weight));
     // Flows never exceed all capacity times all weight; twice that leaves room for a sum of two.
     total
@@ -154,7 +154,7 @@ fn weights(fabric: &Fabric) -> Result<Vec<i64>, Refusal> {
 }
 
 /// Whole numbers without a common divisor, and the factor that made them so.
-fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Arcs, Rational), Refusal> {
+fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Vec<Arc>, Rational), Refusal> {
     let overflow = Refusal::Overflow { what: "the common multiple of the bandwidths' denominators" };
     let (mut multiple, mut divisor) = (1_i128, 0_i128);
     for bandwidth in links.values() {
@@ -172,8 +172,9 @@ fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Arcs, Rational), Ref
     let arcs: Result<Vec<_>, Refusal> = arcs
         .into_iter()
         .map(|(from, to, capacity)| {
-            let capacity = i64::try_from(capacity / divisor);
-            Ok((from, to, capacity.map_err(|_| Refusal::Overflow { what: "a bandwidth in whole numbers" })?))
+            let capacity = i64::try_from(capacity / divisor)
+                .map_err(|_| Refusal::Overflow { what: "a bandwidth in whole numbers" })?;
+            Ok(Arc { from, to, capacity })
         })
         .collect();
     Ok((arcs?, Rational::new(multiple, divisor).unwrap_or(Rational::ONE)))
@@ -181,7 +182,7 @@ fn whole(links: &BTreeMap<(u32, u32), Rational>) -> Result<(Arcs, Rational), Ref
 
 fn eulerian(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
     let mut sums = vec![(0_i64, 0_i64); graph.nodes];
-    for &(from, to, capacity) in &graph.arcs {
+    for &Arc { from, to, capacity } in &graph.arcs {
         sums[from as usize].1 += capacity;
         sums[to as usize].0 += capacity;
     }
@@ -195,8 +196,8 @@ fn eulerian(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
 /// Every owner of data reaches every compute node: one owner reaches all, and all owners reach that one.
 fn connected(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
     let owner = graph.weights.iter().position(|&weight| weight > 0).unwrap_or(0) as u32;
-    let from_owner = reachable(graph, owner, |&(from, to, _)| (from, to));
-    let to_owner = reachable(graph, owner, |&(from, to, _)| (to, from));
+    let from_owner = reachable(graph, owner, |arc| (arc.from, arc.to));
+    let to_owner = reachable(graph, owner, |arc| (arc.to, arc.from));
     for node in 0..graph.compute {
         if !from_owner[node] {
             return Err(Refusal::NotConnected { from: fabric.name(owner), to: fabric.name(node as u32) });
@@ -208,7 +209,7 @@ fn connected(fabric: &Fabric, graph: &Graph) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn reachable(graph: &Graph, start: u32, ends: impl Fn(&(u32, u32, i64)) -> (u32, u32)) -> Vec<bool> {
+fn reachable(graph: &Graph, start: u32, ends: impl Fn(&Arc) -> (u32, u32)) -> Vec<bool> {
     let mut next = vec![Vec::new(); graph.nodes];
     for (from, to) in graph.arcs.iter().map(ends) {
         next[from as usize].push(to);

@@ -5,98 +5,94 @@
 //! so that the search halves an interval and moves both ends to such fractions until none lies between them.
 
 use super::Refusal;
-use super::fabric::{Arcs, Fabric, Graph};
+use super::fabric::{Fabric, Graph};
 use super::flow::Arena;
-use super::network::Network;
-use super::optimum::Scaled;
+use super::network::{Arc, Network};
+use super::optimum::Bottleneck;
+use super::ratio::Ratio;
 use crate::run::{Run, Stage};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[cfg(test)]
 mod tests;
 
-/// A fraction of whole numbers.
-type Fraction = (i128, i128);
-
 /// Denominator of the middles that are tried: coarse enough for products within i128. Where two ends are so close that
 /// no such middle lies between them, hardly any candidate does, and they are tried one by one.
 const FINE: i128 = 1 << 60;
 
-/// The smallest U, in the graph's whole numbers, as numerator and denominator in lowest terms.
-pub(super) fn best(graph: &Graph, optimum: &Scaled, k: i64, run: &Run) -> Result<(i64, i64), Refusal> {
+/// The smallest U, in the graph's whole numbers and in lowest terms.
+pub(super) fn best(graph: &Graph, optimum: &Bottleneck, k: i64, run: &Run) -> Result<Ratio<i64>, Refusal> {
     let overflow = Refusal::Overflow { what: "k times the weights or bandwidths" };
-    let mut bandwidths: Vec<i128> = graph.arcs.iter().map(|arc| arc.2.into()).collect();
+    let mut bandwidths: Vec<i128> = graph.arcs.iter().map(|arc| arc.capacity.into()).collect();
     bandwidths.sort_unstable();
     bandwidths.dedup();
     let (Some(&slowest), Some(&fastest)) = (bandwidths.first(), bandwidths.last()) else {
         return Err(Refusal::InternalInvariant { what: "a connected fabric has links" });
     };
     // U·x* = k is the least there can be, and one tree more on the slowest link makes up for all rounding.
-    let over = i128::from(optimum.p).checked_mul(k.into()).ok_or_else(|| overflow.clone())?;
-    let under = i128::from(optimum.q);
+    let over = i128::from(optimum.ratio.over).checked_mul(k.into()).ok_or_else(|| overflow.clone())?;
+    let under = i128::from(optimum.ratio.under);
     // With U·b below 2⁶², all products below stay within i128.
     let top = over.checked_mul(slowest).and_then(|high| high.checked_add(under)).ok_or_else(|| overflow.clone())?;
     top.checked_mul(fastest).and_then(|top| top.checked_mul(4)).ok_or_else(|| overflow.clone())?;
     i64::try_from(top / (under * slowest) + 1)
         .ok()
-        .and_then(|most| most.checked_mul(graph.arcs.iter().map(|arc| arc.2).sum::<i64>())?.checked_mul(2))
+        .and_then(|most| most.checked_mul(graph.arcs.iter().map(|arc| arc.capacity).sum::<i64>())?.checked_mul(2))
         .ok_or_else(|| overflow.clone())?;
     k.checked_mul(graph.total_weight()).and_then(|total| total.checked_mul(4)).ok_or(overflow)?;
 
     // The largest fraction up to here with the same floors, and the smallest above with others.
-    let down = |(n, d): Fraction| greatest(bandwidths.iter().map(|&b| (n * b / d, b)));
-    let up = |(n, d): Fraction| least(bandwidths.iter().map(|&b| (n * b / d + 1, b)));
+    let trees = |u: Ratio<i128>, bandwidth: i128| u.over * bandwidth / u.under;
+    let down = |u| greatest(bandwidths.iter().map(|&b| Ratio { over: trees(u, b), under: b }));
+    let up = |u| least(bandwidths.iter().map(|&b| Ratio { over: trees(u, b) + 1, under: b }));
     let mut tested = 0;
-    let mut feasible = |(n, d): Fraction| {
+    let mut feasible = |u: Ratio<i128>| {
         run.report(Stage::FixedK, tested, 0)?;
         tested += 1;
-        feeds(graph, &floored(graph, n as i64, d as i64), k, run)
+        feeds(graph, &floored(graph, Ratio { over: u.over as i64, under: u.under as i64 }), k, run)
     };
-    let mut low = down((over, under));
-    if low.0 > 0 && feasible(low)? {
+    let mut low = down(Ratio { over, under });
+    if low.over > 0 && feasible(low)? {
         return in_range(low);
     }
-    let mut high = down((top, under * slowest));
+    let mut high = down(Ratio { over: top, under: under * slowest });
     loop {
         let next = up(low);
-        if !below(next, high) {
+        if !next.is_below(high) {
             return in_range(high);
         }
-        let middle = down(((low.0 * FINE / low.1 + high.0 * FINE / high.1) / 2, FINE));
-        let test = if below(low, middle) && below(middle, high) { middle } else { next };
+        let middle = (low.over * FINE / low.under + high.over * FINE / high.under) / 2;
+        let middle = down(Ratio { over: middle, under: FINE });
+        let test = if low.is_below(middle) && middle.is_below(high) { middle } else { next };
         if feasible(test)? { high = test } else { low = test }
     }
 }
 
-fn in_range((over, under): Fraction) -> Result<(i64, i64), Refusal> {
-    let divisor = num_integer::gcd(over, under);
-    let part = |number: i128| i64::try_from(number / divisor).map_err(|_| Refusal::Overflow { what: "U" });
-    Ok((part(over)?, part(under)?))
+fn in_range(u: Ratio<i128>) -> Result<Ratio<i64>, Refusal> {
+    let part = |number: i128| i64::try_from(number).map_err(|_| Refusal::Overflow { what: "U" });
+    let u = u.lowest();
+    Ok(Ratio { over: part(u.over)?, under: part(u.under)? })
 }
 
-fn below(a: Fraction, b: Fraction) -> bool {
-    a.0 * b.1 < b.0 * a.1
+fn greatest(ratios: impl Iterator<Item = Ratio<i128>>) -> Ratio<i128> {
+    ratios.reduce(|a, b| if a.is_below(b) { b } else { a }).unwrap_or(Ratio { over: 0, under: 1 })
 }
 
-fn greatest(fractions: impl Iterator<Item = Fraction>) -> Fraction {
-    fractions.reduce(|a, b| if below(a, b) { b } else { a }).unwrap_or((0, 1))
+fn least(ratios: impl Iterator<Item = Ratio<i128>>) -> Ratio<i128> {
+    ratios.reduce(|a, b| if b.is_below(a) { b } else { a }).unwrap_or(Ratio { over: 0, under: 1 })
 }
 
-fn least(fractions: impl Iterator<Item = Fraction>) -> Fraction {
-    fractions.reduce(|a, b| if below(b, a) { b } else { a }).unwrap_or((0, 1))
-}
-
-/// What each link takes at U = over/under; links that take nothing are left out.
-pub(super) fn floored(graph: &Graph, over: i64, under: i64) -> Arcs {
-    let floor = |capacity: i64| (i128::from(capacity) * i128::from(over) / i128::from(under)) as i64;
-    let arcs = graph.arcs.iter().map(|&(from, to, capacity)| (from, to, floor(capacity)));
-    arcs.filter(|arc| arc.2 > 0).collect()
+/// How many trees each link takes at `u` per unit of capacity; links that take none are left out.
+pub(super) fn floored(graph: &Graph, u: Ratio<i64>) -> Vec<Arc> {
+    let floor = |capacity: i64| (i128::from(capacity) * i128::from(u.over) / i128::from(u.under)) as i64;
+    let arcs = graph.arcs.iter().map(|arc| Arc { capacity: floor(arc.capacity), ..*arc });
+    arcs.filter(|arc| arc.capacity > 0).collect()
 }
 
 /// Edge splitting needs every node balanced after rounding, unless there is no switch.
-pub(super) fn eulerian(fabric: &Fabric, graph: &Graph, arcs: &[(u32, u32, i64)], k: i64) -> Result<(), Refusal> {
+pub(super) fn eulerian(fabric: &Fabric, graph: &Graph, arcs: &[Arc], k: i64) -> Result<(), Refusal> {
     let mut surplus = vec![0_i64; graph.nodes];
-    for &(from, to, capacity) in arcs {
+    for &Arc { from, to, capacity } in arcs {
         surplus[from as usize] -= capacity;
         surplus[to as usize] += capacity;
     }
@@ -109,7 +105,7 @@ pub(super) fn eulerian(fabric: &Fabric, graph: &Graph, arcs: &[(u32, u32, i64)],
 }
 
 /// Whether every compute node gets k trees per root and unit of weight.
-fn feeds(graph: &Graph, arcs: &[(u32, u32, i64)], k: i64, run: &Run) -> Result<bool, Refusal> {
+fn feeds(graph: &Graph, arcs: &[Arc], k: i64, run: &Run) -> Result<bool, Refusal> {
     let network = Network::new(graph.nodes, arcs.iter().copied());
     let short = AtomicBool::new(false);
     let state = || (Arena::new(graph.nodes), vec![0; network.arcs()]);

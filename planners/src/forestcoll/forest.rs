@@ -1,6 +1,6 @@
 //! What a plan consists of: trees over compute nodes, each edge with its way through switches.
 
-use super::network::Network;
+use super::network::{self, Network};
 use super::{Fabric, Refusal};
 use sluice_formats::quantity::Rational;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Whether data leaves the roots or comes together in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Out-trees: all-gather, broadcast.
+    /// Out-trees, of an all-gather and a broadcast.
     Out,
     /// In-trees: reduce-scatter, reduce. Edges and paths lead towards the root.
     In,
@@ -29,7 +29,7 @@ pub struct Forest {
     pub trees: Vec<Tree>,
 }
 
-/// Several identical trees.
+/// As many identical trees as its weight says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// The compute node whose data it carries.
@@ -85,11 +85,17 @@ impl Forest {
     }
 }
 
+/// An arc for every pair of nodes that links join, to count loads on.
+fn links_of(fabric: &Fabric) -> Network {
+    let arcs = fabric.links.iter().map(|&(from, to, _)| network::Arc { from, to, capacity: 0 });
+    Network::new(fabric.names.len(), arcs)
+}
+
 /// Checks a finished forest against the fabric it was made for: every tree spans, every root has its trees, every
 /// link carries at most U·b. Linear in the size of the forest; a failure is a defect of the planner.
 pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
     let broken = |what| Err(Refusal::InternalInvariant { what });
-    let links = Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
+    let links = links_of(fabric);
     let mut load = vec![0_i128; links.arcs()];
     let mut per_root = vec![0_u64; fabric.compute];
     let mut fed = vec![usize::MAX; fabric.compute];
@@ -141,7 +147,7 @@ pub(super) fn verify(fabric: &Fabric, forest: &Forest) -> Result<(), Refusal> {
 
 /// Checks that forests which run at the same time fit the links together.
 pub(super) fn verify_together(fabric: &Fabric, forests: &[Forest]) -> Result<(), Refusal> {
-    let links = Network::new(fabric.names.len(), fabric.links.iter().map(|&(from, to, _)| (from, to, 0)));
+    let links = links_of(fabric);
     let mut load = vec![0_i128; links.arcs()];
     for tree in forests.iter().flat_map(|forest| &forest.trees) {
         for hop in tree.edges.iter().flat_map(|edge| edge.path.windows(2)) {

@@ -67,7 +67,7 @@ impl<'a> Instance<'a> {
         let fabric = fabric(topology, &nodes, compute).map_err(|errors| errors.in_file(file))?;
         Ok(Instance { asked, collective, fabric, nodes })
     }
-    /// The planner's input.
+    /// Nodes by index, participants first, and the links between them.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }

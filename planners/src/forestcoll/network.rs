@@ -4,6 +4,14 @@
 
 use std::collections::HashMap;
 
+/// A directed link with a capacity in whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Arc {
+    pub from: u32,
+    pub to: u32,
+    pub capacity: i64,
+}
+
 /// One direction of residual movement out of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Half {
@@ -16,7 +24,7 @@ pub(super) struct Half {
 /// A graph whose arcs have capacities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
-    /// Per arc.
+    /// Per arc; 0 for one that is used up.
     pub capacity: Vec<i64>,
     /// Per arc: from, to.
     pub ends: Vec<(u32, u32)>,
@@ -27,9 +35,9 @@ pub(super) struct Network {
 
 impl Network {
     /// `nodes` nodes and these arcs; capacities of equal pairs are added up.
-    pub fn new(nodes: usize, arcs: impl IntoIterator<Item = (u32, u32, i64)>) -> Self {
+    pub fn new(nodes: usize, arcs: impl IntoIterator<Item = Arc>) -> Self {
         let mut network = Self { adjacent: vec![Vec::new(); nodes], ..Self::default() };
-        for (from, to, capacity) in arcs {
+        for Arc { from, to, capacity } in arcs {
             let arc = network.arc(from, to);
             network.capacity[arc as usize] += capacity;
         }

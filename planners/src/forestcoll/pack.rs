@@ -13,8 +13,8 @@ mod tests;
 
 use super::Refusal;
 use super::flow::Arena;
-use super::network::Network;
-use super::split::Fed;
+use super::network::{Arc, Network};
+use super::split::SuppliedNetwork;
 use crate::run::{Run, Stage};
 use cuts::Cuts;
 
@@ -27,7 +27,7 @@ pub(super) struct Batch {
 }
 
 /// Packs `supply` trees per root. The network must be free of switches and feed every node.
-pub(super) fn pack(fed: Fed, run: &Run) -> Result<Vec<Batch>, Refusal> {
+pub(super) fn pack(fed: SuppliedNetwork, run: &Run) -> Result<Vec<Batch>, Refusal> {
     let total = fed.supply.iter().sum::<i64>() as usize;
     let mut packer = Packer::new(fed);
     let (mut batches, mut done) = (Vec::new(), 0);
@@ -46,7 +46,6 @@ pub(super) fn pack(fed: Fed, run: &Run) -> Result<Vec<Batch>, Refusal> {
 /// A flow from all roots to one node, as it was when that node was last asked about.
 #[derive(Clone, Debug)]
 struct SinkFlow {
-    /// Per arc.
     flow: Vec<i64>,
     /// What came from each root.
     source: Vec<i64>,
@@ -65,7 +64,6 @@ struct Packer {
     cuts: Cuts,
     /// Upper bounds on the answer per arc, for the batch at hand.
     known: Vec<i64>,
-    /// Scratch for [`Packer::sync`].
     imbalance: Vec<i64>,
     touched: Vec<u32>,
 }
@@ -82,11 +80,13 @@ struct Growing {
 
 impl Packer {
     /// Leaves out arcs without capacity and renumbers the others.
-    fn new(fed: Fed) -> Self {
+    fn new(fed: SuppliedNetwork) -> Self {
         let nodes = fed.compute;
         let live: Vec<usize> = (0..fed.network.arcs()).filter(|&arc| fed.network.capacity[arc] > 0).collect();
-        let arcs =
-            live.iter().map(|&arc| (fed.network.ends[arc].0, fed.network.ends[arc].1, fed.network.capacity[arc]));
+        let arcs = live.iter().map(|&arc| {
+            let (from, to) = fed.network.ends[arc];
+            Arc { from, to, capacity: fed.network.capacity[arc] }
+        });
         let network = Network::new(nodes, arcs);
         let mut out = vec![Vec::new(); nodes];
         for (arc, &(from, _)) in (0..).zip(&network.ends) {

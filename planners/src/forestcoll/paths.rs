@@ -6,6 +6,7 @@
 
 use super::Refusal;
 use super::forest::{Edge, Tree};
+use super::network;
 use super::pack::Batch;
 use super::split::Split;
 use crate::run::{Run, Stage};
@@ -29,6 +30,13 @@ enum Origin {
     Way(Vec<u32>),
 }
 
+/// A way through switches, and how many units go there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub nodes: Vec<u32>,
+    pub units: i64,
+}
+
 /// All units not handed out yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Units {
@@ -38,10 +46,10 @@ pub(super) struct Units {
 
 impl Units {
     /// The units of the original arcs and those that splitting made of them.
-    pub fn new(arcs: &[(u32, u32, i64)], splits: &[Split]) -> Self {
+    pub fn new(arcs: &[network::Arc], splits: &[Split]) -> Self {
         let mut pools: HashMap<_, Pool> = HashMap::new();
-        for &(from, to, capacity) in arcs.iter().filter(|arc| arc.2 > 0) {
-            pools.entry((from, to)).or_default().push_back((capacity, Origin::Link));
+        for arc in arcs.iter().filter(|arc| arc.capacity > 0) {
+            pools.entry((arc.from, arc.to)).or_default().push_back((arc.capacity, Origin::Link));
         }
         for split in splits.iter().filter(|split| split.from != split.to) {
             pools.entry((split.from, split.to)).or_default().push_back((split.amount, Origin::Switch(split.switch)));
@@ -49,12 +57,12 @@ impl Units {
         Self { pools, shared: HashSet::new() }
     }
 
-    /// Units of pairs whose ways are known: the nodes of each, and how many units go there.
-    pub fn of_ways(ways: Vec<(Vec<u32>, i64)>) -> Self {
+    /// Units of pairs whose ways are known.
+    pub fn of_ways(ways: Vec<Way>) -> Self {
         let mut pools: HashMap<_, Pool> = HashMap::new();
-        for (way, units) in ways {
-            if let (Some(&from), Some(&to)) = (way.first(), way.last()) {
-                pools.entry((from, to)).or_default().push_back((units, Origin::Way(way)));
+        for Way { nodes, units } in ways {
+            if let (Some(&from), Some(&to)) = (nodes.first(), nodes.last()) {
+                pools.entry((from, to)).or_default().push_back((units, Origin::Way(nodes)));
             }
         }
         Self { pools, shared: HashSet::new() }

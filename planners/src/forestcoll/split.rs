@@ -26,7 +26,7 @@ pub(super) struct Split {
 
 /// A graph with the flow of all supply to each compute node.
 #[derive(Clone, Debug)]
-pub(super) struct Fed {
+pub(super) struct SuppliedNetwork {
     /// The graph; what is left of it after the splittings.
     pub network: Network,
     /// Compute nodes are the nodes below it.
@@ -37,7 +37,7 @@ pub(super) struct Fed {
     pub flows: Vec<Vec<i64>>,
 }
 
-impl Fed {
+impl SuppliedNetwork {
     /// Finds the flows; `None` if some compute node cannot be fed.
     pub fn new(network: Network, compute: usize, supply: Vec<i64>, run: &Run) -> Result<Option<Self>, Refusal> {
         let flows = run.each(
@@ -58,7 +58,7 @@ impl Fed {
 }
 
 /// Removes every switch; the splittings in the order in which they were made.
-pub(super) fn remove_switches(fed: &mut Fed, run: &Run) -> Result<Vec<Split>, Refusal> {
+pub(super) fn remove_switches(fed: &mut SuppliedNetwork, run: &Run) -> Result<Vec<Split>, Refusal> {
     let nodes = fed.network.nodes();
     let mut splitter = Splitter::new(fed);
     let mut splits = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn remove_switches(fed: &mut Fed, run: &Run) -> Result<Vec<Split>, Re
 }
 
 struct Splitter<'a> {
-    fed: &'a mut Fed,
+    fed: &'a mut SuppliedNetwork,
     arena: Arena,
     /// Sinks, those that stopped an attempt of late first.
     order: Vec<u32>,
@@ -91,7 +91,7 @@ fn holds(bits: &[u64], node: u32) -> bool {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(fed: &'a mut Fed) -> Self {
+    fn new(fed: &'a mut SuppliedNetwork) -> Self {
         let nodes = fed.network.nodes();
         let order = (0..fed.compute as u32).collect();
         Self { arena: Arena::new(nodes), order, cuts: Vec::new(), words: nodes.div_ceil(64), fed }

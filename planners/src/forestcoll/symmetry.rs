@@ -10,16 +10,15 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use super::fabric::{Arcs, Graph};
+use super::fabric::Graph;
 use super::forest::{Edge, Tree};
-use super::network::Network;
+use super::network::{Arc, Network};
 use super::paths::{Units, recover};
-use super::split::{self, Fed};
+use super::split::{self, SuppliedNetwork};
 use super::{Refusal, pack};
 use crate::run::{Run, Stage, Stopped};
 use num_integer::Integer;
 use shape::{Port, Shape};
-use std::sync::Arc;
 
 /// A root's trees come in at most this many batches: with more, the general way has fewer.
 const MAX_BATCHES: i64 = 8;
@@ -28,7 +27,7 @@ const MAX_BATCHES: i64 = 8;
 pub(super) fn trees(
     graph: &Graph,
     hints: &[Option<u32>],
-    arcs: &Arcs,
+    arcs: &[Arc],
     supply: &[i64],
     run: &Run,
 ) -> Result<Option<Vec<Tree>>, Refusal> {
@@ -58,7 +57,7 @@ fn in_units(shape: &Shape, supply: &[i64], unit: i64, run: &Run) -> Result<Optio
     let own: Vec<i64> = supply.iter().map(|supply| supply / unit).collect();
     let boxes = shape.boxes.len() as i64;
     let Some(needed) = own.iter().sum::<i64>().checked_mul(boxes - 1) else { return Ok(None) };
-    let mut inside: Arcs = shape.inside.iter().map(|&(from, to, capacity)| (from, to, capacity / unit)).collect();
+    let mut inside: Vec<Arc> = shape.inside.iter().map(|arc| Arc { capacity: arc.capacity / unit, ..*arc }).collect();
     let Some((exits, entries)) = shape.ports(&mut inside, needed, unit) else { return Ok(None) };
     let mut roots = own.clone();
     for entry in &entries {
@@ -68,7 +67,7 @@ fn in_units(shape: &Shape, supply: &[i64], unit: i64, run: &Run) -> Result<Optio
         return Ok(None);
     }
     let network = Network::new(shape.locals, inside.iter().copied());
-    let Some(mut fed) = Fed::new(network, shape.compute, roots, run)? else { return Ok(None) };
+    let Some(mut fed) = SuppliedNetwork::new(network, shape.compute, roots, run)? else { return Ok(None) };
     // The box is a small fabric of its own: its stages are no news to the watcher.
     let quiet = Run { watch: &|_| {}, ..*run };
     let splits = split::remove_switches(&mut fed, &quiet)?;
@@ -77,9 +76,9 @@ fn in_units(shape: &Shape, supply: &[i64], unit: i64, run: &Run) -> Result<Optio
     Ok(assemble(shape, &own, unit, exits, entries, &local))
 }
 
-fn balanced(arcs: &Arcs, nodes: usize) -> bool {
+fn balanced(arcs: &[Arc], nodes: usize) -> bool {
     let mut surplus = vec![0_i64; nodes];
-    for &(from, to, capacity) in arcs {
+    for &Arc { from, to, capacity } in arcs {
         surplus[from as usize] -= capacity;
         surplus[to as usize] += capacity;
     }
@@ -162,7 +161,7 @@ fn assemble(
                 let (exit, entry) = (&exits[crossing.exit], &entries[crossing.entry]);
                 let out = exit.way.iter().map(|&local| nodes[local as usize]);
                 let into = entry.way.iter().rev().map(|&local| shape.boxes[other][local as usize]);
-                let path: Arc<[u32]> = out.chain([exit.switch]).chain(into).collect();
+                let path = out.chain([exit.switch]).chain(into).collect();
                 edges.push(Edge { src: nodes[exit.gpu as usize], dst: shape.boxes[other][entry.gpu as usize], path });
                 edges.extend_from_slice(&placed[other][crossing.tree]);
             }

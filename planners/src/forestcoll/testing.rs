@@ -1,6 +1,7 @@
 //! Small random graphs and sums over all their cuts, for the tests beside the stages.
 
-use super::fabric::{Arcs, Graph};
+use super::fabric::Graph;
+use super::network::Arc;
 use super::{Fabric, fabric};
 use sluice_formats::quantity::Rational;
 
@@ -39,10 +40,10 @@ pub(super) fn rings(compute: usize, switches: usize, seed: u64) -> Graph {
 }
 
 /// The least capacity out of a node set, plus the supply outside it, over the sets that `wanted` accepts.
-pub(super) fn least_cut(nodes: usize, arcs: &Arcs, supply: &[i64], wanted: impl Fn(u32) -> bool) -> Option<i64> {
+pub(super) fn least_cut(nodes: usize, arcs: &[Arc], supply: &[i64], wanted: impl Fn(u32) -> bool) -> Option<i64> {
     let cuts = (0_u32..1 << nodes).filter(|&cut| wanted(cut));
     let value = |cut: u32| -> i64 {
-        let out = arcs.iter().filter(|arc| cut >> arc.0 & 1 == 1 && cut >> arc.1 & 1 == 0).map(|arc| arc.2);
+        let out = arcs.iter().filter(|arc| cut >> arc.from & 1 == 1 && cut >> arc.to & 1 == 0).map(|arc| arc.capacity);
         let outside = supply.iter().enumerate().filter(|(node, _)| cut >> node & 1 == 0).map(|(_, supply)| supply);
         out.sum::<i64>() + outside.sum::<i64>()
     };

@@ -19,9 +19,9 @@ const MAX_NODES: usize = 12;
 /// A lower bound, and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Epochs.
+    /// No schedule has fewer epochs.
     pub epochs: u64,
-    /// Why.
+    /// What shows it, and a checker can recompute.
     pub kind: CertificateKind,
     /// The nodes of a cut, ascending; none of the other kinds.
     pub nodes: Vec<usize>,
@@ -38,7 +38,7 @@ impl Bound {
 }
 
 /// The best of the bounds for whole chunks; of equal ones the simplest. Every destination must be reachable.
-pub fn best(lanes: &Lanes, demand: &Demand) -> Bound {
+pub(super) fn best(lanes: &Lanes, demand: &Demand) -> Bound {
     Bound::of(distance(lanes, demand), CertificateKind::Distance)
         .or(Bound::of(port(lanes, demand), CertificateKind::Port))
         .or(Bound::of(gateway(lanes, demand), CertificateKind::Gateway))
@@ -49,7 +49,7 @@ pub fn best(lanes: &Lanes, demand: &Demand) -> Bound {
 }
 
 /// The best bound for chunks that may be cut.
-pub fn best_of_divisible(lanes: &Lanes, demand: &Demand) -> Bound {
+pub(super) fn best_of_divisible(lanes: &Lanes, demand: &Demand) -> Bound {
     let port = wanted(demand).into_iter().map(|(node, chunks)| {
         let chunks = Rational::from(chunks);
         until(|epochs| {
@@ -67,7 +67,7 @@ pub fn best_of_divisible(lanes: &Lanes, demand: &Demand) -> Bound {
 
 /// The best bound for sums that everybody gets: lanes, who takes part, and chunks in all. Something of everybody must get
 /// to everybody, and everybody takes in something of every chunk.
-pub fn best_of_all_reduce(lanes: &Lanes, nodes: &[usize], chunks: u64) -> Bound {
+pub(super) fn best_of_all_reduce(lanes: &Lanes, nodes: &[usize], chunks: u64) -> Bound {
     let farthest = |from: &usize| {
         let distances = lanes.distances(*from);
         nodes.iter().map(|to| distances[*to]).max()
@@ -78,7 +78,7 @@ pub fn best_of_all_reduce(lanes: &Lanes, nodes: &[usize], chunks: u64) -> Bound 
 }
 
 /// The epochs that the farthest chunk is under way.
-pub fn distance(lanes: &Lanes, demand: &Demand) -> u64 {
+fn distance(lanes: &Lanes, demand: &Demand) -> u64 {
     let mut from: HashMap<usize, Vec<u64>> = HashMap::new();
     let way = |chunk: &super::demand::Chunk| {
         let distances = from.entry(chunk.source).or_insert_with(|| lanes.distances(chunk.source));
@@ -88,7 +88,7 @@ pub fn distance(lanes: &Lanes, demand: &Demand) -> u64 {
 }
 
 /// The epochs until every node can have taken in as many chunks as it wants.
-pub fn port(lanes: &Lanes, demand: &Demand) -> u64 {
+fn port(lanes: &Lanes, demand: &Demand) -> u64 {
     wanted(demand).into_iter().map(|(node, chunks)| takes_in(lanes, node, chunks)).max().unwrap_or(0)
 }
 
@@ -152,7 +152,7 @@ struct Job {
 
 /// The epochs until the last chunk is through its gateway, a lane that is the only way for some demands, and where it is
 /// wanted; 0 where no lane is.
-pub fn gateway(lanes: &Lanes, demand: &Demand) -> u64 {
+fn gateway(lanes: &Lanes, demand: &Demand) -> u64 {
     let mut by_source: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (i, chunk) in demand.chunks.iter().enumerate() {
         by_source.entry(chunk.source).or_default().push(i);

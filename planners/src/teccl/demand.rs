@@ -35,7 +35,7 @@ pub struct Tenant {
 /// All chunks, by tenant, source and number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// The chunks.
+    /// What schedules send; they name each by its place here.
     pub chunks: Vec<Chunk>,
     /// The tenants of a file of demands; none of a plain collective.
     pub tenants: Vec<Tenant>,
@@ -112,7 +112,7 @@ impl Demand {
         self.chunks.iter().map(|chunk| chunk.wanted_by.len()).sum()
     }
     /// Does somebody want what somebody else wants too?
-    pub fn needs_copies(&self) -> bool {
+    pub(super) fn needs_copies(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.wanted_by.len() > 1)
     }
     /// How much a chunk counts.

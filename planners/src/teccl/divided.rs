@@ -29,44 +29,44 @@ const MAX_MOVES: usize = 1 << 16;
 /// Whose data flows: a tenant's at a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The tenant.
+    /// By its place in [`Demand::tenants`](super::demand::Demand::tenants); 0 where there are none.
     pub tenant: usize,
-    /// The node.
+    /// The node where the data begins.
     pub source: usize,
 }
 
 /// What starts on a lane in an epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Whose.
+    /// The data that moves: whose and from where.
     pub origin: Origin,
-    /// The lane's place.
+    /// The lane's place in [`Lanes::lanes`](super::lane::Lanes::lanes).
     pub lane: usize,
-    /// In this epoch.
+    /// The epoch in which it starts, from 0.
     pub epoch: u64,
-    /// In chunks.
+    /// How much starts, in chunks and parts of them.
     pub amount: f64,
 }
 
 /// What a node has got at the start of an epoch for itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered {
-    /// Whose.
+    /// The data that is read: whose and from where.
     pub origin: Origin,
-    /// The node.
+    /// The node that reads it.
     pub node: usize,
     /// At the start of this epoch.
     pub epoch: u64,
-    /// In chunks.
+    /// How much it reads, in chunks and parts of them.
     pub amount: f64,
 }
 
 /// A solution of the linear program.
 #[derive(Clone, Debug, Default)]
 pub struct Amounts {
-    /// What is sent.
+    /// What starts on lanes; the order means nothing.
     pub sent: Vec<Sent>,
-    /// What is delivered.
+    /// What nodes read for themselves; the order means nothing.
     pub delivered: Vec<Delivered>,
 }
 
@@ -75,9 +75,9 @@ pub struct Amounts {
 pub enum Answer {
     /// So it can be done.
     Found(Amounts),
-    /// It cannot.
+    /// No amounts meet all demands within these epochs.
     Infeasible,
-    /// Time ran out.
+    /// Time ran out, or the program would be too large.
     Unknown,
 }
 
@@ -134,12 +134,12 @@ pub fn make(instance: &Instance<'_>, solver: &dyn Divide, run: &Run<'_>) -> Resu
         }
         worth = Some(Worth { objective, epochs, value, bound: limit.max(value) });
     }
-    let entries = best.entries.iter().map(|(lane, epoch, chunk, piece)| Entry {
-        epoch: *epoch,
-        chunk: &instance.demand.chunks[*chunk],
-        lane: &instance.lanes.lanes[*lane],
+    let entries = best.starts.iter().map(|start| Entry {
+        epoch: start.epoch,
+        chunk: &instance.demand.chunks[start.chunk],
+        lane: &instance.lanes.lanes[start.lane],
         is_reversed: false,
-        piece: Some(*piece),
+        piece: Some(start.piece),
     });
     let outcome = Outcome { finish: best.finish, bound, worth, late: run.is_late() };
     plan(instance, entries.collect(), &outcome)
@@ -207,9 +207,17 @@ impl Horizons<'_> {
 /// Amounts, cut into pieces.
 struct Cut {
     amounts: Amounts,
-    /// Lane, epoch, chunk, and which part of it.
-    entries: Vec<(usize, u64, usize, Piece)>,
+    starts: Vec<Start>,
     finish: u64,
+}
+
+/// A piece of a chunk that starts on a lane in an epoch.
+struct Start {
+    lane: usize,
+    epoch: u64,
+    /// By its place in the demand.
+    chunk: usize,
+    piece: Piece,
 }
 
 /// A way that something takes, from its source to who reads it.
@@ -253,7 +261,7 @@ impl Cut {
                 loads.add(way, way.bytes);
             }
         }
-        let mut cut = Cut { amounts, entries: Vec::new(), finish: 0 };
+        let mut cut = Cut { amounts, starts: Vec::new(), finish: 0 };
         for ((origin, node), numbers) in &chunks {
             let list = ways.entry((*origin, *node)).or_default();
             let wanted = numbers.len() as u64 * bytes_of_chunk;
@@ -282,9 +290,10 @@ impl Cut {
                 while at < end {
                     let (number, offset) = (at / bytes_of_chunk, at % bytes_of_chunk);
                     let bytes = (bytes_of_chunk - offset).min(end - at);
-                    let Some(chunk) = numbers.get(number as usize) else { break };
+                    let Some(&chunk) = numbers.get(number as usize) else { break };
                     let piece = Piece { offset, bytes };
-                    cut.entries.extend(way.sends.iter().map(|(lane, epoch)| (*lane, *epoch, *chunk, piece)));
+                    let starts = way.sends.iter().map(|&(lane, epoch)| Start { lane, epoch, chunk, piece });
+                    cut.starts.extend(starts);
                     at += bytes;
                 }
             }

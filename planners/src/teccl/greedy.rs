@@ -8,6 +8,7 @@ use super::groups::groupings;
 use super::lane::Lanes;
 use super::route::{Goal, Hops, Router};
 use super::schedule::{Schedule, keeps_buffers};
+use crate::random::Random;
 use crate::run::{Run, Stage, Stopped};
 use sluice_formats::quantity::Rational;
 
@@ -32,9 +33,9 @@ pub fn best(
     let groupings = groupings(lanes);
     let attempt = |number: u64| {
         // Each with random numbers of its own, so that it is the same whoever makes the others.
-        let mut random = Random(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17));
+        let mut random = Random::new(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17));
         let ties =
-            if number < 6 { vec![0; lanes.nodes.len()] } else { lanes.nodes.iter().map(|_| random.next()).collect() };
+            if number < 6 { vec![0; lanes.nodes.len()] } else { lanes.nodes.iter().map(|_| random.half()).collect() };
         let grouping = groupings.get(number as usize % (groupings.len() + 1));
         let attempt = Attempt { lanes, demand, order: number / (groupings.len() as u64 + 1), grouping };
         let mut router = Router::new(lanes, hops, demand, ties);
@@ -161,7 +162,7 @@ impl Attempt<'_> {
         if self.order > 2 {
             // A little disorder: neighbours change places.
             for i in 1..jobs.len() {
-                if random.next().is_multiple_of(4) {
+                if random.half().is_multiple_of(4) {
                     jobs.swap(i - 1, i);
                 }
             }
@@ -195,22 +196,4 @@ struct Crossing {
     far: u64,
     /// Its place among those from its group.
     place: usize,
-}
-
-/// Numbers at random, the same ones for the same seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 32) as u32
-    }
-    fn shuffle(&mut self, list: &mut [usize]) {
-        for i in (1..list.len()).rev() {
-            list.swap(i, self.next() as usize % (i + 1));
-        }
-    }
 }

@@ -5,7 +5,7 @@ use super::demand::{Demand, MAX_TRIPLES, Wanted};
 use super::lane::{self, EpochLength, Lanes, Straggler, Terms};
 use super::objective::Objective;
 use super::route::{Hops, MAX_EPOCHS, MAX_HOPS};
-use crate::front::{Asked, Request, Support};
+use crate::front::{Asked, Request, Support, reduces};
 use sluice_formats::problem::{E_LIMIT, E_RANGE, Problem, Problems, UNSUPPORTED_FIELD};
 use sluice_formats::quantity::{Rational, Unit};
 use sluice_formats::topology::{Can, Kind, Topology};
@@ -34,11 +34,6 @@ pub const SUPPORT: Support = Support {
     own_fault: "Numerical",
 };
 
-/// Does it add up?
-fn reduces(collective: Collective) -> bool {
-    matches!(collective, Collective::ReduceScatter | Collective::AllReduce | Collective::Reduce)
-}
-
 /// How much data there is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Volume {
@@ -49,7 +44,7 @@ pub enum Volume {
     Chunk(Rational),
 }
 
-/// What is sought.
+/// Which schedule is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Any schedule of so many epochs.
@@ -58,7 +53,7 @@ pub enum Mode {
     MinEpochs,
     /// The schedule that gains most.
     Objective {
-        /// What counts.
+        /// What a schedule gains by early arrivals.
         objective: Objective,
         /// Within so many epochs; `None`: the fewest there can be.
         epochs: Option<u64>,
@@ -68,13 +63,13 @@ pub enum Mode {
 /// What the caller may choose.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much data.
+    /// How much data there is, in all or per chunk.
     pub volume: Volume,
     /// Chunks per source; of an all-to-all per pair.
     pub chunks: u64,
     /// How long an epoch is.
     pub epoch: EpochLength,
-    /// Times that.
+    /// Factor by which epochs are longer than that, 1 or more.
     pub multiplier: Rational,
     /// Share of an epoch below which a latency counts as none.
     pub theta: Rational,
@@ -84,7 +79,7 @@ pub struct Options {
     pub hyper_edges: bool,
     /// Who is slower than the topology says.
     pub stragglers: Vec<Straggler>,
-    /// What is sought.
+    /// Which schedule is the best.
     pub mode: Mode,
     /// What is wanted, where the collective is custom.
     pub wanted: Option<Wanted>,
@@ -126,7 +121,7 @@ pub struct Instance<'a> {
     pub size: Rational,
     /// The links, counted in epochs; the other way round where `is_reversed`.
     pub lanes: Lanes,
-    /// Who wants what.
+    /// The chunks that nodes want of each other.
     pub demand: Demand,
     /// The ways between nodes that store.
     pub hops: Hops,
@@ -141,7 +136,6 @@ pub struct Instance<'a> {
 /// The second half of an all-reduce.
 #[derive(Clone, Debug)]
 pub(super) struct Then<'a> {
-    /// Spreading the sums.
     pub instance: Instance<'a>,
     /// No schedule of both halves has fewer epochs.
     pub bound: Bound,

@@ -22,14 +22,14 @@ pub enum EpochLength {
     Fast,
     /// What the slowest link takes for a chunk.
     Slow,
-    /// So many seconds.
+    /// So many seconds, above zero.
     Fixed(Rational),
 }
 
 /// A link or a node that is slower than the topology says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Straggler {
-    /// Who is slow.
+    /// The link that is slow, or the node whose links are.
     pub place: Place,
     /// Seconds added to the latency.
     pub alpha_add: Rational,
@@ -40,7 +40,7 @@ pub struct Straggler {
 /// A link or a node, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This link.
+    /// The link of this index alone.
     Link(usize),
     /// All links of this node.
     Node(usize),
@@ -63,7 +63,7 @@ pub struct Terms {
     pub stragglers: Vec<Straggler>,
 }
 
-/// A node.
+/// What a node of the topology may do with chunks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Node {
     /// Does it forward in the very epoch, and store nothing?
@@ -81,9 +81,9 @@ pub struct Node {
 /// A way for a chunk from a node to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lane {
-    /// Where it begins.
+    /// The node that sends.
     pub from: usize,
-    /// Where it ends.
+    /// The node that receives.
     pub to: usize,
     /// The links it is made of: one, or two with a switch between.
     pub links: Vec<usize>,
@@ -106,7 +106,7 @@ impl Lane {
         &self.rates[place]
     }
     /// Chunks in the first `epochs` epochs, where they may be cut.
-    pub fn rate_until(&self, epochs: u64) -> Rational {
+    pub(super) fn rate_until(&self, epochs: u64) -> Rational {
         let known = (self.rates.len() as u64).saturating_sub(1).min(epochs);
         let mut sum = self.rate(known) * &Rational::from(epochs - known);
         (0..known).for_each(|epoch| sum += self.rate(epoch));
@@ -136,7 +136,7 @@ pub struct Lanes {
     pub nodes: Vec<Node>,
     /// By link, or by the links into and out of switches.
     pub lanes: Vec<Lane>,
-    /// What lanes share.
+    /// What lanes fill, of their own or shared with others.
     pub rooms: Vec<Room>,
     /// By node the lanes that leave it.
     pub out: Vec<Vec<usize>>,
@@ -148,11 +148,11 @@ pub struct Lanes {
 
 /// A capacity with what slows its link, before there are epochs.
 struct Slowed {
-    /// Seconds of latency.
+    /// Latency in seconds, what stragglers add included.
     alpha: Rational,
-    /// Bytes per second.
+    /// Bytes per second, divided by what slows a straggler.
     rate: Rational,
-    /// By epoch.
+    /// By epoch the rate, where it changes with time.
     per_epoch: Option<Vec<Rational>>,
 }
 

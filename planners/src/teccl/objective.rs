@@ -7,7 +7,7 @@ use super::demand::Demand;
 use super::lane::Lanes;
 use super::schedule::Schedule;
 
-/// What is maximised.
+/// What a schedule is to gain most of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
     /// Every demand counts 1/(k+1) for each epoch k by whose end it is met.

@@ -34,7 +34,7 @@ struct Hop {
 #[derive(Clone, Debug)]
 pub struct Hops {
     hops: Vec<Hop>,
-    /// By node.
+    /// By node, the hops that leave it.
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
     /// Lanes that were followed.

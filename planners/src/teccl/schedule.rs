@@ -8,18 +8,18 @@ use super::lane::Lanes;
 /// A chunk that starts on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Send {
-    /// In this epoch.
+    /// The epoch in which the chunk starts, from 0.
     pub epoch: u64,
     /// Its place among the demand's chunks.
     pub chunk: usize,
-    /// The lane's place.
+    /// The lane's place in [`Lanes::lanes`].
     pub lane: usize,
 }
 
 /// Sends, by epoch, chunk and lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// The sends.
+    /// Ascending, by epoch first.
     pub sends: Vec<Send>,
     /// Epochs until the last chunk is where it is wanted.
     pub finish: u64,
@@ -28,9 +28,9 @@ pub struct Schedule {
 /// A demand that is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The chunk.
+    /// Its place in [`Demand::chunks`].
     pub chunk: usize,
-    /// Who wants it.
+    /// The node that wants it.
     pub node: usize,
     /// The first epoch in which it has it.
     pub usable: u64,
@@ -39,7 +39,7 @@ pub struct Arrival {
 /// A demand that the sends do not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmet {
-    /// The chunk.
+    /// Its place in [`Demand::chunks`].
     pub chunk: usize,
     /// Who does not get it.
     pub node: usize,
@@ -109,7 +109,7 @@ impl Schedule {
 
 /// Do nodes hold no more for others than they may? What a node wants itself and what it sends on at once takes no room; a
 /// chunk that leaves later takes room from its arrival until it leaves for the last time before it comes again.
-pub fn keeps_buffers(lanes: &Lanes, demand: &Demand, schedule: &Schedule) -> bool {
+pub(super) fn keeps_buffers(lanes: &Lanes, demand: &Demand, schedule: &Schedule) -> bool {
     let relays = |node: usize, chunk: usize| {
         let of = &demand.chunks[chunk];
         let limited = lanes.nodes[node].buffer.is_some() && !lanes.nodes[node].is_switch;

@@ -27,7 +27,6 @@ impl Goal {
             Goal::MinEpochs => epochs <= bound,
         }
     }
-    /// Epochs at most.
     fn most(self) -> u64 {
         match self {
             Goal::Feasible(most) => most,
@@ -39,7 +38,7 @@ impl Goal {
 /// What is known of the least number of epochs.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The best schedule.
+    /// The shortest schedule known; `None`: none is.
     pub schedule: Option<Schedule>,
     /// No schedule has fewer epochs.
     pub bound: u64,
@@ -50,7 +49,7 @@ pub struct Found {
 /// A schedule, and how much more another one may gain.
 #[derive(Clone, Debug)]
 pub struct Valued {
-    /// The best schedule.
+    /// The schedule that gains most of those known.
     pub schedule: Schedule,
     /// No schedule gains more than this.
     pub bound: f64,

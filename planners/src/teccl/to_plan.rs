@@ -26,17 +26,17 @@ pub struct Figures {
     pub epochs: u64,
     /// Microseconds of an epoch.
     pub epoch_us: Rational,
-    /// Microseconds until then.
+    /// Microseconds until the last chunk is where it is wanted.
     pub finish_us: Rational,
     /// No schedule has fewer epochs.
     pub lower_bound: u64,
     /// How that is known.
     pub certificate: CertificateKind,
-    /// How planning ended.
+    /// Whether the plan is the best, or time ran out before that was known.
     pub status: Status,
     /// Bytes of the collective per second.
     pub bandwidth: Rational,
-    /// Sends.
+    /// Sends in the plan; of pieces each counts.
     pub sends: usize,
     /// What was gained, where that was asked for.
     pub worth: Option<Worth>,
@@ -47,22 +47,22 @@ pub struct Figures {
 /// When a tenant has all it wants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
-    /// The tenant.
+    /// What the file of demands calls the tenant.
     pub name: Text,
-    /// Epochs.
+    /// Epochs until it has all it wants.
     pub epochs: u64,
-    /// Microseconds.
+    /// The same in microseconds.
     pub us: Rational,
 }
 
 /// What a schedule gains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
-    /// What counts.
+    /// By what the gain is counted.
     pub objective: Objective,
     /// Within so many epochs; gains in different ones cannot be compared.
     pub epochs: u64,
-    /// What it gains.
+    /// What this schedule gains, weights of tenants counted.
     pub value: f64,
     /// What no schedule gains more than.
     pub bound: f64,
@@ -93,7 +93,7 @@ pub(super) struct Entry<'a> {
 /// A part of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Piece {
-    /// Its first byte.
+    /// Its first byte, counted from the chunk's.
     pub offset: u64,
     /// How many there are.
     pub bytes: u64,

@@ -17,7 +17,7 @@ pub enum Refusal {
     },
     /// More numbers than the method may keep.
     TooLarge {
-        /// Vertices times links.
+        /// How many there would be: vertices times links.
         numbers: u64,
         /// As many are allowed.
         most: u64,
@@ -26,15 +26,15 @@ pub enum Refusal {
     TimeLimit,
     /// The solver of linear programs gave up.
     Solver {
-        /// What it said.
+        /// How it ended, in its own words.
         status: String,
     },
-    /// Somebody interrupted.
+    /// The run was called off.
     Cancelled,
 }
 
 impl Refusal {
-    /// The stable name.
+    /// The name that scripts go by: it stays the same when the text changes.
     pub fn code(&self) -> Code {
         match self {
             Refusal::Graph(refusal) => refusal.code(),

@@ -1,14 +1,11 @@
 //! A program's columns as they come together: what a column adds to one row in several places is added up before the solver
 //! sees it.
 
+use crate::columns::{MAX_COLUMNS, add_up};
 use sluice_solver::{Bounds, Failed, Program, Row};
-
-/// Columns at most.
-pub const MAX_COLUMNS: usize = 4_000_000;
 
 /// A column before the program knows it.
 pub struct Drafted {
-    /// In the objective.
     pub cost: f64,
     upper: f64,
     is_whole: bool,
@@ -48,14 +45,7 @@ impl Draft {
     /// The solver's.
     pub fn enter(self, program: &mut Program) -> Result<(), Failed> {
         for Drafted { cost, upper, is_whole, mut entries } in self.columns {
-            entries.sort_unstable_by_key(|(row, _)| *row);
-            entries.dedup_by(|next, first| {
-                let same = next.0 == first.0;
-                if same {
-                    first.1 += next.1;
-                }
-                same
-            });
+            add_up(&mut entries);
             entries.retain(|(_, factor)| *factor != 0.0);
             let bounds = Bounds { lower: 0.0, upper };
             if is_whole {

@@ -15,11 +15,9 @@ const MAX_EXACT_COLUMNS: usize = 400;
 
 /// What a master came to.
 pub struct Finish<'a> {
-    /// What is asked.
     pub instance: &'a Instance<'a>,
     /// The classes of jobs.
     pub folding: &'a Folding,
-    /// All columns.
     pub columns: &'a [Column],
     /// The stage of the time.
     pub time: &'a Staged,
@@ -31,7 +29,7 @@ pub struct Finish<'a> {
 pub struct Exact {
     /// Per byte, or abstract unit.
     pub time: Rational,
-    /// At that time.
+    /// The least within that time.
     pub cost: Option<Rational>,
     /// What takes that time, and costs that.
     pub mixed: Vec<Mixed>,

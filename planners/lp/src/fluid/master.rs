@@ -6,11 +6,10 @@
 //! What symmetry makes equal is planned once, and limits that it carries onto each other are one row with the mean of
 //! their loads: the mirrored method.
 
-use super::pricing::{self, Best, Pricing};
+use super::pricing::{self, Best, Pricing, Sides};
 use super::stage;
-use sluice_planners::fluid::demand::Direction;
 use sluice_planners::fluid::folding::Folding;
-use sluice_planners::fluid::network::{Edge, Network};
+use sluice_planners::fluid::network::Edge;
 use sluice_planners::fluid::refusal::Refusal;
 use sluice_planners::fluid::tree::Route;
 use sluice_planners::{Run, Stage, Stopped};
@@ -26,30 +25,6 @@ const TIGHT: f64 = 1e-9;
 /// Rounds without a better bound or value after which prices are no longer smoothed.
 const PATIENCE: usize = 30;
 
-/// The fabric, and the fabric turned round.
-#[derive(Clone, Debug)]
-pub struct Sides {
-    /// As it is.
-    pub out: Network,
-    /// Turned round, for sums.
-    pub inward: Network,
-}
-
-impl Sides {
-    /// Both sides of a fabric.
-    pub fn of(network: Network) -> Sides {
-        let inward = network.reversed();
-        Sides { out: network, inward }
-    }
-    /// The side on which a block is planned.
-    pub fn side(&self, direction: Direction) -> &Network {
-        match direction {
-            Direction::Out => &self.out,
-            Direction::In => &self.inward,
-        }
-    }
-}
-
 /// A mixture that a job can use.
 #[derive(Clone, Debug)]
 pub struct Column {
@@ -59,7 +34,7 @@ pub struct Column {
     pub routes: Vec<Route>,
     /// By link what the job's data loads, in units.
     pub usage: Vec<(u32, f64)>,
-    /// What that costs.
+    /// What that load costs, by the links' costs.
     pub cost: f64,
 }
 
@@ -107,14 +82,14 @@ pub struct Master<'a> {
     known: HashSet<(usize, Vec<(u32, u64)>)>,
     /// All columns until now.
     pub columns: Vec<Column>,
-    /// How it went.
+    /// The bounds after every round, over all stages.
     pub iterations: Vec<Iteration>,
     /// Relative distance of the bounds at which a stage ends.
     pub tolerance: f64,
 }
 
 impl<'a> Master<'a> {
-    /// Without columns.
+    /// A master without columns; it ends where its bounds are nearer than `tolerance`, relative.
     pub fn new(sides: &'a Sides, folding: &'a Folding, pricing: Pricing<'a>, tolerance: f64) -> Master<'a> {
         let mut rates = vec![f64::INFINITY; folding.sizes.len()];
         for (place, group) in sides.out.limits() {

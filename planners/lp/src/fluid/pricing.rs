@@ -5,18 +5,42 @@
 
 use super::block::Block;
 use super::draft::Draft;
-use super::master::Sides;
 use super::{failed, stage};
 use sluice_planners::Run;
 use sluice_planners::fluid::closure::Closure;
 use sluice_planners::fluid::demand::{Direction, Shape};
 use sluice_planners::fluid::folding::{Folding, JobClass};
 use sluice_planners::fluid::merging::{Merged, Views};
+use sluice_planners::fluid::network::Network;
 use sluice_planners::fluid::price::{cheapest_paths, cheapest_tree};
 use sluice_planners::fluid::refusal::Refusal;
 use sluice_planners::fluid::tree::Route;
 use sluice_solver::{Method, Program, Sense};
 use std::collections::BTreeMap;
+
+/// The fabric, and the fabric turned round.
+#[derive(Clone, Debug)]
+pub struct Sides {
+    /// As it is, for data that goes out from its root.
+    pub out: Network,
+    /// Turned round, for sums.
+    pub inward: Network,
+}
+
+impl Sides {
+    /// Both sides of a fabric.
+    pub fn of(network: Network) -> Sides {
+        let inward = network.reversed();
+        Sides { out: network, inward }
+    }
+    /// The side on which a block is planned.
+    pub fn side(&self, direction: Direction) -> &Network {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::In => &self.inward,
+        }
+    }
+}
 
 /// How the cheapest way is looked for.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,9 @@
 //! then a relaxation), or the view has taken them apart. What symmetry makes equal is one variable and one row.
 
 use super::block::{Block, Columns};
-use super::draft::{Draft, MAX_COLUMNS};
+use super::draft::Draft;
 use super::stage;
+use crate::columns::MAX_COLUMNS;
 use sluice_planners::Run;
 use sluice_planners::fluid::merging::{Class, Merged, Merging, Views};
 use sluice_planners::fluid::refusal::Refusal;

@@ -1,8 +1,8 @@
 //! The whole way: which method suits, the figures at the strength that was asked for, and a mixture of routes for a plan.
 
 use super::finishing::Finish;
-use super::master::{Iteration, Master, Sides, Staged};
-use super::pricing::Pricing;
+use super::master::{Iteration, Master, Staged};
+use super::pricing::{Pricing, Sides};
 use super::relaxed;
 use sluice_formats::quantity::Rational;
 use sluice_planners::Run;
@@ -29,7 +29,7 @@ pub enum Strength {
     Relax,
     /// They are taken apart by where their data goes next: a tighter bound from below.
     Dup,
-    /// Routing trees: exact.
+    /// Routing trees, whose value is exact.
     Tree,
 }
 
@@ -47,7 +47,7 @@ impl Strength {
 /// How the program is solved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// What suits.
+    /// As `Mirrored` where routes are exact, else as `Orbit`.
     #[default]
     Auto,
     /// The program by links, whole.
@@ -78,7 +78,7 @@ impl Method {
 pub struct Options {
     /// `None`: trees; nodes taken apart where there are too many that may branch.
     pub strength: Option<Strength>,
-    /// How.
+    /// How the program is solved.
     pub method: Method,
     /// Without the second objective.
     pub latency_only: bool,
@@ -97,7 +97,7 @@ impl Default for Options {
 /// A value between bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounded {
-    /// What was found.
+    /// The value that was found; the best lies between it and the bound.
     pub value: f64,
     /// What nothing is below.
     pub lower: f64,
@@ -124,7 +124,7 @@ pub struct Solved {
     pub is_late: bool,
     /// The jobs, and their routes if they were wanted.
     pub folding: Folding,
-    /// The routes.
+    /// Routes for every class of jobs, each with its part; none where figures alone were asked for.
     pub mixed: Vec<Mixed>,
     /// Prices that may prove the time.
     pub prices: Vec<Vec<Rational>>,

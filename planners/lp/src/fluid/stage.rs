@@ -11,11 +11,11 @@ const TOLERANCE: f64 = 1e-9;
 /// What a program came to.
 #[derive(Clone, Debug)]
 pub enum Ended {
-    /// The optimum.
+    /// The optimum, with prices that prove it.
     Best(Solution),
     /// Time ran out; this was found until then.
     Late(Solution),
-    /// There is none.
+    /// No values meet all rows.
     Nothing,
 }
 

@@ -27,7 +27,7 @@ const SLACK: f64 = 1e-9;
 /// By how much, relative, a number of steps must be better than one before it.
 const BETTER: f64 = 1e-7;
 
-/// What time is.
+/// How the time axis is cut, and what may be cut along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Limits count all steps together: only the number of links on a way is limited (Q_T).
@@ -41,7 +41,7 @@ pub enum Model {
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What time is.
+    /// How the time axis is cut.
     pub model: Model,
     /// Of a fluid: how nodes are dealt with that cannot copy; `None`: balanced. Pieces are exact.
     pub strength: Option<Strength>,

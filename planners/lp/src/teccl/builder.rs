@@ -1,10 +1,8 @@
 //! A program whose rows and columns come together: all rows stand before the first column, and every column knows what it
 //! stands for.
 
+use crate::columns::{MAX_COLUMNS, add_up};
 use sluice_solver::{Bounds, Column, Failed, Program, Row, Sense};
-
-/// Columns that a solver gets through at most.
-pub const MAX_COLUMNS: usize = 4_000_000;
 
 /// A column before the program knows it.
 struct Draft<T> {
@@ -22,7 +20,6 @@ pub struct Drafted(usize);
 /// A program that can be solved.
 #[derive(Debug)]
 pub struct Built<T> {
-    /// For the solver.
     pub program: Program,
     /// By column what it stands for.
     pub stands: Vec<T>,
@@ -43,7 +40,6 @@ impl<T> Builder<T> {
     pub fn is_full(&self) -> bool {
         self.columns.len() > MAX_COLUMNS
     }
-    /// A further row.
     pub fn row(&mut self, bounds: Bounds) -> Result<Row, Failed> {
         self.program.row(bounds)
     }
@@ -73,15 +69,8 @@ impl<T> Builder<T> {
     pub fn finish(mut self) -> Result<Built<T>, Failed> {
         let mut all = Vec::with_capacity(self.columns.len());
         for Draft { worth, bounds, is_whole, mut entries, stands } in self.columns {
-            entries.sort_unstable_by_key(|(row, _)| *row);
             // A lane may be in a row twice over, as where a room is filled by a send and the next.
-            entries.dedup_by(|next, first| {
-                let same = next.0 == first.0;
-                if same {
-                    first.1 += next.1;
-                }
-                same
-            });
+            add_up(&mut entries);
             let _: Column = if is_whole {
                 self.program.integer(worth, bounds, entries)?
             } else {

@@ -23,9 +23,7 @@ const MAX_DISTANCE: f64 = 1e-4;
 /// The program of a horizon.
 #[derive(Debug)]
 pub struct Model {
-    /// For the solver.
     pub program: Program,
-    /// By column.
     stands: Vec<Stands>,
 }
 
@@ -66,7 +64,7 @@ impl Reach {
 /// What a column stands for.
 #[derive(Clone, Copy, Debug)]
 enum Stands {
-    /// A chunk starts.
+    /// A chunk starts on a lane in an epoch.
     Sent(Send),
     /// A node holds a chunk at the start of an epoch.
     Held { node: usize, chunk: usize, epoch: u64 },

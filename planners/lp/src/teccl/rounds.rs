@@ -22,9 +22,9 @@ use super::milp::{failed, unusable};
 use super::model::{Filling, Starts};
 
 /// A round is no longer than what chunks can be under way.
-pub const ROUND_TOO_SHORT: Code = "RoundTooShort";
+const ROUND_TOO_SHORT: Code = "RoundTooShort";
 /// Nothing comes nearer in a round.
-pub const NO_PROGRESS: Code = "NoProgress";
+const NO_PROGRESS: Code = "NoProgress";
 /// What a chunk near its destination is worth beside one that is there.
 const GAMMA: f64 = 0.5;
 /// A round ends at this distance of its value and its bound.
@@ -43,7 +43,6 @@ pub struct Rounds {
 struct State<'a> {
     lanes: &'a Lanes,
     demand: &'a Demand,
-    /// Everything that starts.
     sends: Vec<Send>,
     /// By chunk and node the first epoch in which it is held, `u64::MAX` where it is not.
     held: Vec<Vec<u64>>,
@@ -52,7 +51,6 @@ struct State<'a> {
 /// A round to be planned.
 #[derive(Clone, Copy)]
 struct Round {
-    /// Its first epoch.
     begin: u64,
     /// Epochs in which something may start.
     epochs: u64,

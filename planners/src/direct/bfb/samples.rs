@@ -7,7 +7,6 @@ use crate::direct::{Edge, Graph, Symmetry};
 /// The vertex that an element leads to over a generator, both as numbers.
 type Step<'a> = dyn Fn(u32, u32) -> u32 + 'a;
 
-/// These edges.
 pub fn graph(n: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Graph {
     Graph::new(n, pairs.into_iter().map(|(tail, head)| Edge { tail, head }).collect()).unwrap()
 }

@@ -40,7 +40,7 @@ pub struct Options<'a> {
 /// A schedule and what it costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// The sends.
+    /// What is sent when, in whole units.
     pub schedule: Schedule,
     /// The loads of its steps.
     pub cost: Cost,
@@ -51,7 +51,7 @@ pub struct Planned {
 /// What a schedule costs, known without its sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costed {
-    /// Units per shard.
+    /// Units that a shard would be cut into.
     pub units: u32,
     /// The loads of its steps.
     pub cost: Cost,
@@ -149,7 +149,6 @@ fn servable(graph: &Graph, options: &Options<'_>) -> Result<Inlinks, Refusal> {
 
 /// Loads in whole units over links that are all alike.
 struct Even {
-    /// Units per shard.
     units: u32,
     /// Units on a link at most, by step.
     most: Vec<u64>,

@@ -2,7 +2,7 @@
 
 use sluice_formats::quantity::Rational;
 
-/// Steps and τ.
+/// T_L in steps, and τ in units of M/B.
 pub type StepsAndTime = (u32, Rational);
 
 /// The fraction; a denominator of zero counts as one, which sizes of graphs never are.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Expr;
 use crate::direct::family::{Family, Half, Metacyclic, WORDS};
-use sluice_formats::problem::{E_PARSE, Problem, nearest, printable};
+use sluice_formats::problem::{E_PARSE, Problem, hint, printable};
 
 /// Characters of an expression at most.
 pub const MAX_CHARACTERS: usize = 4096;
@@ -18,7 +18,7 @@ const MAX_CHAIN: usize = 20;
 pub struct Misread {
     /// The place, in characters from 1.
     pub at: usize,
-    /// What stands there.
+    /// The character or word there, or that the text ends.
     pub found: String,
     /// What may stand there.
     pub allowed: String,
@@ -191,7 +191,7 @@ impl Parser {
             }
             word => {
                 let known = || WORDS.iter().copied().chain(["L", "Bi", "T"]);
-                let near = nearest(word, known()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let near = hint(word, known()).map(|hint| format!("; {hint}")).unwrap_or_default();
                 let known: Vec<&str> = known().collect();
                 Err(self.misread_at(start, format!("a graph: {} or `(`{near}", known.join(", "))))
             }

@@ -3,7 +3,6 @@
 use super::{Family, by_tail, power};
 use crate::direct::{Graph, Refusal, expand};
 
-/// Vertices and degree.
 pub fn size(family: &Family) -> Result<(u64, u64), Refusal> {
     match family {
         Family::GeneralizedKautz { d, m } => {

@@ -6,12 +6,12 @@ use crate::direct::{Graph, Refusal, Symmetry};
 /// What an offset of exactly n/2 means, where forward and backward are the same neighbour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Half {
-    /// It is refused.
+    /// It is refused: an expression says which of the two it means.
     #[default]
     Refused,
     /// One cable: the degree is one less.
     Single,
-    /// Two parallel cables.
+    /// Two parallel cables, which count twice in the degree.
     Double,
 }
 

@@ -23,7 +23,6 @@ pub const CATALOGUE: [(u32, &str); 15] = [
     (728, "incidence graph of GH(3,3)"),
 ];
 
-/// Vertices and degree.
 pub fn size(n: u32) -> Result<(u64, u64), Refusal> {
     if CATALOGUE.iter().any(|(size, _)| *size == n) {
         return Ok((n.into(), 4));

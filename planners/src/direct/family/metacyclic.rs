@@ -16,12 +16,12 @@ pub struct Metacyclic {
     pub r: u32,
     /// What a full turn of the quotient adds: `r·c ≡ c` modulo `a`.
     pub c: u32,
-    /// The generators.
+    /// Elements other than `(0,0)`, whose products reach the whole group.
     pub generators: Vec<(u32, u32)>,
 }
 
 impl Metacyclic {
-    /// Vertices and degree.
+    /// Vertices and degree, where the group exists and the generators reach all of it.
     pub(super) fn size(&self) -> Result<(u64, u64), Refusal> {
         let Metacyclic { a, b, r, c, generators } = self;
         let family = Family::Metacyclic(self.clone());
@@ -41,7 +41,6 @@ impl Metacyclic {
         Ok((n.into(), d.into()))
     }
 
-    /// The graph.
     pub(super) fn graph(&self) -> Result<Graph, Refusal> {
         let powers = self.powers().0;
         let graph = by_tail(self.a * self.b, self.generators.len() as u32, |v, heads| {

@@ -6,8 +6,7 @@
 
 use crate::direct::bfb;
 use crate::direct::family::{Family, Half};
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use crate::random::Random;
 
 /// Degrees beyond which nothing is tried: the sets of links are too many.
 const MAX_DEGREE: u32 = 8;
@@ -19,7 +18,7 @@ pub fn directed(n: u32, d: u32, work: u64) -> Option<Family> {
         return None;
     }
     let mut trial = Trial::new(n, d);
-    let mut dice = Dice::new(n, d, 1);
+    let mut random = sequence(n, d, 1);
     let mut best = None;
     let mut offsets = vec![1; d as usize];
     let tries = tries(n - 1, d);
@@ -29,9 +28,9 @@ pub fn directed(n: u32, d: u32, work: u64) -> Option<Family> {
             // Few enough to try them all.
             offsets[1] = round as u32;
         } else {
-            let fixed = dice.below(2) as usize;
+            let fixed = random.remainder(2) as usize;
             offsets[0] = 1;
-            offsets[fixed..].iter_mut().for_each(|offset| *offset = 1 + dice.below(n - 1));
+            offsets[fixed..].iter_mut().for_each(|offset| *offset = 1 + random.remainder(n - 1));
         }
         round += 1;
         if trial.improves(&offsets) {
@@ -52,16 +51,16 @@ pub fn undirected(n: u32, d: u32, work: u64) -> Option<Family> {
     let pairs = (d / 2) as usize;
     let most = (n - 1) / 2;
     let mut trial = Trial::new(n, d);
-    let mut dice = Dice::new(n, d, 2);
+    let mut random = sequence(n, d, 2);
     let mut best = None;
     let mut offsets = vec![1; pairs];
     let tries = tries(most, d / 2);
     let mut round = 0;
     while round < tries && trial.work < work && trial.most_steps > trial.least_steps {
         round += 1;
-        let fixed = (dice.below(2) as usize).min(pairs - 1);
+        let fixed = (random.remainder(2) as usize).min(pairs - 1);
         offsets[0] = 1;
-        offsets[fixed..].iter_mut().for_each(|offset| *offset = 1 + dice.below(most));
+        offsets[fixed..].iter_mut().for_each(|offset| *offset = 1 + random.remainder(most));
         let both = offsets.iter().flat_map(|offset| [*offset, n - offset]);
         let steps: Vec<u32> = both.chain(odd.then_some(n / 2)).collect();
         if trial.improves(&steps) {
@@ -73,6 +72,11 @@ pub fn undirected(n: u32, d: u32, work: u64) -> Option<Family> {
         }
     }
     best
+}
+
+/// A sequence of its own for every size and kind of graph.
+fn sequence(n: u32, d: u32, kind: u64) -> Random {
+    Random::new(u64::from(n) << 32 | u64::from(d) << 8 | kind)
 }
 
 /// So many tries as find almost all sets of `d` of `n` offsets: several times as many as there are.
@@ -89,7 +93,7 @@ struct Trial {
     most_steps: u16,
     /// No graph of this size has fewer.
     least_steps: u16,
-    /// Links looked at.
+    /// Links looked at until now, in all tries.
     work: u64,
     far: Vec<u16>,
     queue: Vec<u32>,
@@ -180,19 +184,5 @@ impl Trial {
             from += all;
         }
         true
-    }
-}
-
-/// Numbers that look random (Steele, Lea, Flood: SplitMix64).
-struct Dice(SplitMix64);
-
-impl Dice {
-    fn new(n: u32, d: u32, kind: u64) -> Dice {
-        Dice(SplitMix64::seed_from_u64(u64::from(n) << 32 | u64::from(d) << 8 | kind))
-    }
-
-    /// Below `most`, which is not 0.
-    fn below(&mut self, most: u32) -> u32 {
-        (self.0.next_u64() % u64::from(most)) as u32
     }
 }

@@ -16,7 +16,7 @@ const MAX_LINE: usize = 8192;
 /// What the best breadth-first all-gather of a graph costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Steps.
+    /// Steps of its all-gather, T_L.
     pub t_l: u32,
     /// τ, in units of M/B.
     pub t_b: Rational,
@@ -26,9 +26,9 @@ pub struct Value {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}; the values in it will be computed anew")]
 pub struct StaleCache {
-    /// From 1.
+    /// The first line that is wrong, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// What is wrong with that line.
     pub reason: String,
 }
 

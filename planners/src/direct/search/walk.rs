@@ -1,4 +1,4 @@
-//! One lot of candidates: random sets of generators, each improved by exchanging generators while that pays.
+//! One batch of candidates: random sets of generators, each improved by exchanging generators while that pays.
 //!
 //! A set is free, closed under inverses (its graph is then bidirectional), or a union of orbits of an automorphism,
 //! which evens out the loads of links. An exchange is taken if it is not worse by more than a threshold that falls to
@@ -7,8 +7,8 @@
 use super::Request;
 use super::frontier::{Frontier, Point};
 use super::group::{Element, Group};
-use super::random::Random;
 use super::receiver::{PARTS, Receiver, Score};
+use crate::random::Random;
 
 /// Exchanges tried before the next start.
 const MOVES: u64 = 600;
@@ -42,8 +42,8 @@ impl<'a> Walker<'a> {
         Walker { request, groups, receiver: Receiver::new(request.n, request.d) }
     }
     /// Evaluates `evaluations` candidates and gives what `known` lacks.
-    pub(super) fn lot(&mut self, known: &Frontier, lot: u64, evaluations: u64) -> Frontier {
-        let mut random = Random::new(self.request.seed, lot);
+    pub(super) fn batch(&mut self, known: &Frontier, batch: u64, evaluations: u64) -> Frontier {
+        let mut random = Random::stream(self.request.seed, batch);
         let (mut best, mut left) = (known.clone(), evaluations);
         while left > 0 {
             // Each start uses up one evaluation even where no set of the right size comes together.

@@ -1,6 +1,6 @@
 //! Wong's dual ascent: a bound from below on the cheapest routing tree, and which nodes a cheaper tree may have.
 
-use super::{Dense, TOLERANCE};
+use super::dense::{Dense, TOLERANCE};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -4,7 +4,7 @@ use crate::fluid::network::{Group, Network};
 use crate::fluid::refusal::Refusal;
 use std::collections::{BTreeMap, HashMap};
 
-/// A verified automorphism.
+/// A permutation of nodes and links that was checked to leave the fabric as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Automorphism {
     /// By node where it goes.

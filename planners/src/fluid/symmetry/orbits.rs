@@ -22,11 +22,11 @@ impl Orbits {
     pub fn of_nodes(network: &Network, generators: &[Automorphism]) -> Orbits {
         Orbits::of(network.nodes(), generators.iter().map(|generator| &generator.nodes[..]))
     }
-    /// Orbits of links.
+    /// Orbits of links, by their places in the network.
     pub fn of_edges(network: &Network, generators: &[Automorphism]) -> Orbits {
         Orbits::of(network.edges.len(), generators.iter().map(|generator| &generator.edges[..]))
     }
-    /// Orbits of limits.
+    /// Orbits of limits, by their places in the network.
     pub fn of_groups(network: &Network, generators: &[Automorphism]) -> Orbits {
         Orbits::of(network.groups.len(), generators.iter().map(|generator| &generator.groups[..]))
     }

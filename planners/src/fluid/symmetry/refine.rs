@@ -6,15 +6,8 @@
 //! do.
 
 use crate::fluid::network::Network;
+use crate::random::scatter;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Scatters a number over 64 bits (the finaliser of SplitMix64).
-fn scatter(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
 
 /// What arcs stand for, besides links of a class.
 #[derive(Clone, Copy)]

@@ -15,9 +15,9 @@ pub(super) struct Budget<'a> {
 
 /// How a search ended.
 pub(super) enum Found {
-    /// With this one.
+    /// One was found, and checked.
     Automorphism(Automorphism),
-    /// There is none.
+    /// All was tried: there is none.
     Nothing,
     /// Nobody knows: the budget is spent.
     LimitReached,

@@ -4,6 +4,8 @@
 //! ends. Where there is no switch, that is simply a share of each link.
 
 use crate::forestcoll::fabric::Graph;
+use crate::forestcoll::network::Arc;
+use crate::forestcoll::paths::Way;
 use sluice_formats::quantity::Rational;
 use std::collections::BTreeMap;
 
@@ -43,7 +45,7 @@ impl Commodities {
         let mut flows = Vec::new();
         for sender in 0..graph.compute as u32 {
             let relays = relays(graph, sender);
-            for (link, &(from, to, _)) in graph.arcs.iter().enumerate() {
+            for (link, &Arc { from, to, .. }) in graph.arcs.iter().enumerate() {
                 if to != sender && (from == sender || relays[from as usize]) {
                     let flow = |kind| Flow { kind, sender, from, to, link };
                     flows.extend([Kind::Reduce, Kind::Broadcast].map(flow));
@@ -63,7 +65,7 @@ impl Commodities {
 
     /// Links carry no more than they can, switches send no more than they get: rows and their bounds.
     pub fn rows(&self, graph: &Graph) -> Vec<(Row, i64)> {
-        let mut links: Vec<(Row, i64)> = graph.arcs.iter().map(|arc| (Row::new(), arc.2)).collect();
+        let mut links: Vec<(Row, i64)> = graph.arcs.iter().map(|arc| (Row::new(), arc.capacity)).collect();
         let mut switches: BTreeMap<(Kind, u32, u32), Row> = BTreeMap::new();
         for (variable, flow) in self.each() {
             links[flow.link].0.push((variable, Rational::ONE));
@@ -87,17 +89,17 @@ impl Commodities {
     }
 
     /// How much each compute node sends to each other one, as arcs of out-trees.
-    pub fn pairs(&self, kind: Kind, values: &[i64]) -> Vec<(u32, u32, i64)> {
+    pub fn pairs(&self, kind: Kind, values: &[i64]) -> Vec<Arc> {
         let ends = self.each().filter(|(_, flow)| flow.kind == kind && (flow.to as usize) < self.compute);
         let pair = |(variable, flow): (usize, &Flow)| {
             let (from, to) = turned(kind, flow.sender, flow.to);
-            (from, to, values[variable])
+            Arc { from, to, capacity: values[variable] }
         };
         ends.map(pair).collect()
     }
 
-    /// The ways behind [`Commodities::pairs`], with how much goes each way.
-    pub fn ways(&self, kind: Kind, values: &[i64]) -> Vec<(Vec<u32>, i64)> {
+    /// The ways behind [`Commodities::pairs`].
+    pub fn ways(&self, kind: Kind, values: &[i64]) -> Vec<Way> {
         let mut left: BTreeMap<(u32, u32, u32), i64> = BTreeMap::new();
         for (variable, flow) in self.each().filter(|(_, flow)| flow.kind == kind) {
             left.insert((flow.sender, flow.to, flow.from), values[variable]);
@@ -107,10 +109,10 @@ impl Commodities {
         for (sender, to, from) in ends {
             while left[&(sender, to, from)] > 0 {
                 let mut way = back(&mut left, sender, to, from);
-                if let Some((path, _)) = &mut way
+                if let Some(way) = &mut way
                     && kind == Kind::Broadcast
                 {
-                    path.reverse();
+                    way.nodes.reverse();
                 }
                 ways.extend(way);
             }
@@ -129,22 +131,22 @@ fn turned(kind: Kind, sender: u32, receiver: u32) -> (u32, u32) {
 
 /// Follows a sender's flow back from `to`, whose last hop is from `from`, and takes what goes that way: the nodes from
 /// `to` to the sender. `None` if it met a circle, which it then took out of the flow.
-fn back(left: &mut BTreeMap<(u32, u32, u32), i64>, sender: u32, to: u32, from: u32) -> Option<(Vec<u32>, i64)> {
-    let mut path = vec![to, from];
+fn back(left: &mut BTreeMap<(u32, u32, u32), i64>, sender: u32, to: u32, from: u32) -> Option<Way> {
+    let mut nodes = vec![to, from];
     let mut at = from;
     while at != sender {
         // A switch sends no more than it gets, so that there is something to follow.
         let into = left.range((sender, at, 0)..=(sender, at, u32::MAX)).find(|(_, amount)| **amount > 0);
         at = into.map_or(sender, |(&(_, _, from), _)| from);
-        if let Some(start) = path.iter().position(|&seen| seen == at) {
-            path.push(at);
-            take(left, sender, &path[start..]);
+        if let Some(start) = nodes.iter().position(|&seen| seen == at) {
+            nodes.push(at);
+            take(left, sender, &nodes[start..]);
             return None;
         }
-        path.push(at);
+        nodes.push(at);
     }
-    let amount = take(left, sender, &path);
-    Some((path, amount))
+    let units = take(left, sender, &nodes);
+    Some(Way { nodes, units })
 }
 
 /// Takes the most that goes along hops, given from their end to their start.
@@ -162,7 +164,7 @@ fn relays(graph: &Graph, sender: u32) -> Vec<bool> {
     let mut reached = vec![false; graph.nodes];
     let mut queue = vec![sender];
     while let Some(node) = queue.pop() {
-        for &(_, to, _) in graph.arcs.iter().filter(|arc| arc.0 == node && arc.1 as usize >= graph.compute) {
+        for &Arc { to, .. } in graph.arcs.iter().filter(|arc| arc.from == node && arc.to as usize >= graph.compute) {
             if !std::mem::replace(&mut reached[to as usize], true) {
                 queue.push(to);
             }

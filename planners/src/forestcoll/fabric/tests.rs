@@ -17,10 +17,11 @@ fn line(rates: &[(i128, i128)]) -> Fabric {
 #[test]
 fn bandwidths_become_whole_numbers_without_common_divisor() {
     let graph = scaled(&line(&[(7, 2), (1, 3)]), false).expect("a valid fabric");
-    assert_eq!(graph.arcs, [(0, 1, 21), (1, 0, 21), (1, 2, 2), (2, 1, 2)]);
+    let arcs = [(0, 1, 21), (1, 0, 21), (1, 2, 2), (2, 1, 2)];
+    assert_eq!(graph.arcs, arcs.map(|(from, to, capacity)| Arc { from, to, capacity }));
     assert_eq!(graph.factor, Rational::from(6));
     let graph = scaled(&line(&[(300, 1), (200, 1)]), false).expect("a valid fabric");
-    assert_eq!((graph.arcs[0].2, graph.arcs[2].2, graph.factor), (3, 2, fraction(1, 100)));
+    assert_eq!((graph.arcs[0].capacity, graph.arcs[2].capacity, graph.factor), (3, 2, fraction(1, 100)));
 }
 
 #[test]
@@ -29,7 +30,8 @@ fn parallel_links_add_up() {
     fabric.links.extend([(0, 1, fraction(1, 3)), (1, 0, fraction(1, 3))]);
     fabric.links.extend(line(&[(1, 1)]).links);
     let graph = scaled(&fabric, false).expect("a valid fabric");
-    assert_eq!((graph.arcs, graph.factor), (vec![(0, 1, 1), (1, 0, 1)], fraction(6, 11)));
+    let arcs = [(0, 1), (1, 0)].map(|(from, to)| Arc { from, to, capacity: 1 });
+    assert_eq!((graph.arcs, graph.factor), (arcs.to_vec(), fraction(6, 11)));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Every answer of the packer against all cuts of small graphs, and batches that fit the links.
 
 use super::*;
-use crate::forestcoll::optimum::newton;
+use crate::forestcoll::fixed::floored;
+use crate::forestcoll::optimum::{Trees, newton};
 use crate::forestcoll::testing::rings;
 
-fn fed(compute: usize, seed: u64) -> Fed {
+fn fed(compute: usize, seed: u64) -> SuppliedNetwork {
     let graph = rings(compute, 0, seed);
-    let (k, p, divisor) = newton(&graph, &Run::quiet(1)).expect("an optimum").trees(&graph);
-    let arcs = graph.arcs.iter().map(|&(from, to, capacity)| (from, to, capacity / divisor * p));
-    let network = Network::new(compute, arcs);
-    Fed::new(network, compute, vec![k; compute], &Run::quiet(1)).expect("flows").expect("fed")
+    let Trees { k, u } = newton(&graph, &Run::quiet(1)).expect("an optimum").trees(&graph);
+    let network = Network::new(compute, floored(&graph, u));
+    SuppliedNetwork::new(network, compute, vec![k; compute], &Run::quiet(1)).expect("flows").expect("fed")
 }
 
 /// By all cuts: the least capacity out of a set with `from` and without `to`, less the other batches that must leave.

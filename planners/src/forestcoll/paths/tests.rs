@@ -10,7 +10,7 @@ fn units() -> Units {
         Split { from: 0, switch: 5, to: 1, amount: 3 },
         Split { from: 2, switch: 5, to: 1, amount: 2 },
     ];
-    Units::new(&arcs, &splits)
+    Units::new(&arcs.map(|(from, to, capacity)| network::Arc { from, to, capacity }), &splits)
 }
 
 #[test]

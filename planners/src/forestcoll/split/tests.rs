@@ -1,22 +1,28 @@
 //! Every splitting against all cuts of small graphs, and flows that stay flows.
 
 use super::*;
-use crate::forestcoll::fabric::{Arcs, Graph};
-use crate::forestcoll::optimum::newton;
+use crate::forestcoll::fabric::Graph;
+use crate::forestcoll::fixed::floored;
+use crate::forestcoll::network::Arc;
+use crate::forestcoll::optimum::{Trees, newton};
 use crate::forestcoll::testing::{least_cut, rings};
 use std::collections::BTreeMap;
 
 /// Capacities and supply at the optimum.
-fn scaled(graph: &Graph) -> (Arcs, Vec<i64>) {
-    let (k, p, divisor) = newton(graph, &Run::quiet(1)).expect("an optimum").trees(graph);
-    let arcs = graph.arcs.iter().map(|&(from, to, capacity)| (from, to, capacity / divisor * p)).collect();
-    (arcs, vec![k; graph.compute])
+fn scaled(graph: &Graph) -> (Vec<Arc>, Vec<i64>) {
+    let Trees { k, u } = newton(graph, &Run::quiet(1)).expect("an optimum").trees(graph);
+    (floored(graph, u), vec![k; graph.compute])
+}
+
+fn fed(graph: &Graph, arcs: &[Arc], supply: &[i64]) -> SuppliedNetwork {
+    let network = Network::new(graph.nodes, arcs.iter().copied());
+    SuppliedNetwork::new(network, graph.compute, supply.to_vec(), &Run::quiet(1)).expect("flows").expect("fed")
 }
 
 /// The least cut that leaves out a compute node: what every one of them gets.
 fn least(graph: &Graph, arcs: &BTreeMap<(u32, u32), i64>, supply: &[i64]) -> i64 {
     let all = (1 << graph.compute) - 1;
-    let arcs = arcs.iter().map(|(&(from, to), &capacity)| (from, to, capacity)).collect();
+    let arcs: Vec<Arc> = arcs.iter().map(|(&(from, to), &capacity)| Arc { from, to, capacity }).collect();
     least_cut(graph.nodes, &arcs, supply, |cut| cut & all != all).expect("cuts")
 }
 
@@ -36,10 +42,9 @@ fn each_splitting_is_as_large_as_all_cuts_allow() {
         let graph = rings(3 + seed as usize % 5, 1 + seed as usize % 4, seed);
         let (arcs, supply) = scaled(&graph);
         let needed = supply.iter().sum::<i64>();
-        let network = Network::new(graph.nodes, arcs.iter().copied());
-        let mut fed = Fed::new(network, graph.compute, supply.clone(), &Run::quiet(1)).expect("flows").expect("fed");
+        let mut fed = fed(&graph, &arcs, &supply);
         let mut arcs: BTreeMap<(u32, u32), i64> =
-            arcs.into_iter().map(|(from, to, capacity)| ((from, to), capacity)).collect();
+            arcs.into_iter().map(|arc| ((arc.from, arc.to), arc.capacity)).collect();
         let mut splitter = Splitter::new(&mut fed);
         for switch in graph.compute as u32..graph.nodes as u32 {
             let around: Vec<(u32, u32)> =
@@ -78,11 +83,10 @@ fn splittings_add_up_to_what_is_left() {
         let graph = rings(3 + seed as usize % 5, 1 + seed as usize % 4, seed);
         let (arcs, supply) = scaled(&graph);
         let needed = supply.iter().sum::<i64>();
-        let network = Network::new(graph.nodes, arcs.iter().copied());
-        let mut fed = Fed::new(network, graph.compute, supply.clone(), &Run::quiet(1)).expect("flows").expect("fed");
+        let mut fed = fed(&graph, &arcs, &supply);
         let splits = remove_switches(&mut fed, &Run::quiet(1)).expect("no switch left");
         let mut arcs: BTreeMap<(u32, u32), i64> =
-            arcs.into_iter().map(|(from, to, capacity)| ((from, to), capacity)).collect();
+            arcs.into_iter().map(|arc| ((arc.from, arc.to), arc.capacity)).collect();
         assert!(splits.iter().all(|split| split.amount > 0 && apply(&mut arcs, split, split.amount)));
         assert!(least(&graph, &arcs, &supply) >= needed, "seed {seed}");
         arcs.retain(|_, capacity| *capacity > 0);
@@ -97,8 +101,7 @@ fn flows_stay_flows() {
     for seed in 0..40 {
         let graph = rings(4 + seed as usize % 4, 2, seed);
         let (arcs, supply) = scaled(&graph);
-        let network = Network::new(graph.nodes, arcs);
-        let mut fed = Fed::new(network, graph.compute, supply.clone(), &Run::quiet(1)).expect("flows").expect("fed");
+        let mut fed = fed(&graph, &arcs, &supply);
         remove_switches(&mut fed, &Run::quiet(1)).expect("no switch left");
         for (sink, flow) in fed.flows.iter().enumerate() {
             let mut gain: Vec<i64> = supply.iter().copied().chain([0, 0]).collect();
@@ -115,7 +118,7 @@ fn flows_stay_flows() {
 
 #[test]
 fn a_graph_that_feeds_too_little_is_noticed() {
-    let network = Network::new(2, [(0, 1, 3), (1, 0, 3)]);
-    assert!(Fed::new(network.clone(), 2, vec![3, 3], &Run::quiet(1)).expect("flows").is_some());
-    assert!(Fed::new(network, 2, vec![4, 3], &Run::quiet(1)).expect("flows").is_none());
+    let network = Network::new(2, [(0, 1), (1, 0)].map(|(from, to)| Arc { from, to, capacity: 3 }));
+    assert!(SuppliedNetwork::new(network.clone(), 2, vec![3, 3], &Run::quiet(1)).expect("flows").is_some());
+    assert!(SuppliedNetwork::new(network, 2, vec![4, 3], &Run::quiet(1)).expect("flows").is_none());
 }

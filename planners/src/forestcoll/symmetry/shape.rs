@@ -1,6 +1,7 @@
 //! Finding equal boxes in a fabric, and the ways out of one.
 
-use crate::forestcoll::fabric::{Arcs, Graph};
+use crate::forestcoll::fabric::Graph;
+use crate::forestcoll::network::Arc;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A fabric of equal boxes: what is in one, and how it is connected.
@@ -13,11 +14,11 @@ pub(super) struct Shape {
     /// Nodes of a box.
     pub locals: usize,
     /// Links inside a box, by local index.
-    pub inside: Arcs,
-    /// Links out of a box: local index, switch between boxes, capacity.
-    out: Arcs,
-    /// Links into a box, the same way round.
-    into: Arcs,
+    pub inside: Vec<Arc>,
+    /// Links out of a box: from a local index to a switch between boxes.
+    out: Vec<Arc>,
+    /// Links into a box, turned round.
+    into: Vec<Arc>,
 }
 
 /// A way between a compute node and a switch between boxes.
@@ -38,12 +39,12 @@ pub(super) struct Port {
 impl Shape {
     /// The boxes that the hints name; if those are not equal, or there are none, those that remain without the switches
     /// of largest degree.
-    pub fn find(graph: &Graph, hints: &[Option<u32>], arcs: &Arcs) -> Option<Self> {
+    pub fn find(graph: &Graph, hints: &[Option<u32>], arcs: &[Arc]) -> Option<Self> {
         if let Some(shape) = by_hint(graph, hints, arcs).and_then(|home| Self::of(graph, &home, arcs)) {
             return Some(shape);
         }
         let mut degree = vec![0_usize; graph.nodes];
-        arcs.iter().for_each(|&(from, to, _)| [from, to].iter().for_each(|&node| degree[node as usize] += 1));
+        arcs.iter().for_each(|arc| [arc.from, arc.to].iter().for_each(|&node| degree[node as usize] += 1));
         let mut degrees: Vec<usize> = degree[graph.compute..].to_vec();
         degrees.sort_unstable_by(|a, b| b.cmp(a));
         degrees.dedup();
@@ -52,7 +53,7 @@ impl Shape {
     }
 
     /// The common shape of these boxes, if they have one.
-    fn of(graph: &Graph, home: &[Option<u32>], arcs: &Arcs) -> Option<Self> {
+    fn of(graph: &Graph, home: &[Option<u32>], arcs: &[Arc]) -> Option<Self> {
         if home[..graph.compute].contains(&None) {
             return None;
         }
@@ -66,18 +67,18 @@ impl Shape {
         for members in members.values() {
             (0..).zip(members).for_each(|(at, &node)| local[node as usize] = at);
         }
-        let mut parts: BTreeMap<u32, [Arcs; 3]> = members.keys().map(|&home| (home, Default::default())).collect();
-        for &(from, to, capacity) in arcs {
+        let mut parts: BTreeMap<u32, [Vec<Arc>; 3]> = members.keys().map(|&home| (home, Default::default())).collect();
+        for &Arc { from, to, capacity } in arcs {
             let (a, b) = (home[from as usize], home[to as usize]);
             let (from_local, to_local) = (local[from as usize], local[to as usize]);
-            let (part, arc) = match (a, b) {
-                (Some(a), Some(b)) if a == b => (parts.get_mut(&a)?.get_mut(0)?, (from_local, to_local, capacity)),
-                (Some(a), None) => (parts.get_mut(&a)?.get_mut(1)?, (from_local, to, capacity)),
-                (None, Some(b)) => (parts.get_mut(&b)?.get_mut(2)?, (to_local, from, capacity)),
+            let (part, from, to) = match (a, b) {
+                (Some(a), Some(b)) if a == b => (parts.get_mut(&a)?.get_mut(0)?, from_local, to_local),
+                (Some(a), None) => (parts.get_mut(&a)?.get_mut(1)?, from_local, to),
+                (None, Some(b)) => (parts.get_mut(&b)?.get_mut(2)?, to_local, from),
                 // Links from box to box and among switches between boxes are another shape.
                 _ => return None,
             };
-            part.push(arc);
+            part.push(Arc { from, to, capacity });
         }
         parts.values_mut().flatten().for_each(|part| part.sort_unstable());
         let mut every = parts.into_values();
@@ -109,7 +110,7 @@ impl Shape {
 
     /// Ways out and in for `needed` units, as many out to each switch as in from it, spread over all that there are.
     /// Takes what they use inside the box off `inside`. Capacities count in units of `unit`.
-    pub fn ports(&self, inside: &mut Arcs, needed: i64, unit: i64) -> Option<(Vec<Port>, Vec<Port>)> {
+    pub fn ports(&self, inside: &mut [Arc], needed: i64, unit: i64) -> Option<(Vec<Port>, Vec<Port>)> {
         let mut exits = self.ways(&self.out, inside, unit, |gpu, relay| (gpu, relay));
         let mut entries = self.ways(&self.into, inside, unit, |gpu, relay| (relay, gpu));
         let switches: BTreeSet<u32> = exits.iter().map(|port| port.switch).collect();
@@ -127,7 +128,7 @@ impl Shape {
                     ports[at].units = units;
                     // What a way does not need is free for trees inside the box again.
                     if let Some(at) = ports[at].through {
-                        inside[at].2 += spare;
+                        inside[at].capacity += spare;
                     }
                 }
             }
@@ -138,9 +139,9 @@ impl Shape {
     }
 
     /// Links to switches between boxes as ways of compute nodes: at once, or through one switch of the box.
-    fn ways(&self, links: &Arcs, inside: &mut Arcs, unit: i64, ends: impl Fn(u32, u32) -> (u32, u32)) -> Vec<Port> {
+    fn ways(&self, links: &[Arc], inside: &mut [Arc], unit: i64, ends: impl Fn(u32, u32) -> (u32, u32)) -> Vec<Port> {
         let mut ports = Vec::new();
-        for &(local, switch, capacity) in links {
+        for &Arc { from: local, to: switch, capacity } in links {
             let mut left = capacity / unit;
             if (local as usize) < self.compute {
                 ports.push(Port { gpu: local, way: vec![local], switch, through: None, units: left });
@@ -148,9 +149,9 @@ impl Shape {
             }
             for gpu in 0..self.compute as u32 {
                 let (from, to) = ends(gpu, local);
-                if let Ok(at) = inside.binary_search_by_key(&(from, to), |arc| (arc.0, arc.1)) {
-                    let units = left.min(inside[at].2);
-                    inside[at].2 -= units;
+                if let Ok(at) = inside.binary_search_by_key(&(from, to), |arc| (arc.from, arc.to)) {
+                    let units = left.min(inside[at].capacity);
+                    inside[at].capacity -= units;
                     left -= units;
                     ports.push(Port { gpu, way: vec![gpu, local], switch, through: Some(at), units });
                 }
@@ -180,13 +181,13 @@ fn spread(most: &[i64], total: i64) -> Option<Vec<i64>> {
 }
 
 /// Boxes by hint; switches without one belong to the box of all their neighbours, if that is one.
-fn by_hint(graph: &Graph, hints: &[Option<u32>], arcs: &Arcs) -> Option<Vec<Option<u32>>> {
+fn by_hint(graph: &Graph, hints: &[Option<u32>], arcs: &[Arc]) -> Option<Vec<Option<u32>>> {
     let mut home: Vec<Option<u32>> = (0..graph.nodes).map(|node| hints.get(node).copied().flatten()).collect();
     if home[..graph.compute].contains(&None) {
         return None;
     }
     let mut around: BTreeMap<u32, BTreeSet<Option<u32>>> = BTreeMap::new();
-    for &(from, to, _) in arcs {
+    for &Arc { from, to, .. } in arcs {
         around.entry(from).or_default().insert(home[to as usize]);
         around.entry(to).or_default().insert(home[from as usize]);
     }
@@ -201,10 +202,10 @@ fn by_hint(graph: &Graph, hints: &[Option<u32>], arcs: &Arcs) -> Option<Vec<Opti
 }
 
 /// The connected parts that remain without some switches, numbered by their smallest node.
-fn without(graph: &Graph, arcs: &Arcs, taken: impl Fn(usize) -> bool) -> Vec<Option<u32>> {
+fn without(graph: &Graph, arcs: &[Arc], taken: impl Fn(usize) -> bool) -> Vec<Option<u32>> {
     let out = |node: usize| node >= graph.compute && taken(node);
     let mut next = vec![Vec::new(); graph.nodes];
-    for &(from, to, _) in arcs.iter().filter(|&&(from, to, _)| !out(from as usize) && !out(to as usize)) {
+    for &Arc { from, to, .. } in arcs.iter().filter(|arc| !out(arc.from as usize) && !out(arc.to as usize)) {
         next[from as usize].push(to);
         next[to as usize].push(from);
     }

@@ -3,11 +3,12 @@
 use super::*;
 
 /// Boxes of `gpus` GPUs on a switch each, joined by one switch, at once or through a relay per two GPUs.
-fn fabric(boxes: u32, gpus: u32, relayed: bool) -> (Graph, Arcs) {
+fn fabric(boxes: u32, gpus: u32, relayed: bool) -> (Graph, Vec<Arc>) {
     let compute = boxes * gpus;
     let (relays, ib) = (compute + boxes, compute + boxes + if relayed { compute / 2 } else { 0 });
-    let mut arcs = Arcs::new();
-    let mut duplex = |a: u32, b: u32, capacity: i64| arcs.extend([(a, b, capacity), (b, a, capacity)]);
+    let mut arcs = Vec::new();
+    let mut duplex =
+        |a: u32, b: u32, capacity: i64| arcs.extend([(a, b), (b, a)].map(|(from, to)| Arc { from, to, capacity }));
     for gpu in 0..compute {
         duplex(gpu, compute + gpu / gpus, 100);
         duplex(gpu, if relayed { relays + gpu / 2 } else { ib }, 8);
@@ -20,8 +21,8 @@ fn fabric(boxes: u32, gpus: u32, relayed: bool) -> (Graph, Arcs) {
     (Graph { nodes, compute, weights: vec![1; compute], arcs: arcs.clone(), factor: 1.into() }, arcs)
 }
 
-fn fits(arcs: &Arcs, trees: &[Tree]) -> bool {
-    let mut left = Network::new(1 + arcs.iter().map(|arc| arc.0).max().unwrap_or(0) as usize, arcs.iter().copied());
+fn fits(arcs: &[Arc], trees: &[Tree]) -> bool {
+    let mut left = Network::new(1 + arcs.iter().map(|arc| arc.from).max().unwrap_or(0) as usize, arcs.iter().copied());
     for hop in trees
         .iter()
         .flat_map(|tree| tree.edges.iter().flat_map(|edge| edge.path.windows(2)).map(|hop| (hop, tree.weight)))
@@ -44,7 +45,7 @@ fn boxes_are_found_without_hints_and_through_relays() {
         assert_eq!(entries.len(), 4);
         assert!(exits.iter().all(|port| port.way.len() == 1 + usize::from(relayed)));
         // Each way takes its units off the link to the relay, once out and once in.
-        let used: i64 = shape.inside.iter().zip(&inside).map(|(before, after)| before.2 - after.2).sum();
+        let used: i64 = shape.inside.iter().zip(&inside).map(|(before, after)| before.capacity - after.capacity).sum();
         assert_eq!(used, if relayed { 16 } else { 0 });
         assert!(shape.ports(&mut shape.inside.clone(), 33, 1).is_none(), "32 ways leave a box");
     }
@@ -64,7 +65,7 @@ fn hints_that_do_not_fit_do_no_harm() {
 fn unequal_boxes_have_no_shape() {
     let (graph, mut arcs) = fabric(3, 4, false);
     assert!(Shape::find(&graph, &[], &arcs).is_some());
-    arcs[0].2 += 1;
+    arcs[0].capacity += 1;
     assert!(Shape::find(&graph, &[], &arcs).is_none());
 }
 

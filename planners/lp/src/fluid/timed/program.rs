@@ -6,9 +6,10 @@
 //! a node that has no part in it. Of pieces w is a whole number. Then whatever w carries to an end is a way of its own, f
 //! need not be whole, and nodes that cannot copy pass on each piece once.
 
-use super::super::draft::{Draft, MAX_COLUMNS};
+use super::super::draft::Draft;
 use super::super::failed;
 use super::places::{Due, Places};
+use crate::columns::MAX_COLUMNS;
 use sluice_formats::quantity::Rational;
 use sluice_planners::fluid::demand::{Block, Shape};
 use sluice_planners::fluid::network::Network;
@@ -37,7 +38,7 @@ pub struct Setting<'a> {
     pub view: &'a View,
     /// What paths see of it: all.
     pub plain: &'a View,
-    /// The blocks.
+    /// What is moved, one block after the other.
     pub blocks: &'a [Block],
     /// How nodes are dealt with that cannot copy.
     pub through: Through,
@@ -67,7 +68,7 @@ struct Columns {
 
 /// A program, and where its parts stand.
 pub struct Built {
-    /// For the solver.
+    /// The program, with all rows and columns.
     pub program: Program,
     /// How many columns it has.
     pub columns: usize,

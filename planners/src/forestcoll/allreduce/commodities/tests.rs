@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn ways_use_what_the_flows_say_and_no_circle() {
     // Node 0 sends 3 over switch 2 to node 1, 1 of it once round the switches 2 and 3.
-    let arcs = vec![(0, 2, 4), (2, 1, 4), (2, 3, 4), (3, 2, 4), (1, 0, 4)];
+    let arcs = [(0, 2), (2, 1), (2, 3), (3, 2), (1, 0)].map(|(from, to)| Arc { from, to, capacity: 4 }).to_vec();
     let graph = Graph { nodes: 4, compute: 2, weights: vec![1; 2], arcs, factor: Rational::ONE };
     let commodities = Commodities::new(&graph);
     let mut values = vec![0; commodities.variables()];
@@ -19,7 +19,7 @@ fn ways_use_what_the_flows_say_and_no_circle() {
     set(Kind::Broadcast, (2, 3), 1);
     set(Kind::Broadcast, (3, 2), 1);
     let ways = commodities.ways(Kind::Broadcast, &values);
-    assert!(ways.iter().all(|(way, _)| *way == [0, 2, 1]), "{ways:?}");
-    assert_eq!(ways.iter().map(|way| way.1).sum::<i64>(), 3);
+    assert!(ways.iter().all(|way| way.nodes == [0, 2, 1]), "{ways:?}");
+    assert_eq!(ways.iter().map(|way| way.units).sum::<i64>(), 3);
     assert!(commodities.ways(Kind::Reduce, &values).is_empty());
 }

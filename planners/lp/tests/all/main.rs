@@ -1,0 +1,5 @@
+//! What the solver plans: all-to-all rates, chunks of TE-CCL, fluid programs.
+
+mod alltoall;
+mod fluid;
+mod teccl;
