@@ -10,7 +10,7 @@ mod value;
 mod writer;
 
 pub use reader::{Kind, Limits, Read, Reader, escaped};
-pub use value::{Decimal, Duration, Json, Names, NodeId, Nullable, RateText, Size, Text};
+pub use value::{Decimal, Duration, Json, Names, NodeId, Nullable, RateText, Size, Text, Version};
 pub use writer::Writer;
 
 /// Declares a struct and how it stands in JSON: `field: Type = "key"`, keys in alphabetical order.
@@ -74,7 +74,7 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_meta])* $variant,)* }
 
         impl $name {
-            /// Every value.
+            /// Every value, in the order of the variants.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
             /// The word that stands for it in files.
             pub fn word(self) -> &'static str {

@@ -5,7 +5,8 @@
 
 mod text;
 
-pub use text::{Source, nearest, printable};
+pub(crate) use text::nearest;
+pub use text::{Source, hint, printable};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,7 +66,7 @@ pub const UNKNOWN_EDGE: Code = "UnknownEdge";
 pub const EMPTY_GROUP: Code = "EmptyGroup";
 /// A link twice in one group.
 pub const REPEATED_EDGE: Code = "RepeatedEdge";
-/// A negative cost.
+/// The cost of a link is negative.
 pub const BAD_COST: Code = "BadCost";
 /// Readable and valid, but more than this planner, exporter or follower can honour.
 pub const UNSUPPORTED_FIELD: Code = "UNSUPPORTED_FIELD";
@@ -94,10 +95,10 @@ pub const CODES: [Code; 15] = [
 /// Mistakes after which the rest of a file is not worth reading.
 pub const MAX_PROBLEMS: usize = 50;
 
-/// One mistake.
+/// A mistake in a file, on the command line or of the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
-    /// Its code.
+    /// What kind of mistake it is, for programs.
     pub code: Code,
     /// The file; empty for what never was in one, such as a flag or the host itself.
     pub file: String,
@@ -109,13 +110,13 @@ pub struct Problem {
     pub column: usize,
     /// JSON pointer, dotted key, or name of the parameter.
     pub key: String,
-    /// The value seen.
+    /// The value seen, at most 80 characters; empty: nothing was there.
     pub found: String,
     /// What may stand there.
     pub allowed: String,
     /// What is wrong, in one clause.
     pub message: String,
-    /// What to do.
+    /// What to do about it; empty where that is plain.
     pub help: String,
     /// What a program may want to know besides, by name.
     pub details: BTreeMap<&'static str, serde_json::Value>,
@@ -218,7 +219,7 @@ impl Problems {
         }
         self
     }
-    /// The mistakes.
+    /// The mistakes, in the order in which they are told.
     pub fn all(&self) -> &[Problem] {
         &self.0
     }

@@ -12,11 +12,10 @@ mod file;
 pub mod r#gen;
 pub mod import;
 
-pub use crate::json::{Nullable, Text};
+pub use crate::json::{Nullable, Text, Version};
 pub use digest::sha256_hex;
 pub use file::{
-    CanEntry, File, GroupEntry, Kind, LinkEntry, MemberEntry, NodeEntry, RouteEntry, RoutingEntry, RoutingKind,
-    Version, Weight,
+    CanEntry, File, GroupEntry, Kind, LinkEntry, MemberEntry, NodeEntry, RouteEntry, RoutingEntry, RoutingKind, Weight,
 };
 
 use std::collections::HashMap;
@@ -48,9 +47,9 @@ pub struct Can {
 /// A node. Its index is its place in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its id.
+    /// Its id, unique in the topology.
     pub id: Text,
-    /// What it is.
+    /// What it is: whether it takes part, stores or only forwards.
     pub kind: Kind,
     /// What it can do.
     pub can: Can,
@@ -158,7 +157,7 @@ impl Topology {
     pub fn name(&self) -> &str {
         self.file.name.as_deref().unwrap_or("")
     }
-    /// In file order.
+    /// All nodes in file order, so that a place is an index.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -166,7 +165,7 @@ impl Topology {
     pub fn links(&self) -> &[Link] {
         &self.links
     }
-    /// In file order.
+    /// All limits that links share, in file order.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }

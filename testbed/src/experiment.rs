@@ -20,13 +20,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
+use sluice_formats::problem::Problems;
+use sluice_formats::topology::Topology;
 use sluice_plan::follow::Followed;
 use sluice_plan::plan::{Collective, MadeBy, Plan};
 use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use crate::fabric::FabricSpec;
+use crate::fabric::{FabricSpec, Layout};
 use crate::job::{Arch, PlanFile};
+use crate::run::daemons::topology_json;
 use crate::run::{
     Binaries, FixedQueue, JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session, Silent, run_once, write,
 };
@@ -51,7 +54,7 @@ fn collective(word: &str) -> Result<Collective, String> {
 /// What every experiment is given.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// The programs.
+    /// Paths of the programs that runs start.
     pub binaries: &'a Binaries,
     /// Where files go; must exist.
     pub dir: PathBuf,
@@ -70,6 +73,18 @@ impl Bench<'_> {
     fn run(&self, plan: &RunPlan, queue: &mut dyn Queue, policy: &Policy, name: &str) -> Result<PolicyRun, RunError> {
         run_once(plan, queue, policy, &self.session(name)?, &mut Silent)
     }
+}
+
+/// A fabric as planners read it: the text of its `topology.json`, and that read.
+fn topology(spec: &FabricSpec) -> Result<(String, Topology), RunError> {
+    let text = topology_json(spec, &Layout::of(spec)?, false);
+    let read = Topology::read(text.as_bytes(), "topology.json").map_err(refused)?;
+    Ok((text, read))
+}
+
+/// What a planner or a reader of plans refuses.
+fn refused(errors: Problems) -> RunError {
+    RunError::Plan(errors.to_string())
 }
 
 /// What a plan claims.
@@ -94,13 +109,13 @@ fn keep_plan(plan: &mut Plan, file: &Path) -> Result<Claimed, RunError> {
 /// What a run of `Collectives` measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// The policy.
+    /// Under which it ran, as the command line names it.
     pub policy: String,
     /// Mean time of a round, s, without the first.
     pub round_s: f64,
     /// Data over that time, payload Mbit/s.
     pub bandwidth_mbps: f64,
-    /// Segments retransmitted.
+    /// Segments that all members retransmitted.
     pub retransmits: u64,
 }
 
@@ -127,7 +142,7 @@ impl Measured {
 pub fn relays(fabric: &FabricSpec, file: &Path) -> Result<Vec<usize>, RunError> {
     let bytes = std::fs::read(file).map_err(RunError::io(format!("reading {}", file.display())))?;
     let followed = Followed::read(&bytes, &file.display().to_string(), None, None);
-    let followed = followed.map_err(|errors| RunError::Plan(errors.to_string()))?;
+    let followed = followed.map_err(refused)?;
     Ok(followed.relays.iter().filter_map(|id| fabric.hosts.iter().position(|host| host == id)).collect())
 }
 

@@ -69,7 +69,7 @@ pub struct FabricSpec {
     pub hosts: Vec<String>,
     /// Switch names; they forward.
     pub switches: Vec<String>,
-    /// Cables between them.
+    /// Cables between hosts and switches; cable c is links 2c and 2c + 1 of the [`Layout`].
     pub cables: Vec<Cable>,
     /// MTU of every link, 576 to 65 535.
     pub mtu: u32,
@@ -107,6 +107,17 @@ impl FabricSpec {
         if link.is_multiple_of(2) { cable.ab } else { cable.ba }
     }
 
+    /// The largest piece that the stack hands over.
+    fn gso(&self) -> Bytes {
+        Bytes(self.gso_max.0.clamp(u64::from(self.mtu), 65_536))
+    }
+
+    /// Bytes that a token bucket of this rate holds: one largest burst and at least 0.1 ms, so that timer wake-ups do not
+    /// cost rate; more would let a sender exceed its link for long.
+    fn bucket(&self, rate: Rate) -> u64 {
+        (rate.bytes_per_second() / 10_000).max(self.gso().0 + 2048).max(u64::from(self.mtu) * 2)
+    }
+
     /// The payload rate of a link with this wire rate.
     pub fn payload(&self, wire: Rate) -> Rate {
         let mtu = u64::from(self.mtu);
@@ -139,7 +150,7 @@ pub enum FabricError {
     /// Something this machine or user lacks.
     #[error("the fabric needs {what}: {why}. Run as root on a kernel with network namespaces, veth and tbf")]
     Missing {
-        /// What is lacking.
+        /// What the machine or the user lacks.
         what: String,
         /// What the system said.
         why: String,
@@ -147,7 +158,7 @@ pub enum FabricError {
     /// A command of iproute2 failed.
     #[error("{tool} in namespace {node} failed: {output}")]
     Tool {
-        /// The program.
+        /// Name of the program: `ip` or `tc`.
         tool: &'static str,
         /// Which namespace it ran in.
         node: String,
@@ -157,7 +168,7 @@ pub enum FabricError {
     /// A file or thread of the system.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What was tried, as a phrase that begins with a verb.
         what: String,
         /// What the system said.
         #[source]
@@ -177,7 +188,7 @@ impl FabricError {
 pub struct Node {
     /// Its name in the spec.
     pub name: String,
-    /// Its namespace.
+    /// The namespace that its processes run in.
     pub ns: NetNs,
     /// Its address on the data network.
     pub address: Ipv4Addr,

@@ -29,19 +29,19 @@ pub enum JobError {
     /// The job file contradicts itself.
     #[error("job file: {field} = {seen}; {allowed}")]
     File {
-        /// The key.
+        /// The key, or `standard input`.
         field: &'static str,
-        /// What was found.
+        /// The value that stands there.
         seen: String,
-        /// What is allowed.
+        /// What may stand there, as a phrase.
         allowed: String,
     },
     /// A peer could not be reached or went away.
     #[error("{peer}: {what}")]
     Peer {
-        /// Which member.
+        /// The other end: `member 3`.
         peer: String,
-        /// What happened.
+        /// How it failed, as a phrase that follows its name.
         what: String,
     },
     /// The reduced buffer is wrong.
@@ -49,9 +49,9 @@ pub enum JobError {
     Sum {
         /// In which iteration, from 0.
         iteration: u64,
-        /// First wrong element.
+        /// Index of the first wrong element.
         element: usize,
-        /// What it is.
+        /// The value that it has.
         seen: f32,
         /// What it should be.
         expected: f32,
@@ -62,7 +62,7 @@ pub enum JobError {
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What was tried, as a phrase: `making a timer`.
         what: &'static str,
         /// What the system said.
         #[source]

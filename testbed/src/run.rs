@@ -17,8 +17,9 @@ mod plan;
 mod policy;
 mod session;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::atomic::AtomicBool;
 
 use thiserror::Error;
 
@@ -26,22 +27,33 @@ pub use all::{Bar, Options, run};
 pub use binaries::Binaries;
 pub use plan::{FixedQueue, JobPlan, Placement, Queue, RunPlan};
 pub use policy::Policy;
-pub use session::{Observer, Session, Silent, run_once};
+pub use session::{Observer, Silent, run_once};
 
 use crate::fabric::FabricError;
+
+/// What a run needs beside the plan.
+#[derive(Clone, Debug)]
+pub struct Session<'a> {
+    /// Paths of the programs that it starts.
+    pub binaries: &'a Binaries,
+    /// Where job files, configurations and logs go; must exist.
+    pub dir: PathBuf,
+    /// Set from outside to stop early.
+    pub stop: &'a AtomicBool,
+}
 
 /// Why a run failed.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The fabric.
+    /// The fabric could not be built, or not be changed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// A program of ours was not found.
     #[error("cannot find the program `{name}` in {looked}; build it (cargo build -p {package}) or set SLUICE_BIN_DIR")]
     Program {
-        /// Its name.
+        /// File name of the program.
         name: &'static str,
-        /// Its package.
+        /// The package that builds it.
         package: &'static str,
         /// Where it was looked for.
         looked: String,
@@ -49,9 +61,9 @@ pub enum RunError {
     /// A policy's name is not known here.
     #[error("policy {seen:?} is not known on the testbed; allowed are {allowed}")]
     Policy {
-        /// What was found.
+        /// The name that was asked for.
         seen: String,
-        /// What is allowed.
+        /// All names that are known here.
         allowed: &'static str,
     },
     /// The plan contradicts itself.
@@ -60,21 +72,21 @@ pub enum RunError {
     /// A job's process failed.
     #[error("job {job}, member {rank} on {host}: {what}")]
     Job {
-        /// Which job.
+        /// Id of the job in the plan.
         job: String,
-        /// Which member.
+        /// Its place among the members, workers first.
         rank: usize,
-        /// Where.
+        /// Name of the host it ran on; empty if that is not known.
         host: String,
-        /// What happened.
+        /// What it said of itself, or how it ended.
         what: String,
     },
     /// A daemon or switch failed.
     #[error("{name} on {host}: {what}")]
     Daemon {
-        /// Which program.
+        /// File name of the program.
         name: &'static str,
-        /// Where.
+        /// Name of the host, or `switches`.
         host: String,
         /// What happened, with the last lines it wrote.
         what: String,
@@ -84,9 +96,9 @@ pub enum RunError {
     TooLong {
         /// How long it ran.
         seconds: f64,
-        /// Unfinished jobs.
+        /// How many jobs had not ended.
         left: usize,
-        /// All jobs.
+        /// How many jobs the plan has.
         jobs: usize,
         /// Id of the first unfinished one.
         first: String,
@@ -94,10 +106,10 @@ pub enum RunError {
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// A file.
+    /// The system refused something.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// What was tried, as a phrase that begins with a verb.
         what: String,
         /// What the system said.
         #[source]

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::{Collector, Node, Notation, Table, Value};
 use crate::json::escaped;
-use crate::problem::{Code, E_LIMIT, E_PARSE, E_RANGE, Problem, nearest};
+use crate::problem::{Code, E_LIMIT, E_PARSE, E_RANGE, Problem, hint};
 use crate::quantity::{NotANumber, Rational};
 
 /// A value with its place.
@@ -12,14 +12,14 @@ use crate::quantity::{NotANumber, Rational};
 pub struct Item<'a> {
     /// Where problems go.
     pub collector: &'a Collector<'a>,
-    /// The value.
+    /// The value and where it stands.
     pub node: &'a Node,
     /// Its key from the root of the file.
     pub key: String,
 }
 
 impl<'a> Item<'a> {
-    /// The whole file.
+    /// The whole file, which has no key.
     pub fn root(node: &'a Node, collector: &'a Collector<'a>) -> Item<'a> {
         Item { collector, node, key: String::new() }
     }
@@ -63,7 +63,7 @@ impl<'a> Item<'a> {
         self.fail(E_PARSE, message, allowed);
     }
 
-    /// As a table.
+    /// As a table; a mistake if it is something else.
     pub fn table(&self) -> Option<Table<'a>> {
         match &self.node.value {
             Value::Table(entries) => Some(Table::new(self.clone(), entries)),
@@ -73,7 +73,7 @@ impl<'a> Item<'a> {
             }
         }
     }
-    /// As a list.
+    /// As a list; a mistake if it is something else.
     pub fn list(&self) -> Option<Vec<Item<'a>>> {
         match &self.node.value {
             Value::List(nodes) => Some(nodes.iter().enumerate().map(|(i, node)| self.element(i, node)).collect()),
@@ -93,7 +93,7 @@ impl<'a> Item<'a> {
         }
         Some(list)
     }
-    /// As a text.
+    /// As a text; a mistake if it is something else.
     pub fn text(&self) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) => Some(text),
@@ -137,8 +137,7 @@ impl<'a> Item<'a> {
         let found = words.iter().find(|(word, _)| word == text).map(|(_, value)| *value);
         if found.is_none() {
             let problem = Problem::new(E_RANGE, "", format!("{} is not a known word", self.key));
-            let near = nearest(text, words.iter().map(|(word, _)| *word));
-            let help = near.map(|near| format!("did you mean `{near}`?")).unwrap_or_default();
+            let help = hint(text, words.iter().map(|(word, _)| *word)).unwrap_or_default();
             self.refuse(problem.found(self.node.value.shown()).allowed(allowed).help(help));
         }
         found

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
 use super::{Entry, Item};
-use crate::problem::{Code, E_KEY, E_MISSING, Problem, nearest, printable};
+use crate::problem::{Code, E_KEY, E_MISSING, Problem, hint, printable};
 use crate::quantity::Rational;
 
 /// A table being read.
@@ -40,7 +40,7 @@ impl<'a> Table<'a> {
         let message = format!("{} is missing", if child.key.is_empty() { key } else { &child.key });
         child.refuse(Problem::new(E_MISSING, "", message).allowed(allowed));
     }
-    /// Is `key` there?
+    /// Is `key` there? Asking does not make it known.
     pub fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.name == key)
     }
@@ -75,15 +75,15 @@ impl<'a> Table<'a> {
     pub fn float(&self, key: &'static str, low: &Rational, high: &Rational) -> Option<f64> {
         self.number(key, low, high).map(|number| number.to_f64())
     }
-    /// A probability.
+    /// A probability, from 0 to 1.
     pub fn chance(&self, key: &'static str) -> Option<f64> {
         self.float(key, &Rational::ZERO, &Rational::ONE)
     }
-    /// True or false.
+    /// The flag of `key`; `None` also where it is no flag.
     pub fn flag(&self, key: &'static str) -> Option<bool> {
         self.get(key)?.flag()
     }
-    /// A text.
+    /// The text of `key`; `None` also where it is no text.
     pub fn text(&self, key: &'static str) -> Option<&'a str> {
         self.get(key)?.text()
     }
@@ -95,11 +95,11 @@ impl<'a> Table<'a> {
     pub fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         self.get(key)?.choice(words)
     }
-    /// A table.
+    /// The table of `key`; `None` also where it is no table.
     pub fn table(&self, key: &'static str) -> Option<Table<'a>> {
         self.get(key)?.table()
     }
-    /// A list.
+    /// The list of `key`; `None` also where it is no list.
     pub fn list(&self, key: &'static str) -> Option<Vec<Item<'a>>> {
         self.get(key)?.list()
     }
@@ -120,8 +120,5 @@ pub fn unknown_key<'k>(name: &str, table: &str, known: impl Iterator<Item = &'k 
     let place = if table.is_empty() { "the file".to_owned() } else { format!("[{table}]") };
     let message = format!("unknown key `{}` in {place}", printable(name, 64));
     let problem = Problem::new(E_KEY, "", message).allowed(known.clone().collect::<Vec<_>>().join(", "));
-    match nearest(name, known) {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => problem,
-    }
+    problem.help(hint(name, known).unwrap_or_default())
 }

@@ -14,7 +14,7 @@ pub const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
 /// A value and the bytes where it stands.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The value as the notation has it.
     pub value: Value,
     /// Its bytes in the text; of a table its header.
     pub span: Range<usize>,
@@ -23,24 +23,24 @@ pub struct Node {
 /// A key of a table and its value.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The key.
+    /// The key, without those of the tables around it.
     pub name: String,
     /// The bytes of the key.
     pub span: Range<usize>,
-    /// The value.
+    /// The value of the key, with its place.
     pub node: Node,
 }
 
 /// A value of either notation.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A text.
+    /// A text, free of escapes.
     Text(String),
     /// The number as it was written, in decimal.
     Number(String),
     /// True or false.
     Bool(bool),
-    /// In order.
+    /// A list, in the order of the file.
     List(Vec<Node>),
     /// In the order of the file, each key once.
     Table(Vec<Entry>),
@@ -112,6 +112,7 @@ impl Node {
 fn toml(collector: &Collector<'_>) -> Node {
     let (table, errors) = DeTable::parse_recoverable(collector.source().text);
     for error in errors {
+        // An error of `toml` has only a text to be told by, no kind; a test holds that a key that stands twice is found.
         let code = if error.message().contains("duplicate key") { E_DUP } else { E_PARSE };
         let message = error.message().trim().replace('\n', ", ");
         collector.add(Problem::new(code, "", message).allowed("TOML 1.0"), error.span().unwrap_or(0..0));

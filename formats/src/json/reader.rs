@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::{Names, Text};
-use crate::problem::{Code, E_KEY, E_LIMIT, E_MISSING, E_PARSE, MAX_PROBLEMS, Problem, Problems, nearest};
+use crate::problem::{Code, E_KEY, E_LIMIT, E_MISSING, E_PARSE, MAX_PROBLEMS, Problem, Problems, hint, nearest};
 
 /// What a file may be at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of text.
+    /// Bytes of the whole text.
     pub bytes: usize,
     /// Elements of lists and objects, all together.
     pub elements: u64,
@@ -36,13 +36,13 @@ pub enum Kind {
     Null,
     /// `true` or `false`
     Boolean,
-    /// A number.
+    /// A number, read as text.
     Number,
-    /// A text.
+    /// A text in quotes.
     Text,
-    /// A list.
+    /// A list in brackets.
     List,
-    /// An object.
+    /// An object in braces.
     Object,
 }
 
@@ -66,7 +66,7 @@ enum Step {
     Index(usize),
 }
 
-/// Reads one document.
+/// Reads one document value by value, and notes what is wrong with it.
 pub struct Reader<'a> {
     text: &'a str,
     file: String,
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// What comes next.
+    /// What kind of value comes next; it stays to be read.
     pub fn peek(&mut self) -> Read<Kind> {
         self.blank();
         match self.byte() {
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a text.
+    /// Reads a text; `None` if it is something else.
     pub fn string(&mut self, allowed: &str) -> Read<Option<Cow<'a, str>>> {
         if self.expect(Kind::Text, allowed)? { self.quoted().map(Some) } else { Ok(None) }
     }
@@ -228,8 +228,7 @@ impl<'a> Reader<'a> {
         let mut seen = 0_u64;
         self.keys(&mut |reader, key| {
             let Some(place) = keys.iter().position(|known| *known == key) else {
-                let help = nearest(&key, keys.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-                let help = help.unwrap_or_default();
+                let help = hint(&key, keys.iter().copied()).unwrap_or_default();
                 let error = Problem::new(E_KEY, "", format!("unknown key `{}`", crate::problem::printable(&key, 60)));
                 reader.path.push(Step::Key(key.into_owned()));
                 reader.refuse(error.allowed(keys.join(", ")).help(help));

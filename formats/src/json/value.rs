@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Kind, Read, Reader, Writer};
-use crate::problem::{E_KEY, E_PARSE, E_RANGE, Problem};
+use crate::problem::{E_KEY, E_PARSE, E_RANGE, E_VERSION, Problem};
 use crate::quantity::{self, Capacity, Misread, Rational};
 
 /// A text that may be shared: node ids occur millions of times in a plan.
@@ -14,7 +14,7 @@ pub type Text = Arc<str>;
 pub trait Json: Sized {
     /// Reads a value. A mistake is noted in the reader, the value skipped, and `None` given.
     fn read(reader: &mut Reader<'_>) -> Read<Option<Self>>;
-    /// Writes the value.
+    /// Writes the value as `read` takes it.
     fn write(&self, writer: &mut Writer<'_>);
     /// The value of a key that is not there, if it may be absent.
     fn absent() -> Option<Self> {
@@ -389,3 +389,22 @@ quantity_text!(
     /// A time with unit, in seconds.
     Duration, Rational, |text| Ok(quantity::latency(text)?.0)
 );
+
+/// The version of a file: 1, the only one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version;
+
+impl Json for Version {
+    fn read(reader: &mut Reader<'_>) -> Read<Option<Version>> {
+        let Some(number) = reader.number("1")? else { return Ok(None) };
+        if number != "1" {
+            reader
+                .refuse(Problem::new(E_VERSION, "", "a version this program does not know").found(number).allowed("1"));
+            return Ok(None);
+        }
+        Ok(Some(Version))
+    }
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.raw("1");
+    }
+}

@@ -39,7 +39,7 @@ impl<'a> Writer<'a> {
         self.empty = true;
         self.last_keys.push(String::new());
     }
-    /// Closes it.
+    /// Closes the list or object begun last.
     pub fn end(&mut self, bracket: char) {
         self.depth -= 1;
         self.last_keys.pop();
@@ -70,7 +70,7 @@ impl<'a> Writer<'a> {
             self.out.push(' ');
         }
     }
-    /// A text.
+    /// A text in quotes, escaped where it must be.
     pub fn text(&mut self, text: &str) {
         self.out.push('"');
         for c in text.chars() {
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
             None => self.text(""),
         }
     }
-    /// A whole number.
+    /// A whole number in decimal digits.
     pub fn number(&mut self, number: u64) {
         self.out.push_str(itoa::Buffer::new().format(number));
     }

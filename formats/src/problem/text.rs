@@ -8,16 +8,16 @@ use super::Excerpt;
 /// A file's text, for turning byte positions into lines and columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// The file's name.
+    /// Name of the file in messages.
     pub file: &'a str,
-    /// Its text.
+    /// All that stands in the file.
     pub text: &'a str,
 }
 
 /// Where some bytes of a text stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: usize,
     /// In characters, from 1.
     pub column: usize,
@@ -72,6 +72,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     slips.min().filter(|(slips, candidate)| *slips <= near(candidate)).map(|(_, candidate)| candidate)
 }
 
+/// "did you mean `…`?" with the word of `known` that a slip of the finger would make this one; `None` if there is none.
+pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(word, known).map(|near| format!("did you mean `{near}`?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +95,7 @@ mod tests {
     fn a_slip_is_recognised_and_another_word_is_not() {
         let known = ["capacity", "latency", "length_ms"];
         assert_eq!(nearest("capcaity", known), Some("capacity"));
-        assert_eq!(nearest("latnecy", known), Some("latency"));
+        assert_eq!(hint("latnecy", known).as_deref(), Some("did you mean `latency`?"));
         assert_eq!(nearest("lenght_ms", known), Some("length_ms"));
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest(&"x".repeat(100_000), known), None);

@@ -20,7 +20,7 @@ const MAX_DIGITS: usize = 256;
 /// The largest power of ten that an exponent may ask for.
 const MAX_EXPONENT: i64 = 256;
 
-/// An exact fraction.
+/// An exact fraction of whole numbers of any size.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Rational(Form);
 
@@ -38,9 +38,9 @@ enum Form {
 pub struct NotANumber;
 
 impl Rational {
-    /// Nothing.
+    /// 0, the sum of nothing.
     pub const ZERO: Rational = Rational(Form::Small(0, 1));
-    /// One.
+    /// 1, the product of nothing.
     pub const ONE: Rational = Rational(Form::Small(1, 1));
 
     /// The fraction `p/q`; `None` if `q` is zero.
@@ -96,7 +96,7 @@ impl Rational {
             Form::Big(big) => big.is_integer(),
         }
     }
-    /// Is it zero?
+    /// Is it exactly zero?
     pub fn is_zero(&self) -> bool {
         matches!(self.0, Form::Small(0, _))
     }
@@ -339,6 +339,14 @@ impl PartialOrd for Rational {
 impl From<u64> for Rational {
     fn from(value: u64) -> Rational {
         Rational::reduce(i128::from(value), 1)
+    }
+}
+
+/// The decimal that the float prints as, so that 0.1 is a tenth.
+impl TryFrom<f64> for Rational {
+    type Error = NotANumber;
+    fn try_from(value: f64) -> Result<Rational, NotANumber> {
+        Rational::parse_json_number(&format!("{value:e}"))
     }
 }
 

@@ -42,6 +42,8 @@ const TIMES: &[Word] = &[
     word("\u{b5}s", 1, 1_000_000),
     word("\u{3bc}s", 1, 1_000_000),
 ];
+/// Units of time that no file has: an `m` there would be a slip for `ms`.
+const LONG_TIMES: &[Word] = &[word("m", 60, 1), word("min", 60, 1), word("h", 3_600, 1), word("d", 86_400, 1)];
 const SIZES: &[Word] = &[
     word("B", 1, 1),
     word("kB", 1_000, 1),
@@ -72,7 +74,7 @@ pub enum Unit {
 pub enum Capacity {
     /// No limit of its own.
     Unlimited,
-    /// This much.
+    /// Bytes per second, or abstract units.
     Finite(Rational),
 }
 
@@ -96,6 +98,11 @@ const CAPACITY: Misread = Misread {
 };
 const TIME: Misread =
     Misread { what: "a time", allowed: "a decimal or a fraction p/q with ns, us, ms or s", help: String::new() };
+const DURATION: Misread = Misread {
+    what: "a length of time",
+    allowed: "a number with ns, us, ms, s, m, h or d, or a plain number of seconds",
+    help: String::new(),
+};
 const SIZE: Misread = Misread {
     what: "a size",
     allowed: "a decimal or a fraction p/q with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, or a plain number of bytes",
@@ -107,7 +114,7 @@ impl CapacityUnit {
     pub fn parse(word: &str) -> Option<CapacityUnit> {
         CAPACITIES.iter().position(|unit| unit.word == word).map(CapacityUnit)
     }
-    /// Its word.
+    /// Its word as files have it: `GB/s`.
     pub fn word(self) -> &'static str {
         CAPACITIES[self.0].word
     }
@@ -192,6 +199,24 @@ impl Capacity {
 pub fn latency(text: &str) -> Result<(Rational, bool), Misread> {
     let (number, place) = read(text, &TIME, TIMES)?;
     Ok((place.map_or_else(|| number.clone(), |place| &number * &scale(&TIMES[place])), place.is_some()))
+}
+
+/// Reads a length of time in seconds as people give it to a command: also in minutes, hours and days, also with blanks, an
+/// exponent or no digit on one side of the point; a plain number is seconds. The sign is not looked at.
+///
+/// # Errors
+/// [`Misread`].
+pub fn duration(text: &str) -> Result<Rational, Misread> {
+    let text = text.trim();
+    let number = text.trim_end_matches(char::is_alphabetic);
+    let scale = match &text[number.len()..] {
+        "" => Rational::ONE,
+        unit => TIMES.iter().chain(LONG_TIMES).find(|word| word.word == unit).map(scale).ok_or(DURATION)?,
+    };
+    let number = number.trim_end();
+    let number = number.strip_suffix('.').unwrap_or(number);
+    let zero = if number.starts_with('.') { "0" } else { "" };
+    Ok(&Rational::parse_setting(&format!("{zero}{number}")).map_err(|NotANumber| DURATION)? * &scale)
 }
 
 /// Reads a size in bytes; a plain number is bytes.
@@ -314,6 +339,26 @@ mod tests {
     }
 
     #[test]
+    fn a_command_takes_times_as_people_write_them() {
+        for (text, p, q) in [
+            ("2", 2, 1),
+            ("1.5m", 90, 1),
+            ("5 min", 300, 1),
+            (" .5h ", 1_800, 1),
+            ("1.d", 86_400, 1),
+            ("1/3 s", 1, 3),
+            ("3µs", 3, 1_000_000),
+            ("1e1", 10, 1),
+        ] {
+            assert_eq!(duration(text), Ok(Rational::new(p, q).expect("not over zero")), "{text}");
+        }
+        for text in ["", "s", ".", "1y", "1 s s", "1..2s", "5M", "nan", "inf"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(latency("5m").is_err() && latency("5h").is_err(), "files do not have them");
+    }
+
+    #[test]
     fn a_wrong_spelling_gets_the_right_one() {
         let help = |text: &str| Capacity::parse(text).expect_err(text).help;
         assert_eq!(help("25Gbps"), "write `Gbit/s`");
@@ -351,7 +396,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in "[0-9./]{0,5} ?[a-zA-Zµ/]{0,7}|.{0,20}") {
-            let _ = (Capacity::parse(&text), latency(&text), size(&text));
+            let _ = (Capacity::parse(&text), latency(&text), duration(&text), size(&text));
         }
     }
 }

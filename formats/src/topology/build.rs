@@ -107,14 +107,10 @@ impl Builder {
 
     fn unknown(&mut self, key: String, id: &str) {
         // Looking for the nearest of a hundred thousand ids would take longer than the rest of the file.
-        let near = if self.by_id.len() <= 512 && self.errors.len() < MAX_PROBLEMS {
-            crate::problem::nearest(id, self.by_id.keys().map(|id| &**id)).map(str::to_owned)
-        } else {
-            None
-        };
-        let help = near.map(|near| format!("did you mean `{near}`?")).unwrap_or_default();
+        let near = self.by_id.len() <= 512 && self.errors.len() < MAX_PROBLEMS;
+        let help = near.then(|| crate::problem::hint(id, self.by_id.keys().map(|id| &**id)));
         let error = Problem::new(UNKNOWN_NODE, key, "no node has this id").found(id).allowed("an id of /nodes");
-        self.refuse(error.help(help));
+        self.refuse(error.help(help.flatten().unwrap_or_default()));
     }
 
     fn links(&mut self, entries: &[LinkEntry], groups: Option<&[GroupEntry]>) -> Vec<Link> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{Json, Nullable, Read, Reader, Text, Writer, form, words};
-use crate::problem::{E_VERSION, Problem};
+use crate::json::{Json, Nullable, Read, Reader, Text, Version, Writer, form, words};
+use crate::problem::Problem;
 
 words! {
     /// What a node is.
@@ -57,7 +57,7 @@ form! {
 }
 
 form! {
-    /// A node.
+    /// A node as the file describes it.
     pub struct NodeEntry {
         /// A host's addresses (IPv4, IPv6, CIDR), or a switch's one `host:port`.
         pub addresses: Option<Vec<Text>> = "addresses",
@@ -65,9 +65,9 @@ form! {
         pub buffer: Option<Nullable<Text>> = "buffer",
         /// What it can do, where that is not what its kind can.
         pub can: Option<CanEntry> = "can",
-        /// Unique.
+        /// Its id, unique in the file.
         pub id: Text = "id",
-        /// What it is.
+        /// What it is, which also says what it can do unless `can` does.
         pub kind: Kind = "kind",
         /// A whole number; negative ones are refused by name later.
         pub weight: Option<Weight> = "weight",
@@ -167,9 +167,9 @@ impl Json for MemberEntry {
 form! {
     /// A limit that several links share.
     pub struct GroupEntry {
-        /// With unit.
+        /// What they carry together, with unit.
         pub capacity: Text = "capacity",
-        /// Which links.
+        /// The links that share it.
         pub links: Vec<MemberEntry> = "links",
         /// What it is called.
         pub name: Option<Text> = "name",
@@ -177,7 +177,7 @@ form! {
 }
 
 form! {
-    /// One explicit path.
+    /// The path from one node to another.
     pub struct RouteEntry {
         /// Id of the node it ends at.
         pub dst: Text = "dst",
@@ -193,7 +193,7 @@ form! {
     pub struct RoutingEntry {
         /// Shortest paths or the ones below.
         pub kind: Option<RoutingKind> = "kind",
-        /// The explicit paths.
+        /// The paths, where they are explicit.
         pub paths: Option<Vec<RouteEntry>> = "paths",
     }
 }
@@ -203,7 +203,7 @@ form! {
     pub struct File {
         /// The machine of each node, by node id.
         pub boxes: Option<BTreeMap<Text, Text>> = "box",
-        /// Joint limits.
+        /// Limits that several links share.
         pub groups: Option<Vec<GroupEntry>> = "groups",
         /// In file order, which numbers the links.
         pub links: Vec<LinkEntry> = "links",
@@ -222,25 +222,5 @@ impl File {
     /// Reads the form; for [`File::read`], which has the limits.
     pub(super) fn read_json(reader: &mut Reader<'_>) -> Read<Option<File>> {
         Json::read(reader)
-    }
-}
-
-/// Version 1, the only one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Version;
-
-impl Json for Version {
-    fn read(reader: &mut Reader<'_>) -> Read<Option<Version>> {
-        let allowed = "1";
-        let Some(number) = reader.number(allowed)? else { return Ok(None) };
-        if number != "1" {
-            reader
-                .refuse(Problem::new(E_VERSION, "", "a version this program does not know").found(number).allowed("1"));
-            return Ok(None);
-        }
-        Ok(Some(Version))
-    }
-    fn write(&self, writer: &mut Writer<'_>) {
-        writer.raw("1");
     }
 }

@@ -16,8 +16,7 @@ pub use networks::{LeafSpine, Rails, fat_tree, leaf_spine, rail_optimised};
 
 use std::collections::BTreeMap;
 
-use super::file::Version;
-use super::{File, Kind, LinkEntry, MAX_LINKS, NodeEntry, Text, Topology};
+use super::{File, Kind, LinkEntry, MAX_LINKS, NodeEntry, Text, Topology, Version};
 use crate::problem::{E_LIMIT, E_RANGE, Problem, Problems};
 use crate::quantity::{Capacity, Rational, Unit};
 

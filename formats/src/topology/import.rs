@@ -20,8 +20,7 @@ pub use teccl::teccl;
 
 use std::collections::BTreeMap;
 
-use super::file::Version;
-use super::{File, LinkEntry, NodeEntry, Text};
+use super::{File, LinkEntry, NodeEntry, Text, Version};
 use crate::json::{Json, Kind as JsonKind, Read, Reader, Writer};
 use crate::problem::{E_LIMIT, E_PARSE, E_RANGE, Problem, Problems};
 use crate::quantity::{Capacity, Rational};

@@ -8,12 +8,12 @@ use sluice_scenario::{NodeIx, Scenario};
 
 use crate::job::JobFigures;
 
-/// The facts.
+/// The facts about the runs of one invocation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct About {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Its seed.
+    /// Seed of the scenario's draws.
     pub seed: u64,
     /// Factor on compute times.
     pub compute_scale: f64,
@@ -21,15 +21,15 @@ pub struct About {
     pub scale: f64,
     /// Rate of a host's NIC as it ran, bit/s.
     pub nic: f64,
-    /// Number of jobs.
+    /// Number of jobs in the scenario.
     pub jobs: usize,
-    /// The command line.
+    /// The command line that made the figures.
     pub command: String,
     /// Version of this program.
     pub version: String,
     /// The machine: CPUs, memory, kernel.
     pub machine: String,
-    /// UTC, `2026-01-31 12:00`.
+    /// When it was gathered: UTC, `2026-01-31 12:00`.
     pub date: String,
     /// Isolated run time of each job by id, seconds, worked out for an empty network.
     pub isolated: BTreeMap<String, f64>,

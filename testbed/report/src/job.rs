@@ -5,7 +5,7 @@ use serde::Serialize;
 /// One job's times, in seconds from the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JobFigures {
-    /// Its id.
+    /// Its id in the scenario.
     pub id: String,
     /// Its model; empty where it has none.
     pub model: String,

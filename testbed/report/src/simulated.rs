@@ -28,7 +28,7 @@ pub struct RunResult {
     pub compute_scale: f64,
     /// The scheduler's own counters.
     pub counters: BTreeMap<&'static str, f64>,
-    /// All metrics.
+    /// All metrics, as fields of this object.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -58,9 +58,9 @@ pub struct MachineResult {
 /// One run: both parts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SimResult {
-    /// Deterministic.
+    /// The same to the byte for the same scenario.
     pub result: RunResult,
-    /// Not.
+    /// Time and memory: another one each time.
     pub machine: MachineResult,
 }
 

@@ -1,4 +1,5 @@
-//! Statistics over runs: per policy, and each policy against the best ordinary TCP of the same invocation.
+//! Statistics over the jobs of a run, per policy over runs, and each policy against the best ordinary TCP of the same
+//! invocation.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +18,49 @@ pub fn percentile(sorted: &[f64], q: f64) -> f64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(0.0)
 }
 
+impl PolicyRun {
+    /// Fills the figures that follow from `jobs`.
+    pub fn summarise(&mut self, hosts: usize) {
+        let mut jct: Vec<f64> = self.jobs.iter().map(|j| j.figures.jct_s).collect();
+        jct.sort_by(f64::total_cmp);
+        self.jct_mean_s = mean(&jct);
+        self.jct_p50_s = percentile(&jct, 0.50);
+        self.jct_p99_s = percentile(&jct, 0.99);
+        self.jct_max_s = percentile(&jct, 1.0);
+        let first = self.jobs.iter().map(|j| j.figures.arrival_s).fold(f64::INFINITY, f64::min);
+        let last = self.jobs.iter().map(|j| j.figures.end_s).fold(0.0, f64::max);
+        self.makespan_s = if first.is_finite() { last - first } else { 0.0 };
+        self.retransmits = self.jobs.iter().map(|j| j.retransmits).sum();
+        self.overlap = overlap(&self.jobs, hosts);
+    }
+}
+
+/// Mean over hosts with any round: shared time over busy time.
+fn overlap(jobs: &[JobResult], hosts: usize) -> f64 {
+    let shares: Vec<f64> = (0..hosts)
+        .filter_map(|host| {
+            let mut edges: Vec<(f64, i32)> = jobs
+                .iter()
+                .filter(|j| j.hosts.contains(&host))
+                .flat_map(|j| j.rounds.iter().flat_map(|&(from, to)| [(from, 1), (to, -1)]))
+                .collect();
+            edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let (mut busy, mut shared, mut depth, mut last) = (0.0, 0.0, 0, 0.0);
+            for (t, step) in edges {
+                busy += if depth > 0 { t - last } else { 0.0 };
+                shared += if depth > 1 { t - last } else { 0.0 };
+                (depth, last) = (depth + step, t);
+            }
+            (busy > 0.0).then(|| shared / busy)
+        })
+        .collect();
+    mean(&shares)
+}
+
 /// One policy over its repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// The policy.
+    /// The policy, as it was asked for.
     pub policy: String,
     /// Mean JCT of each repeat.
     pub jct_mean_s: Vec<f64>,
@@ -40,7 +80,7 @@ pub struct Summary {
     pub round_s: f64,
     /// Segments retransmitted per run.
     pub retransmits: f64,
-    /// Mean overlap.
+    /// Mean over repeats of the overlap.
     pub overlap: f64,
     /// CPU seconds per second of jobs, daemons and switches.
     pub cpu: [f64; 3],
@@ -51,7 +91,7 @@ pub struct Summary {
 /// A policy against a baseline, on the same jobs of the same repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The policy.
+    /// The policy that is compared.
     pub policy: String,
     /// What it is compared with.
     pub baseline: String,
@@ -67,12 +107,12 @@ pub struct Comparison {
     pub worst_ratio: f64,
     /// Jobs that are more than 5 % slower, of all.
     pub slower_jobs: usize,
-    /// Jobs compared.
+    /// Number of jobs that both finished.
     pub jobs: usize,
 }
 
 /// Policies in order of first appearance.
-pub fn policies(runs: &[PolicyRun]) -> Vec<String> {
+pub(crate) fn policies(runs: &[PolicyRun]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for run in runs {
         if !names.contains(&run.policy) {
@@ -111,12 +151,12 @@ fn summary(runs: &[PolicyRun], policy: String) -> Summary {
 }
 
 /// True for ordinary TCP.
-pub fn is_baseline(policy: &str) -> bool {
+pub(crate) fn is_baseline(policy: &str) -> bool {
     policy == "fair" || policy.starts_with("fair:")
 }
 
 /// The baseline with the smallest mean JCT.
-pub fn best_baseline(summaries: &[Summary]) -> Option<&Summary> {
+pub(crate) fn best_baseline(summaries: &[Summary]) -> Option<&Summary> {
     summaries.iter().filter(|s| is_baseline(&s.policy)).min_by(|a, b| a.mean_s.total_cmp(&b.mean_s))
 }
 
@@ -160,7 +200,7 @@ fn by_job(runs: &[PolicyRun], policy: &str) -> BTreeMap<String, f64> {
 }
 
 /// Why these runs must not be compared: different jobs.
-pub fn unlike(runs: &[PolicyRun]) -> Option<String> {
+pub(crate) fn unlike(runs: &[PolicyRun]) -> Option<String> {
     let ids = |r: &PolicyRun| {
         let mut ids: Vec<String> = r.jobs.iter().map(|j| j.figures.id.clone()).collect();
         ids.sort_unstable();
@@ -173,7 +213,7 @@ pub fn unlike(runs: &[PolicyRun]) -> Option<String> {
 }
 
 /// The means of round time per model: (model, seconds per policy in order of [`policies`]).
-pub fn rounds_by_model(runs: &[PolicyRun]) -> Vec<(String, Vec<f64>)> {
+pub(crate) fn rounds_by_model(runs: &[PolicyRun]) -> Vec<(String, Vec<f64>)> {
     let mut models: Vec<String> = runs.iter().flat_map(|r| r.jobs.iter().map(|j| j.figures.model.clone())).collect();
     models.sort_unstable();
     models.dedup();
@@ -187,7 +227,7 @@ pub fn rounds_by_model(runs: &[PolicyRun]) -> Vec<(String, Vec<f64>)> {
 }
 
 /// Points of the distribution of JCT over all repeats: (seconds, share of jobs), rising.
-pub fn distribution(runs: &[PolicyRun], policy: &str) -> Vec<(f64, f64)> {
+pub(crate) fn distribution(runs: &[PolicyRun], policy: &str) -> Vec<(f64, f64)> {
     let mut all: Vec<f64> =
         runs.iter().filter(|r| r.policy == policy).flat_map(|r| r.jobs.iter().map(|j| j.figures.jct_s)).collect();
     all.sort_by(f64::total_cmp);
@@ -196,7 +236,7 @@ pub fn distribution(runs: &[PolicyRun], policy: &str) -> Vec<(f64, f64)> {
 }
 
 /// A span of time that is worth a closer look: `length` seconds in which the first run sent most.
-pub fn busiest_window(run: &PolicyRun, length: f64) -> (f64, f64) {
+pub(crate) fn busiest_window(run: &PolicyRun, length: f64) -> (f64, f64) {
     let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
     for point in run.rates.iter().flatten() {
         *sums.entry(point.t_s.max(0.0) as u64).or_default() += point.rate;
@@ -219,5 +259,12 @@ mod tests {
         assert_eq!(percentile(&v, 0.5), 2.0);
         assert_eq!(percentile(&v, 0.99), 4.0);
         assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn overlap_is_shared_over_busy() {
+        let job = |rounds| JobResult { hosts: vec![0], rounds, ..JobResult::default() };
+        let jobs = [job(vec![(0.0, 2.0)]), job(vec![(1.0, 3.0), (5.0, 6.0)])];
+        assert!((overlap(&jobs, 2) - 0.25).abs() < 1e-9);
     }
 }

@@ -13,7 +13,7 @@ use super::jobs::{ARCHS, Arch, Job, Scene, compute_time, misfit, model_of};
 use super::model::Model;
 use super::random::Stream;
 use super::synthetic::Synthetic;
-use super::trace::Csv;
+use super::trace::{Arrival, Csv};
 
 /// Most jobs of a scenario.
 pub(crate) const MAX_JOBS: usize = 1_000_000;
@@ -33,16 +33,6 @@ enum Iterations {
     Fixed(u64),
     Range(u64, u64),
     FromDuration,
-}
-
-/// One row of a trace, before scaling.
-pub(crate) struct Arrival {
-    /// Seconds from the start of the window; the minute's start where `minute` is set.
-    pub(crate) at_s: f64,
-    /// Place k of n in its minute, where only the minute is known.
-    pub(crate) minute: Option<(u64, u64)>,
-    pub(crate) gpus: Option<u32>,
-    pub(crate) duration_s: Option<f64>,
 }
 
 /// What the keys of `[arrivals]` say, and the jobs made so far.

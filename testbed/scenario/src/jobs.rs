@@ -2,7 +2,7 @@
 
 use crate::quantities::{GIGA, Quantity};
 use sluice_formats::document::{Item, Table};
-use sluice_formats::problem::{Code, E_ARCH, E_CYCLE, E_DUP, E_KEY, E_LIMIT, E_MISSING, E_RANGE, E_REF, nearest};
+use sluice_formats::problem::{Code, E_ARCH, E_CYCLE, E_DUP, E_KEY, E_LIMIT, E_MISSING, E_RANGE, E_REF, hint};
 use sluice_formats::quantity::Rational;
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,20 +16,20 @@ use super::order::topological;
 /// How the members of a job talk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Arch {
-    /// Ring all-reduce.
+    /// Ring all-reduce: every rank sends to the next.
     Ring,
-    /// Parameter server.
+    /// Workers send gradients to parameter servers, which send back their sum.
     Ps,
     /// Reduce up a tree, broadcast down.
     Tree,
-    /// The flows listed.
+    /// Whatever flows the job lists.
     Flows,
-    /// Nothing: compute only.
+    /// Nothing is sent: compute only.
     None,
 }
 
 impl Arch {
-    /// The format's word.
+    /// Its word in a scenario.
     pub const fn as_str(self) -> &'static str {
         ARCHS[self as usize].0
     }
@@ -55,13 +55,13 @@ pub(crate) const DEPENDENCIES: [(&str, Dependency); 2] =
 /// A flow of a `flows` job; predecessors by index in the job's list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenFlow {
-    /// Its id.
+    /// Unique among the flows of the job.
     pub id: String,
-    /// Sender.
+    /// The host that sends.
     pub src: NodeIx,
-    /// Receiver.
+    /// The host that receives.
     pub dst: NodeIx,
-    /// Bytes per round.
+    /// Bytes it carries in every round.
     pub bytes: u64,
     /// May pass on what these have delivered.
     pub pipelined: Vec<usize>,
@@ -80,10 +80,10 @@ pub struct Placement {
     pub servers: Vec<NodeIx>,
 }
 
-/// One training job.
+/// A training job as the file or a draw describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Unique id.
+    /// Unique in the scenario.
     pub id: String,
     /// The model's name, where one was named.
     pub model: Option<String>,
@@ -95,9 +95,9 @@ pub struct Job {
     pub compute: Nanos,
     /// Workers; 0 only for `flows`.
     pub workers: u32,
-    /// Parameter servers.
+    /// Number of parameter servers; 0 except for `ps`.
     pub servers: u32,
-    /// Iterations.
+    /// Iterations until it ends.
     pub iterations: u32,
     /// When it enters the queue, from the scenario's time 0.
     pub arrival: Nanos,
@@ -123,18 +123,18 @@ pub struct Job {
     pub batch: Option<String>,
 }
 
-/// `[defaults]`
+/// `[defaults]`: what holds for jobs that do not say otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defaults {
     /// Factor on every compute time; must be printed with every result.
     pub compute_scale: Rational,
-    /// As the job key.
+    /// The job key `overlap`.
     pub overlap: f64,
-    /// As the job key.
+    /// The job key `compute_jitter`.
     pub jitter: f64,
-    /// As the job key.
+    /// The job key `dependency`.
     pub dependency: Dependency,
-    /// As the job key.
+    /// The job key `granule_bytes`.
     pub granule: u64,
 }
 
@@ -150,7 +150,6 @@ impl Default for Defaults {
     }
 }
 
-/// Reads `[defaults]`.
 pub(crate) fn defaults(t: Table<'_>) -> Defaults {
     let d = Defaults {
         compute_scale: t.number("compute_scale", &Rational::ZERO, &Rational::from(1000)).unwrap_or(Rational::ONE),
@@ -175,7 +174,7 @@ pub(crate) fn model_of<'m>(item: &Item<'_>, models: &'m BTreeMap<String, Model>)
     let name = item.text()?;
     let model = models.get(name);
     if model.is_none() {
-        let near = nearest(name, models.keys().map(String::as_str)).map(|n| format!("; did you mean {n}?"));
+        let near = hint(name, models.keys().map(String::as_str)).map(|hint| format!("; {hint}"));
         let known = models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         item.fail(E_REF, format!("no model {name:?}{}", near.unwrap_or_default()), &known);
     }

@@ -1,8 +1,9 @@
-//! The network of a scenario as nodes and directed links, whatever kind the file named. Reading is in `read`.
+//! The network of a scenario as nodes and directed links, whatever kind the file named. `read` reads it.
 
-pub(crate) mod import;
+mod import;
+mod keys;
 pub(crate) mod read;
-pub(crate) mod topology;
+mod topology;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,10 +18,10 @@ pub struct NodeIx(pub usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkIx(pub usize);
 
-/// A host.
+/// A host with its place in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// The node's id.
+    /// Its id in the file.
     pub name: String,
     /// GPUs, 0 or more.
     pub gpus: u32,
@@ -33,13 +34,13 @@ pub struct Host {
 /// One direction of a cable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Sending end.
+    /// The node that sends into it.
     pub from: NodeIx,
-    /// Receiving end.
+    /// The node that it leads to.
     pub to: NodeIx,
-    /// Capacity.
+    /// Bits per second that it carries, above zero.
     pub rate: Rate,
-    /// One-way delay.
+    /// Time a bit takes from one end to the other.
     pub delay: Nanos,
     /// Probability that a packet is lost, 0 to 1.
     pub loss: f64,
@@ -56,7 +57,7 @@ pub struct Network {
     pub hosts: Vec<Host>,
     /// Switch names in order of id; node index = number of hosts + place here.
     pub switches: Vec<String>,
-    /// Directed links.
+    /// Both directions of every cable; link index = place here.
     pub links: Vec<Link>,
     /// Links that leave each node, sorted by (neighbour, cable).
     out: Vec<Vec<LinkIx>>,
@@ -114,7 +115,6 @@ impl Network {
         Network::build("unknown", Vec::new(), Vec::new(), &[])
     }
 
-    /// True for [`Network::unknown`].
     pub(crate) fn is_unknown(&self) -> bool {
         self.kind == "unknown"
     }

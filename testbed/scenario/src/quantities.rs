@@ -3,10 +3,10 @@
 
 use sluice_formats::document::Item;
 use sluice_formats::problem::E_RANGE;
-use sluice_formats::quantity::Rational;
+use sluice_formats::quantity::{Rational, gbps};
 use sluice_schedule::{Nanos, Rate};
 
-/// 10⁹: nanoseconds in a second, bit/s in a Gbit/s.
+/// Nanoseconds in a second.
 pub(crate) const GIGA: u64 = 1_000_000_000;
 /// No time of a scenario is longer: ten years.
 const MAX_SECONDS: u64 = 315_360_000;
@@ -24,11 +24,11 @@ pub(crate) trait Quantity {
 impl Quantity for Item<'_> {
     fn gbps(&self) -> Option<Rate> {
         let allowed = "a rate in Gbit/s, above 0, at most 100000";
-        let rate = self.number_in(&Rational::ZERO, &Rational::from(100_000), allowed)?.to_units(GIGA);
-        if rate.is_none_or(|bits| bits == 0) {
+        let rate = gbps(self.number_in(&Rational::ZERO, &Rational::from(100_000), allowed)?).unwrap_or(0);
+        if rate == 0 {
             self.fail(E_RANGE, format!("{} is no capacity", self.key), allowed);
         }
-        rate.filter(|bits| *bits > 0).map(Rate)
+        Some(Rate(rate)).filter(|rate| rate.0 > 0)
     }
     fn seconds(&self) -> Option<Nanos> {
         let allowed = "seconds, 0 to 315360000";

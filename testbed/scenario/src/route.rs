@@ -108,7 +108,6 @@ fn distances(network: &Network, dst: NodeIx) -> Box<[u16]> {
     hops
 }
 
-/// Reads `[routing]`.
 pub(crate) fn read(t: Table<'_>, network: &Network) -> Routing {
     let explicit = t.choice("kind", &[("ecmp", false), ("explicit", true)]).unwrap_or(false);
     let mut routing = Routing::default();

@@ -13,33 +13,33 @@ pub struct Scenario {
     pub name: String,
     /// The only source of randomness.
     pub seed: u64,
-    /// `[time]`
+    /// Slots and the end of a run: `[time]`.
     pub time: Time,
-    /// `[network]`
+    /// Hosts, switches and links: `[network]`.
     pub network: Network,
-    /// `[routing]`
+    /// Which of several paths a flow takes: `[routing]`.
     pub routing: Routing,
-    /// `[placement]`
+    /// Which hosts a job gets: `[placement]`.
     pub placement: PlacementRules,
-    /// `[defaults]`
+    /// What holds for jobs that do not say otherwise: `[defaults]`.
     pub defaults: Defaults,
     /// All jobs in file order: those of `jobs`, then those drawn from `arrivals`.
     pub jobs: Vec<Job>,
     /// Rows of the trace that were larger than `max_gpus`.
     pub dropped_jobs: u64,
-    /// `cross_flows`
+    /// Unmanaged flows with given times: `cross_flows`.
     pub cross_flows: Vec<CrossFlow>,
-    /// `cross_traffic`
+    /// Unmanaged flows at random: `cross_traffic`.
     pub cross_traffic: Option<CrossTraffic>,
-    /// `control`
+    /// How messages of the scheduler travel in the simulator: `control`.
     pub control: Control,
-    /// `faults`
+    /// What breaks when: `faults`.
     pub faults: Vec<Fault>,
-    /// `[scheduler]`
+    /// What to run, with which options: `[scheduler]`.
     pub schedulers: Schedulers,
-    /// `[output]`
+    /// Where results are written: `[output]`.
     pub output: Output,
-    /// `[testbed]`
+    /// What only the runner on namespaces looks at: `[testbed]`.
     pub testbed: Testbed,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::quantities::Quantity;
 use sluice_formats::document::{Item, Table};
-use sluice_formats::problem::{E_MISSING, E_REF, nearest};
+use sluice_formats::problem::{E_MISSING, E_REF, hint};
 use sluice_formats::quantity::Rational;
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ pub const NAMES: [&str; 14] = [
 /// A scheduler as it was asked for: `fair`, `fair:cubic`, `sluice`, `sluice:primal-dual` …
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Policy {
-    /// One of [`NAMES`].
+    /// What stands before the colon, one of [`NAMES`].
     pub name: String,
     /// What stands after the colon: TCP's congestion control for `fair`, a policy of the brain for `sluice`.
     pub variant: Option<String>,
@@ -45,7 +45,7 @@ impl FromStr for Policy {
             None => (text, None),
         };
         if !NAMES.contains(&name) {
-            let hint = nearest(name, NAMES).map(|n| format!("; did you mean {n}?")).unwrap_or_default();
+            let hint = hint(name, NAMES).map(|hint| format!("; {hint}")).unwrap_or_default();
             return Err(format!("no scheduler {name:?}{hint}"));
         }
         let variants: &[&str] = match name {
@@ -83,7 +83,7 @@ pub enum Tcp {
     /// The default of Linux.
     #[default]
     Cubic,
-    /// NewReno.
+    /// NewReno: half the window at a loss, one segment more each round trip.
     Reno,
     /// Bottleneck bandwidth and round-trip time.
     Bbr,
@@ -92,7 +92,7 @@ pub enum Tcp {
 }
 
 impl Tcp {
-    /// The kernel's name.
+    /// Its name in a scenario, which is also the kernel's.
     pub const fn as_str(self) -> &'static str {
         TCPS[self as usize].0
     }
@@ -114,7 +114,7 @@ pub enum Tables {
     Own,
 }
 
-/// Options of `sluice`.
+/// `[scheduler.sluice]`, with its defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SluiceOptions {
     /// Re-run at events inside a slot; false is the paper's rhythm.
@@ -126,15 +126,15 @@ pub struct SluiceOptions {
     /// Share of each link left free, 0 to 0.5; `None`: what the runner takes. It keeps queues short, so the testbed takes
     /// the daemon's default, and the simulator, which has no queues, nothing.
     pub reserve: Option<f64>,
-    /// The daemon's `schedule.fair_floor` (φ); this and the next four: `None` is its default.
+    /// The daemon's `schedule.fair_floor` (φ); here and in the next four, `None` is the daemon's default.
     pub fair_floor: Option<f64>,
-    /// `schedule.fair_floor_alone`.
+    /// The daemon's `schedule.fair_floor_alone`: φ on links without unmanaged traffic.
     pub fair_floor_alone: Option<f64>,
-    /// `schedule.promote_kappa` (κ).
+    /// The daemon's `schedule.promote_kappa` (κ): how old a round is that goes first.
     pub promote_kappa: Option<f64>,
-    /// `schedule.max_wait_ms`.
+    /// The daemon's `schedule.max_wait_ms`: no round is deferred longer.
     pub max_wait: Option<Nanos>,
-    /// `schedule.work_conserving`.
+    /// The daemon's `schedule.work_conserving`: fill what nobody uses.
     pub work_conserving: Option<bool>,
     /// Least time between two announcements to one holder (simulator only).
     pub announce_gap: Option<Nanos>,
@@ -160,7 +160,7 @@ impl Default for SluiceOptions {
     }
 }
 
-/// Options of `fair`.
+/// `[scheduler.fair]`: sharing as TCP does it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FairOptions {
     /// Factor on link capacity for managed flows.
@@ -174,13 +174,13 @@ pub struct FairOptions {
 /// Options of every scheduler, defaults where the file says nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// `[scheduler.fair]`
+    /// Of `fair`, the sharing of TCP.
     pub fair: FairOptions,
     /// `[scheduler.static]`: order of job ids.
     pub static_order: Vec<String>,
     /// `[scheduler.static]`: try all orders.
     pub static_search: bool,
-    /// `[scheduler.sluice]`
+    /// Of `sluice`, this project's own.
     pub sluice: SluiceOptions,
     /// `[scheduler.mcs]` stages per server instead of per job.
     pub mcs_per_server: bool,
@@ -198,11 +198,11 @@ pub struct Options {
     pub mltcp: [f64; 3],
     /// `[scheduler.aalo]` weights instead of strict priority between queues.
     pub aalo_weighted: bool,
-    /// `[scheduler.crux]` chooses paths.
+    /// `[scheduler.crux]` chooses among equal paths, too.
     pub crux_paths: bool,
     /// `[scheduler.crux]` corrects priorities by two-job simulations.
     pub crux_correction: bool,
-    /// `[scheduler.crux]` priority levels.
+    /// `[scheduler.crux]`: priority levels there are.
     pub crux_levels: u32,
     /// `[scheduler.crux]` topological orders tried.
     pub crux_orders: u32,
@@ -231,7 +231,7 @@ impl Default for Options {
     }
 }
 
-/// What `[scheduler]` says.
+/// `[scheduler]`: the runs to make, and with which options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedulers {
     /// The runs to make, in order: the sweep, or the one name.
@@ -246,7 +246,6 @@ impl Default for Schedulers {
     }
 }
 
-/// Reads `[scheduler]`.
 pub(crate) fn read(t: Table<'_>) -> Schedulers {
     let policy = |item: &Item<'_>| match item.text()?.parse::<Policy>() {
         Ok(p) => Some(p),
@@ -341,7 +340,7 @@ mod tests {
         for text in ["fair", "fair:bbr", "sluice", "sluice:primal-dual", "mcs"] {
             assert_eq!(text.parse::<Policy>().map(|p| p.to_string()), Ok(text.to_owned()));
         }
-        assert!("sluise".parse::<Policy>().is_err_and(|e| e.contains("did you mean sluice?")));
+        assert!("sluise".parse::<Policy>().is_err_and(|e| e.contains("did you mean `sluice`?")));
         assert!("fair:vegas".parse::<Policy>().is_err());
         assert!("mcs:x".parse::<Policy>().is_err());
     }

@@ -16,7 +16,7 @@ pub struct Set {
 /// A key with the values a sweep tries: `time.slot_ms=20,60`; commas inside brackets separate nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// As in [`Set`].
+    /// Names of tables and the key, as in [`Set`].
     pub key: String,
     /// In order, at least one, each once.
     pub values: Vec<String>,

@@ -13,16 +13,16 @@ use super::scheduler::{TCPS, Tcp};
 /// When the simulator's scheduler may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeMode {
-    /// At every event.
+    /// Whenever anything happens: an arrival, an end, a message.
     #[default]
     Event,
-    /// At slot edges.
+    /// Only at slot edges.
     Slot,
     /// At slot edges, and everything else rounded up to slots too.
     PaperSlot,
 }
 
-/// `[time]`
+/// `[time]`: the slots, and where a run ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Time {
     /// When the simulator's scheduler may speak.
@@ -31,9 +31,9 @@ pub struct Time {
     pub slot: Nanos,
     /// Slots planned ahead, 4–32.
     pub horizon: u32,
-    /// Hard stop.
+    /// No run goes on beyond this time; `None`: until its jobs have ended.
     pub end: Option<Nanos>,
-    /// Guard of the simulator.
+    /// Events after which the simulator gives up.
     pub max_events: u64,
 }
 
@@ -43,7 +43,6 @@ impl Default for Time {
     }
 }
 
-/// Reads `[time]`.
 pub(crate) fn time(t: Table<'_>) -> Time {
     let d = Time::default();
     let modes = [("event", TimeMode::Event), ("slot", TimeMode::Slot), ("paper-slot", TimeMode::PaperSlot)];
@@ -67,13 +66,13 @@ pub enum PlacePolicy {
     Packed,
     /// The host with the most free GPUs each time.
     Spread,
-    /// By lot.
+    /// At random.
     Random,
     /// Every job names its hosts.
     Explicit,
 }
 
-/// `[placement]`
+/// `[placement]`: which hosts a job gets, and whom it may overtake.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementRules {
     /// How hosts are chosen.
@@ -93,13 +92,12 @@ pub struct PlacementRules {
 }
 
 impl PlacementRules {
-    /// The format's defaults.
+    /// What holds where the file has no `[placement]`.
     pub fn standard() -> PlacementRules {
         PlacementRules { server_gpu: true, candidates: 1, ..PlacementRules::default() }
     }
 }
 
-/// Reads `[placement]`.
 pub(crate) fn placement(t: Table<'_>) -> PlacementRules {
     use PlacePolicy::{Explicit, Packed, Random, Spread};
     let words = [("packed", Packed), ("spread", Spread), ("random", Random), ("explicit", Explicit)];
@@ -119,13 +117,13 @@ pub(crate) fn placement(t: Table<'_>) -> PlacementRules {
 /// An unmanaged flow with given ends and times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossFlow {
-    /// Sender.
+    /// The host that sends.
     pub src: NodeIx,
-    /// Receiver.
+    /// The host that receives.
     pub dst: NodeIx,
     /// Start, from the scenario's time 0.
     pub start: Nanos,
-    /// End.
+    /// End, after `start`, from the scenario's time 0.
     pub end: Nanos,
     /// Its rate; `None`: as much as it gets.
     pub rate: Option<Rate>,
@@ -144,7 +142,6 @@ pub(crate) fn host(item: &Item<'_>, network: &Network) -> Option<NodeIx> {
     node
 }
 
-/// Reads `cross_flows`.
 pub(crate) fn cross_flows(items: &[Item<'_>], network: &Network) -> Vec<CrossFlow> {
     let mut flows = Vec::new();
     for item in items {
@@ -167,22 +164,21 @@ pub(crate) fn cross_flows(items: &[Item<'_>], network: &Network) -> Vec<CrossFlo
     flows
 }
 
-/// Cross traffic by lot.
+/// Cross traffic at random: the other end and the life of each flow are drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossTraffic {
     /// Every host starts a flow this often.
     pub every: Nanos,
     /// Shortest life of a flow.
     pub min: Nanos,
-    /// Longest life.
+    /// Longest life of a flow; lives are drawn uniformly in between.
     pub max: Nanos,
     /// Rate of each; `None`: as much as it gets.
     pub rate: Option<Rate>,
-    /// Nothing before this.
+    /// No flow starts before this, from the scenario's time 0.
     pub start: Nanos,
 }
 
-/// Reads `cross_traffic`.
 pub(crate) fn cross_traffic(t: Table<'_>) -> Option<CrossTraffic> {
     let or = |v: Option<Nanos>, ms| v.unwrap_or(Nanos::from_millis(ms));
     let cross = CrossTraffic {
@@ -205,9 +201,9 @@ pub(crate) fn cross_traffic(t: Table<'_>) -> Option<CrossTraffic> {
 /// Messages of the scheduler under test, in the simulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
-    /// One way.
+    /// Time from one end to the other, without jitter.
     pub delay: Nanos,
-    /// Added uniformly.
+    /// Most that is added to the delay, drawn uniformly from 0.
     pub jitter: Nanos,
     /// Probability that a message is lost.
     pub loss: f64,
@@ -219,7 +215,6 @@ impl Default for Control {
     }
 }
 
-/// Reads `control`.
 pub(crate) fn control(t: Table<'_>) -> Control {
     let d = Control::default();
     let control = Control {
@@ -231,10 +226,10 @@ pub(crate) fn control(t: Table<'_>) -> Control {
     control
 }
 
-/// What breaks.
+/// The kinds of planned faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The host disappears.
+    /// The host disappears with its daemon.
     HostDeath,
     /// Its daemon is killed.
     DaemonKill,
@@ -246,14 +241,14 @@ pub enum FaultKind {
     ClockSkew,
 }
 
-/// A planned fault.
+/// A fault at a given time, in the simulator only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// When, from the scenario's time 0.
     pub at: Nanos,
-    /// What.
+    /// What breaks at `target`.
     pub kind: FaultKind,
-    /// Where.
+    /// The host or switch it happens to.
     pub target: NodeIx,
     /// For how long, where it ends.
     pub lasts: Option<Nanos>,
@@ -261,7 +256,6 @@ pub struct Fault {
     pub slots: f64,
 }
 
-/// Reads `faults`.
 pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
     use FaultKind::{ClockSkew, DaemonKill, HostDeath, Partition, SwitchRestart};
     let words = [
@@ -295,18 +289,17 @@ pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
     faults
 }
 
-/// `[output]`
+/// `[output]`: where results are written, and as what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// Directory of the result files; none: none are written unless the command line names one.
     pub dir: Option<String>,
-    /// Also as CSV.
+    /// Results are written as CSV, too.
     pub csv: bool,
-    /// Also an event log.
+    /// An event log is written, too.
     pub timeline: bool,
 }
 
-/// Reads `[output]`.
 pub(crate) fn output(t: Table<'_>) -> Output {
     let output = Output {
         dir: t.text("dir").map(str::to_owned),
@@ -350,7 +343,6 @@ impl Default for Testbed {
     }
 }
 
-/// Reads `[testbed]`.
 pub(crate) fn testbed(t: Table<'_>) -> Testbed {
     let d = Testbed::default();
     let small = Rational::new(1, 1000).unwrap_or(Rational::ONE);

@@ -1,8 +1,8 @@
 //! Arrivals without a trace file, with the burstiness of public traces: negative binomial counts per minute, a slow
 //! modulation over hours, GPU counts by table, log-normal durations (parameters: `testbed/data/README.md`).
 
-use super::arrivals::Arrival;
 use super::random::Stream;
+use super::trace::Arrival;
 
 const MEAN_PER_MINUTE: f64 = 16.0;
 /// mean² / (variance − mean) of the trace.

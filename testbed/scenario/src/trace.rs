@@ -1,4 +1,4 @@
-//! Streams a CSV file row by row, with its line numbers: traces of arrivals, lists of hosts.
+//! Traces of arrivals and lists of hosts: streams a CSV file row by row, with its line numbers.
 
 use sluice_formats::document::{Collector, Item};
 use sluice_formats::problem::{E_TRACE, Problem};
@@ -22,6 +22,16 @@ pub(crate) struct Csv {
 pub(crate) struct Row {
     pub(crate) line: u32,
     pub(crate) fields: Vec<String>,
+}
+
+/// A job of a trace of arrivals, read or made up, before scaling.
+pub(crate) struct Arrival {
+    /// Seconds from the start of the window; the minute's start where `minute` is set.
+    pub(crate) at_s: f64,
+    /// Place k of n in its minute, where only the minute is known.
+    pub(crate) minute: Option<(u64, u64)>,
+    pub(crate) gpus: Option<u32>,
+    pub(crate) duration_s: Option<f64>,
 }
 
 impl Csv {

@@ -19,7 +19,7 @@ use sluice_simulate::runs::{Task, one};
 /// Runs a scenario under several policies and seeds.
 #[derive(Parser)]
 struct Args {
-    /// The scenario file.
+    /// Scenario file, TOML or JSON.
     file: PathBuf,
     /// Schedulers; the others are compared with the first.
     #[arg(required = true)]

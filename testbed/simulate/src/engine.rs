@@ -25,10 +25,10 @@ use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::ops::Range;
 
-use sluice_scenario::Scenario;
 use sluice_scenario::route::Router;
 use sluice_scenario::settings::TimeMode;
 use sluice_scenario::workload::{CrossEvents, Queue, arrival_order};
+use sluice_scenario::{Fault, Scenario};
 use sluice_schedule::Nanos;
 
 use self::alone::Alone;
@@ -37,10 +37,9 @@ use self::jobs::Running;
 use self::slots::Slots;
 use super::error::SimError;
 use super::fluid::{Agenda, Fluid, Grid, NEVER};
-use super::log::{JobLog, LinkLog, Outcome};
+use super::log::{JobLog, LinkLog, Outcome, Timeline};
 use super::profile::Stopwatch;
 use super::scheduler::{Change, Orders, Rounds, Scheduler};
-use super::trace::Timeline;
 use super::watch::Watch;
 use super::world::{FlowIx, JobIx, JobState, World};
 
@@ -107,6 +106,16 @@ impl Default for FlowState {
     }
 }
 
+/// A fault begins or is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FaultEdge {
+    /// Virtual time, ns.
+    at: u64,
+    over: bool,
+    /// Its index in the scenario.
+    fault: usize,
+}
+
 struct Engine<'a> {
     scenario: &'a Scenario,
     world: World<'a>,
@@ -130,8 +139,8 @@ struct Engine<'a> {
     cross: Peekable<CrossEvents>,
     crossing: Vec<u32>,
     crossed: u64,
-    /// Begins and ends of faults: when, whether it ends, which.
-    faults: VecDeque<(u64, bool, usize)>,
+    /// Begins and ends of faults, in order.
+    faults: VecDeque<FaultEdge>,
     changes: Changes,
     /// Places of jobs and cross flows that have gone, free once the scheduler was told.
     freed: Vec<(Option<JobIx>, Range<usize>)>,
@@ -166,10 +175,10 @@ impl<'a> Engine<'a> {
         for (place, &job) in arrivals.iter().enumerate() {
             rank[job] = place as u32;
         }
-        let mut faults: Vec<(u64, bool, usize)> = Vec::new();
-        for (i, fault) in scenario.faults.iter().enumerate() {
-            faults.push((fault.at.0, false, i));
-            faults.extend(fault.lasts.map(|l| (fault.at.plus(l).0, true, i)));
+        let mut faults: Vec<FaultEdge> = Vec::new();
+        for (fault, Fault { at, lasts, .. }) in scenario.faults.iter().enumerate() {
+            faults.push(FaultEdge { at: at.0, over: false, fault });
+            faults.extend(lasts.map(|l| FaultEdge { at: at.plus(l).0, over: true, fault }));
         }
         faults.sort_unstable();
         let jobs = scenario.jobs.len();
@@ -265,7 +274,7 @@ impl<'a> Engine<'a> {
     /// The next instant at which anything happens.
     fn next(&mut self, scheduler: &dyn Scheduler) -> Result<u64, SimError> {
         let work = self.world.fluid.next().min(self.timers.next()).min(self.marks.next()).min(self.next_arrival());
-        let outside = self.cross.peek().map_or(NEVER, |c| c.start.0).min(self.faults.front().map_or(NEVER, |f| f.0));
+        let outside = self.cross.peek().map_or(NEVER, |c| c.start.0).min(self.faults.front().map_or(NEVER, |f| f.at));
         self.edge = self.next_edge(scheduler);
         // Unmanaged traffic and faults may go on for ever; they alone are no progress.
         let stuck = work == NEVER || (self.timers.next() == NEVER && self.next_arrival() == NEVER && !self.any_hope());
@@ -331,11 +340,8 @@ impl<'a> Engine<'a> {
             }
         }
         self.cross_begins();
-        while self.faults.front().is_some_and(|f| f.0 <= self.now) {
-            let Some((_, over, which)) = self.faults.pop_front() else { break };
-            if let Some(fault) = self.scenario.faults.get(which) {
-                self.changes.other(Change::Fault { fault: fault.clone(), over });
-            }
+        while let Some(FaultEdge { over, fault, .. }) = self.faults.pop_front_if(|f| f.at <= self.now) {
+            self.changes.other(Change::Fault { fault: self.scenario.faults[fault].clone(), over });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! | [`metrics`] | from observations to figures |
 //! | [`mod@result`] | what a run hands over: `result` and `machine` |
 //! | [`error`] | why a run ends without a result |
-//! | [`trace`] | every change of a rate, and a file for Perfetto |
+//! | [`trace`] | a run as a file for Perfetto |
 //! | [`runs`] | scenarios under schedulers by name, in parallel |
 //! | [`sweep`] | a grid of runs that can be interrupted and resumed |
 //! | [`page`] | a run as the charts of the HTML page want it |

@@ -4,7 +4,7 @@ use sluice_scenario::Placement;
 use sluice_schedule::Nanos;
 
 use super::profile::Profile;
-use super::trace::Timeline;
+use super::world::JobIx;
 
 /// One iteration of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +86,41 @@ impl Level {
         self.since = now;
         self.now = self.now.saturating_add_signed(by);
         self.most = self.most.max(self.now);
+    }
+}
+
+/// No timeline is longer: what comes later is left out, and the file says so.
+const MAX_CHANGES: usize = 20_000_000;
+
+/// From this time on a flow has this rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateChange {
+    /// Virtual time of the change.
+    pub at: Nanos,
+    /// The job whose flow it is.
+    pub job: JobIx,
+    /// Which of the job's network flows.
+    pub flow: u32,
+    /// Bytes per second; 0 when it has ended.
+    pub rate: f64,
+}
+
+/// Changes of rates, the optional part of the log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// The changes in the order of time.
+    pub changes: Vec<RateChange>,
+    /// Whether there were more than are kept.
+    pub cut: bool,
+}
+
+impl Timeline {
+    pub(super) fn push(&mut self, change: RateChange) {
+        if self.changes.len() < MAX_CHANGES {
+            self.changes.push(change);
+        } else {
+            self.cut = true;
+        }
     }
 }
 

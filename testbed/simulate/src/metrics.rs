@@ -9,6 +9,7 @@ use sluice_report::simulated::{Concurrency, Fairness, Figures, SimJob, Spread};
 use sluice_report::stats::mean;
 use sluice_scenario::{Job, Scenario};
 
+use self::links::Links;
 use super::log::{JobLog, Outcome};
 
 /// The figures of a run.
@@ -24,7 +25,7 @@ pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
     // With unfinished jobs the run lasted until it was stopped.
     let last = if jobs.len() < scenario.jobs.len() { outcome.end } else { last };
     let makespan_s = last.minus(first).as_secs_f64();
-    let (links, tiers, overlap) = links::figures(scenario, outcome, makespan_s);
+    let Links { links, tiers, overlap } = links::figures(scenario, outcome, makespan_s);
     let weight: f64 = ended().map(|(job, _)| job.weight).sum();
     let weighted: f64 = ended().zip(&jobs).map(|((job, _), figures)| job.weight * figures.figures.jct_s).sum();
     let per_second = |integral: f64| if makespan_s > 0.0 { integral / 1e9 / makespan_s } else { 0.0 };

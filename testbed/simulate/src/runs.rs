@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use sluice_report::simulated::SimResult;
 use sluice_scenario::{Policy, Scenario};
-use sluice_schedule::Nanos;
 use thiserror::Error;
 
 use super::error::SimError;
@@ -18,6 +17,7 @@ use super::policy::static_order::{MAX_JOBS, SearchError, StaticOrder, best_order
 use super::policy::{PolicyError, build};
 use super::scheduler::Scheduler;
 use super::sluice::SluiceScheduler;
+pub use super::watch::Running;
 use super::watch::Watch;
 
 /// Between two looks at what runs.
@@ -79,19 +79,6 @@ impl RunsError {
     pub fn is_cancelled(&self) -> bool {
         matches!(self, RunsError::Sim { error: SimError::Cancelled { .. }, .. })
     }
-}
-
-/// One task that runs.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Running {
-    /// Its place among the tasks.
-    pub task: usize,
-    /// How many events were handled so far.
-    pub events: u64,
-    /// Virtual time so far.
-    pub now: Nanos,
-    /// Jobs that have ended.
-    pub ended: u64,
 }
 
 /// Looks on from the thread that called [`all`].

@@ -42,9 +42,9 @@ pub enum Change {
     Passed(FlowIx),
     /// See [`Change::Passed`].
     JobPassed(JobIx),
-    /// Cross traffic began.
+    /// An unmanaged flow began: it takes its share from now on.
     CrossBegan(FlowIx),
-    /// Cross traffic ended.
+    /// An unmanaged flow ended: its share is free.
     CrossEnded(FlowIx),
     /// A slot edge (in every mode).
     SlotEdge,
@@ -138,12 +138,12 @@ impl Orders {
     }
 
     /// The mark of a flow, infinite if none.
-    pub fn mark_of(&self, flow: FlowIx) -> f64 {
+    pub(super) fn mark_of(&self, flow: FlowIx) -> f64 {
         self.marks.get(flow.0).copied().unwrap_or(f64::INFINITY)
     }
 
     /// The mark of a job, infinite if none.
-    pub fn mark_of_job(&self, job: JobIx) -> f64 {
+    pub(super) fn mark_of_job(&self, job: JobIx) -> f64 {
         self.job_marks.get(job.0).copied().unwrap_or(f64::INFINITY)
     }
 
@@ -181,7 +181,7 @@ impl Orders {
     }
 
     /// Flows that were sent over other links since the last call; forgets them.
-    pub fn take_routed(&mut self) -> Vec<(FlowIx, Vec<LinkIx>)> {
+    pub(super) fn take_routed(&mut self) -> Vec<(FlowIx, Vec<LinkIx>)> {
         std::mem::take(&mut self.routed)
     }
 }
@@ -197,7 +197,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Everything there is.
+    /// Progress and slot edges.
     pub const ALL: Needs = Needs { progress: true, edges: true };
     /// Slot edges, and no progress.
     pub const EDGES: Needs = Needs { progress: false, edges: true };

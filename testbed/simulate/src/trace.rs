@@ -1,4 +1,4 @@
-//! The optional log of a run: every change of every flow's rate; and a file for Perfetto or `chrome://tracing`.
+//! A run as a file for Perfetto or `chrome://tracing`.
 
 use std::io::{self, Write};
 
@@ -6,43 +6,8 @@ use serde_json::json;
 use sluice_scenario::Scenario;
 use sluice_schedule::Nanos;
 
-use super::log::{JobLog, Outcome};
+use super::log::{JobLog, Outcome, Timeline};
 use super::world::JobIx;
-
-/// No timeline is longer: what comes later is left out, and the file says so.
-const MAX_CHANGES: usize = 20_000_000;
-
-/// From this time on a flow has this rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RateChange {
-    /// Virtual time of the change.
-    pub at: Nanos,
-    /// The job whose flow it is.
-    pub job: JobIx,
-    /// Which of the job's network flows.
-    pub flow: u32,
-    /// Bytes per second; 0 when it has ended.
-    pub rate: f64,
-}
-
-/// Changes of rates in order of time.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Timeline {
-    /// The changes in the order of time.
-    pub changes: Vec<RateChange>,
-    /// Whether there were more than are kept.
-    pub cut: bool,
-}
-
-impl Timeline {
-    pub(super) fn push(&mut self, change: RateChange) {
-        if self.changes.len() < MAX_CHANGES {
-            self.changes.push(change);
-        } else {
-            self.cut = true;
-        }
-    }
-}
 
 /// Writes a run as Chrome trace events: one process per job with its compute phases and rounds, and a counter of its
 /// sending rate in Gbit/s where there is a timeline. Times in microseconds.

@@ -4,7 +4,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sluice_schedule::Nanos;
 
-use super::runs::Running;
+/// One task that runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Running {
+    /// Its place among the tasks.
+    pub task: usize,
+    /// How many events were handled so far.
+    pub events: u64,
+    /// Virtual time so far.
+    pub now: Nanos,
+    /// Jobs that have ended.
+    pub ended: u64,
+}
 
 /// How far a run is, and whether it should go on.
 #[derive(Debug, Default)]

@@ -46,12 +46,12 @@ enum What {
     FailOpen(fail_open::Settings),
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
     Scenario {
-        /// The file.
+        /// Scenario file, TOML or JSON.
         file: std::path::PathBuf,
-        /// Policies.
+        /// Policies, which take turns.
         #[arg(long, value_delimiter = ',', default_value = "fair:cubic,fair:reno,fair:bbr")]
         policy: Vec<Policy>,
-        /// Repeats.
+        /// How often each policy runs.
         #[arg(long, default_value_t = 1)]
         repeats: usize,
         /// Overrides of `testbed.queue_bytes`.

@@ -14,7 +14,7 @@ const BASELINES: usize = 3;
 /// Not counted at the start, seconds: what is compared is where both sides settle.
 const SETTLING: f64 = 10.0;
 
-/// What is run.
+/// Options of `sluice-experiment beside`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Link rate in Mbit/s.
@@ -31,7 +31,7 @@ pub struct Settings {
     pub flows: Vec<usize>,
 }
 
-/// One policy's outcome.
+/// What was shared beside one number of job flows.
 #[derive(Clone, Debug, Serialize)]
 pub struct BesideResult {
     /// The policy of the jobs.

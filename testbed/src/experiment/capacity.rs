@@ -7,7 +7,7 @@ use super::{Bench, mbps};
 use crate::fabric::FabricSpec;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
-/// What is run.
+/// Options of `sluice-experiment capacity`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Hosts of the star.
@@ -19,12 +19,12 @@ pub struct Settings {
     /// Seconds per rate.
     #[arg(long, default_value_t = 5.0)]
     pub seconds: f64,
-    /// Policy.
+    /// Policy that shares the links.
     #[arg(long, default_value = "fair:cubic")]
     pub policy: Policy,
 }
 
-/// One rate's outcome.
+/// What was carried at one link rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct CapacityPoint {
     /// Wire rate of every link, Mbit/s.

@@ -10,7 +10,7 @@ use super::live::Live;
 use super::{Bench, mbps};
 use crate::run::{Policy, RunError};
 
-/// What is run.
+/// Options of `sluice-experiment cost`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Link rate in Mbit/s.

@@ -18,7 +18,7 @@ use sluice_planners::{Request, Run};
 use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
-use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis};
+use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis, refused};
 use crate::fabric::{Cable, FabricSpec};
 use crate::job::Arch;
 use crate::run::{Policy, RunError};
@@ -28,16 +28,16 @@ use crate::run::{Policy, RunError};
 pub enum Wiring {
     /// A torus of rings of `a` and of `b` hosts, 3 or more each, or 2 joined by one cable.
     Torus {
-        /// Rows.
+        /// Hosts of a ring in the first direction.
         a: usize,
-        /// Columns.
+        /// Hosts of a ring in the second direction.
         b: usize,
     },
     /// The generalized Kautz graph Π(d, n): x leads to −d·x−a modulo n for a from 1 to d.
     Kautz {
         /// Links out of every host, a host's link to itself counted.
         d: usize,
-        /// Hosts.
+        /// Number of hosts, above `d`, at most 12.
         n: usize,
     },
 }
@@ -64,14 +64,14 @@ impl std::str::FromStr for Wiring {
 }
 
 impl Wiring {
-    /// How many hosts.
+    /// Number of hosts in the graph.
     pub fn hosts(&self) -> usize {
         match *self {
             Wiring::Torus { a, b } => a * b,
             Wiring::Kautz { n, .. } => n,
         }
     }
-    /// Its one-way links.
+    /// One-way links as (from, to), also from a host to itself.
     pub fn links(&self) -> Vec<(usize, usize)> {
         match *self {
             Wiring::Torus { a, b } => {
@@ -116,16 +116,16 @@ impl Wiring {
         let link = |(from, to): (usize, usize)| json!({"from": format!("h{from}"), "to": format!("h{to}"), "capacity": format!("{}bit/s", rate.0)});
         let links: Vec<_> = self.links().into_iter().map(link).collect();
         let text = json!({"sluice_topology": 1, "name": self.name(), "nodes": nodes, "links": links}).to_string();
-        Topology::read(text.as_bytes(), "topology.json").map_err(|errors| RunError::Plan(errors.to_string()))
+        Topology::read(text.as_bytes(), "topology.json").map_err(refused)
     }
 }
 
 /// A plan on a graph, written to a file, with its figures.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Where it lies.
+    /// Path of the plan's JSON.
     pub file: PathBuf,
-    /// What it claims.
+    /// What the planner says it can reach.
     pub claim: Claimed,
     /// How many steps it has.
     pub steps: u32,
@@ -138,7 +138,6 @@ pub struct Planned {
 /// # Errors
 /// [`RunError::Plan`] with what the planner refuses.
 pub fn plan_on(wiring: &Wiring, rate: Rate, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
-    let refused = |errors: sluice_formats::problem::Problems| RunError::Plan(errors.to_string());
     let topology = wiring.topology(rate)?;
     let (request, options) = (Request::of_all(collective), Options::default());
     let instance = Instance::new(&topology, &request, &options, "topology.json").map_err(refused)?;
@@ -169,15 +168,15 @@ pub struct Settings {
     /// Part of every link that daemons leave free.
     #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
-    /// Policies.
+    /// Policies, each of which runs the schedule.
     #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "sluice,fair:cubic")]
     pub policies: Vec<Policy>,
 }
 
-/// One run.
+/// The schedule under one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectRun {
-    /// What it measured.
+    /// Times and rates of this run.
     #[serde(flatten)]
     pub measured: Measured,
     /// Its bandwidth against the claim.
@@ -187,13 +186,13 @@ pub struct DirectRun {
 /// What the experiment found.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectResult {
-    /// The graph.
+    /// Name of the graph: `torus 3x4`.
     pub graph: String,
     /// What is done with the data.
     pub collective: &'static str,
     /// Data of a round: what each member has, or ends with.
     pub bytes: u64,
-    /// Members.
+    /// Number of hosts that take part.
     pub members: usize,
     /// Steps of the schedule.
     pub steps: u32,
@@ -203,7 +202,7 @@ pub struct DirectResult {
     pub optimal: bool,
     /// The claim: data over time, payload Mbit/s.
     pub claim_mbps: f64,
-    /// Every run.
+    /// All runs, policy by policy.
     pub runs: Vec<DirectRun>,
 }
 

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use sluice_formats::problem::Problems;
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
 use sluice_plan::cost::Cost;
@@ -22,10 +21,9 @@ use sluice_planners::{Request, Run, ring};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::capacity::queue;
-use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis};
-use crate::fabric::{Cable, FabricSpec, Layout};
+use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis, refused, topology};
+use crate::fabric::{Cable, FabricSpec};
 use crate::job::Arch;
-use crate::run::daemons::topology_json;
 use crate::run::{Policy, RunError};
 
 /// Pairs of GPUs of an NDv2 machine with a link of the full rate.
@@ -43,9 +41,9 @@ pub fn ndv2(fast: Rate) -> FabricSpec {
 /// A plan on a fabric, written to a file, with its figures.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Where it lies.
+    /// Path of the plan's JSON.
     pub file: PathBuf,
-    /// What it claims.
+    /// What the planner says it can reach.
     pub claim: Claimed,
     /// Epochs until the last chunk is where it is wanted.
     pub epochs: u64,
@@ -86,7 +84,7 @@ pub fn plan_on(
     round: Nanos,
     file: PathBuf,
 ) -> Result<Planned, RunError> {
-    let topology = topology(spec)?;
+    let (_, topology) = topology(spec)?;
     let request = Request::of_all(collective);
     let plan = |chunk: Bytes| {
         let volume = Volume::Chunk(Rational::from(chunk.0));
@@ -114,29 +112,17 @@ pub fn plan_on(
 
 /// Plans the ring of a collective of all hosts on a fabric, and writes the plan to `file`; what it can reach, data over time
 /// in wire rates.
-///
-/// # Errors
-/// [`RunError::Plan`] with what the planner refuses.
-pub fn ring_on(spec: &FabricSpec, collective: Collective, file: &Path) -> Result<Rate, RunError> {
-    let topology = topology(spec)?;
+fn ring_on(spec: &FabricSpec, collective: Collective, file: &Path) -> Result<Rate, RunError> {
+    let (_, topology) = topology(spec)?;
     let mut plan = ring::make(&topology, &Request::of_all(collective), "topology.json").map_err(refused)?;
     keep_plan(&mut plan, file)?;
     rate(&plan, &topology)
-}
-
-fn topology(spec: &FabricSpec) -> Result<Topology, RunError> {
-    let text = topology_json(spec, &Layout::of(spec)?, false);
-    Topology::read(text.as_bytes(), "topology.json").map_err(refused)
 }
 
 /// Much data over the time that a plan takes for it.
 fn rate(plan: &Plan, topology: &Topology) -> Result<Rate, RunError> {
     let per_byte = Cost::new(plan, topology).map_err(refused)?.per_byte();
     Ok(Rate((8.0 / per_byte.to_f64()) as u64))
-}
-
-fn refused(errors: Problems) -> RunError {
-    RunError::Plan(errors.to_string())
 }
 
 /// How to run it.
@@ -169,17 +155,17 @@ pub struct Settings {
     /// Part of every link that daemons leave free.
     #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
-    /// Policies.
+    /// Policies, each of which runs the plan and the ring.
     #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "sluice,fair:cubic")]
     pub policies: Vec<Policy>,
 }
 
-/// One run.
+/// The plan or the ring under one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct EpochsRun {
     /// `plan` or `ring`.
     pub by: &'static str,
-    /// What it measured.
+    /// Times and rates of this run.
     #[serde(flatten)]
     pub measured: Measured,
     /// Its bandwidth against the claim, or against what the ring can reach.
@@ -193,9 +179,9 @@ pub struct EpochsResult {
     pub collective: &'static str,
     /// Data of a round: what each member has, or ends with.
     pub bytes: u64,
-    /// Members.
+    /// Number of hosts that take part.
     pub members: usize,
-    /// Chunks of each.
+    /// Chunks into which each member's data is cut.
     pub chunks: u64,
     /// Epochs of the plan.
     pub epochs: u64,

@@ -13,7 +13,7 @@ use crate::fabric::FabricSpec;
 use crate::job::{self, Arch};
 use crate::run::{JobPlan, Placement, Policy, RunError, RunPlan};
 
-/// What is run.
+/// Options of `sluice-experiment fail-open`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Link rate in Mbit/s.
@@ -42,7 +42,7 @@ pub enum Fault {
 /// What happened. Times in ms after the fault.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailOpen {
-    /// The fault.
+    /// What was done to the daemon.
     pub fault: Fault,
     /// Flows of the host.
     pub flows: usize,
@@ -50,10 +50,21 @@ pub struct FailOpen {
     pub released_ms: Option<f64>,
     /// The longest time in which some flow had nothing acknowledged, from the fault until the daemon was back.
     pub silence_ms: f64,
-    /// The host's rate in the second before the fault, in the second after, and in the second after the return, Mbit/s.
-    pub rates: (f64, f64, f64),
+    /// What the host sent meanwhile.
+    pub rates: Rates,
     /// From the return until every flow was managed again, ms; none for a partition.
     pub readopted_ms: Option<f64>,
+}
+
+/// Payload rates of a host, Mbit/s, each over a second.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rates {
+    /// Just before the fault.
+    pub before: f64,
+    /// Just after it.
+    pub after: f64,
+    /// Some time after the daemon was back.
+    pub back: f64,
 }
 
 /// A parameter-server job without compute: one worker on host 0, `flows` servers on the others.
@@ -113,7 +124,11 @@ fn one(bench: &Bench<'_>, rate: Rate, flows: usize, fault: Fault) -> Result<Fail
         flows,
         released_ms,
         silence_ms: live.longest_silence(0, at, back),
-        rates: (live.rate(0, at - second, at), live.rate(0, at, at + second), live.rate(0, end - second, end)),
+        rates: Rates {
+            before: live.rate(0, at - second, at),
+            after: live.rate(0, at, at + second),
+            back: live.rate(0, end - second, end),
+        },
         readopted_ms,
     })
 }

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use serde::Serialize;
-use sluice_formats::problem::Problems;
 use sluice_formats::topology::Topology;
 use sluice_plan::check;
 use sluice_plan::plan::{Claim, Collective, Content, MAX_DAEMON_BYTES, Plan};
@@ -24,10 +23,9 @@ use sluice_report::stats::percentile;
 use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
-use super::{Bench, Claimed, Collectives, Measured, keep_plan, mbps, millis};
-use crate::fabric::{Cable, FabricSpec, Group, Layout};
+use super::{Bench, Claimed, Collectives, Measured, keep_plan, mbps, millis, refused, topology};
+use crate::fabric::{Cable, FabricSpec, Group};
 use crate::job::Arch;
-use crate::run::daemons::topology_json;
 use crate::run::{Binaries, Policy, RunError, write};
 
 /// A fabric on which fluid programs and packed trees differ, or may.
@@ -43,7 +41,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// Its name.
+    /// Its name on the command line and in results.
     pub fn word(self) -> &'static str {
         match self {
             Case::StarMemory => "star-memory",
@@ -85,22 +83,12 @@ impl Case {
 /// A plan on a fabric, written to a file.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Where it lies.
+    /// Path of the plan's JSON.
     pub file: PathBuf,
-    /// What it claims.
+    /// What the planner says it can reach.
     pub claim: Claimed,
     /// What it can reach with the limits that are shared: data over time in wire rates.
     pub reach: Rate,
-}
-
-fn refused(errors: Problems) -> RunError {
-    RunError::Plan(errors.to_string())
-}
-
-fn topology(spec: &FabricSpec) -> Result<(String, Topology), RunError> {
-    let text = topology_json(spec, &Layout::of(spec)?, false);
-    let read = Topology::read(text.as_bytes(), "topology.json").map_err(refused)?;
-    Ok((text, read))
 }
 
 /// What the checker finds a plan to reach if no key of the topology is ignored.
@@ -185,19 +173,19 @@ pub struct Settings {
     /// Part of every link that daemons leave free.
     #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
-    /// Policies.
+    /// Policies, each of which runs every plan.
     #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "fair:cubic,sluice")]
     pub policies: Vec<Policy>,
 }
 
-/// One run.
+/// One plan under one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct FluidRun {
-    /// The fabric.
+    /// Name of the fabric: [`Case::word`].
     pub case: &'static str,
     /// `fluid` or `forest`.
     pub by: &'static str,
-    /// What it measured.
+    /// Times and rates of this run.
     #[serde(flatten)]
     pub measured: Measured,
     /// Its bandwidth against what its plan can reach, shared limits included; of a fluid program this is its claim.
@@ -207,7 +195,7 @@ pub struct FluidRun {
 /// A fabric with its plans.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseResult {
-    /// The fabric.
+    /// Name of the fabric: [`Case::word`].
     pub case: &'static str,
     /// Data of a round: what each member ends with.
     pub bytes: u64,
@@ -224,9 +212,9 @@ pub struct CaseResult {
 /// Runs of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct FluidSummary {
-    /// The fabric.
+    /// Name of the fabric: [`Case::word`].
     pub case: &'static str,
-    /// The policy.
+    /// The policy of these runs.
     pub policy: String,
     /// Part of the claim that the fluid program's plan reached: least, median, most.
     pub of_claim: [f64; 3],
@@ -243,7 +231,7 @@ pub struct FluidSummary {
 pub struct FluidResult {
     /// Was a core kept busy?
     pub busy: bool,
-    /// Every fabric.
+    /// Every fabric with its plans.
     pub cases: Vec<CaseResult>,
     /// Every fabric under every policy.
     pub summaries: Vec<FluidSummary>,

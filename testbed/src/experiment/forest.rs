@@ -8,17 +8,15 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
-use sluice_formats::topology::Topology;
 use sluice_plan::plan::Collective;
 use sluice_planners::forestcoll::{Instance, Options, Way, make};
 use sluice_planners::{Request, Run};
 use sluice_schedule::{Nanos, Rate};
 
 use super::capacity::queue;
-use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis};
+use super::{Bench, Claimed, Collectives, Measured, collective, keep_plan, mbps, millis, refused, topology};
 use crate::fabric::{Cable, FabricSpec, Layout};
 use crate::job::Arch;
-use crate::run::daemons::topology_json;
 use crate::run::{Policy, RunError};
 
 /// A three-tier fabric: hosts on leaves, leaves on two spines' side switches, those on one core.
@@ -64,12 +62,12 @@ impl Tiers {
     }
 }
 
-/// One run.
+/// The plan or the ring under one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForestRun {
     /// `plan` or `ring`.
     pub by: &'static str,
-    /// What it measured.
+    /// Times and rates of this run.
     #[serde(flatten)]
     pub measured: Measured,
     /// Its bandwidth against what theory gives this way of doing it.
@@ -83,7 +81,7 @@ pub struct ForestResult {
     pub collective: &'static str,
     /// Data of a round: what each member has, or ends with.
     pub bytes: u64,
-    /// Members.
+    /// Number of hosts that take part.
     pub members: usize,
     /// Different trees of the plan.
     pub trees: usize,
@@ -101,7 +99,7 @@ pub struct ForestResult {
     pub theory_ratio: f64,
     /// Under each policy, how much faster the plan was than the ring.
     pub measured_ratio: Vec<(String, f64)>,
-    /// Every run.
+    /// All runs, policy by policy.
     pub runs: Vec<ForestRun>,
 }
 
@@ -123,7 +121,7 @@ pub struct Settings {
     /// Part of every link that daemons leave free.
     #[arg(long, default_value_t = 0.01)]
     pub reserve: f64,
-    /// Policies.
+    /// Policies, each of which runs the plan and the ring.
     #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "sluice,fair:cubic")]
     pub policies: Vec<Policy>,
 }
@@ -131,9 +129,9 @@ pub struct Settings {
 /// A plan on a fabric, written to a file, with its figures.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Where it lies.
+    /// Path of the plan's JSON.
     pub file: PathBuf,
-    /// What it claims.
+    /// What the planner says it can reach.
     pub claim: Claimed,
     /// How many different trees it has.
     pub trees: usize,
@@ -146,9 +144,7 @@ pub struct Planned {
 /// # Errors
 /// [`RunError::Plan`] with what the planner refuses.
 pub fn plan_on(spec: &FabricSpec, collective: Collective, file: PathBuf) -> Result<Planned, RunError> {
-    let layout = Layout::of(spec)?;
-    let refused = |errors: sluice_formats::problem::Problems| RunError::Plan(errors.to_string());
-    let topology = Topology::read(topology_json(spec, &layout, false).as_bytes(), "topology.json").map_err(refused)?;
+    let (_, topology) = topology(spec)?;
     let request = Request::of_all(collective);
     let instance = Instance::new(&topology, &request, "topology.json").map_err(refused)?;
     let mut made = make(&instance, &Options::default(), Way::Auto, &Run::quiet(1)).map_err(refused)?;
@@ -162,10 +158,7 @@ pub fn plan_on(spec: &FabricSpec, collective: Collective, file: PathBuf) -> Resu
 }
 
 /// What a ring over all hosts, in their order, can reach: data over time in wire rates.
-///
-/// # Errors
-/// A fabric that contradicts itself.
-pub fn ring_theory(spec: &FabricSpec, collective: Collective) -> Result<Rate, RunError> {
+fn ring_theory(spec: &FabricSpec, collective: Collective) -> Result<Rate, RunError> {
     let layout = Layout::of(spec)?;
     let n = layout.hosts;
     let mut crossings = vec![0_u64; layout.links.len()];

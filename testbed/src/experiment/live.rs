@@ -10,17 +10,17 @@ use crate::fabric::Fabric;
 use crate::job;
 use crate::job::report::Line;
 use crate::run::daemons::Daemons;
-use crate::run::launch::{FromMember, RunningJob, Said, Sockets};
+use crate::run::launch::{FromMember, Output, RunningJob, Sockets};
 use crate::run::{Placement, Policy, RunError, RunPlan};
 
-/// One sample of one member: when, and per flow acknowledged bytes and whether `sluice` drives it.
+/// What the outgoing flows of one member were like at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSample {
     /// CLOCK_MONOTONIC, ns.
     pub t_ns: u64,
-    /// The member.
+    /// The member's place in the job, workers first.
     pub rank: usize,
-    /// Per outgoing flow.
+    /// Acknowledged bytes of each outgoing flow, and whether `sluice` drives it.
     pub flows: Vec<(u64, bool)>,
 }
 
@@ -28,9 +28,9 @@ pub struct FlowSample {
 #[derive(Debug)]
 pub struct Live {
     job: RunningJob,
-    /// The daemons.
+    /// The daemons, one a host.
     pub daemons: Daemons,
-    /// The network.
+    /// The network that all of them run on.
     pub fabric: Fabric,
     /// All samples so far.
     pub samples: Vec<FlowSample>,
@@ -62,7 +62,7 @@ impl Live {
         let deadline = Instant::now() + Duration::from_secs(30);
         while connected < members {
             match live.from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(FromMember { said: Said::Line(Line::Connected { .. }), .. }) => connected += 1,
+                Ok(FromMember { output: Output::Line(Line::Connected { .. }), .. }) => connected += 1,
                 Ok(other) => live.note(other)?,
                 Err(_) => return Err(RunError::Plan("the job's members did not connect within 30 s".into())),
             }
@@ -105,14 +105,14 @@ impl Live {
     }
 
     fn note(&mut self, message: FromMember) -> Result<(), RunError> {
-        let FromMember { rank, said, .. } = message;
-        match said {
-            Said::Line(Line::Sample { t_ns, flows, .. }) => self.samples.push(FlowSample { t_ns, rank, flows }),
-            Said::Line(Line::Failed { what }) | Said::Ended(what) => {
+        let FromMember { rank, output, .. } = message;
+        match output {
+            Output::Line(Line::Sample { t_ns, flows, .. }) => self.samples.push(FlowSample { t_ns, rank, flows }),
+            Output::Line(Line::Failed { what }) | Output::Ended(what) => {
                 let host = self.fabric.hosts[self.job.hosts[rank]].name.clone();
                 return Err(RunError::Job { job: "live".into(), rank, host, what });
             }
-            Said::Line(_) => {}
+            Output::Line(_) => {}
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::fabric::FabricSpec;
 use crate::job::Arch;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
-/// What is run.
+/// Options of `sluice-experiment mix`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Rate of the network that is scaled down, Gbit/s.
@@ -30,7 +30,7 @@ pub struct Settings {
     /// Largest burst of the stack, bytes.
     #[arg(long)]
     pub gso: Option<u64>,
-    /// Policies.
+    /// Policies, each of which runs all four jobs.
     #[arg(
         long = "policy",
         value_name = "POLICY",
@@ -38,7 +38,7 @@ pub struct Settings {
         default_value = "fair:cubic,fair:reno,fair:bbr"
     )]
     pub policies: Vec<Policy>,
-    /// Repeats.
+    /// How often each policy runs.
     #[arg(long, default_value_t = 1)]
     pub repeats: usize,
 }

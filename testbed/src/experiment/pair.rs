@@ -8,7 +8,7 @@ use super::{Bench, mbps, millis};
 use crate::fabric::FabricSpec;
 use crate::run::{FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan};
 
-/// What is run.
+/// Options of `sluice-experiment pair`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// Link rate in Mbit/s.
@@ -20,7 +20,7 @@ pub struct Settings {
     /// Iterations of each job.
     #[arg(long, default_value_t = 24)]
     pub iterations: u64,
-    /// Policies.
+    /// Policies, each of which runs one job and then both.
     #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',', default_value = "fair:cubic,sluice")]
     pub policies: Vec<Policy>,
 }
@@ -28,7 +28,7 @@ pub struct Settings {
 /// One policy's outcome. Times in seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairResult {
-    /// The policy.
+    /// Under which it ran, as the command line names it.
     pub policy: String,
     /// Mean iteration time of the one job that has the link for itself.
     pub alone_s: f64,

@@ -29,7 +29,7 @@ use command::{Files, ddp, mpi, set_places};
 use fault::{Fault, Library, Striker};
 use mxnet::mxnet;
 pub use mxnet::mxnet_python;
-use ranks::{Seen, Times, watch};
+use ranks::{Times, watch};
 use sluice_report::stats::mean;
 
 /// What kind of job.
@@ -77,7 +77,7 @@ impl Kind {
 /// Iterations left out at the start: connections open, buffers grow, Sluice learns.
 const WARMUP: usize = 4;
 
-/// What is run.
+/// Options of `sluice-experiment real`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
     /// What kind of jobs.
@@ -113,7 +113,7 @@ pub struct Settings {
     /// Turns of all policies.
     #[arg(long, default_value_t = 3)]
     pub repeats: usize,
-    /// Policies.
+    /// Policies, which take turns.
     #[arg(
         long = "policy",
         value_name = "POLICY",
@@ -130,9 +130,9 @@ fn ranks_of(text: &str) -> Result<usize, String> {
 /// One policy in one turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct RealRun {
-    /// The policy.
+    /// Under which it ran, as the command line names it.
     pub policy: String,
-    /// Turn, from 0.
+    /// Which turn of all policies, from 0.
     pub turn: usize,
     /// Mean iteration time of all jobs without warm-up, s.
     pub iteration_s: f64,
@@ -151,7 +151,7 @@ pub struct RealRun {
     pub hashes: BTreeSet<String>,
 }
 
-/// All of them.
+/// What the experiment found.
 #[derive(Clone, Debug, Serialize)]
 pub struct RealResult {
     /// Bytes of gradients of an iteration.
@@ -160,7 +160,7 @@ pub struct RealResult {
     pub alone_s: f64,
     /// Are losses and weights the same in all runs, bit by bit?
     pub identical: bool,
-    /// Every run.
+    /// All runs, turn by turn.
     pub runs: Vec<RealRun>,
 }
 
@@ -226,7 +226,6 @@ pub fn real(bench: &Bench<'_>, settings: &Settings) -> Result<RealResult, RunErr
     Ok(result)
 }
 
-/// One run.
 struct Run<'a> {
     root: &'a Path,
     policy: &'a Policy,
@@ -269,17 +268,17 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[host].ns.spawn(command, Some(fabric.cgroups.jobs(host).procs()?))?;
             let to = to.clone();
-            listen(&mut child, move |said| to.send((job, said)).is_ok())?;
+            listen(&mut child, move |output| to.send((job, output)).is_ok())?;
             ranks.push(KillOnDrop(child));
         }
     }
     drop(to);
     let mut striker = Striker::new(fault, daemons.as_ref(), settings.iterations);
-    let seen: Seen = watch(bench, settings, jobs, daemons.as_ref(), &from, &mut striker)?;
+    let outcome = watch(bench, settings, jobs, daemons.as_ref(), &from, &mut striker)?;
     striker.lift();
     drop(ranks);
-    *gradient_bytes = seen.gradient_bytes;
-    let wire = seen.gradient_bytes as f64 * settings.kind.sent(settings.ranks);
+    *gradient_bytes = outcome.gradient_bytes;
+    let wire = outcome.gradient_bytes as f64 * settings.kind.sent(settings.ranks);
     let mut learned = Vec::new();
     for host in &fabric.hosts {
         let log = std::fs::read_to_string(dir.join(format!("sluiced-{}.log", host.name))).unwrap_or_default();
@@ -291,13 +290,13 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
         daemons.stop();
     }
     // From a whole iteration after the middle on.
-    let later = seen.times.values().flat_map(|times| times.iter().skip(settings.iterations / 2 + 2));
+    let later = outcome.times.values().flat_map(|times| times.iter().skip(settings.iterations / 2 + 2));
     let later: Vec<f64> = later.map(|t| t.end.saturating_sub(t.begin) as f64 / 1e9).collect();
-    let counted: Vec<&Times> = seen.times.values().flat_map(|times| times.iter().skip(WARMUP)).collect();
+    let counted: Vec<&Times> = outcome.times.values().flat_map(|times| times.iter().skip(WARMUP)).collect();
     let of = |f: fn(&Times) -> f64| mean(&counted.iter().map(|times| f(times)).collect::<Vec<_>>());
     let iteration_s = of(|t| t.end.saturating_sub(t.begin) as f64 / 1e9);
     let synced = of(|t| t.end.saturating_sub(t.sync) as f64 / 1e9);
-    let of_job = |job: usize| seen.times.get(&(job, 0)).map_or(&[][..], Vec::as_slice);
+    let of_job = |job: usize| outcome.times.get(&(job, 0)).map_or(&[][..], Vec::as_slice);
     let lengths = |job: usize| of_job(job).iter().map(|t| t.end.saturating_sub(t.begin) as f64 / 1e9).collect();
     let first = of_job(0);
     Ok(RealRun {
@@ -307,9 +306,9 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
         iterations: (0..jobs).map(lengths).collect(),
         second_half_s: mean(&later),
         communication: synced / iteration_s,
-        unmanaged_iterations: seen.managed.map(|at| first.iter().filter(|times| times.end < at).count()),
+        unmanaged_iterations: outcome.managed.map(|at| first.iter().filter(|times| times.end < at).count()),
         learned,
-        hashes: seen.hashes,
+        hashes: outcome.hashes,
     })
 }
 

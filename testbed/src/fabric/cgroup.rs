@@ -13,14 +13,14 @@ use super::FabricError;
 /// How the directory of one run begins; the process id follows.
 pub const PREFIX: &str = "sluice-testbed-";
 
-/// One cgroup.
+/// A cgroup that exists, known by its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
     path: PathBuf,
 }
 
 impl Cgroup {
-    /// Its directory.
+    /// Its directory below the cgroup v2 root.
     pub fn path(&self) -> &Path {
         &self.path
     }

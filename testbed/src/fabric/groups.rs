@@ -7,33 +7,7 @@
 
 use std::fmt::Write as _;
 
-use sluice_schedule::Rate;
-
-use super::{FabricError, FabricSpec, Layout, setup};
-
-/// Refuses what contradicts itself; `links`: how many there are.
-pub fn check(spec: &FabricSpec, links: usize) -> Result<(), FabricError> {
-    let refuse = |what: String| Err(FabricError::Spec(what));
-    if let Some(host) = spec.memories.iter().find(|host| **host >= spec.hosts.len()) {
-        return refuse(format!("memory {host} is no host; there are {}", spec.hosts.len()));
-    }
-    let mut taken = vec![false; links];
-    for (g, group) in spec.groups.iter().enumerate() {
-        let name = &group.name;
-        if group.links.is_empty() || group.rate < Rate(8_000) {
-            let (links, rate) = (group.links.len(), group.rate);
-            return refuse(format!("group {g} ({name}) has {links} links and {rate}; at least one and 8 kbit/s"));
-        }
-        for &link in &group.links {
-            match taken.get_mut(link) {
-                None => return refuse(format!("group {g} ({name}) names link {link}; there are {links}")),
-                Some(true) => return refuse(format!("link {link} is in group {g} ({name}) and in another place")),
-                Some(free) => *free = true,
-            }
-        }
-    }
-    Ok(())
-}
+use super::{FabricSpec, Layout};
 
 /// Is a link of this cable in a group?
 pub fn is_shared(spec: &FabricSpec, cable: usize) -> bool {
@@ -63,10 +37,9 @@ pub fn links(spec: &FabricSpec) -> String {
 /// The classes of all groups, as lines of `tc`.
 pub fn shape(spec: &FabricSpec, layout: &Layout) -> String {
     let mut text = String::new();
-    let gso = setup::gso(spec);
     for (g, group) in spec.groups.iter().enumerate() {
-        let (rate, burst) = (group.rate.0, setup::bucket(group.rate, gso, spec.mtu));
-        let bucket = format!("ceil {rate}bit burst {burst} cburst {burst} quantum {}", gso.0 + 2048);
+        let (rate, burst) = (group.rate.0, spec.bucket(group.rate));
+        let bucket = format!("ceil {rate}bit burst {burst} cburst {burst} quantum {}", spec.gso().0 + 2048);
         _ = writeln!(text, "qdisc add dev g{g} root handle 1: htb");
         _ = writeln!(text, "class add dev g{g} parent 1: classid 1:1 htb rate {rate}bit {bucket}");
         let part = (rate / group.links.len() as u64).max(1_000);
@@ -113,16 +86,12 @@ fn class(at: usize) -> String {
 mod tests {
     use super::*;
     use crate::fabric::Group;
-    use sluice_schedule::Bytes;
-
-    fn star(links: &[&[usize]]) -> FabricSpec {
-        let group = |links: &&[usize]| Group { name: "all".into(), links: links.to_vec(), rate: Rate::mbps(24) };
-        FabricSpec { groups: links.iter().map(group).collect(), ..FabricSpec::star(3, Rate::mbps(10), Bytes(100_000)) }
-    }
+    use sluice_schedule::{Bytes, Rate};
 
     #[test]
     fn every_link_of_a_group_has_a_class_below_its_parent() {
-        let spec = star(&[&[0, 3, 4]]);
+        let group = Group { name: "all".into(), links: vec![0, 3, 4], rate: Rate::mbps(24) };
+        let spec = FabricSpec { groups: vec![group], ..FabricSpec::star(3, Rate::mbps(10), Bytes(100_000)) };
         let layout = Layout::of(&spec).unwrap();
         assert!((0..3).all(|cable| is_shared(&spec, cable)));
         let text = shape(&spec, &layout);
@@ -134,16 +103,5 @@ mod tests {
         let mut drops = vec![1; 6];
         add_drops(&spec, shown, &mut drops).unwrap();
         assert_eq!(drops, [1, 1, 1, 8, 1, 1]);
-    }
-
-    #[test]
-    fn groups_that_contradict_themselves_are_named() {
-        for (links, said) in [(&[&[0, 6][..]][..], "link 6"), (&[&[0][..], &[0]], "another place"), (&[&[]], "0 links")]
-        {
-            let error = Layout::of(&star(links)).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
-        }
-        let error = Layout::of(&FabricSpec { memories: vec![3], ..star(&[]) }).unwrap_err().to_string();
-        assert!(error.contains("memory 3"), "{error}");
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use sluice_schedule::Rate;
+
 use super::{FabricError, FabricSpec, route};
 
 /// Address of the management bridge.
@@ -21,7 +23,7 @@ pub struct PortRef {
     pub port: usize,
     /// Its device: `eth0…` at hosts, `p0…` at switches.
     pub device: String,
-    /// Its MAC address.
+    /// Its MAC address, six bytes in hexadecimal with colons.
     pub mac: String,
 }
 
@@ -30,9 +32,9 @@ pub struct PortRef {
 pub struct DirectedLink {
     /// Index of the cable.
     pub cable: usize,
-    /// Where it leaves.
+    /// The port it leaves by.
     pub from: PortRef,
-    /// Where it arrives.
+    /// The port it arrives at.
     pub to: PortRef,
 }
 
@@ -98,7 +100,7 @@ impl Layout {
             links.push(DirectedLink { cable: c, from: a.clone(), to: b.clone() });
             links.push(DirectedLink { cable: c, from: b, to: a });
         }
-        super::groups::check(spec, links.len())?;
+        check_shared(spec, links.len())?;
         let edges: Vec<(usize, usize)> = links.iter().map(|l| (l.from.node, l.to.node)).collect();
         let forwards = |node: usize| node >= spec.hosts.len() || spec.memories.contains(&node);
         let next = route::next_hops(nodes.len(), spec.hosts.len(), &edges, forwards);
@@ -134,6 +136,30 @@ impl Layout {
     }
 }
 
+/// Refuses memories and groups that contradict themselves; `links`: how many there are.
+fn check_shared(spec: &FabricSpec, links: usize) -> Result<(), FabricError> {
+    let refuse = |what: String| Err(FabricError::Spec(what));
+    if let Some(host) = spec.memories.iter().find(|host| **host >= spec.hosts.len()) {
+        return refuse(format!("memory {host} is no host; there are {}", spec.hosts.len()));
+    }
+    let mut taken = vec![false; links];
+    for (g, group) in spec.groups.iter().enumerate() {
+        let name = &group.name;
+        if group.links.is_empty() || group.rate < Rate(8_000) {
+            let (links, rate) = (group.links.len(), group.rate);
+            return refuse(format!("group {g} ({name}) has {links} links and {rate}; at least one and 8 kbit/s"));
+        }
+        for &link in &group.links {
+            match taken.get_mut(link) {
+                None => return refuse(format!("group {g} ({name}) names link {link}; there are {links}")),
+                Some(true) => return refuse(format!("link {link} is in group {g} ({name}) and in another place")),
+                Some(free) => *free = true,
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Address `n` of the network of containers behind host `i`: a /24 of its own.
 pub fn container_address(i: usize, n: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 100 + (i / 250) as u8, (i % 250) as u8, n)
@@ -147,7 +173,8 @@ pub fn management_address(i: usize) -> Ipv4Addr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_schedule::{Bytes, Rate};
+    use crate::fabric::Group;
+    use sluice_schedule::Bytes;
 
     #[test]
     fn a_star_has_one_next_hop_everywhere() {
@@ -167,5 +194,21 @@ mod tests {
         spec.cables.pop();
         let said = Layout::of(&spec).unwrap_err().to_string();
         assert!(said.contains("no way from h0 to h1"), "{said}");
+    }
+
+    #[test]
+    fn groups_that_contradict_themselves_are_named() {
+        for (links, said) in [(&[&[0, 6][..]][..], "link 6"), (&[&[0][..], &[0]], "another place"), (&[&[]], "0 links")]
+        {
+            let error = Layout::of(&star(links)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let error = Layout::of(&FabricSpec { memories: vec![3], ..star(&[]) }).unwrap_err().to_string();
+        assert!(error.contains("memory 3"), "{error}");
+    }
+
+    fn star(links: &[&[usize]]) -> FabricSpec {
+        let group = |links: &&[usize]| Group { name: "all".into(), links: links.to_vec(), rate: Rate::mbps(24) };
+        FabricSpec { groups: links.iter().map(group).collect(), ..FabricSpec::star(3, Rate::mbps(10), Bytes(100_000)) }
     }
 }

@@ -73,7 +73,7 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
         let mut shape = String::new();
         for (at, link) in layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
             let device = &link.from.device;
-            let gso = gso(spec).0;
+            let gso = spec.gso().0;
             // Loss hits packets, not bursts: no segmentation offload on a lossy cable.
             let segments = if spec.cables[link.cable].loss > 0.0 { " gso_max_segs 1" } else { "" };
             _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso}{segments}", spec.mtu);
@@ -82,7 +82,7 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);
             // What forwards must not hold packets for long.
             let limit = if is_host && !is_memory { spec.host_queue } else { spec.cables[link.cable].queue };
-            _ = writeln!(shape, "{}", tbf(device, spec.rate(at), limit, Bytes(gso), spec.mtu));
+            _ = writeln!(shape, "{}", tbf(spec, device, spec.rate(at), limit));
         }
         for (host, hops) in layout.next[n].iter().enumerate().filter(|(_, hops)| !hops.is_empty()) {
             let target = layout.host_address(host);
@@ -107,20 +107,9 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// The largest piece that the stack hands over.
-pub(super) fn gso(spec: &FabricSpec) -> Bytes {
-    Bytes(spec.gso_max.0.clamp(u64::from(spec.mtu), 65_536))
-}
-
-/// What a token bucket holds: one largest burst and at least 0.1 ms, so that timer wake-ups do not cost rate; more would
-/// let a sender exceed its link for long.
-pub(super) fn bucket(rate: Rate, gso: Bytes, mtu: u32) -> u64 {
-    (rate.bytes_per_second() / 10_000).max(gso.0 + 2048).max(u64::from(mtu) * 2)
-}
-
 /// A token bucket for one device.
-fn tbf(device: &str, rate: Rate, limit: Bytes, gso: Bytes, mtu: u32) -> String {
-    let burst = bucket(rate, gso, mtu);
+fn tbf(spec: &FabricSpec, device: &str, rate: Rate, limit: Bytes) -> String {
+    let burst = spec.bucket(rate);
     format!("qdisc add dev {device} root tbf rate {}bit burst {burst} limit {}", rate.0, limit.0.max(burst + 1514))
 }
 

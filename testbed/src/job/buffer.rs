@@ -8,6 +8,15 @@ use std::ops::Range;
 
 use sluice_plan::plan::Collective;
 
+/// An element that is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Its index in the gradient.
+    pub element: usize,
+    pub seen: f32,
+    pub expected: f32,
+}
+
 /// base(e): 0 to 255, scattered, so that a shifted buffer is a wrong one.
 fn base(element: usize) -> f32 {
     ((element as u32).wrapping_mul(2_654_435_761) >> 24) as f32
@@ -40,13 +49,13 @@ pub fn fill_before(collective: Collective, buffer: &mut [f32], own: &[Range<usiz
 }
 
 /// The first element of `buffer` (whose element 0 is element `first` of the gradient) that is not the exact sum over
-/// `ranks` ranks: its index, what it is, what it should be.
-pub fn wrong(buffer: &[f32], first: usize, real: usize, ranks: usize, iteration: u64) -> Option<(usize, f32, f32)> {
+/// `ranks` ranks.
+pub fn wrong(buffer: &[f32], first: usize, real: usize, ranks: usize, iteration: u64) -> Option<Difference> {
     differs(buffer, first, real, (0..ranks).map(|r| coefficient(r, iteration)).sum())
 }
 
 /// The same where `buffer` should hold what `rank` alone filled in.
-pub fn wrong_copy(buffer: &[f32], first: usize, real: usize, rank: usize, iteration: u64) -> Option<(usize, f32, f32)> {
+pub fn wrong_copy(buffer: &[f32], first: usize, real: usize, rank: usize, iteration: u64) -> Option<Difference> {
     differs(buffer, first, real, coefficient(rank, iteration))
 }
 
@@ -57,7 +66,7 @@ pub fn wrong_after(
     own: &[Range<usize>],
     rank: usize,
     iteration: u64,
-) -> Option<(usize, f32, f32)> {
+) -> Option<Difference> {
     let (real, ranks) = (buffer.len(), own.len());
     let part = |range: &Range<usize>| &buffer[range.clone()];
     match collective {
@@ -70,7 +79,7 @@ pub fn wrong_after(
     }
 }
 
-fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<(usize, f32, f32)> {
+fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<Difference> {
     let inside = real.saturating_sub(first).min(buffer.len());
     // Branch-free first, so that it runs at memory speed; the search only when something is wrong.
     let off = buffer[..inside]
@@ -81,7 +90,8 @@ fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<(usi
         return None;
     }
     let expected = |i: usize| if i < inside { base(first + i) * total } else { 0.0 };
-    buffer.iter().enumerate().find(|&(i, &x)| x != expected(i)).map(|(i, &x)| (first + i, x, expected(i)))
+    let (i, &seen) = buffer.iter().enumerate().find(|&(i, &x)| x != expected(i))?;
+    Some(Difference { element: first + i, seen, expected: expected(i) })
 }
 
 /// Adds `incoming` to `into`, element by element, or puts it there.
@@ -116,6 +126,6 @@ mod tests {
         assert!(wrong(&sum, 0, 97, 3, 5).is_some());
         assert!(wrong(&sum, 0, 97, 4, 6).is_some());
         sum[98] = 1.0;
-        assert_eq!(wrong(&sum, 0, 97, 4, 5), Some((98, 1.0, 0.0)));
+        assert_eq!(wrong(&sum, 0, 97, 4, 5), Some(Difference { element: 98, seen: 1.0, expected: 0.0 }));
     }
 }

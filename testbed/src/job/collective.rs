@@ -4,8 +4,8 @@
 //! dependencies, on real data. No sockets and no clock here, so the tests run whole jobs in memory.
 
 use super::JobError;
-use super::buffer;
-use super::exchange::{Exchange, Kind, Stream};
+use super::buffer::{self, Difference};
+use super::exchange::{Exchange, Kind, Stream, Streams};
 use super::file::{Arch, JobFile};
 
 /// One member's buffer and its streams.
@@ -21,8 +21,7 @@ pub struct Collective {
     /// Elements of a ring's chunk or a server's shard; the whole gradient for a tree.
     part: usize,
     buffer: Vec<f32>,
-    outs: Vec<Stream>,
-    ins: Vec<Stream>,
+    streams: Streams,
     /// Bytes of this round that arrived, per incoming stream.
     arrived: Vec<u64>,
 }
@@ -83,17 +82,16 @@ impl Collective {
             real,
             part,
             buffer: vec![0.0; len],
-            outs,
-            ins,
+            streams: Streams { outs, ins, ..Streams::default() },
             arrived,
         }
     }
 
     /// How many bytes of outgoing stream `out` may have been sent by now.
     pub fn ready(&self, out: usize) -> u64 {
-        let stream = &self.outs[out];
+        let stream = &self.streams.outs[out];
         let least = |kind: Kind| {
-            let of_kind = self.ins.iter().zip(&self.arrived).filter(move |(s, _)| s.kind == kind);
+            let of_kind = self.streams.ins.iter().zip(&self.arrived).filter(move |(s, _)| s.kind == kind);
             of_kind.map(|(_, arrived)| *arrived).min()
         };
         match stream.kind {
@@ -111,14 +109,14 @@ impl Collective {
     /// The next bytes of stream `out` from position `at`, at most `most` and at most what is ready.
     pub fn bytes(&self, out: usize, at: u64, most: usize) -> &[u8] {
         let length = usize::try_from(self.ready(out).saturating_sub(at)).unwrap_or(usize::MAX).min(most);
-        let (start, left) = self.place(&self.outs[out], at, 0);
+        let (start, left) = self.place(&self.streams.outs[out], at, 0);
         let bytes: &[u8] = bytemuck::cast_slice(&self.buffer);
         &bytes[start..start + length.min(left)]
     }
 
     /// Takes arriving floats of stream `input`: adds or copies them where they belong. Surplus is ignored.
     fn take(&mut self, input: usize, mut data: &[f32]) {
-        let stream = self.ins[input];
+        let stream = self.streams.ins[input];
         while !data.is_empty() && self.arrived[input] < stream.bytes {
             let at = self.arrived[input];
             let (start, left) = self.place(&stream, at, 1);
@@ -155,11 +153,8 @@ impl Collective {
 }
 
 impl Exchange for Collective {
-    fn outs(&self) -> &[Stream] {
-        &self.outs
-    }
-    fn ins(&self) -> &[Stream] {
-        &self.ins
+    fn streams(&self) -> &Streams {
+        &self.streams
     }
     fn begin(&mut self, iteration: u64) {
         self.arrived.fill(0);
@@ -179,10 +174,7 @@ impl Exchange for Collective {
         self.take(input, data);
         Ok(())
     }
-    fn complete(&self) -> bool {
-        self.ins.iter().zip(&self.arrived).all(|(s, arrived)| *arrived == s.bytes)
-    }
-    fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
+    fn wrong(&self, iteration: u64) -> Option<Difference> {
         let first = if self.is_worker { 0 } else { self.server * self.part };
         buffer::wrong(&self.buffer, first, self.real, self.workers, iteration)
     }

@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use sluice_schedule::units::fnv1a64;
 
-use super::exchange::{Exchange, Kind, Stream};
+use super::exchange::{Exchange, Kind, Stream, Streams};
 use super::{JobError, JobFile};
 
 /// How long the members wait for each other.
@@ -40,8 +40,8 @@ pub fn connect_all(file: &JobFile, collective: &dyn Exchange) -> Result<Connecti
     let listener = listener(file)?;
     let deadline = Instant::now() + PATIENCE;
     // Members with different plans are strangers to each other.
-    let group = fnv1a64(format!("{}{}", file.job, collective.identity()).as_bytes());
-    let (ins, outs) = (collective.ins(), collective.outs());
+    let Streams { identity, outs, ins } = collective.streams();
+    let group = fnv1a64(format!("{}{identity}", file.job).as_bytes());
     let (accepted, connected) = std::thread::scope(|scope| {
         let accept = scope.spawn(|| accept_all(file, group, &listener, ins, deadline));
         let connected = connect_outs(file, group, outs, deadline);

@@ -13,12 +13,16 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId, clock_gettime};
 
+use super::buffer::Difference;
+use super::collective::Collective;
 use super::connect::{Connections, connect_all};
-use super::exchange::{self, Exchange};
+use super::exchange::Exchange;
 use super::page::{JobPage, congestion_control};
 use super::report::{FlowReport, Line, Reporter, word};
+use super::steps::Steps;
 use super::stream::{Incoming, Outgoing, Stage};
-use super::{JobError, JobFile};
+use super::trees::{self, Trees};
+use super::{Arch, JobError, JobFile};
 use crate::sys;
 
 /// How long the end of a job waits for its last acknowledgements.
@@ -62,6 +66,24 @@ fn told_start() -> Result<u64, JobError> {
     })
 }
 
+/// The exchange of a job's member.
+///
+/// # Errors
+/// When the plan of a job of arch `plan` cannot be read or is none for this job.
+fn exchange_of(file: &JobFile) -> Result<Box<dyn Exchange>, JobError> {
+    Ok(match (file.arch, &file.plan) {
+        (Arch::Plan, Some(plan)) => {
+            let followed = trees::read(file, plan)?;
+            if followed.steps.shard > 0 {
+                Box::new(Steps::new(&followed, file.rank, file.bytes))
+            } else {
+                Box::new(Trees::new(&followed, file.rank, file.bytes))
+            }
+        }
+        _ => Box::new(Collective::new(file)),
+    })
+}
+
 struct Engine<'a> {
     file: &'a JobFile,
     collective: Box<dyn Exchange>,
@@ -77,7 +99,7 @@ struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     fn connect(file: &'a JobFile) -> Result<Engine<'a>, JobError> {
-        let collective = exchange::of(file)?;
+        let collective = exchange_of(file)?;
         let connections = connect_all(file, &*collective)?;
         let page = JobPage::open(file, &*collective, &connections);
         let Connections { outs, ins } = connections;
@@ -126,7 +148,7 @@ impl<'a> Engine<'a> {
             self.exchange(report)?;
             let round_end = now();
             self.sleep_until(compute_end)?;
-            if let Some((element, seen, expected)) = self.collective.wrong(i) {
+            if let Some(Difference { element, seen, expected }) = self.collective.wrong(i) {
                 return Err(JobError::Sum { iteration: i, element, seen, expected });
             }
             report.say(&Line::Iteration {

@@ -3,10 +3,8 @@
 //! A *stream* is one direction between two members; its bytes of one round are numbered from 0 and their number is known
 //! before. Implementations have no sockets and no clock.
 
-use super::collective::Collective;
-use super::steps::Steps;
-use super::trees::{self, Trees};
-use super::{Arch, JobError, JobFile};
+use super::JobError;
+use super::buffer::Difference;
 
 /// What a stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +34,32 @@ pub struct Stream {
     pub bytes: u64,
 }
 
+/// The streams of one member.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// What members must agree on besides the job's id; empty: nothing.
+    pub identity: String,
+    pub outs: Vec<Stream>,
+    pub ins: Vec<Stream>,
+}
+
+/// The place of the stream with this peer, made if it is new.
+pub fn stream_with(streams: &mut Vec<Stream>, peer: usize, kind: Kind) -> usize {
+    let known = streams.iter().position(|stream| stream.peer == peer);
+    known.unwrap_or_else(|| {
+        streams.push(Stream { peer, kind, bytes: 0 });
+        streams.len() - 1
+    })
+}
+
 /// One member's part in a collective: its buffer and its streams.
 pub trait Exchange {
-    fn outs(&self) -> &[Stream];
-    fn ins(&self) -> &[Stream];
-    /// What members must agree on besides the job's id; empty: nothing.
-    fn identity(&self) -> &str {
-        ""
+    fn streams(&self) -> &Streams;
+    fn outs(&self) -> &[Stream] {
+        &self.streams().outs
+    }
+    fn ins(&self) -> &[Stream] {
+        &self.streams().ins
     }
     /// Starts a round with this iteration's values.
     fn begin(&mut self, iteration: u64);
@@ -57,25 +74,9 @@ pub trait Exchange {
     /// When a peer says what it cannot mean.
     fn accept(&mut self, input: usize, data: &[f32]) -> Result<(), JobError>;
     /// Has everything of this round arrived?
-    fn complete(&self) -> bool;
-    /// Compares the result with the exact one: first wrong element, what it is, what it should be.
-    fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)>;
-}
-
-/// The exchange of a job's member.
-///
-/// # Errors
-/// When the plan of a job of arch `plan` cannot be read or is none for this job.
-pub fn of(file: &JobFile) -> Result<Box<dyn Exchange>, JobError> {
-    Ok(match (file.arch, &file.plan) {
-        (Arch::Plan, Some(plan)) => {
-            let followed = trees::read(file, plan)?;
-            if followed.steps.shard > 0 {
-                Box::new(Steps::new(&followed, file.rank, file.bytes))
-            } else {
-                Box::new(Trees::new(&followed, file.rank, file.bytes))
-            }
-        }
-        _ => Box::new(Collective::new(file)),
-    })
+    fn complete(&self) -> bool {
+        self.ins().iter().enumerate().all(|(input, stream)| self.arrived(input) == stream.bytes)
+    }
+    /// The first element of the result that differs from the exact one.
+    fn wrong(&self, iteration: u64) -> Option<Difference>;
 }

@@ -28,16 +28,16 @@ pub enum Arch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// The host's name.
+    /// Name of the host that it runs on.
     pub host: String,
     /// Where the process accepts its peers.
     pub address: Ipv4Addr,
-    /// At which port.
+    /// TCP port at that address.
     pub port: u16,
 }
 
 impl Member {
-    /// Address and port.
+    /// Where its peers connect to.
     pub fn endpoint(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.port)
     }
@@ -58,9 +58,9 @@ pub struct PlanFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobFile {
-    /// The job's id.
+    /// Id of the job, 1 to 63 characters.
     pub job: String,
-    /// Its pattern.
+    /// How its members exchange tensors.
     pub arch: Arch,
     /// Which member this process is, an index into `members`.
     pub rank: usize,

@@ -14,7 +14,7 @@ pub enum Line {
     },
     /// An iteration is over at this member. Times are CLOCK_MONOTONIC ns.
     Iteration {
-        /// Which, from 0.
+        /// Number of the iteration, from 0.
         i: u64,
         compute_start_ns: u64,
         /// The round began: compute ended, or what overlap leaves of it.

@@ -13,20 +13,19 @@ use std::ops::Range;
 use sluice_plan::follow::{Followed, Sent, Waits};
 use sluice_plan::plan::Collective;
 
-use super::exchange::{Exchange, Kind, Stream};
-use super::{JobError, buffer};
+use super::JobError;
+use super::buffer::{self, Difference};
+use super::exchange::{Exchange, Kind, Stream, Streams, stream_with};
 
 /// One rank's part in a schedule.
 #[derive(Debug)]
 pub struct Steps {
     collective: Collective,
     rank: usize,
-    identity: String,
     /// Which elements each rank owns.
     own: Vec<Range<usize>>,
     buffer: Vec<f32>,
-    outs: Vec<Stream>,
-    ins: Vec<Stream>,
+    streams: Streams,
     sending: Vec<Sending>,
     receiving: Vec<Receiving>,
     /// The links by which this rank sends.
@@ -103,11 +102,9 @@ impl Steps {
         let mut steps = Steps {
             collective: plan.collective,
             rank,
-            identity: plan.sha256.clone(),
             own: (0..ranks).map(own).collect(),
             buffer: vec![0.0; real],
-            outs: Vec::new(),
-            ins: Vec::new(),
+            streams: Streams { identity: plan.sha256.clone(), ..Streams::default() },
             sending: Vec::new(),
             receiving: Vec::new(),
             links: Vec::new(),
@@ -121,18 +118,18 @@ impl Steps {
                 continue;
             }
             if sent.from as usize == rank {
-                let out = stream(&mut steps.outs, sent.to as usize);
+                let out = stream_with(&mut steps.streams.outs, sent.to as usize, Kind::Steps);
                 let next = links.len();
                 let link = *links.entry(sent.link).or_insert(next);
                 steps.links.resize_with(links.len(), Link::default);
-                steps.sending.resize_with(steps.outs.len(), Sending::default);
-                let part = part(&mut steps.outs[out], elements, sent.adds);
+                steps.sending.resize_with(steps.streams.outs.len(), Sending::default);
+                let part = part(&mut steps.streams.outs[out], elements, sent.adds);
                 steps.links[link].order.push(out);
                 steps.sending[out].parts.push(Leaving { part, after: before.of(sent), link });
             } else if sent.to as usize == rank {
-                let input = stream(&mut steps.ins, sent.from as usize);
-                steps.receiving.resize_with(steps.ins.len(), Receiving::default);
-                let part = part(&mut steps.ins[input], elements, sent.adds);
+                let input = stream_with(&mut steps.streams.ins, sent.from as usize, Kind::Steps);
+                steps.receiving.resize_with(steps.streams.ins.len(), Receiving::default);
+                let part = part(&mut steps.streams.ins[input], elements, sent.adds);
                 before.comes(sent, Come { input, bytes: part.ends() });
                 steps.receiving[input].parts.push(part);
             }
@@ -194,15 +191,6 @@ impl Before {
     }
 }
 
-/// The place of the stream with this peer, made if it is new.
-fn stream(streams: &mut Vec<Stream>, peer: usize) -> usize {
-    let known = streams.iter().position(|stream| stream.peer == peer);
-    known.unwrap_or_else(|| {
-        streams.push(Stream { peer, kind: Kind::Steps, bytes: 0 });
-        streams.len() - 1
-    })
-}
-
 /// The next part of a stream.
 fn part(stream: &mut Stream, elements: Range<usize>, adds: bool) -> Part {
     let part = Part { elements, adds, begins: stream.bytes };
@@ -211,14 +199,8 @@ fn part(stream: &mut Stream, elements: Range<usize>, adds: bool) -> Part {
 }
 
 impl Exchange for Steps {
-    fn outs(&self) -> &[Stream] {
-        &self.outs
-    }
-    fn ins(&self) -> &[Stream] {
-        &self.ins
-    }
-    fn identity(&self) -> &str {
-        &self.identity
+    fn streams(&self) -> &Streams {
+        &self.streams
     }
     fn begin(&mut self, iteration: u64) {
         self.sending.iter_mut().for_each(|sending| sending.at = 0);
@@ -246,7 +228,7 @@ impl Exchange for Steps {
         let receiving = &mut self.receiving[input];
         while !data.is_empty() {
             let Some(part) = receiving.parts.get(receiving.at) else {
-                let peer = format!("member {}", self.ins[input].peer);
+                let peer = format!("member {}", self.streams.ins[input].peer);
                 return Err(JobError::Peer { peer, what: "sent more than the plan says".into() });
             };
             let start = part.elements.start + ((receiving.arrived - part.begins) / 4) as usize;
@@ -260,10 +242,7 @@ impl Exchange for Steps {
         }
         Ok(())
     }
-    fn complete(&self) -> bool {
-        self.ins.iter().zip(&self.receiving).all(|(stream, receiving)| receiving.arrived == stream.bytes)
-    }
-    fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
+    fn wrong(&self, iteration: u64) -> Option<Difference> {
         buffer::wrong_after(self.collective, &self.buffer, &self.own, self.rank, iteration)
     }
 }

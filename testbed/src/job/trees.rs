@@ -14,9 +14,10 @@ use std::ops::Range;
 use sluice_plan::follow::{Followed, WHOLE};
 use sluice_plan::plan::{Collective, Direction, MAX_DAEMON_BYTES};
 
-use super::exchange::{Exchange, Kind, Stream};
+use super::JobError;
+use super::buffer::{self, Difference};
+use super::exchange::{Exchange, Kind, Streams, stream_with};
 use super::file::{JobFile, PlanFile};
-use super::{JobError, buffer};
 
 /// Floats of a chunk: some milliseconds of a slow link, so that a deep tree fills soon.
 pub const CHUNK: usize = 2_048;
@@ -28,15 +29,13 @@ const WORD: usize = 4;
 pub struct Trees {
     collective: Collective,
     rank: usize,
-    identity: String,
     /// Which elements each rank is the root of.
     own: Vec<Range<usize>>,
     buffer: Vec<f32>,
     places: Vec<Place>,
     /// Places of the in-trees that end here, by their elements.
     ending: Vec<usize>,
-    outs: Vec<Stream>,
-    ins: Vec<Stream>,
+    streams: Streams,
     sending: Vec<Sending>,
     receiving: Vec<Receiving>,
 }
@@ -120,13 +119,11 @@ impl Trees {
         let mut trees = Trees {
             collective: plan.collective,
             rank,
-            identity: plan.sha256.clone(),
             own: vec![0..0; ranks],
             buffer: vec![0.0; real],
             places: Vec::new(),
             ending: Vec::new(),
-            outs: Vec::new(),
-            ins: Vec::new(),
+            streams: Streams { identity: plan.sha256.clone(), ..Streams::default() },
             sending: Vec::new(),
             receiving: Vec::new(),
         };
@@ -140,8 +137,13 @@ impl Trees {
             }
         }
         let stream = |edges: &[Edge]| edges.iter().map(|edge| length(&edge.elements)).sum();
-        trees.outs.iter_mut().zip(&trees.sending).for_each(|(s, sending)| s.bytes = stream(&sending.edges));
-        trees.ins.iter_mut().zip(&trees.receiving).for_each(|(s, receiving)| s.bytes = stream(&receiving.edges));
+        trees.streams.outs.iter_mut().zip(&trees.sending).for_each(|(s, sending)| s.bytes = stream(&sending.edges));
+        trees
+            .streams
+            .ins
+            .iter_mut()
+            .zip(&trees.receiving)
+            .for_each(|(s, receiving)| s.bytes = stream(&receiving.edges));
         trees
     }
 
@@ -153,14 +155,14 @@ impl Trees {
         let edge = || Edge { place, elements: elements.clone(), adds: inward, done: 0 };
         for &(from, to) in edges {
             if to as usize == self.rank {
-                let stream = stream(&mut self.ins, from as usize);
+                let stream = stream_with(&mut self.streams.ins, from as usize, Kind::Trees);
                 if stream == self.receiving.len() {
                     self.receiving.push(Receiving { edges: Vec::new(), chunk: None, arrived: 0 });
                 }
                 inputs.push((stream, self.receiving[stream].edges.len()));
                 self.receiving[stream].edges.push(edge());
             } else if from as usize == self.rank {
-                let stream = stream(&mut self.outs, to as usize);
+                let stream = stream_with(&mut self.streams.outs, to as usize, Kind::Trees);
                 if stream == self.sending.len() {
                     self.sending.push(Sending { edges: Vec::new(), chunk: None });
                 }
@@ -229,14 +231,8 @@ impl Trees {
 }
 
 impl Exchange for Trees {
-    fn outs(&self) -> &[Stream] {
-        &self.outs
-    }
-    fn ins(&self) -> &[Stream] {
-        &self.ins
-    }
-    fn identity(&self) -> &str {
-        &self.identity
+    fn streams(&self) -> &Streams {
+        &self.streams
     }
     fn begin(&mut self, iteration: u64) {
         for edge in self.sending.iter_mut().flat_map(|s| &mut s.edges) {
@@ -275,7 +271,7 @@ impl Exchange for Trees {
     }
     fn accept(&mut self, input: usize, mut data: &[f32]) -> Result<(), JobError> {
         let receiving = &mut self.receiving[input];
-        let peer = || format!("member {}", self.ins[input].peer);
+        let peer = || format!("member {}", self.streams.ins[input].peer);
         while let Some(first) = data.first() {
             let (edge, left) = match receiving.chunk {
                 Some(chunk) => chunk,
@@ -304,24 +300,12 @@ impl Exchange for Trees {
         }
         Ok(())
     }
-    fn complete(&self) -> bool {
-        self.ins.iter().zip(&self.receiving).all(|(stream, receiving)| receiving.arrived == stream.bytes)
-    }
-    fn wrong(&self, iteration: u64) -> Option<(usize, f32, f32)> {
+    fn wrong(&self, iteration: u64) -> Option<Difference> {
         if self.is_relay() {
             return None; // What it passed on is checked where it ends.
         }
         buffer::wrong_after(self.collective, &self.buffer, &self.own, self.rank, iteration)
     }
-}
-
-/// The stream with this peer, made if it is new.
-fn stream(streams: &mut Vec<Stream>, peer: usize) -> usize {
-    let known = streams.iter().position(|stream| stream.peer == peer);
-    known.unwrap_or_else(|| {
-        streams.push(Stream { peer, kind: Kind::Trees, bytes: 0 });
-        streams.len() - 1
-    })
 }
 
 /// Bytes of one chunk with its word.

@@ -12,7 +12,7 @@ use sluice_scenario::Scenario;
 use super::convert::ScenarioQueue;
 use super::{Binaries, Observer, Policy, RunError, RunPlan, Session, run_once};
 
-/// How to run.
+/// Which policies run, how often, and what is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The policies, in the order in which they take turns.

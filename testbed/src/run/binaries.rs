@@ -7,7 +7,7 @@ use super::RunError;
 /// Paths of the programs that a run starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
-    /// `sluice-job`.
+    /// `sluice-job`, one process of which is one member of a job.
     pub job: PathBuf,
     dirs: Vec<PathBuf>,
 }

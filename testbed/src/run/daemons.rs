@@ -14,8 +14,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use super::pins::{self, instance};
-use super::session::Session;
-use super::{KillOnDrop, Policy, RunError, RunPlan, write};
+use super::{KillOnDrop, Policy, RunError, RunPlan, Session, write};
 use crate::fabric::layout::{MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address};
 use crate::fabric::{Cgroup, Fabric, FabricSpec, Layout, NetNs};
 
@@ -33,7 +32,7 @@ struct Process {
     log: PathBuf,
 }
 
-/// One host's daemon.
+/// The daemon of one host, which ends with this value.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,

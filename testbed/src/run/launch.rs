@@ -13,9 +13,9 @@ use crate::fabric::Fabric;
 use crate::job::report::Line;
 use crate::job::{JobFile, Member};
 
-/// What a process said or did.
+/// What a process put out.
 #[derive(Debug)]
-pub enum Said<L = Line> {
+pub enum Output<L = Line> {
     Line(L),
     /// It ended its output; with the last lines of its error output.
     Ended(String),
@@ -26,7 +26,7 @@ pub enum Said<L = Line> {
 pub struct FromMember {
     pub job: usize,
     pub rank: usize,
-    pub said: Said,
+    pub output: Output,
 }
 
 /// How job sockets are treated.
@@ -38,7 +38,6 @@ pub struct Sockets {
     pub progress: Vec<PathBuf>,
     /// How often members report acknowledged bytes, ms; 0: never.
     pub sample_ms: u64,
-    /// Samples per flow.
     pub sample_flows: bool,
 }
 
@@ -119,7 +118,7 @@ impl RunningJob {
             command.arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[h].ns.spawn(command, Some(fabric.cgroups.jobs(h).procs()?))?;
             let to = to.clone();
-            listen(&mut child, move |said| to.send(FromMember { job: serial, rank, said }).is_ok())?;
+            listen(&mut child, move |output| to.send(FromMember { job: serial, rank, output }).is_ok())?;
             let stdin = child.stdin.take();
             job.members.push((KillOnDrop(child), stdin));
         }
@@ -160,21 +159,21 @@ const MAX_LAST: u64 = 1 << 16;
 /// Passes on what a process prints, until `say` wants no more.
 pub(crate) fn listen<L: DeserializeOwned>(
     child: &mut Child,
-    mut say: impl FnMut(Said<L>) -> bool + Send + 'static,
+    mut say: impl FnMut(Output<L>) -> bool + Send + 'static,
 ) -> Result<(), RunError> {
     let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else { return Ok(()) };
     let body = move || {
         let mut reader = BufReader::new(out);
         let mut line = Vec::new();
         while matches!(reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line), Ok(n) if n > 0) {
-            if !values_in(&line).all(|value| say(Said::Line(value))) {
+            if !values_in(&line).all(|value| say(Output::Line(value))) {
                 return;
             }
             line.clear();
         }
         let mut last = String::new();
         drop(err.take(MAX_LAST).read_to_string(&mut last));
-        say(Said::Ended(last));
+        say(Output::Ended(last));
     };
     let thread = std::thread::Builder::new().name("job-output".into()).stack_size(256 << 10);
     thread.spawn(body).map(drop).map_err(RunError::io("starting a thread"))

@@ -12,9 +12,18 @@ pub struct JobLog {
     pub done: usize,
     /// Per iteration: first compute begin, first round begin and last round end of workers, ns; and how many members.
     pub iterations: Vec<IterationLog>,
-    /// Per member: (t, acked) samples.
-    pub samples: Vec<(u64, usize, u64)>,
+    pub samples: Vec<AckSample>,
     pub flows: Vec<FlowReport>,
+}
+
+/// What one member had acknowledged by some time.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// CLOCK_MONOTONIC, ns.
+    pub t_ns: u64,
+    pub rank: usize,
+    /// Payload bytes since the job began.
+    pub acked: u64,
 }
 
 /// One iteration over all members.
@@ -69,13 +78,12 @@ impl JobLog {
         let steps = usize::try_from((end - begin) / step_ns.max(1) + 1).unwrap_or(0).min(1_000_000);
         let mut bytes = vec![0.0; steps];
         for member in 0..members {
-            let mine = self.samples.iter().filter(|(_, m, _)| *m == member);
-            let mut before: Option<(u64, u64)> = None;
-            for &(t, _, acked) in mine {
-                if let Some((t0, acked0)) = before {
-                    spread(&mut bytes, begin, step_ns, (t0, t), acked.saturating_sub(acked0) as f64);
-                }
-                before = Some((t, acked));
+            let mut mine = self.samples.iter().filter(|sample| sample.rank == member);
+            let Some(mut before) = mine.next() else { continue };
+            for sample in mine {
+                let acked = sample.acked.saturating_sub(before.acked) as f64;
+                spread(&mut bytes, begin, step_ns, (before.t_ns, sample.t_ns), acked);
+                before = sample;
             }
         }
         let rate = |b: f64| b * 8.0 / (step_ns as f64 / 1e9);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::RunError;
 
-/// Where jobs publish.
+/// In which directories jobs publish their pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
     /// In the directory of their host's daemon.
@@ -72,7 +72,7 @@ impl FullDir {
         Ok(made)
     }
 
-    /// The directory.
+    /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.0
     }

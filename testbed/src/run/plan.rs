@@ -14,7 +14,7 @@ pub struct JobPlan {
     pub id: String,
     /// The model's name, for reports; may be empty.
     pub model: String,
-    /// Its pattern.
+    /// How its members exchange tensors.
     pub arch: Arch,
     /// Workers, 1 or more.
     pub workers: usize,
@@ -108,15 +108,15 @@ impl Queue for FixedQueue {
 pub struct RunPlan {
     /// Name for files and messages.
     pub name: String,
-    /// The network.
+    /// The network to build.
     pub fabric: FabricSpec,
     /// The jobs, by arrival.
     pub jobs: Vec<JobPlan>,
-    /// Cross traffic.
+    /// Unmanaged flows with given times.
     pub cross: Vec<CrossFlow>,
     /// Congestion control of cross traffic, and of job flows under `fair` without a name.
     pub tcp: String,
-    /// Slot length.
+    /// How long a slot is.
     pub slot: Nanos,
     /// Slots a schedule looks ahead.
     pub horizon: u32,

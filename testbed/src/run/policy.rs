@@ -13,7 +13,7 @@ const ALLOWED: &str = "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srp
 pub enum Policy {
     /// Plain TCP with this congestion control; `None`: the scenario's.
     Fair(Option<String>),
-    /// Sluice.
+    /// Sluice, with a daemon on every host.
     Sluice {
         /// `schedule.policy` of the daemons; `None`: their default.
         policy: Option<String>,

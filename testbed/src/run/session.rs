@@ -1,17 +1,16 @@
 //! One run of one policy, from an empty machine to figures.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use sluice_report::{CpuSeconds, JobFigures, JobResult, LinkResult, PolicyRun, RatePoint};
 use sluice_schedule::Nanos;
 
-use super::launch::{FromMember, RunningJob, Said, Sockets};
-use super::log::JobLog;
+use super::launch::{FromMember, Output, RunningJob, Sockets};
+use super::log::{AckSample, JobLog};
 use super::measure::{LinkSample, Sampler};
-use super::{Binaries, Placement, Policy, Queue, RunError, RunPlan};
+use super::{Placement, Policy, Queue, RunError, RunPlan, Session};
 use crate::cross::Cross;
 use crate::fabric::Fabric;
 use crate::job;
@@ -30,24 +29,13 @@ pub trait Observer: Send {
     fn progress(&mut self, part: f64, ended: usize, jobs: usize);
 }
 
-/// Hears nothing.
+/// An observer that passes nothing on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
 impl Observer for Silent {
     fn begins(&mut self, _policy: &str, _run: usize, _runs: usize) {}
     fn progress(&mut self, _part: f64, _ended: usize, _jobs: usize) {}
-}
-
-/// What a run needs beside the plan.
-#[derive(Clone, Debug)]
-pub struct Session<'a> {
-    /// The programs.
-    pub binaries: &'a Binaries,
-    /// Where job files, configurations and logs go; must exist.
-    pub dir: PathBuf,
-    /// Set from outside to stop early.
-    pub stop: &'a AtomicBool,
 }
 
 struct Job {
@@ -214,12 +202,12 @@ impl Runner<'_> {
     }
 
     fn hear(&mut self, message: FromMember) -> Result<(), RunError> {
-        let FromMember { job, rank, said } = message;
+        let FromMember { job, rank, output } = message;
         let plan = &self.plan.jobs[job];
         let state = &mut self.jobs[job];
         let members = plan.workers + plan.servers;
-        match said {
-            Said::Line(Line::Connected { .. }) => {
+        match output {
+            Output::Line(Line::Connected { .. }) => {
                 state.log.connected += 1;
                 if state.log.connected == members {
                     let at = Nanos(job::now()).plus(LEAD);
@@ -229,12 +217,12 @@ impl Runner<'_> {
                     }
                 }
             }
-            Said::Line(Line::Iteration { i, compute_start_ns, round_start_ns, round_end_ns, .. }) => {
+            Output::Line(Line::Iteration { i, compute_start_ns, round_start_ns, round_end_ns, .. }) => {
                 state.log.iteration(rank < plan.workers, i, compute_start_ns, round_start_ns, round_end_ns);
                 self.iterations_done += u64::from(rank == 0);
             }
-            Said::Line(Line::Sample { t_ns, acked, .. }) => state.log.samples.push((t_ns, rank, acked)),
-            Said::Line(Line::Done { flows }) => {
+            Output::Line(Line::Sample { t_ns, acked, .. }) => state.log.samples.push(AckSample { t_ns, rank, acked }),
+            Output::Line(Line::Done { flows }) => {
                 state.log.flows.extend(flows);
                 state.log.done += 1;
                 if state.log.done == members {
@@ -247,15 +235,15 @@ impl Runner<'_> {
                     self.queue.ended(job);
                 }
             }
-            Said::Line(Line::Failed { what }) => return Err(self.failure(job, rank, what)),
-            Said::Ended(last) if !state.over && state.log.done < members => {
+            Output::Line(Line::Failed { what }) => return Err(self.failure(job, rank, what)),
+            Output::Ended(last) if !state.over && state.log.done < members => {
                 // A member that said "done" has ended as it should; others may still run.
                 let finished = state.log.done > 0 && last.trim().is_empty();
                 if !finished {
                     return Err(self.failure(job, rank, format!("ended early: {}", last.trim())));
                 }
             }
-            Said::Ended(_) => {}
+            Output::Ended(_) => {}
         }
         Ok(())
     }

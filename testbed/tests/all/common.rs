@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use sluice_report::PolicyRun;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;
@@ -13,6 +12,9 @@ use sluice_testbed::experiment::live::Live;
 use sluice_testbed::fabric::{FabricSpec, NetNs};
 use sluice_testbed::job::{Arch, PlanFile};
 use sluice_testbed::run::{Binaries, JobPlan, Placement, Policy, RunPlan};
+
+#[path = "../../../ebpf/tests/all/quiet.rs"]
+mod quiet;
 
 /// Tests take turns: two fabrics at once would measure each other.
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -59,23 +61,9 @@ pub fn job(id: &str, arch: Arch, workers: usize, servers: usize, bytes: u64, ite
     }
 }
 
-/// Tries of one comparison, at most.
-const MAX_TRIES: usize = 5;
-/// How late the machine's timers may be (p99) in a run that shows something.
-const MAX_LATE_US: u64 = 20_000;
-
-/// Repeats runs until the machine was quiet during all of them; what they gave then. A machine that is quiet in no try
-/// fails the test.
-pub fn quiet<const N: usize>(mut runs: impl FnMut() -> [PolicyRun; N]) -> [PolicyRun; N] {
-    for number in 1..=MAX_TRIES {
-        let made = runs();
-        let late = made.iter().map(|run| run.lateness.p99_us).max().unwrap_or(0);
-        if late <= MAX_LATE_US {
-            return made;
-        }
-        println!("try {number}: timers were {late} us late: not quiet");
-    }
-    panic!("the machine was quiet in none of {MAX_TRIES} tries");
+/// What the quietest of at most five tries gave, as `quiet::measured` says it.
+pub fn quiet<T>(mut runs: impl FnMut() -> T) -> T {
+    quiet::measured(|| Some(()), |&()| Some(runs())).expect("each try gives something")
 }
 
 /// A directory that goes with the test.

@@ -31,28 +31,28 @@ pub struct Place {
 /// The frame of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The machine.
+    /// Name of the machine.
     pub label: Text,
-    /// Left edge.
+    /// Its left edge, from the left of the picture.
     pub x: f64,
-    /// Upper edge.
+    /// Its upper edge, from the top of the picture.
     pub y: f64,
-    /// Width.
+    /// How wide it is.
     pub width: f64,
-    /// Height.
+    /// How high it is.
     pub height: f64,
 }
 
 /// Places of all nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
-    /// One per node.
+    /// One per node, by index.
     pub places: Vec<Place>,
-    /// One per machine.
+    /// One per machine that has nodes.
     pub frames: Vec<Frame>,
-    /// Of the whole.
+    /// Width of the whole picture.
     pub width: f64,
-    /// Of the whole.
+    /// Height of the whole picture.
     pub height: f64,
 }
 

@@ -7,9 +7,9 @@ use crate::quantity::{Capacity, Rational};
 /// A two-level network of hosts.
 #[derive(Clone, Debug)]
 pub struct LeafSpine {
-    /// Leaf switches.
+    /// How many leaf switches there are.
     pub leaves: u32,
-    /// Spine switches.
+    /// How many spine switches every leaf is connected to.
     pub spines: u32,
     /// Hosts under each leaf.
     pub hosts: u32,
@@ -22,7 +22,7 @@ pub struct LeafSpine {
 /// Boxes of GPUs, GPU g of all boxes under rail switch g.
 #[derive(Clone, Debug)]
 pub struct Rails {
-    /// Boxes.
+    /// How many boxes the rails connect.
     pub boxes: u32,
     /// GPUs of a box, and rails.
     pub gpus: u32,

@@ -11,13 +11,11 @@ const LIMITS: Limits = Limits { bytes: super::MAX_BYTES, elements: 8_000_000, ch
 const MAX_NODES: u64 = 100_000;
 
 form! {
-    /// The form.
     pub struct Form {
         /// Directed links, as a check sum.
         pub directed_links: Option<u64> = "directed_links",
         /// How many of the nodes are GPUs, from the first on.
         pub gpus: u64 = "gpus",
-        /// The links.
         pub links: Vec<Group> = "links",
         /// What the fabric is called.
         pub name: Option<Text> = "name",

@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 64;
 /// Attributes of one element at most.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// A tag.
+/// The beginning or the end of an element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tag<'a> {
     /// `<name key="value" …>`, also where it ends itself, then followed by its end.
@@ -36,7 +36,7 @@ pub struct Tags<'a> {
 }
 
 impl<'a> Tags<'a> {
-    /// Begins to read.
+    /// The tags of a text, which are read one by one.
     pub fn new(text: &'a str) -> Tags<'a> {
         Tags {
             text: text.trim_start_matches('\u{feff}'),

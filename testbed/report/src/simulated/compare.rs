@@ -93,11 +93,11 @@ pub enum CompareError {
          scenario, without time.end_s or with a later one"
     )]
     Jobs {
-        /// The job.
+        /// Id of the job.
         job: String,
-        /// Where it ended.
+        /// The scheduler under which it ended.
         there: String,
-        /// Where it did not.
+        /// The scheduler under which it did not.
         here: String,
     },
     /// The jobs were drawn from different scenarios or seeds.
@@ -105,16 +105,16 @@ pub enum CompareError {
         "{here} ran {mine} and {there} ran {other}: their jobs are different ones; compare runs of one scenario and seed"
     )]
     Scenarios {
-        /// A scheduler.
+        /// The scheduler that does not fit.
         here: String,
         /// Its scenario and seed.
         mine: String,
-        /// The first scheduler.
+        /// The scheduler it was to be compared with, the first.
         there: String,
         /// Its scenario and seed.
         other: String,
     },
-    /// No result.
+    /// A file that is no result of a run.
     #[error("no result of a run: {0}; give a file that `sluice sim run` wrote, or the output of --json")]
     Read(String),
     /// There is nothing to compare.
@@ -125,9 +125,9 @@ pub enum CompareError {
 /// One scheduler in the table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// The scheduler.
+    /// The scheduler, as it was asked for.
     pub policy: String,
-    /// Mean JCT, seconds.
+    /// Mean of the JCT, seconds.
     pub mean_s: f64,
     /// 99th percentile of the JCT (nearest rank), seconds.
     pub p99_s: f64,

@@ -33,10 +33,10 @@ impl Spread {
     }
 }
 
-/// One simulated job.
+/// What one simulated job took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SimJob {
-    /// Its times.
+    /// Its times as a user sees them.
     #[serde(flatten)]
     pub figures: JobFigures,
     /// Run time alone on its hosts under equal sharing.
@@ -59,11 +59,11 @@ pub struct SimJob {
 pub struct Concurrency {
     /// Running jobs, mean over the makespan.
     pub jobs_mean: f64,
-    /// Most running jobs.
+    /// Most jobs that ran at once.
     pub jobs_max: u64,
     /// Active flows of jobs, mean over the makespan.
     pub flows_mean: f64,
-    /// Most active flows.
+    /// Most flows that were active at once.
     pub flows_max: u64,
 }
 
@@ -81,25 +81,25 @@ pub struct Fairness {
 pub struct Figures {
     /// Ids of jobs without an end at `end_s`; they are in no mean.
     pub unfinished: Vec<String>,
-    /// Mean JCT.
+    /// Mean completion time of the jobs that ended.
     pub jct_mean_s: f64,
-    /// Median.
+    /// Median of them (nearest rank).
     pub jct_p50_s: f64,
-    /// 99th percentile.
+    /// 99th percentile of them (nearest rank).
     pub jct_p99_s: f64,
-    /// Largest.
+    /// The longest of them.
     pub jct_max_s: f64,
     /// Mean JCT with the jobs' weights.
     pub jct_weighted_mean_s: f64,
     /// Last end minus first arrival.
     pub makespan_s: f64,
-    /// JCT.
+    /// Completion times of the jobs that ended, seconds.
     pub jct: Spread,
-    /// JCT of jobs with at least one network flow.
+    /// The same of jobs with at least one network flow.
     pub jct_networked: Spread,
-    /// End minus start.
+    /// End minus start, seconds.
     pub run_time: Spread,
-    /// Start minus arrival.
+    /// Start minus arrival, seconds.
     pub wait: Spread,
     /// Run time over isolated run time.
     pub slowdown: Spread,
@@ -107,7 +107,7 @@ pub struct Figures {
     pub round_s: Spread,
     /// Iterations of all jobs.
     pub iteration_s: Spread,
-    /// Evenness of slowdowns.
+    /// How even the slowdowns were.
     pub fairness: Fairness,
     /// Running jobs and active flows.
     pub concurrency: Concurrency,
@@ -117,11 +117,11 @@ pub struct Figures {
     pub overlap: f64,
     /// Bytes of cross traffic delivered, counted once per link.
     pub cross_link_bytes: f64,
-    /// Links by tier.
+    /// Utilisation by tier of links.
     pub tiers: Vec<Tier>,
     /// Events of the simulation.
     pub events: u64,
-    /// Flows that ended.
+    /// How often a flow of a job ended its round.
     pub flow_ends: u64,
     /// Virtual time at the end.
     pub end_s: f64,
@@ -131,7 +131,7 @@ pub struct Figures {
     pub links: Vec<LinkFigures>,
 }
 
-/// One directed link.
+/// What one directed link carried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkFigures {
     /// Its ends, `h0->s0`; parallel cables have one name.
@@ -151,10 +151,10 @@ pub struct LinkFigures {
 pub struct Tier {
     /// `host-up`, `host-down`, or the letters of the switches' names: `t-e`.
     pub tier: String,
-    /// How many links.
+    /// Number of links in the tier.
     pub links: usize,
-    /// Mean utilisation.
+    /// Mean of their utilisation, 0 to 1.
     pub mean: f64,
-    /// Largest.
+    /// Largest of their utilisation.
     pub max: f64,
 }

@@ -53,15 +53,15 @@ pub fn table(scenario: &Scenario, runs: &[SimResult]) -> String {
 /// One line of the table as a record.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The scheduler.
+    /// The scheduler, as it was asked for.
     pub policy: String,
-    /// Mean JCT, seconds.
+    /// Mean completion time of its jobs, seconds.
     pub jct_mean_s: f64,
-    /// Median.
+    /// Median of them (nearest rank), seconds.
     pub jct_p50_s: f64,
-    /// 99th percentile.
+    /// 99th percentile of them (nearest rank), seconds.
     pub jct_p99_s: f64,
-    /// Largest.
+    /// The longest of them, seconds.
     pub jct_max_s: f64,
     /// Mean of run time over isolated run time.
     pub slowdown_mean: f64,

@@ -5,7 +5,7 @@ use sluice_formats::problem::{E_DUP, E_LIMIT, E_TRACE, Problem};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::read::{Defaults, MAX_HOSTS, gpus, three_rates, uplinks};
+use super::keys::{Defaults, MAX_HOSTS, gpus, three_rates, uplinks};
 use super::{Cable, Host, Network};
 use crate::trace::Csv;
 

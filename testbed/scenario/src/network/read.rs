@@ -9,28 +9,12 @@ use std::path::Path;
 
 use sluice_schedule::{Nanos, Rate};
 
+use super::keys::{Defaults, MAX_HOSTS, MAX_NODES, gpus, three_rates, uplinks};
 use super::{Cable, Host, LinkIx, Network, NodeIx};
 
-/// Most hosts of a scenario.
-pub(crate) const MAX_HOSTS: u64 = 4096;
-/// Most hosts and switches together.
-pub(crate) const MAX_NODES: usize = 65_536;
 const MAX_CABLES: usize = 1_000_000;
 /// Delay of a cable that names none.
 const DELAY: Nanos = Nanos(5_000);
-
-/// What holds for links that say nothing of their own.
-#[derive(Clone, Copy)]
-pub(crate) struct Defaults {
-    pub(crate) delay: Nanos,
-    pub(crate) loss: f64,
-}
-
-impl Defaults {
-    pub(crate) fn cable(self, a: String, b: String, rate: Rate) -> Cable {
-        Cable { a, b, forward: rate, back: rate, delay: self.delay, loss: self.loss }
-    }
-}
 
 /// Reads `network`. `None` when nothing usable came out; the collector has the reasons.
 pub(crate) fn read(t: Table<'_>, base: &Path) -> Option<Network> {
@@ -57,11 +41,6 @@ pub(crate) fn read(t: Table<'_>, base: &Path) -> Option<Network> {
     Some(network)
 }
 
-/// GPUs per host, where one number holds for all.
-pub(crate) fn gpus(t: &Table<'_>) -> u32 {
-    t.int32("gpus", 0..=1024).unwrap_or(1)
-}
-
 fn star(t: &Table<'_>, d: Defaults) -> Option<Network> {
     let hosts = t.require("hosts").and_then(|i| i.int(&(1..=MAX_HOSTS)));
     let gpus = gpus(t);
@@ -70,28 +49,6 @@ fn star(t: &Table<'_>, d: Defaults) -> Option<Network> {
     let cables: Vec<Cable> = (0..hosts).map(|i| d.cable(format!("h{i}"), "s0".into(), rate)).collect();
     let hosts = (0..hosts).map(|i| Host { name: format!("h{i}"), gpus, rack: 0, edge: 0 }).collect();
     Some(Network::build("star", hosts, vec!["s0".into()], &cables))
-}
-
-/// Three rates: host–ToR, ToR–edge, edge–aggregation.
-pub(crate) fn three_rates(t: &Table<'_>) -> Option<[Rate; 3]> {
-    let item = t.require("gbps")?;
-    let list = item.list()?;
-    let rates: Vec<Rate> = list.iter().filter_map(Item::gbps).collect();
-    if list.len() != 3 {
-        item.fail(E_RANGE, format!("{} rates", list.len()), "3 rates: host–ToR, ToR–edge, edge–aggregation");
-    }
-    rates.try_into().ok()
-}
-
-/// Parallel cables ToR–edge and edge–aggregation.
-pub(crate) fn uplinks(t: &Table<'_>) -> Option<[u64; 2]> {
-    let Some(item) = t.get("uplinks") else { return Some([1, 1]) };
-    let list = item.list()?;
-    let counts: Vec<u64> = list.iter().filter_map(|i| i.int(&(1..=64))).collect();
-    if list.len() != 2 {
-        item.fail(E_RANGE, format!("{} numbers", list.len()), "2 numbers: ToR–edge, edge–aggregation");
-    }
-    counts.try_into().ok()
 }
 
 fn three_tier(t: &Table<'_>, d: Defaults) -> Option<Network> {

@@ -8,7 +8,7 @@ use sluice_formats::problem::{Problem, UNSUPPORTED_FIELD};
 use sluice_formats::topology::{Kind, Topology};
 use sluice_schedule::{Nanos, Rate};
 
-use super::read::{Defaults, MAX_HOSTS, MAX_NODES, gpus};
+use super::keys::{Defaults, MAX_HOSTS, MAX_NODES, gpus};
 use super::{Cable, Host, Network};
 use crate::quantities::GIGA;
 

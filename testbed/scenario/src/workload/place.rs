@@ -98,7 +98,7 @@ fn gpus_needed(rules: &PlacementRules, job: &Job) -> usize {
 fn spread(rules: &PlacementRules, job: &Job, free: &[u32]) -> Option<Placement> {
     let mut left = free.to_vec();
     let mut member = vec![false; free.len()];
-    let mut seat = |needs_gpu: bool| -> Option<NodeIx> {
+    let mut host_for = |needs_gpu: bool| -> Option<NodeIx> {
         let fits = |i: usize, left: &[u32]| !needs_gpu || left.get(i).is_some_and(|&g| g > 0);
         let best = |unused: bool, left: &[u32], member: &[bool]| {
             (0..left.len())
@@ -113,8 +113,8 @@ fn spread(rules: &PlacementRules, job: &Job, free: &[u32]) -> Option<Placement> 
         }
         Some(NodeIx(host))
     };
-    let mut workers: Vec<NodeIx> = (0..job.workers).map(|_| seat(true)).collect::<Option<_>>()?;
-    let mut servers: Vec<NodeIx> = (0..job.servers).map(|_| seat(rules.server_gpu)).collect::<Option<_>>()?;
+    let mut workers: Vec<NodeIx> = (0..job.workers).map(|_| host_for(true)).collect::<Option<_>>()?;
+    let mut servers: Vec<NodeIx> = (0..job.servers).map(|_| host_for(rules.server_gpu)).collect::<Option<_>>()?;
     workers.sort_unstable();
     servers.sort_unstable();
     Some(Placement { workers, servers })

@@ -10,9 +10,9 @@ use crate::scenario::Scenario;
 /// A job that gets its GPUs now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Index in [`Scenario::jobs`].
+    /// Its index in [`Scenario::jobs`].
     pub job: usize,
-    /// Its hosts.
+    /// The hosts its members run on.
     pub placement: Placement,
 }
 

@@ -8,7 +8,7 @@ use crate::network::NodeIx;
 pub enum Member {
     /// A worker, by rank.
     Worker(u32),
-    /// A parameter server.
+    /// A parameter server, by its place among the servers.
     Server(u32),
     /// The end of a listed flow: no member, a host.
     Host,
@@ -47,15 +47,15 @@ impl Pred {
 pub struct RoundFlow {
     /// `ring0`, `agg0-1`, `bc1-0`, `up1`, `down1`, or the listed id.
     pub name: String,
-    /// Who sends.
+    /// The member that sends.
     pub from: Member,
-    /// Who receives.
+    /// The member that receives.
     pub to: Member,
-    /// Sending host.
+    /// Host of the member that sends.
     pub src: NodeIx,
-    /// Receiving host.
+    /// Host of the member that receives.
     pub dst: NodeIx,
-    /// Bytes per round.
+    /// Bytes it carries in every round.
     pub bytes: u64,
     /// Its predecessors among the network flows: dependencies through local flows are passed on.
     pub preds: Vec<Pred>,

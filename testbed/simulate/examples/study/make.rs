@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use sluice_scenario::random::Stream;
 
-/// The families.
+/// The families of scenarios in the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Which {
     S1,

@@ -6,8 +6,8 @@ use sluice_schedule::Nanos;
 
 use super::Engine;
 use crate::fluid::NEVER;
+use crate::log::RateChange;
 use crate::scheduler::{Change, Scheduler};
-use crate::trace::RateChange;
 use crate::world::{FlowIx, JobIx};
 
 impl Engine<'_> {

@@ -12,12 +12,12 @@ use super::{Dep, Fluid, Moving, TIGHT};
 const MANY: usize = 8;
 
 /// All flows as they are at one time.
-struct Seen<'a> {
+struct FlowsNow<'a> {
     flows: &'a [Moving],
     now: u64,
 }
 
-impl Claims for Seen<'_> {
+impl Claims for FlowsNow<'_> {
     fn claim(&self, flow: u32) -> Claim {
         let &Moving { class, weight, cap, hold, .. } = &self.flows[flow as usize];
         Claim { class, weight, cap: if hold > self.now { 0.0 } else { cap } }
@@ -51,7 +51,7 @@ impl Fluid {
     /// New rates at `now` for everything that may change by what was touched since the last time.
     /// Bounds and events of flows whose rates changed, of what depends on them, and of what was touched are planned.
     pub(crate) fn share(&mut self, now: u64) {
-        if !self.network.share(&Seen { flows: &self.flows, now }) {
+        if !self.network.share(&FlowsNow { flows: &self.flows, now }) {
             return;
         }
         self.search += 1;

@@ -8,8 +8,17 @@ use sluice_scenario::{Link, Scenario};
 
 use crate::log::Outcome;
 
-/// Links that carried anything, all tiers, and the mean overlap of links on which jobs had flows.
-pub(super) fn figures(scenario: &Scenario, outcome: &Outcome, makespan_s: f64) -> (Vec<LinkFigures>, Vec<Tier>, f64) {
+/// What a run's links carried.
+pub(super) struct Links {
+    /// Those that carried anything.
+    pub(super) links: Vec<LinkFigures>,
+    /// All tiers.
+    pub(super) tiers: Vec<Tier>,
+    /// Mean overlap of links on which jobs had flows.
+    pub(super) overlap: f64,
+}
+
+pub(super) fn figures(scenario: &Scenario, outcome: &Outcome, makespan_s: f64) -> Links {
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let mut links = Vec::new();
     let mut tiers: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -38,7 +47,7 @@ pub(super) fn figures(scenario: &Scenario, outcome: &Outcome, makespan_s: f64) -
         mean: mean(&values),
         max: values.iter().copied().fold(0.0, f64::max),
     });
-    (links, tiers.collect(), mean(&overlaps))
+    Links { links, tiers: tiers.collect(), overlap: mean(&overlaps) }
 }
 
 fn tier(scenario: &Scenario, link: &Link) -> String {

@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
-use super::ranks::Seen;
 use crate::run::RunError;
 use crate::run::daemons::Daemons;
 use crate::run::pages::{Full, FullDir, Pages};
 
-/// What is broken.
+/// What is broken in the middle of a run, or from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
-    /// Nothing.
+    /// Nothing is broken.
     #[default]
     None,
     /// All daemons are killed (SIGKILL) in the middle of the run.
@@ -71,10 +70,9 @@ impl<'a> Striker<'a> {
         Striker { signal: fault.signal(), daemons, half: iterations / 2, struck: false }
     }
 
-    /// Looks whether it is time.
-    pub(super) fn look(&mut self, seen: &Seen) {
+    /// Looks whether it is time; `done`: iterations of the first job's rank that is furthest.
+    pub(super) fn look(&mut self, done: Option<usize>) {
         let (Some(signal), Some(daemons)) = (self.signal, self.daemons) else { return };
-        let done = seen.times.iter().filter(|((job, _), _)| *job == 0).map(|(_, times)| times.len()).max();
         if !self.struck && done >= Some(self.half) {
             self.struck = true;
             self.signal_all(daemons, signal);
@@ -104,6 +102,13 @@ pub(super) struct Library {
     _full: Option<FullDir>,
 }
 
+/// The library that a node loads before its program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Preload {
+    pub(super) library: PathBuf,
+    pub(super) pages: PathBuf,
+}
+
 impl Library {
     /// `library`: loaded at all? `daemons`: directories of pages; without daemons there are none.
     ///
@@ -122,9 +127,9 @@ impl Library {
     }
 
     /// For a node on this host; `first`: is it the first worker?
-    pub(super) fn of(&self, host: usize, first: bool) -> Option<super::mxnet::Preload> {
+    pub(super) fn of(&self, host: usize, first: bool) -> Option<Preload> {
         let library = self.library.clone().filter(|_| first || !self.only_first)?;
-        Some(super::mxnet::Preload { library, pages: self.pages.get(host)?.clone() })
+        Some(Preload { library, pages: self.pages.get(host)?.clone() })
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::Settings;
 use super::command::{Files, workload_dirs};
-use super::fault::Library;
+use super::fault::{Library, Preload};
 use crate::fabric::Fabric;
 use crate::run::RunError;
 
@@ -56,11 +56,4 @@ pub(super) fn mxnet(
         (host, command)
     };
     std::iter::once(("scheduler", 0)).chain(servers).chain(workers).map(node).collect()
-}
-
-/// The library that a node loads before its program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Preload {
-    pub(super) library: PathBuf,
-    pub(super) pages: PathBuf,
 }

@@ -22,8 +22,8 @@ pub(super) enum Line {
     End { rank: usize, losses: String, weights: String },
 }
 
-/// What a rank said or did.
-pub(super) type Said = launch::Said<Line>;
+/// What a rank put out.
+pub(super) type Output = launch::Output<Line>;
 
 /// One iteration of one rank, CLOCK_MONOTONIC ns.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,9 @@ pub(super) struct Times {
     pub(super) end: u64,
 }
 
+/// What all ranks of a run came to.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Outcome {
     pub(super) gradient_bytes: u64,
     /// By job and rank.
     pub(super) times: BTreeMap<(usize, usize), Vec<Times>>,
@@ -52,46 +53,51 @@ pub(super) fn watch(
     settings: &Settings,
     jobs: usize,
     daemons: Option<&Daemons>,
-    from: &Receiver<(usize, Said)>,
+    from: &Receiver<(usize, Output)>,
     striker: &mut Striker<'_>,
-) -> Result<Seen, RunError> {
-    let mut seen = Seen::default();
+) -> Result<Outcome, RunError> {
+    let mut outcome = Outcome::default();
     let mut left = jobs * settings.ranks;
     // Far beyond what any link needs: a rank that hangs must end the run.
     let deadline = Instant::now() + Duration::from_secs(60 + 10 * settings.iterations as u64);
     while left > 0 {
-        striker.look(&seen);
-        if seen.managed.is_none()
+        let of_first = outcome.times.iter().filter(|((job, _), _)| *job == 0);
+        striker.look(of_first.map(|(_, times)| times.len()).max());
+        if outcome.managed.is_none()
             && let Some(daemons) = daemons
             && daemons.get(0, "/api/v1/snapshot").is_some_and(|text| text.contains("\"managed\""))
         {
-            seen.managed = Some(job::now());
+            outcome.managed = Some(job::now());
         }
         if bench.stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
         }
-        let (job, said) = match from.recv_timeout(Duration::from_millis(50)) {
+        let (job, output) = match from.recv_timeout(Duration::from_millis(50)) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => continue,
             Err(_) => return Err(RunError::Plan("the ranks did not end in time".into())),
         };
-        match said {
-            Said::Line(Line::Begin { gradient_bytes }) => seen.gradient_bytes = gradient_bytes,
-            Said::Line(Line::Iteration { rank, begin_ns, sync_ns, end_ns }) => {
-                seen.times.entry((job, rank)).or_default().push(Times { begin: begin_ns, sync: sync_ns, end: end_ns });
+        match output {
+            Output::Line(Line::Begin { gradient_bytes }) => outcome.gradient_bytes = gradient_bytes,
+            Output::Line(Line::Iteration { rank, begin_ns, sync_ns, end_ns }) => {
+                outcome.times.entry((job, rank)).or_default().push(Times {
+                    begin: begin_ns,
+                    sync: sync_ns,
+                    end: end_ns,
+                });
             }
-            Said::Line(Line::End { rank, losses, weights }) => {
+            Output::Line(Line::End { rank, losses, weights }) => {
                 left -= 1;
-                seen.hashes.insert(format!("{job} {rank} {losses} {weights}"));
+                outcome.hashes.insert(format!("{job} {rank} {losses} {weights}"));
             }
-            Said::Ended(status) if !seen.hashes.iter().any(|hash| hash.starts_with(&format!("{job} "))) => {
+            Output::Ended(status) if !outcome.hashes.iter().any(|hash| hash.starts_with(&format!("{job} "))) => {
                 let what = status.lines().last().unwrap_or("it said nothing").to_owned();
                 return Err(RunError::Job { job: format!("real-{job}"), rank: 0, host: String::new(), what });
             }
-            Said::Ended(_) => {}
+            Output::Ended(_) => {}
         }
     }
-    Ok(seen)
+    Ok(outcome)
 }
 
 #[cfg(test)]
