@@ -45,7 +45,7 @@ pub struct KernelClock {
     pub synchronised: bool,
     /// Bound of its error.
     pub max_error: Nanos,
-    /// Estimated error.
+    /// What the kernel takes its error to be, without a guarantee.
     pub estimated_error: Nanos,
     /// TAI − UTC in s; 0: not set.
     pub tai_offset: i64,

@@ -53,7 +53,6 @@ pub struct Start {
     pub started: std::sync::mpsc::SyncSender<Result<Arc<Shared>, StartError>>,
     /// Where other hosts may connect; empty: nowhere.
     pub peers: Vec<std::net::TcpListener>,
-    /// Of this process.
     pub boot: BootId,
 }
 
@@ -71,7 +70,7 @@ pub struct Agent {
     news: Arc<Notify>,
     asked_clock: Option<Nanos>,
     published: Nanos,
-    fed: Nanos,
+    watchdog_fed: Nanos,
     stop: bool,
 }
 
@@ -172,7 +171,7 @@ impl Agent {
             news,
             asked_clock: None,
             published: Nanos::ZERO,
-            fed: Nanos::ZERO,
+            watchdog_fed: Nanos::ZERO,
             stop: false,
             core,
         };
@@ -289,8 +288,8 @@ impl Agent {
     }
 
     fn feed(&mut self, now: Now) {
-        if now.mono.minus(self.fed) >= Nanos::from_millis(1_000) {
-            self.fed = now.mono;
+        if now.mono.minus(self.watchdog_fed) >= Nanos::from_millis(1_000) {
+            self.watchdog_fed = now.mono;
             notify(&[sd_notify::NotifyState::Watchdog]);
         }
     }

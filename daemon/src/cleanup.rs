@@ -10,7 +10,7 @@ use crate::enforce;
 use crate::journal::Journal;
 use crate::rundir;
 
-/// What to do.
+/// How far a clean-up goes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Only say what would be done.

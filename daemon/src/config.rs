@@ -6,6 +6,7 @@
 
 pub(crate) mod check;
 mod choices;
+mod defaults;
 mod keys;
 pub mod read;
 mod settings;
@@ -16,7 +17,7 @@ use std::path::Path;
 use sluice_formats::problem::Problems;
 
 pub(crate) use choices::*;
-pub use keys::commented_defaults;
+pub use defaults::commented_defaults;
 pub use read::{Loaded, Origin};
 pub(crate) use settings::*;
 

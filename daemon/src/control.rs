@@ -12,6 +12,7 @@ use sluice_wire::timeline::Timeline;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::monotonic;
+use crate::config::value::LogFilter;
 use crate::http::Control;
 use crate::logging::Filter;
 
@@ -60,16 +61,14 @@ impl Handle {
 
     fn log(&self, request: &LogRequest) -> Result<Outcome, Refused> {
         let before = self.filter.present();
-        let Some(filter) = &request.filter else {
+        let Some(text) = &request.filter else {
             return Ok(self.outcome(format!("log filter: {before}")));
         };
-        if let Err(why) = self.filter.set(filter) {
-            return Err(Refused::new(
-                "invalid",
-                format!("log filter: {why}"),
-                "for example: info,sluiced::monitor=debug",
-            ));
-        }
+        let refused = |why: String| {
+            Refused::new("invalid", format!("log filter: {why}"), "for example: info,sluiced::monitor=debug")
+        };
+        let filter = LogFilter::parse(text).map_err(|why| refused(why.to_string()))?;
+        self.filter.set(&filter).map_err(refused)?;
         if let Some(time) = request.for_ns.map(Duration::from_nanos) {
             let (keeper, filter) = (self.filter.clone(), filter.clone());
             self.runtime.spawn(async move {

@@ -73,7 +73,6 @@ pub enum Inbound {
     /// The connection broke, or nothing was heard for three slots.
     Lost {
         holder: HolderId,
-        /// Why, for people.
         why: String,
         /// The other end lives on another time grid or in another cluster.
         mismatch: bool,

@@ -38,7 +38,6 @@ pub const INBOX: usize = 1024;
 pub struct Identity {
     pub grid: Grid,
     pub name: String,
-    /// Of this process.
     pub boot: BootId,
     pub source: ClockSource,
 }

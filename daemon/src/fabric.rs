@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_formats::network;
+use sluice_formats::quantity::gbps;
 use sluice_formats::topology::Kind;
 use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
 
@@ -71,7 +72,7 @@ impl Fabric {
         let cable = |at: usize| if rates.len() == selected.len() { rates.get(at).copied() } else { slowest };
         for (at, &interface) in selected.iter().enumerate() {
             let entry = config.links.iter().find(|link| link.name == interface.name);
-            let configured = entry.and_then(|link| link.gbps).map(|gbps| Rate((gbps * 1e9) as u64));
+            let configured = entry.and_then(|link| gbps(link.gbps?).ok()).map(Rate);
             let wire = configured.or_else(|| cable(at)).or(interface.speed);
             let port = 2 * at as u32;
             links.push(OwnLink {
@@ -82,7 +83,7 @@ impl Fabric {
                 ingress: LinkId::new(host.0, port + 1),
             });
         }
-        let cables = topology.as_ref().zip(node).map(|(t, n)| t.cables(n)).filter(|(all, _)| *all == links.len());
+        let cables = topology.as_ref().zip(node).map(|(t, n)| t.cables(n)).filter(|cables| cables.count == links.len());
         let names = topology.iter().flat_map(|topology| topology.hosts());
         let peer_port = config.peer.listen.first().map(SocketAddr::port);
         Fabric {
@@ -96,7 +97,7 @@ impl Fabric {
             own: own_networks,
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
-            cables: cables.map(|(_, cables)| cables).unwrap_or_default(),
+            cables: cables.map(|cables| cables.straight).unwrap_or_default(),
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
         }
@@ -118,21 +119,21 @@ impl Fabric {
         self.names.get(&host).map(String::as_str)
     }
 
-    /// The own link with this address, and its place in [`Fabric::links`]. An address of this node that no interface has
+    /// The own link with this address, as its place in [`Fabric::links`]. An address of this node that no interface has
     /// is a container's with a network namespace of its own; it sends by the first link.
-    pub fn link_of(&self, local: IpAddr) -> Option<(usize, &OwnLink)> {
+    pub fn link_of(&self, local: IpAddr) -> Option<usize> {
         let local = local.to_canonical();
-        let mut links = self.links.iter().enumerate();
-        let found = links.find(|(_, link)| link.addresses.contains(&local));
+        let found = self.links.iter().position(|link| link.addresses.contains(&local));
         let contained = || self.own.iter().any(|own| network::contains(own, local)) && !self.beside.contains(&local);
-        found.or_else(|| self.links.first().filter(|_| contained()).map(|link| (0, link)))
+        found.or_else(|| (!self.links.is_empty() && contained()).then_some(0))
     }
 
-    /// The own link by which a flow leaves: the cable to the other host, if there is one, else the one with its address.
-    pub fn link_between(&self, local: IpAddr, remote: IpAddr) -> Option<(usize, &OwnLink)> {
+    /// The own link by which a flow leaves, as its place in [`Fabric::links`]: the cable to the other host, if there is
+    /// one, else the one with its address.
+    pub fn link_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
         let by_address = self.link_of(local)?;
         let cable = if self.cables.is_empty() { None } else { self.cables.get(&self.host_of(remote)) };
-        cable.and_then(|&index| Some((index, self.links.get(index)?))).or(Some(by_address))
+        cable.copied().filter(|index| *index < self.links.len()).or(Some(by_address))
     }
 
     /// May a flow between these addresses be managed at all?
@@ -140,7 +141,8 @@ impl Fabric {
         let remote = remote.to_canonical();
         let foreign = !remote.is_loopback() && self.link_of(remote).is_none();
         let asked_for = self.only.is_empty() || self.only.iter().any(|only| network::contains(only, remote));
-        foreign && asked_for && self.link_between(local, remote).is_some_and(|(_, link)| link.capacity.is_some())
+        let managed = |index: usize| self.links.get(index).is_some_and(|link| link.capacity.is_some());
+        foreign && asked_for && self.link_between(local, remote).is_some_and(managed)
     }
 
     /// The path of a flow from this host, the own egress first; `None` where nothing may be managed.
@@ -148,7 +150,8 @@ impl Fabric {
         if !self.covers(local, remote) {
             return None;
         }
-        let (index, link) = self.link_between(local, remote)?;
+        let index = self.link_between(local, remote)?;
+        let link = self.links.get(index)?;
         let to = self.host_of(remote);
         if let Some(path) = self.paths.borrow().get(&(index, to)) {
             return Some(path.clone());

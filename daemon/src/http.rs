@@ -41,7 +41,6 @@ pub trait Control: Send + Sync + 'static {
 
 /// The slot loop is alive if it moved within this many slots, or [`ALIVE_WITHIN`], whichever is longer.
 const ALIVE_SLOTS: u32 = 10;
-/// See [`ALIVE_SLOTS`].
 const ALIVE_WITHIN: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

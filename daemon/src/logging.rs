@@ -8,19 +8,22 @@ use tracing_subscriber::reload::Handle;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
+use crate::config::value::LogFilter;
 use crate::config::{Log, LogFormat};
 
 #[derive(Debug)]
 pub struct Filter {
     handle: Option<Handle<EnvFilter, Registry>>,
-    present: Mutex<String>,
+    present: Mutex<LogFilter>,
 }
 
-/// Starts logging to stderr. A second call in one process keeps the first one's form and cannot change its filter.
+/// Starts logging to stderr; `SLUICE_LOG` stands above `log.level`. A second call in one process keeps the first one's
+/// form and cannot change its filter.
 pub fn start(log: &Log) -> Filter {
-    let level = std::env::var("SLUICE_LOG").unwrap_or_else(|_| log.level.clone());
-    let filter = EnvFilter::try_new(&level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let (filter, handle) = reload::Layer::new(filter);
+    let environment = std::env::var("SLUICE_LOG").ok();
+    let asked_for = environment.as_deref().map(LogFilter::parse);
+    let level = asked_for.as_ref().and_then(|read| read.as_ref().ok()).unwrap_or(&log.level).clone();
+    let (filter, handle) = reload::Layer::new(level.filter.clone());
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some() && !terminal;
     let to_stderr = fmt::layer().with_writer(std::io::stderr).with_target(false);
@@ -34,22 +37,24 @@ pub fn start(log: &Log) -> Filter {
         LogFormat::Auto => to_stderr.json().flatten_event(true).boxed(),
     };
     let started = tracing_subscriber::registry().with(filter).with(layer).try_init().is_ok();
+    if let Some(Err(why)) = asked_for {
+        tracing::warn!(event = "log-filter", %why, "SLUICE_LOG is no filter; log.level = \"{level}\" holds");
+    }
     Filter { handle: started.then_some(handle), present: Mutex::new(level) }
 }
 
 impl Filter {
-    pub fn present(&self) -> String {
+    pub fn present(&self) -> LogFilter {
         self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
     /// Puts another one in force.
     ///
     /// # Errors
-    /// What is wrong with it; the present one stays.
-    pub fn set(&self, text: &str) -> Result<(), String> {
-        let filter = EnvFilter::try_new(text).map_err(|error| error.to_string())?;
+    /// Why it cannot be; the present one stays.
+    pub fn set(&self, wanted: &LogFilter) -> Result<(), String> {
         let handle = self.handle.as_ref().ok_or("logging belongs to another part of this process")?;
-        handle.reload(filter).map_err(|error| error.to_string())?;
-        text.clone_into(&mut self.present.lock().unwrap_or_else(PoisonError::into_inner));
+        handle.reload(wanted.filter.clone()).map_err(|error| error.to_string())?;
+        self.present.lock().unwrap_or_else(PoisonError::into_inner).clone_from(wanted);
         Ok(())
     }
 }

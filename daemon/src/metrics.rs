@@ -5,6 +5,24 @@
 //! ours, never addresses, flows or ranks, and every list is cut: at most `metrics.max_jobs` jobs (the rest is summed
 //! as `_other`), 16 links, 31 switches. A series that can appear exists from the start with 0.
 
+/// One metric; `fill` reads it from a [`Source`] into [`Samples`].
+macro_rules! family {
+    ($kind:ident, $name:literal, [$($label:literal),*], $help:literal, |$s:ident, $o:ident| $fill:expr) => {
+        Family {
+            name: $name,
+            kind: Kind::$kind,
+            labels: &[$($label),*],
+            help: $help,
+            fill: {
+                fn fill($s: &Source<'_>, $o: &mut Samples) {
+                    $fill
+                }
+                fill
+            },
+        }
+    };
+}
+
 pub mod process;
 pub mod table;
 
@@ -97,6 +115,11 @@ impl Samples {
     }
 }
 
+/// All families, those of the snapshot and the process's own.
+pub fn all() -> impl Iterator<Item = &'static Family> {
+    table::FAMILIES.iter().chain(process::FAMILIES)
+}
+
 /// The page for this snapshot.
 ///
 /// # Errors
@@ -104,7 +127,7 @@ impl Samples {
 pub fn render(snapshot: &Snapshot) -> prometheus::Result<String> {
     let source = Source { snapshot, jobs: sum_jobs(snapshot) };
     let families: Vec<MetricFamily> =
-        table::all().map(|family| collect(family, &source)).filter(|family| !family.get_metric().is_empty()).collect();
+        all().map(|family| collect(family, &source)).filter(|family| !family.get_metric().is_empty()).collect();
     let mut page = Vec::with_capacity(64 * 1024);
     TextEncoder::new().encode(&families, &mut page)?;
     Ok(String::from_utf8_lossy(&page).into_owned())

@@ -185,13 +185,12 @@ mod tests {
 
     #[test]
     fn any_bytes_are_survived() {
-        let mut x = 99_u64;
+        let mut next = crate::testing::random(99);
         let mut bytes = vec![0_u8; 600];
         for _ in 0..20_000 {
+            let mut x = 0;
             for byte in &mut bytes {
-                x ^= x << 13;
-                x ^= x >> 7;
-                x ^= x << 17;
+                x = next();
                 *byte = (x >> 11) as u8;
             }
             bytes[0..4].copy_from_slice(&((x % 700) as u32).to_ne_bytes());

@@ -1,4 +1,4 @@
-//! A data path made of plain memory, and a host of a small star, for tests.
+//! A data path made of plain memory, a host of a small star, and numbers that look random, for tests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,16 +16,30 @@ use crate::fabric::Fabric;
 use crate::interfaces::Interface;
 use crate::topology::Topology;
 
+/// The same numbers for the same seed (xorshift64).
+pub fn random(mut x: u64) -> impl FnMut() -> u64 {
+    move || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x
+    }
+}
+
+/// As [`random`], each below the number that is asked for.
+pub fn random_below(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut next = random(seed);
+    move |n| next() % n.max(1)
+}
+
 /// What a fake kernel holds.
 #[derive(Debug, Default)]
 pub struct Rows {
     /// Events not yet fetched.
     pub events: Vec<SocketEvent>,
-    /// Measurements by row.
     pub stats: BTreeMap<Row, FlowStats>,
     /// Orders by row: rate and expiry.
     pub orders: BTreeMap<Row, (Rate, Nanos)>,
-    /// Marks by row.
     pub marks: BTreeMap<Row, Bytes>,
     /// Rows asked to be given back.
     pub released: Vec<Row>,
@@ -37,11 +51,9 @@ pub struct Rows {
 pub struct Fake(pub Arc<Mutex<Rows>>);
 
 impl Fake {
-    /// The rows.
     pub fn rows(&self) -> std::sync::MutexGuard<'_, Rows> {
         self.0.lock().expect("no test panics while it holds this")
     }
-    /// A socket appears.
     pub fn open(&self, local: SocketAddr, remote: SocketAddr) -> Row {
         let mut rows = self.rows();
         rows.next += 1;
@@ -50,7 +62,6 @@ impl Fake {
         rows.events.push(event(SocketEventKind::Opened, row, local, remote));
         row
     }
-    /// It is gone.
     pub fn close(&self, row: Row, kind: SocketEventKind) {
         let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let mut rows = self.rows();

@@ -17,7 +17,7 @@ use sluice_formats::topology::Kind;
 use sluice_formats::{network, topology};
 use sluice_schedule::{HolderId, HostId, LinkId, Rate};
 
-/// A directed link.
+/// A directed link; a cable of both directions is two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Index of the node it leaves.
@@ -28,6 +28,16 @@ pub struct Link {
     pub capacity: Rate,
     /// Its number among the links that leave `from`, from 0 in file order.
     pub port: u32,
+}
+
+/// The links that leave a host.
+#[derive(Clone, Debug, Default)]
+pub struct Cables {
+    /// How many, those to switches included.
+    pub count: usize,
+    /// Other hosts to which one of them leads straight, with its number among them, from 0. Two links to one host are
+    /// none, as nobody knows which of them a flow takes.
+    pub straight: BTreeMap<HostId, usize>,
 }
 
 /// Nodes, links and addresses.
@@ -136,9 +146,8 @@ impl Topology {
             None => path::common(self, from, to),
         }
     }
-    /// How many links leave a host, and to which other hosts one of them leads straight: its number among them, from 0.
-    /// Two links to one host are none, as nobody knows which of them a flow takes.
-    pub fn cables(&self, node: usize) -> (usize, BTreeMap<HostId, usize>) {
+    /// The links by which a host sends; an index that does not exist has none.
+    pub fn cables(&self, node: usize) -> Cables {
         let out = self.out.get(node).map_or(&[][..], Vec::as_slice);
         let mut straight: BTreeMap<HostId, Option<usize>> = BTreeMap::new();
         for (at, link) in out.iter().enumerate() {
@@ -147,7 +156,8 @@ impl Topology {
                 straight.entry(HostId::of(self.name(to))).and_modify(|cable| *cable = None).or_insert(Some(at));
             }
         }
-        (out.len(), straight.into_iter().filter_map(|(to, cable)| Some((to, cable?))).collect())
+        let straight = straight.into_iter().filter_map(|(to, cable)| Some((to, cable?))).collect();
+        Cables { count: out.len(), straight }
     }
     /// Rates of the cables by which a host sends, in order.
     pub fn sending_rates(&self, node: usize) -> Vec<Rate> {

@@ -111,9 +111,9 @@ pub struct Counters {
     pub loss_trips: u64,
     /// Flows whose window was cut because their queue grew.
     pub squeezes: u64,
-    /// Sockets captured.
+    /// Sockets that were given a row.
     pub captured: u64,
-    /// Zero.
+    /// Fills the cache line; always zero.
     pub reserved: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::pins::{self, Pins};
 /// What a clean-up did and could not do, in sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Done.
+    /// What was removed or given back, or that there was nothing.
     pub done: Vec<String>,
     /// Left, with the reason.
     pub left: Vec<String>,

@@ -25,7 +25,7 @@ pub enum Tier {
     StructOpsNoLink,
     /// A pacing ceiling on the system's own congestion control, lifted by its RTT callback when the order expires.
     SetSockOpt,
-    /// Nothing is enforced.
+    /// Nothing is enforced and nothing is measured: no kernel program runs.
     None,
 }
 
@@ -53,7 +53,7 @@ pub enum SocketEventKind {
 /// One event of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketEvent {
-    /// What happened.
+    /// Why the socket is told of.
     pub kind: SocketEventKind,
     /// The row; meaningless for [`SocketEventKind::TableFull`].
     pub row: Row,
@@ -78,9 +78,9 @@ pub struct FlowStats {
     pub delivery_rate: Rate,
     /// The order the program follows now.
     pub pacing_rate: Rate,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time, as TCP keeps it.
     pub srtt: Nanos,
-    /// Least round-trip time.
+    /// Least round-trip time that TCP remembers, for `tcp_min_rtt_wlen`.
     pub rtt_min: Nanos,
     /// Segments retransmitted since the connection began.
     pub retransmitted: u64,

@@ -34,9 +34,9 @@ const LOSS_BAN: Nanos = Nanos::from_millis(5_000);
 
 /// A datapath that works here.
 pub struct Opened {
-    /// The datapath.
+    /// The best of those asked for that this kernel takes.
     pub datapath: Box<dyn Datapath>,
-    /// Its tier.
+    /// What it can enforce.
     pub tier: Tier,
     /// Why better tiers were refused, and what else is less good than it could be.
     pub reasons: Vec<String>,

@@ -28,7 +28,7 @@ pub(crate) struct Held {
     pub(crate) chain: Vec<OwnedFd>,
 }
 
-/// The kernel, opened.
+/// The programs are loaded or adopted, and the maps are mapped.
 pub struct Kernel {
     tier: Tier,
     ctl: Mapping<Ctl>,

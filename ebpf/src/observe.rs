@@ -6,7 +6,7 @@ use sluice_schedule::{Nanos, Rate};
 
 use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, Tier};
 
-/// Enforces nothing ([`Tier::None`]).
+/// The datapath of [`Tier::None`]: no socket is captured, every order is dropped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Observe;
 

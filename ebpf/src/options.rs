@@ -141,19 +141,19 @@ pub enum Error {
     Option {
         /// The field of [`Options`].
         field: &'static str,
-        /// What it was.
+        /// The value that it was given.
         value: String,
-        /// What it may be.
+        /// The values that the field takes, in words.
         allowed: &'static str,
     },
     /// A file of the system could not be used.
     #[error("{what} {path}: {error}")]
     File {
-        /// What was tried.
+        /// What was tried, as a verb such as "write".
         what: &'static str,
-        /// On what.
+        /// The file it was tried on.
         path: PathBuf,
-        /// The system's answer.
+        /// What the system answered.
         error: std::io::Error,
     },
     /// Pins are there that belong to somebody else.
@@ -162,11 +162,11 @@ pub enum Error {
              remove it if it is not in use"
     )]
     Owner {
-        /// The directory.
+        /// The directory of pins.
         path: PathBuf,
-        /// Its owner.
+        /// The uid that owns it.
         owner: u32,
-        /// Its mode.
+        /// Its permission bits.
         mode: u32,
         /// The owner it should have.
         expected: u32,
@@ -177,7 +177,7 @@ pub enum Error {
     /// aya refused or was refused.
     #[error("{what}: {error}")]
     Bpf {
-        /// What was tried.
+        /// What was tried, as a verb with its object.
         what: &'static str,
         /// Every cause, outermost first.
         error: String,

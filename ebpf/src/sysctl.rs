@@ -17,9 +17,9 @@ const WMEM_MAX: u64 = 64 << 20;
 pub struct Change {
     /// File name under /proc/sys/net/ipv4.
     pub key: String,
-    /// Value before.
+    /// What the file held before, without the line end.
     pub old: String,
-    /// Value now.
+    /// What was written.
     pub new: String,
 }
 

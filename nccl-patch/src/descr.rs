@@ -121,7 +121,7 @@ pub struct ProxyOp {
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A collective operation.
+    /// A collective operation such as an all-reduce.
     Coll(Coll),
     /// A send or receive.
     P2p(P2p),

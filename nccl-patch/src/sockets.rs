@@ -18,10 +18,11 @@ const TABLE: usize = 8_192;
 /// New connections of one pass.
 const MAX_NEW: usize = 256;
 
-static LOOKING: Mutex<Known> = Mutex::new(Known { tables: [[0; TABLE]; 2], current: 0, found: [None; MAX_NEW] });
+static LOOKING: Mutex<SeenSockets> =
+    Mutex::new(SeenSockets { tables: [[0; TABLE]; 2], current: 0, found: [None; MAX_NEW] });
 
 /// Cookies of connections seen before, as two open-addressed sets: one pass fills the other with what still exists.
-struct Known {
+struct SeenSockets {
     tables: [[u64; TABLE]; 2],
     current: usize,
     found: [Option<Peer>; MAX_NEW],
@@ -50,10 +51,10 @@ pub fn take_new(mut each: impl FnMut(&Peer)) -> Option<usize> {
     Some(count)
 }
 
-impl Known {
+impl SeenSockets {
     fn pass(&mut self) -> usize {
         let next = 1 - self.current;
-        let Known { tables, found, current } = self;
+        let SeenSockets { tables, found, current } = self;
         let [first, second] = tables;
         let (old, new) = if *current == 0 { (&*first, second) } else { (&*second, first) };
         new.fill(0);

@@ -115,7 +115,7 @@ pub struct FlowSpec {
 /// What the kernel measured of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowProgress {
-    /// The measured flow.
+    /// The flow of this host that was measured.
     pub flow: FlowId,
     /// Payload bytes acknowledged since the round began.
     pub delivered: Bytes,

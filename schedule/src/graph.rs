@@ -25,7 +25,7 @@ use crate::event::{PredKind, Predecessor, Role};
 use crate::units::{Bytes, Nanos, Rate};
 
 /// Predecessors of one flow at most.
-pub const MAX_PREDECESSORS: usize = 64;
+pub(crate) const MAX_PREDECESSORS: usize = 64;
 
 /// How far a flow is in its round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Progress {
     }
 
     /// The bytes of a round of `demand` that correspond to this progress: ρ·F, rounded down.
-    pub fn scaled_to(self, demand: Bytes) -> Bytes {
+    fn scaled_to(self, demand: Bytes) -> Bytes {
         if self.ended {
             demand
         } else if self.demand == Bytes::ZERO || demand == Bytes::ZERO || self.demand == demand {
@@ -90,7 +90,7 @@ pub fn bound(demand: Bytes, preds: impl IntoIterator<Item = PredecessorProgress>
 /// `looks_at` are, by role: the predecessors of a ring, broadcast, reduce or spread flow (the slowest counts); the
 /// server's broadcast flows of an aggregation flow (the fastest counts); ignored for a plain flow. A ring's lead is not
 /// part of Δ: being level with the predecessor is what is caught up to.
-pub fn catch_up(role: Role, flow: Progress, looks_at: impl IntoIterator<Item = Progress>) -> Bytes {
+pub(crate) fn catch_up(role: Role, flow: Progress, looks_at: impl IntoIterator<Item = Progress>) -> Bytes {
     let scaled = looks_at.into_iter().map(|other| other.scaled_to(flow.demand));
     let level = match role {
         Role::Plain => None,

@@ -281,7 +281,7 @@ impl Host {
             return;
         }
         spec.path.truncate(config::MAX_HOPS);
-        spec.preds.truncate(config::MAX_PREDECESSORS);
+        spec.preds.truncate(crate::graph::MAX_PREDECESSORS);
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job));
         match self.flows.get_mut(&spec.flow) {

@@ -175,7 +175,7 @@ impl FlowScene {
 pub struct Scene {
     /// The time of the decision.
     pub now: Now,
-    /// The slot length.
+    /// Length of a slot, the same in the whole cluster.
     pub slot: Nanos,
     /// How many slots ahead are planned (K).
     pub horizon: usize,

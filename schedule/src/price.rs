@@ -12,7 +12,7 @@ pub struct Price(u64);
 
 impl Price {
     /// How many bits of a price lie behind the binary point.
-    pub const BITS: u32 = 20;
+    pub(crate) const BITS: u32 = 20;
     /// The price of an idle path.
     pub const ZERO: Price = Price(0);
     /// The price of a link that is exactly full.
@@ -42,13 +42,13 @@ pub struct Weight(u32);
 
 impl Weight {
     /// How many bits of a weight lie behind the binary point.
-    pub const BITS: u32 = 10;
+    pub(crate) const BITS: u32 = 10;
     /// One slot per unit of price.
     pub const ONE: Weight = Weight(1 << Weight::BITS);
-    /// The largest `schedule.delay_weight`, in slots.
-    pub const MAX_SLOTS: f64 = 100.0;
+    /// The largest `schedule.delay_weight`.
+    const MAX_SLOTS: f64 = 100.0;
 
-    /// The nearest weight to a number of slots, within 0 and [`Weight::MAX_SLOTS`]; NaN is zero.
+    /// The nearest weight to a number of slots, within 0 and 100; NaN is zero.
     pub fn new(slots: f64) -> Weight {
         Weight((slots.clamp(0.0, Weight::MAX_SLOTS) * f64::from(Weight::ONE.0)).round() as u32)
     }
@@ -65,12 +65,12 @@ impl Default for Weight {
 }
 
 /// The part of `usable` that `load` takes, within 0 and [`MAX_UTILISATION`]; a link without capacity is as full as can be.
-pub fn utilisation(load: Rate, usable: Rate) -> f64 {
+fn utilisation(load: Rate, usable: Rate) -> f64 {
     if usable == Rate::ZERO { MAX_UTILISATION } else { load.ratio_of(usable).min(MAX_UTILISATION) }
 }
 
 /// Where the price stops growing: a link promised twice over has no headroom left, dearer would change nothing.
-pub const MAX_UTILISATION: f64 = 2.0;
+const MAX_UTILISATION: f64 = 2.0;
 
 /// How the load of a link becomes a price.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,9 +90,9 @@ pub struct Exponential {
 
 impl Exponential {
     /// The range of `schedule.price_mu`.
-    pub const MU: std::ops::RangeInclusive<f64> = 1.1..=1e6;
+    const MU: std::ops::RangeInclusive<f64> = 1.1..=1e6;
 
-    /// The curve for this μ, cut to [`Exponential::MU`]; NaN is its lower end.
+    /// The curve for this μ, cut to 1.1 to 10⁶; NaN is its lower end.
     pub fn new(mu: f64) -> Exponential {
         let mu = mu.max(*Exponential::MU.start()).min(*Exponential::MU.end());
         Exponential { ln_mu: mu.ln(), per: (mu - 1.0).recip() }

@@ -37,13 +37,13 @@ pub struct Limits {
 
 impl Limits {
     /// Job statuses of one announcement that are looked at; the rest is left out and counted.
-    pub const STATUSES: usize = 4096;
+    const STATUSES: usize = 4096;
     /// Links of one announcement whose unmanaged traffic is taken in: a host is attached to few.
-    pub const MEASURED: usize = 64;
+    const MEASURED: usize = 64;
     /// How far an announced slot may be from the holder's own.
-    pub const SLOT_GUARD: u32 = 1;
+    const SLOT_GUARD: u32 = 1;
     /// Slots a holder must have run before zero load means zero.
-    pub const WARM_SLOTS: u64 = 2;
+    const WARM_SLOTS: u64 = 2;
 }
 
 impl Default for Limits {

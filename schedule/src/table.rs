@@ -47,11 +47,11 @@ pub struct Entry {
 
 impl Promises {
     /// The K rates of entry `at`, none if there is no such entry.
-    pub fn rates_of(&self, at: usize, horizon: usize) -> &[Rate] {
+    pub(crate) fn rates_of(&self, at: usize, horizon: usize) -> &[Rate] {
         self.rates.get(at * horizon..(at + 1) * horizon).unwrap_or_default()
     }
     /// What entry `at` promises for `slot`: zero before the first and beyond the last of its K slots.
-    pub fn rate_at(&self, at: usize, slot: u64, horizon: usize) -> Rate {
+    pub(crate) fn rate_at(&self, at: usize, slot: u64, horizon: usize) -> Rate {
         let ahead = slot.checked_sub(self.start).and_then(|ahead| usize::try_from(ahead).ok());
         ahead.and_then(|ahead| self.rates_of(at, horizon).get(ahead)).copied().unwrap_or(Rate::ZERO)
     }

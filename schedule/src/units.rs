@@ -47,7 +47,7 @@ pub struct Slot(pub u32);
 macro_rules! amounts {
     ($($name:ident),*) => {$(
         impl $name {
-            /// Nothing at all.
+            /// Nothing at all; sums begin with it.
             pub const ZERO: $name = $name(0);
 
             /// The sum, at most 2⁶⁴ − 1.
@@ -129,14 +129,14 @@ impl Rate {
         Rate(self.0 / if n == 0 { 1 } else { n })
     }
     /// The rate of a flow with this share, where a full one has this rate. No limit stays no limit.
-    pub fn for_share(self, share: Share) -> Rate {
+    pub(crate) fn for_share(self, share: Share) -> Rate {
         if self == Rate::MAX || share == Share::FULL {
             return self;
         }
         Rate(saturate(u128::from(self.0) * u128::from(share.parts()) / u128::from(Share::FULL.parts())))
     }
     /// The rate that a full flow has where one with this share has this rate. No limit stays no limit.
-    pub fn per_share(self, share: Share) -> Rate {
+    pub(crate) fn per_share(self, share: Share) -> Rate {
         self.split(Share::FULL.parts(), share.parts())
     }
     /// `part` of `whole` equal parts of this rate; no parts at all count as one. No limit stays no limit.
@@ -162,7 +162,7 @@ impl Rate {
 
 impl Bytes {
     /// The bytes that a full flow has where one with this share has so many.
-    pub fn per_share(self, share: Share) -> Bytes {
+    pub(crate) fn per_share(self, share: Share) -> Bytes {
         Bytes(saturate(u128::from(self.0) * u128::from(Share::FULL.parts()) / u128::from(share.parts())))
     }
     /// How long `rate` needs for this many bytes, rounded up; [`Nanos::MAX`] at no rate.

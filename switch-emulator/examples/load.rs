@@ -35,7 +35,7 @@ const WIRE_HEADERS: u64 = 14 + 20 + 32;
 
 #[derive(Parser, Clone)]
 struct Arguments {
-    /// Hosts.
+    /// Hosts that connect and announce in every slot
     #[arg(long, default_value_t = 100)]
     hosts: u32,
     /// Measured time, after all hosts are connected.

@@ -6,7 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use serde::Deserialize;
+use sluice_formats::document::{Collector, Item, Node, Notation, Table};
+use sluice_formats::file;
+use sluice_formats::problem::Problems;
+use sluice_formats::quantity::{Rational, gbps};
 use sluice_schedule::Rate;
 
 use crate::quiet::Quiet;
@@ -14,8 +17,14 @@ use crate::quiet::Quiet;
 /// Bytes of a file at most.
 const BYTES: u64 = 4 << 20;
 
-/// Switch, port and wire rate, of every link named.
-pub type Loads = Vec<(String, u32, Rate)>;
+/// The unmanaged load of one link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortLoad {
+    pub switch: String,
+    pub port: u32,
+    /// On the wire.
+    pub rate: Rate,
+}
 
 /// A file and when it last changed.
 #[derive(Debug)]
@@ -25,26 +34,18 @@ pub struct Background {
     quiet: Quiet,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Load {
-    switch: String,
-    port: u32,
-    gbps: f64,
-}
-
 impl Background {
     /// A file not read yet.
     pub fn new(path: &Path) -> Background {
         Background { path: path.to_owned(), read: None, quiet: Quiet::default() }
     }
 
-    /// Switch, port and wire rate of every entry, if the file changed since the last call and can be read.
-    pub fn changed(&mut self) -> Option<Loads> {
+    /// Every entry, if the file changed since the last call and can be read.
+    pub fn changed(&mut self) -> Option<Vec<PortLoad>> {
         match self.read_changed() {
             Ok(loads) => loads,
-            Err(why) => {
-                let path = self.path.display();
+            Err(problems) => {
+                let (path, why) = (self.path.display(), problems.to_string());
                 self.quiet.say("background-unreadable", || {
                     tracing::warn!(event = "background-unreadable", %path, why, "the last unmanaged loads stay in force");
                 });
@@ -53,27 +54,41 @@ impl Background {
         }
     }
 
-    fn read_changed(&mut self) -> Result<Option<Loads>, String> {
-        let meta = std::fs::metadata(&self.path).map_err(|e| e.to_string())?;
-        let version = (meta.modified().map_err(|e| e.to_string())?, meta.len());
-        if self.read == Some(version) {
+    fn read_changed(&mut self) -> Result<Option<Vec<PortLoad>>, Problems> {
+        let version = std::fs::metadata(&self.path).and_then(|meta| Ok((meta.modified()?, meta.len()))).ok();
+        if version.is_some() && self.read == version {
             return Ok(None);
         }
-        if meta.len() > BYTES {
-            return Err(format!("{} bytes; allowed 0 to {BYTES}", meta.len()));
-        }
-        let text = std::fs::read(&self.path).map_err(|e| e.to_string())?;
-        let loads: Vec<Load> = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
-        if let Some(bad) = loads.iter().find(|load| !(0.0..=100_000.0).contains(&load.gbps)) {
-            return Err(format!("gbps of {} port {} is {}; allowed 0 to 100000", bad.switch, bad.port, bad.gbps));
-        }
-        self.read = Some(version);
-        Ok(Some(loads.into_iter().map(|load| (load.switch, load.port, Rate((load.gbps * 1e9) as u64))).collect()))
+        let text = file::load_text(&self.path, BYTES)?;
+        let loads = parse(&self.path.display().to_string(), &text)?;
+        self.read = version;
+        Ok(Some(loads))
     }
+}
+
+fn parse(file: &str, text: &str) -> Result<Vec<PortLoad>, Problems> {
+    let collector = Collector::new(file, text, Notation::Json);
+    let node = Node::parse(&collector);
+    let entries = if collector.count() == 0 { Item::root(&node, &collector).list() } else { None };
+    let tables = entries.unwrap_or_default().iter().filter_map(Item::table).collect::<Vec<_>>();
+    let loads = tables.iter().filter_map(load).collect();
+    Problems::of(collector.into_problems()).map_or(Ok(loads), Err)
+}
+
+fn load(entry: &Table<'_>) -> Option<PortLoad> {
+    for key in ["switch", "port", "gbps"] {
+        entry.require(key);
+    }
+    let (switch, port) = (entry.text("switch"), entry.int32("port", 0..=u32::MAX));
+    let rate = entry.number("gbps", &Rational::ZERO, &Rational::from(100_000));
+    entry.finish();
+    Some(PortLoad { switch: switch?.to_owned(), port: port?, rate: Rate(gbps(rate?).ok()?) })
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_formats::problem::{E_KEY, E_MISSING, E_PARSE, E_RANGE};
+
     use super::*;
 
     #[test]
@@ -83,11 +98,25 @@ mod tests {
         let mut background = Background::new(&path);
         assert_eq!(background.changed(), None);
         std::fs::write(&path, r#"[{"switch": "s0", "port": 1, "gbps": 0.5}]"#).unwrap();
-        assert_eq!(background.changed(), Some(vec![("s0".into(), 1, Rate::mbps(500))]));
+        let load = PortLoad { switch: "s0".into(), port: 1, rate: Rate::mbps(500) };
+        assert_eq!(background.changed(), Some(vec![load]));
         assert_eq!(background.changed(), None);
         std::fs::write(&path, r#"[{"switch": "s0", "port": 1, "gbps": -0.5}]"#).unwrap();
         assert_eq!(background.changed(), None);
         std::fs::write(&path, "[]").unwrap();
         assert_eq!(background.changed(), Some(vec![]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let text = r#"[{"switch": "s0", "port": 1, "gbps": 0}, {"switch": "s0", "prot": 2, "gbps": -1}, 7]"#;
+        let problems = parse("load.json", text).unwrap_err();
+        let told: Vec<_> = problems.all().iter().map(|p| (p.code, p.key.as_str(), p.file.as_str())).collect();
+        let expected = [(E_MISSING, "/1/port"), (E_RANGE, "/1/gbps"), (E_KEY, "/1/prot"), (E_PARSE, "/2")];
+        assert!(expected.iter().all(|(code, key)| told.contains(&(*code, *key, "load.json"))), "{told:?}");
+        assert_eq!(parse("load.json", "{").unwrap_err().code(), E_PARSE);
+        assert_eq!(parse("load.json", "{}").unwrap_err().code(), E_PARSE);
+        let exact = parse("load.json", r#"[{"switch": "s0", "port": 1, "gbps": 16.4}]"#).unwrap();
+        assert_eq!(exact[0].rate, Rate(16_400_000_000));
     }
 }

@@ -14,6 +14,7 @@ use sluice_formats::problem::Problems;
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, LinkId, Nanos, Rate};
 use sluice_wire::hello::{ClockSource, Grid};
+use tracing_subscriber::EnvFilter;
 
 /// Bytes of a configuration file at most.
 const MAX_BYTES: u64 = 16 << 20;
@@ -28,10 +29,20 @@ pub enum LogFormat {
     /// Text on a terminal, else JSON.
     #[default]
     Auto,
-    /// One short line.
+    /// One short line per event, for people.
     Text,
     /// One JSON document per line.
     Json,
+}
+
+/// Which log lines are written: directives `target=level` with commas between them.
+#[derive(Clone, Debug)]
+pub struct LogFilter(pub EnvFilter);
+
+impl PartialEq for LogFilter {
+    fn eq(&self, other: &LogFilter) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
 }
 
 /// Everything the process is told at start.
@@ -45,11 +56,11 @@ pub struct Config {
     pub require_sync: bool,
     /// Error bound of the clock that is still good.
     pub max_clock_error: Nanos,
-    /// Filter of log lines.
-    pub log_level: String,
-    /// Their form.
+    /// Which log lines are written; "info" if the file says nothing.
+    pub log_level: LogFilter,
+    /// How log lines look.
     pub log_format: LogFormat,
-    /// Where gRPC listens.
+    /// Where hosts open sessions and call; port 0 lets the kernel choose.
     pub grpc: SocketAddr,
     /// Where the UDP format is answered; `None`: nowhere.
     pub udp: Option<SocketAddr>,
@@ -61,13 +72,13 @@ pub struct Config {
     pub table: TableKind,
     /// Slots until an unrepeated promise is gone.
     pub lease_slots: u32,
-    /// Hosts at most.
+    /// Hosts with a session at most.
     pub max_hosts: usize,
     /// Promises (flow, link) of all hosts and switches at most.
     pub max_flows: usize,
     /// Who may speak; empty: nobody but this machine, or everybody if `open`.
     pub peers: Vec<IpNet>,
-    /// Everybody may speak.
+    /// True: `peers` is empty and everybody may speak who reaches the ports.
     pub open: bool,
     /// File with the unmanaged load per link, read again when it changed.
     pub background: Option<PathBuf>,
@@ -75,7 +86,7 @@ pub struct Config {
     pub switches: Vec<SwitchConfig>,
 }
 
-/// One switch.
+/// A switch whose tables this process keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
     /// Its name; the hash is its id.
@@ -144,7 +155,7 @@ impl Default for Config {
             tai_offset_s: 37,
             require_sync: true,
             max_clock_error: Nanos::from_millis(30),
-            log_level: "info".into(),
+            log_level: LogFilter(EnvFilter::new("info")),
             log_format: LogFormat::Auto,
             grpc: SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 9604)),
             udp: None,

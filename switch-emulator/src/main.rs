@@ -9,7 +9,6 @@ use clap::Parser;
 use sluice_switch::config::{Config, LogFormat};
 use sluice_switch::server::{Bound, Server};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// Keeps the load tables of switches that cannot be programmed.
 ///
@@ -19,7 +18,7 @@ use tracing_subscriber::EnvFilter;
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// The configuration.
+    /// File with the configuration
     #[arg(long, default_value = "/etc/sluice/sluice-switch.toml")]
     config: PathBuf,
     /// Check the configuration and exit: 0 if it is good, 2 if not.
@@ -118,8 +117,7 @@ fn announce(bound: &Bound) -> anyhow::Result<()> {
 }
 
 fn start_log(config: &Config) {
-    let filter = EnvFilter::try_new(&config.log_level).unwrap_or_default();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(config.log_level.0.clone()).with_writer(std::io::stderr);
     let terminal = std::io::stderr().is_terminal();
     match config.log_format {
         LogFormat::Json => builder.json().init(),

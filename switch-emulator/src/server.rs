@@ -51,13 +51,13 @@ pub struct Server {
 /// Where a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// gRPC.
+    /// Where hosts open sessions and call, over TCP.
     pub grpc: SocketAddr,
-    /// Health and metrics.
+    /// Where health and metrics are served; `None`: nowhere.
     pub http: Option<SocketAddr>,
-    /// The UDP format.
+    /// Where the UDP format is answered; `None`: nowhere.
     pub udp: Option<SocketAddr>,
-    /// Of this process.
+    /// Drawn at the start of this process; hosts see by it that the tables began anew.
     pub boot: BootId,
 }
 
@@ -100,7 +100,7 @@ impl Server {
         Ok(Server { config: Arc::new(config), tables, metrics, grpc, http, udp })
     }
 
-    /// Where it listens.
+    /// The addresses with the ports that the kernel chose where the configuration says 0.
     pub fn bound(&self) -> anyhow::Result<Bound> {
         Ok(Bound {
             grpc: self.grpc.local_addr()?,

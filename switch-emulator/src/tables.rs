@@ -13,6 +13,7 @@ use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use tokio::sync::Notify;
 use tonic::Status;
 
+use crate::background::PortLoad;
 use crate::config::Config;
 use crate::sessions::{Queue, Sessions};
 use crate::time;
@@ -58,6 +59,14 @@ pub(crate) struct Held {
 struct Offender {
     refusals: u32,
     until: Nanos,
+}
+
+/// One reading of the grid's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) slot: Slot,
+    /// Since the clock's epoch.
+    pub(crate) wall: Nanos,
 }
 
 /// How a message came in.
@@ -162,8 +171,8 @@ impl Tables {
         self.boot
     }
 
-    /// The slot now, and the clock.
-    pub(crate) fn now(&self, state: &mut State) -> (Slot, Nanos) {
+    /// Reads the clock; a step that it shows is told.
+    pub(crate) fn now(&self, state: &mut State) -> Now {
         let wall = time::wall(self.grid.clock);
         let reading = state.clock.read(sluice_clock::monotonic(), wall);
         if let Some(step) = reading.step {
@@ -173,13 +182,13 @@ impl Tables {
                 "the clock was stepped; hosts whose slots differ are refused until it agrees with theirs again"
             );
         }
-        (reading.slot, wall)
+        Now { slot: reading.slot, wall }
     }
 
     /// Checks a host's hello against this process's grid and answers it.
     pub fn greet(&self, hello: &Hello) -> Result<Welcome, Status> {
         let mut state = self.lock();
-        let (slot, now) = self.now(&mut state);
+        let Now { slot, wall } = self.now(&mut state);
         if let Err(mismatch) = hello.check(&self.grid, slot) {
             state.counts.refused_hellos += 1;
             return Err(mismatch.into());
@@ -193,7 +202,7 @@ impl Tables {
         };
         let host = HostId::of(&name);
         let holders = state.switches.iter().map(info).collect();
-        Ok(Welcome { hello: Hello { grid: self.grid.clone(), name, host, boot: self.boot, slot, now }, holders })
+        Ok(Welcome { hello: Hello { grid: self.grid.clone(), name, host, boot: self.boot, slot, now: wall }, holders })
     }
 
     /// Takes a host's stream in. Gives its number.
@@ -222,7 +231,7 @@ impl Tables {
     /// Applies one announcement. The caller has checked that it comes from the host it names.
     pub fn announce(&self, holder: HolderId, announcement: &Announcement) -> Feedback {
         let mut state = self.lock();
-        let (slot, _) = self.now(&mut state);
+        let slot = self.now(&mut state).slot;
         let feedback = state.announce(self, slot, holder, announcement, Transport::Grpc);
         drop(state);
         self.changed.notify_one();
@@ -232,7 +241,7 @@ impl Tables {
     /// What `host` should see of these holders, or of all if none is named; nothing of those it has no lease at.
     pub fn fetch(&self, host: HostId, holders: &[HolderId]) -> Vec<(HolderId, Feedback)> {
         let mut state = self.lock();
-        let (slot, _) = self.now(&mut state);
+        let slot = self.now(&mut state).slot;
         let asked = |held: &&mut Held| holders.is_empty() || holders.contains(&held.holder);
         let view = |held: &mut Held| Some((held.holder, held.brain.feedback(slot, host)?));
         state.switches.iter_mut().filter(asked).filter_map(view).collect()
@@ -241,7 +250,7 @@ impl Tables {
     /// Ends leases that are over; call it at every slot edge. Gives the time to the next one.
     pub fn tick(&self) -> Nanos {
         let mut state = self.lock();
-        let (slot, wall) = self.now(&mut state);
+        let Now { slot, wall } = self.now(&mut state);
         state.last_tick = sluice_clock::monotonic();
         let mut promises = 0;
         for held in &mut state.switches {
@@ -268,7 +277,7 @@ impl Tables {
     pub fn push(&self) -> usize {
         let began = sluice_clock::thread_cpu();
         let mut guard = self.lock();
-        let (slot, _) = self.now(&mut guard);
+        let slot = self.now(&mut guard).slot;
         let state = &mut *guard;
         for held in &mut state.switches {
             if !std::mem::take(&mut held.touched) {
@@ -288,19 +297,19 @@ impl Tables {
         state.sessions.hosts()
     }
 
-    /// Sets the unmanaged load, as a wire rate, of links named by switch and port. Gives how many are not kept here.
-    pub fn set_background(&self, loads: &[(String, u32, Rate)]) -> usize {
+    /// Sets the unmanaged load of links. Gives how many are not kept here.
+    pub fn set_background(&self, loads: &[PortLoad]) -> usize {
         let mut state = self.lock();
         let mut unknown = 0;
-        for (switch, port, load) in loads {
-            let holder = HolderId::of(switch);
+        for load in loads {
+            let holder = HolderId::of(&load.switch);
             let at = state.index.get(&holder).copied();
             let known = at.and_then(|at| state.switches.get_mut(at)).is_some_and(|held| {
-                let link = LinkId::new(holder.0, *port);
+                let link = LinkId::new(holder.0, load.port);
                 let capacity = held.brain.links().find(|known| known.link == link).map(|known| known.capacity);
                 held.touched = true;
                 capacity.is_some_and(|capacity| {
-                    held.brain.set_link(LinkConfig { link, capacity, cross: load.payload().min(capacity) })
+                    held.brain.set_link(LinkConfig { link, capacity, cross: load.rate.payload().min(capacity) })
                 })
             });
             unknown += usize::from(!known);
@@ -317,7 +326,7 @@ impl Tables {
 
     pub fn overview(&self) -> Overview {
         let mut state = self.lock();
-        let (slot, _) = self.now(&mut state);
+        let slot = self.now(&mut state).slot;
         let report = |held: &Held| Report {
             name: held.name.clone(),
             hosts: held.brain.hosts().count(),

@@ -101,7 +101,7 @@ impl Pipeline {
 
     /// The answer to one packet; none to what is no packet, comes from elsewhere, or too often.
     pub fn answer(&mut self, tables: &Tables, from: IpAddr, bytes: &[u8]) -> Option<[u8; LENGTH]> {
-        let slot = tables.now(&mut tables.lock()).0;
+        let slot = tables.now(&mut tables.lock()).slot;
         self.answer_at(tables, slot, from, bytes)
     }
 

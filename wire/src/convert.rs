@@ -42,7 +42,7 @@ fn within(field: &'static str, found: usize, most: usize, allowed: &'static str)
 
 /// Writes an announcement for `holder`.
 pub fn from_announcement(holder: HolderId, a: &Announcement) -> pb::Announcement {
-    let rounds = a.flows.chunk_by(|one, next| header(one) == header(next));
+    let rounds = a.flows.chunk_by(|one, next| Header::of(one) == Header::of(next));
     let measured = a.measured.iter();
     pb::Announcement {
         holder: holder.0,
@@ -142,10 +142,21 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
 }
 
 /// What the promises of one round have in common.
-type Header = (HostId, JobId, bool, Nanos, Nanos, usize);
+#[derive(PartialEq, Eq, Hash)]
+struct Header {
+    sender: HostId,
+    job: JobId,
+    promoted: bool,
+    key: Nanos,
+    t0: Nanos,
+    slots: usize,
+}
 
-fn header(promise: &FlowPromise) -> Header {
-    (promise.flow.sender(), promise.job, promise.promoted, promise.key, promise.t0, promise.rates.len())
+impl Header {
+    fn of(promise: &FlowPromise) -> Header {
+        let &FlowPromise { job, promoted, key, t0, .. } = promise;
+        Header { sender: promise.flow.sender(), job, promoted, key, t0, slots: promise.rates.len() }
+    }
 }
 
 /// Promises collected over several views, each once.
@@ -164,7 +175,7 @@ impl<'a> Listed<'a> {
         {
             return (round, at);
         }
-        let round = *self.headers.entry(header(promise)).or_insert_with(|| {
+        let round = *self.headers.entry(Header::of(promise)).or_insert_with(|| {
             self.rounds.push(Vec::new());
             self.rounds.len() - 1
         });

@@ -260,7 +260,7 @@ impl From<&Welcome> for pb::Welcome {
 }
 
 /// Reads a welcome with the checks of [`read`].
-pub fn read_welcome(welcome: Option<pb::Welcome>) -> Result<Welcome, Status> {
+pub(crate) fn read_welcome(welcome: Option<pb::Welcome>) -> Result<Welcome, Status> {
     let welcome = welcome.unwrap_or_default();
     let hello = read(welcome.hello)?;
     if welcome.holders.len() > limits::HOLDERS {

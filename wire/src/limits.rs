@@ -5,39 +5,39 @@ use std::time::Duration;
 use tonic::transport::{Endpoint, Server};
 
 /// Promises in one announcement.
-pub const FLOWS: usize = 8192;
+pub(crate) const FLOWS: usize = 8192;
 /// Links of one promise.
-pub const LINKS_PER_FLOW: usize = 16;
+pub(crate) const LINKS_PER_FLOW: usize = 16;
 /// Job statuses in one message.
-pub const JOBS: usize = 256;
+pub(crate) const JOBS: usize = 256;
 /// Links watched by one announcement, and views in one feedback.
-pub const WATCH: usize = 4096;
+pub(crate) const WATCH: usize = 4096;
 /// Slots of one schedule.
-pub const HORIZON: usize = 32;
+pub(crate) const HORIZON: usize = 32;
 /// Holders addressed by one message.
 pub const HOLDERS: usize = 256;
 /// Distinct promises in one feedback: as many as fit a message.
 pub const LISTED: usize = 16_384;
 /// Bytes of a name in a handshake.
-pub const NAME: usize = 253;
+pub(crate) const NAME: usize = 253;
 /// Bytes of one gRPC message, before it is decoded.
 pub const MESSAGE: usize = 256 * 1024;
 /// Bytes of one HTTP/2 header list.
-pub const HEADER_LIST: u32 = 8 * 1024;
+const HEADER_LIST: u32 = 8 * 1024;
 /// Streams on one connection at a time.
-pub const STREAMS: u32 = 4;
+const STREAMS: u32 = 4;
 /// Bytes of one HTTP/2 frame.
-pub const FRAME: u32 = 16 * 1024;
+const FRAME: u32 = 16 * 1024;
 /// HTTP/2 flow-control window, of a stream and of a connection, in bytes.
-pub const WINDOW: u32 = 64 * 1024;
+const WINDOW: u32 = 64 * 1024;
 /// Streams reset by the peer before they were accepted.
-pub const PENDING_RESETS: usize = 20;
+const PENDING_RESETS: usize = 20;
 /// From the connection to the end of the handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(2);
 /// An idle connection is probed this often.
-pub const KEEPALIVE: Duration = Duration::from_secs(1);
+const KEEPALIVE: Duration = Duration::from_secs(1);
 /// And closed this long after a probe without an answer.
-pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gRPC server with every limit set (`tonic` and `h2` leave several of them off).
 pub fn server() -> Server {

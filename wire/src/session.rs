@@ -283,7 +283,7 @@ pub fn read_announcements(wire: Vec<pb::Announcement>) -> Result<Vec<(HolderId, 
 }
 
 /// Reads the feedback of one message: [`limits::HOLDERS`] holders at most.
-pub fn read_feedback(wire: Vec<pb::Feedback>) -> Result<Vec<(HolderId, Feedback)>, Malformed> {
+fn read_feedback(wire: Vec<pb::Feedback>) -> Result<Vec<(HolderId, Feedback)>, Malformed> {
     holders("feedback", wire.len())?;
     wire.into_iter().map(convert::feedback).collect()
 }

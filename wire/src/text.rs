@@ -1,9 +1,10 @@
 //! Lengths of time as people write them: `500ms`, `60s`, `10m`, `2h`.
 
+use sluice_formats::quantity;
 use sluice_schedule::Nanos;
 
 /// Longest time that is taken: a year.
-const MAX_SECONDS: f64 = 366.0 * 86_400.0;
+const LONGEST: Nanos = Nanos(366 * 86_400 * 1_000_000_000);
 
 /// Reads a length of time; a bare number is seconds.
 ///
@@ -11,22 +12,9 @@ const MAX_SECONDS: f64 = 366.0 * 86_400.0;
 /// A sentence with the value seen and what is allowed.
 pub fn parse_duration(text: &str) -> Result<Nanos, String> {
     let wrong = || format!("`{text}` is not a length of time; write a number with ms, s, m, h or d, for example 60s");
-    let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-    let (number, unit) = trimmed.split_at(split);
-    let scale = match unit.trim() {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(wrong()),
-    };
-    let seconds = number.parse::<f64>().map_err(|_| wrong())? * scale;
-    if !(0.0..=MAX_SECONDS).contains(&seconds) {
-        return Err(format!("`{text}` is too long; at most 366d is taken"));
-    }
-    Ok(Nanos((seconds * 1e9).round() as u64))
+    let seconds = quantity::duration(text).ok().filter(|seconds| !seconds.is_negative()).ok_or_else(wrong)?;
+    let time = seconds.to_units(1_000_000_000).map(Nanos).filter(|time| *time <= LONGEST);
+    time.ok_or_else(|| format!("`{text}` is too long; at most 366d is taken"))
 }
 
 #[cfg(test)]
@@ -37,7 +25,7 @@ mod tests {
     #[test]
     fn usual_spellings() {
         for (text, ns) in
-            [("500ms", 500_000_000), ("60s", 60_000_000_000), ("2", 2_000_000_000), ("1.5m", 90_000_000_000)]
+            [("500ms", 500_000_000), ("60s", 60_000_000_000), (" 2 s ", 2_000_000_000), (".5m", 30_000_000_000)]
         {
             assert_eq!(parse_duration(text), Ok(Nanos(ns)));
         }

@@ -30,9 +30,9 @@ words! {
         Start = "start",
         /// A flow or round ended.
         End = "end",
-        /// Demand changed.
+        /// A flow has more or less to send than was known.
         Demand = "demand",
-        /// Feedback came.
+        /// A holder told what others promised.
         Feedback = "feedback",
     }
 }

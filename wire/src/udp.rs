@@ -9,9 +9,9 @@ use std::net::Ipv4Addr;
 use sluice_schedule::{FlowId, Rate, Slot};
 
 /// The first two bytes of every packet.
-pub const MAGIC: u16 = 0x534C;
+const MAGIC: u16 = 0x534C;
 /// Version of the format.
-pub const VERSION: u8 = 1;
+const VERSION: u8 = 1;
 /// Lanes of a packet (K).
 pub const LANES: usize = 10;
 /// Bytes of a packet.
@@ -21,7 +21,7 @@ pub const DUPLICATE: u8 = 0x02;
 /// Flag: the slot was outside some hop's guard, which did not count it.
 pub const GUARD: u8 = 0x08;
 /// Flag: some number did not fit.
-pub const SATURATED: u8 = 0x10;
+const SATURATED: u8 = 0x10;
 /// A lane's headroom before the first hop.
 pub const NO_HOP_YET: u16 = u16::MAX;
 
@@ -72,7 +72,7 @@ pub struct Lane {
 pub struct Packet {
     /// What it is for.
     pub kind: Kind,
-    /// Which of [`DUPLICATE`], [`GUARD`] and [`SATURATED`] are set.
+    /// Which of [`DUPLICATE`], [`GUARD`] and `SATURATED` are set.
     pub flags: u8,
     /// Rates are in 2^unit Mbit/s.
     pub unit: u8,
@@ -221,7 +221,7 @@ impl Packet {
     }
 
     /// One unit in bit/s.
-    pub fn unit_rate(&self) -> u64 {
+    fn unit_rate(&self) -> u64 {
         1_000_000 << self.unit.min(MAX_UNIT)
     }
 

@@ -19,7 +19,7 @@ const MAX_FILES: usize = 256;
 /// Where a key was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The file.
+    /// As it was named, or as the directory listed it.
     pub file: PathBuf,
     /// The line, from 1.
     pub line: usize,
@@ -28,7 +28,7 @@ pub struct Origin {
 /// Settings with the place each of them came from; a key without a place has its default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
-    /// The settings.
+    /// Every key, those that no file sets included.
     pub config: Config,
     /// Where each key was set.
     pub origins: BTreeMap<String, Origin>,
@@ -72,7 +72,7 @@ impl Reader {
         }
         self.problems.extend(collector.into_problems());
     }
-    /// Settings so far.
+    /// What the layers read until now say.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }

@@ -12,7 +12,7 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::choices::*;
 use super::keys::{Key, entries, fields, key, settings};
-use super::value::{HostPort, Named, Rule, Setting};
+use super::value::{HostPort, LogFilter, Named, Rule, Setting};
 
 settings! {
     version: u64 = 1, "", Rule::Int(1, 1), false, "Version of this file's format.";
@@ -104,7 +104,7 @@ settings! {
         group: String = "sluice".into(), "", Rule::Any, false, "Group whose members may change the mode.";
     }
     [log: Log] {
-        level: String = "info".into(), "", Rule::Any, false, "Filter of log lines.";
+        level: LogFilter = LogFilter::info(), "", Rule::LogFilter, false, "Filter of log lines.";
         format: LogFormat = LogFormat::Auto, "", Rule::Words(LogFormat::WORDS), false, "Form of log lines; auto: journald, text on a terminal, else json.";
     }
 }

@@ -51,6 +51,10 @@ fn samples(key: &Key<Config>) -> (Vec<String>, Vec<String>) {
         }
         Rule::Networks(n) => (vec![list("10.0.0.0/8", n)], vec![list("10.0.0.0/8", n + 1), list("10.0.0.0/33", 1)]),
         Rule::Addresses(n) => (vec![list("[::]:1", n), "[]".into()], vec![list("[::]:1", n + 1), list("host", 1)]),
+        Rule::LogFilter => (
+            vec!["\"info\"".into(), "\"info,sluiced::monitor=debug\"".into()],
+            vec!["\"sluiced=loud\"".into(), "\"=,=bad[\"".into()],
+        ),
         Rule::HostPort | Rule::Any => (
             if key.kind == "true or false" { vec!["true".into(), "false".into()] } else { vec!["\"x\"".into()] },
             vec![],

@@ -9,6 +9,8 @@ use ipnet::IpNet;
 use sluice_formats::document::{Node, Value};
 use sluice_formats::network;
 use sluice_formats::quantity::Rational;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
@@ -34,6 +36,8 @@ pub enum Rule {
     Addresses(usize),
     HostPort,
     Path,
+    /// A filter of log lines.
+    LogFilter,
 }
 
 /// Why a value was not taken.
@@ -62,6 +66,7 @@ impl Rule {
             Rule::Addresses(most) => format!("a list of at most {most} addresses like \"[::]:9604\""),
             Rule::HostPort => "host:port".into(),
             Rule::Path => "an absolute path".into(),
+            Rule::LogFilter => "a filter such as \"info\" or \"info,sluiced::monitor=debug\"".into(),
         }
     }
 }
@@ -252,7 +257,6 @@ impl<T> Named<T> {
 /// Where something answers; the host is a name or an address, an IPv6 address in brackets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
-    /// Name or address.
     pub host: String,
     /// TCP or UDP port.
     pub port: u16,
@@ -269,6 +273,49 @@ impl HostPort {
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// Which log lines are written: directives `target=level` with commas between them.
+#[derive(Clone, Debug)]
+pub struct LogFilter {
+    text: String,
+    /// What the text says.
+    pub filter: EnvFilter,
+}
+
+impl LogFilter {
+    /// As `log.level` and `SLUICE_LOG` write it.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &str) -> Result<LogFilter, ParseError> {
+        Ok(LogFilter { text: text.to_owned(), filter: EnvFilter::try_new(text)? })
+    }
+    pub(super) fn info() -> LogFilter {
+        LogFilter { text: "info".into(), filter: EnvFilter::new("info") }
+    }
+}
+
+impl PartialEq for LogFilter {
+    fn eq(&self, other: &LogFilter) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Display for LogFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Setting for LogFilter {
+    const TYPE: &'static str = "a text";
+    fn read(value: &Value, _rule: &Rule) -> Result<LogFilter, Refusal> {
+        LogFilter::parse(text_of(value)?).map_err(|_| Refusal::Range)
+    }
+    fn show(&self) -> String {
+        quoted(&self.text)
     }
 }
 

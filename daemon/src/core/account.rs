@@ -130,11 +130,7 @@ impl Core {
                 .sockets
                 .iter()
                 .filter(|socket| socket.moved_in_slot > Bytes(16 << 10))
-                .filter(|socket| {
-                    fabric
-                        .link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
-                        .is_some_and(|(at, _)| at == index)
-                })
+                .filter(|socket| fabric.link_between(socket.tuple.local_ip(), socket.tuple.remote_ip()) == Some(index))
                 .filter_map(|socket| socket.told.as_ref().map(|spec| spec.job))
                 .collect();
             jobs.sort_unstable();

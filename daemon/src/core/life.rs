@@ -126,7 +126,7 @@ impl Core {
             let Some(row) = self.row(status.spec.flow) else { continue };
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
-            let link = self.monitor.fabric.link_between(local, remote).map_or(0, |(index, _)| index);
+            let link = self.monitor.fabric.link_between(local, remote).unwrap_or(0);
             flows.push(Coasting { row, link, order: status.order });
         }
         let links: Vec<Rate> =
@@ -148,7 +148,7 @@ struct Coasting {
     row: Row,
     /// Place among the own links.
     link: usize,
-    /// The last order.
+    /// As of the last slot in which somebody decided.
     order: Rate,
 }
 

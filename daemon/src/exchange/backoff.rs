@@ -5,9 +5,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-/// The first bound.
+/// Bound of the wait after the first failure.
 const FIRST: Duration = Duration::from_millis(50);
-/// The last bound.
+/// The bound doubles up to this one.
 const LAST: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -128,7 +128,6 @@ pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: 
 }
 
 struct Ended {
-    /// Why, for people.
     why: String,
     /// The two ends do not fit together.
     mismatch: bool,

@@ -1,8 +1,8 @@
 //! Paths with switches, without, and where nothing is known.
 
 use super::*;
-use crate::config::SwitchEntry;
 use crate::config::value::HostPort;
+use crate::config::{LinkEntry, SwitchEntry};
 
 const STAR: &str = r#"{ "sluice_topology": 1,
  "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1","172.16.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2","172.16.0.2"]},
@@ -36,6 +36,14 @@ fn fabric(switch: bool) -> Fabric {
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("address")
+}
+
+#[test]
+fn a_configured_rate_is_exact() {
+    let links = vec![LinkEntry { name: "eth0".into(), gbps: Some(16.4), ..LinkEntry::default() }];
+    let config = Config { links, ..Config::default() };
+    let fabric = Fabric::new(&config, None, &interfaces());
+    assert_eq!(fabric.links[0].capacity, Some(Rate(16_400_000_000).payload()));
 }
 
 #[test]
@@ -97,7 +105,7 @@ fn a_cable_to_another_host_is_the_whole_path() {
             path.iter().map(|hop| (hop.link, hop.capacity, hop.holder)).collect::<Vec<_>>(),
             [(LinkId::new(two.host.0, port), Rate::mbps(mbps), None)]
         );
-        assert_eq!(two.link_between(ip("10.0.0.1"), ip(remote)).map(|(index, _)| index), Some(port as usize / 2));
+        assert_eq!(two.link_between(ip("10.0.0.1"), ip(remote)), Some(port as usize / 2));
     }
     // One of the two links is not configured: nobody knows which cable the other is.
     let one = Fabric::new(&config, Some(topology), &[interface("eth1")]);

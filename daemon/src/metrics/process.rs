@@ -4,7 +4,6 @@ use std::fs;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 
-use super::table::family;
 use super::{Family, Kind, Samples, Source};
 
 /// The families whose source is the process and not the snapshot.

@@ -4,24 +4,7 @@ use sluice_wire::snapshot::{
     Backend, ConditionCode, FlowState, JobPattern, Label, Link, Mode, SwitchState, SwitchStatus, View,
 };
 
-use super::{Family, JobSum, Kind, MAX_LINKS, MAX_SWITCHES, Samples, Source, process};
-
-macro_rules! family {
-    ($kind:ident, $name:literal, [$($label:literal),*], $help:literal, |$s:ident, $o:ident| $fill:expr) => {
-        Family {
-            name: $name,
-            kind: Kind::$kind,
-            labels: &[$($label),*],
-            help: $help,
-            fill: {
-                fn fill($s: &Source<'_>, $o: &mut Samples) {
-                    $fill
-                }
-                fill
-            },
-        }
-    };
-}
+use super::{Family, JobSum, Kind, MAX_LINKS, MAX_SWITCHES, Samples, Source};
 
 /// A counter with one label: a field of the snapshot's counters for each of its values.
 macro_rules! by_label {
@@ -30,12 +13,6 @@ macro_rules! by_label {
             $(o.put(&[$value], s.snapshot.counters.$field as f64);)*
         })
     };
-}
-pub(super) use family;
-
-/// All families, the process's own included.
-pub fn all() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().chain(process::FAMILIES)
 }
 
 /// The metrics that come from a snapshot.

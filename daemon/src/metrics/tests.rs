@@ -49,8 +49,7 @@ fn full(jobs: usize, flows: usize) -> Snapshot {
 #[test]
 fn every_series_exists_from_the_start() {
     let samples = parse(&render(&Snapshot::default()).expect("renders"));
-    for family in table::all().filter(|family| !family.labels.iter().any(|l| ["job_id", "link", "switch"].contains(l)))
-    {
+    for family in all().filter(|family| !family.labels.iter().any(|l| ["job_id", "link", "switch"].contains(l))) {
         assert!(samples.keys().any(|(name, _)| name.starts_with(family.name)), "{}", family.name);
     }
     assert_eq!(samples[&("sluice_mode".into(), vec![("mode".into(), "observe".into())])], 1.0);
@@ -61,7 +60,7 @@ fn every_series_exists_from_the_start() {
 #[test]
 fn names_follow_the_rules() {
     let mut seen = BTreeSet::new();
-    for family in table::all() {
+    for family in all() {
         assert!(seen.insert(family.name), "{} is there twice", family.name);
         assert!(family.name.starts_with("sluice_") || family.name.starts_with("process_"));
         assert_eq!(family.kind == Kind::Counter, family.name.ends_with("_total"), "{}", family.name);

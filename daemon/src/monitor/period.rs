@@ -43,7 +43,7 @@ pub struct Pause {
 
 /// What is known of the iterations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct Learned {
     bytes: u64,
     /// A count at which one ended.
     at: u64,
@@ -62,7 +62,7 @@ pub struct Period {
     count: u64,
     /// Since when nothing is sent and nothing waits.
     quiet: Option<Nanos>,
-    known: Option<Known>,
+    known: Option<Learned>,
     missed: u32,
     /// Boundaries that came where the known period has them.
     met: u32,
@@ -130,13 +130,13 @@ impl Period {
         let fits = known.fits(pause.count);
         let explained = learned.is_some_and(|learned| !kind_above(pause.length, learned.pause));
         let young = pause.over.minus(known.since) < YOUNG;
-        let better = |other: &Known| known.gives_way_to(other, pauses) || !fits && other.pause >= known.pause;
+        let better = |other: &Learned| known.gives_way_to(other, pauses) || !fits && other.pause >= known.pause;
         if young && kind_above(pause.length, known.pause) && !explained {
             (self.known, self.missed) = (None, 0);
         } else if let Some(learned) = learned.filter(better) {
             self.missed = 0;
             if known.is_same(&learned) {
-                *known = Known { since: known.since, ..learned };
+                *known = Learned { since: known.since, ..learned };
                 self.met += 1;
             } else {
                 (*known, self.met) = (learned, 0);
@@ -155,15 +155,15 @@ impl Period {
     }
 }
 
-impl Known {
+impl Learned {
     /// Has the other one as many bytes?
-    fn is_same(&self, other: &Known) -> bool {
+    fn is_same(&self, other: &Learned) -> bool {
         self.bytes.abs_diff(other.bytes) <= slack(self.bytes)
     }
 
     /// Is the other one the same with a newer count, what this one is a multiple of, a well proved multiple, or one with
     /// pauses of a longer kind?
-    fn gives_way_to(&self, other: &Known, pauses: &[Pause]) -> bool {
+    fn gives_way_to(&self, other: &Learned, pauses: &[Pause]) -> bool {
         if self.is_same(other) {
             return true;
         }

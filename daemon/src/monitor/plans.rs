@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use sluice_formats::problem::Problems;
+use sluice_formats::problem::{E_LIMIT, E_PERM, E_RANGE, Problem, Problems, printable};
 use sluice_formats::topology::Topology;
 use sluice_plan::follow::Followed;
 use sluice_plan::plan::{Direction, MAX_DAEMON_BYTES};
@@ -36,12 +36,11 @@ pub struct JobPlan {
 /// How far a job is with its plan.
 #[derive(Clone, Debug, Default)]
 pub enum Following {
-    /// It names none.
     #[default]
     Nothing,
     Loading,
     Plan(Arc<JobPlan>),
-    /// It cannot be followed: file, code, place and what to do, in one sentence.
+    /// It cannot be followed: code, what is wrong, file, place and what to do, in one line.
     Refused(String),
 }
 
@@ -74,7 +73,7 @@ struct Question {
     topology: Option<PathBuf>,
 }
 
-type Answer = (JobId, Result<JobPlan, String>);
+type Answer = (JobId, Result<JobPlan, Problems>);
 
 #[derive(Debug)]
 pub struct Plans {
@@ -115,40 +114,36 @@ impl Plans {
     /// Appends the answers that have come.
     pub fn answers(&mut self, out: &mut Vec<(JobId, Following)>) {
         if let Some((_, answers)) = &self.thread {
-            let following = |answer: Result<JobPlan, String>| match answer {
+            let following = |answer: Result<JobPlan, Problems>| match answer {
                 Ok(plan) => Following::Plan(Arc::new(plan)),
-                Err(why) => Following::Refused(why),
+                Err(problems) => Following::Refused(one_line(&problems)),
             };
             out.extend(answers.try_iter().map(|(job, answer)| (job, following(answer))));
         }
     }
 }
 
-fn load(question: &Question) -> Result<JobPlan, String> {
+fn load(question: &Question) -> Result<JobPlan, Problems> {
     let path = &question.named.file;
     let name = shown(path);
-    let (file, own) = open(path, question.uid).map_err(|why| format!("{name}: {why}"))?;
-    let bytes = read(file).map_err(|why| format!("{name}: {why}"))?;
-    let (topology, unreadable) = match question.topology.as_deref().map(Topology::load) {
-        None => (None, None),
-        Some(Ok(topology)) => (Some(topology), None),
-        Some(Err(problems)) => (None, Some(problems)),
-    };
-    let followed = Followed::read(&bytes, &name, question.named.ranks.as_deref(), topology.as_ref());
-    let followed = followed.map_err(|problems| match &unreadable {
-        None => sentence(&name, &problems, own),
-        Some(own_topology) => {
-            let why = own_topology.code();
-            format!("{}; the daemon's own topology cannot be read: error[{why}]", sentence(&name, &problems, own))
+    let (file, own) = open(path, question.uid).map_err(|problems| problems.in_file(&name))?;
+    let bytes = read(file).map_err(|problems| problems.in_file(&name))?;
+    let topology = question.topology.as_deref().map(Topology::load).transpose();
+    let known = topology.as_ref().ok().and_then(Option::as_ref);
+    let followed = Followed::read(&bytes, &name, question.named.ranks.as_deref(), known);
+    let followed = followed.map_err(|problems| {
+        let mut problem = first(problems, own).in_file(&name);
+        if let Err(unreadable) = &topology {
+            let code = unreadable.code();
+            problem.help.push_str(&format!("; the daemon's own topology cannot be read: error[{code}]"));
         }
+        Problems::from(problem)
     })?;
     let ranks = followed.participants.len() + followed.relays.len();
     if question.ranks != 0 && question.ranks as usize != ranks {
-        let found = question.ranks;
-        return Err(format!(
-            "{name}: error[E_RANGE] at /participants: the plan is for {ranks} ranks, the job has {found}; plan with one \
-             participant per rank"
-        ));
+        let message = format!("the plan is for {ranks} ranks, the job has {}", question.ranks);
+        let problem = Problem::new(E_RANGE, "/participants", message).help("plan with one participant per rank");
+        return Err(problem.in_file(name).into());
     }
     let part = |tree: &sluice_plan::follow::Tree| tree.part.clone();
     let trees: Vec<PlanTree<'_>> = followed
@@ -165,10 +160,12 @@ fn load(question: &Question) -> Result<JobPlan, String> {
 }
 
 /// Opens what the owner of a job may read; true: it is the owner's own.
-fn open(path: &Path, uid: u32) -> Result<(File, bool), String> {
+fn open(path: &Path, uid: u32) -> Result<(File, bool), Problems> {
     // Absent and forbidden sound alike: a name must not find out what lies where its user may not look.
-    let closed =
-        || format!("no plan that uid {uid} may read; check the path in SLUICE_PLAN and the file's owner and mode");
+    let closed = || {
+        let problem = Problem::new(E_PERM, "", format!("no plan that uid {uid} may read"));
+        Problems::from(problem.help("check the path in SLUICE_PLAN and the file's owner and mode"))
+    };
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|_| closed())?;
     let meta = file.metadata().map_err(|_| closed())?;
@@ -179,40 +176,34 @@ fn open(path: &Path, uid: u32) -> Result<(File, bool), String> {
     Ok((file, own))
 }
 
-fn read(file: File) -> Result<Vec<u8>, String> {
+fn read(file: File) -> Result<Vec<u8>, Problems> {
     let mut bytes = Vec::new();
     let most = MAX_DAEMON_BYTES as u64;
-    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
+    let unreadable =
+        |error: std::io::Error| Problems::from(Problem::new(E_PERM, "", format!("cannot be read: {error}")));
+    file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > most {
-        return Err(format!(
-            "error[E_LIMIT]: larger than {most} bytes, the most a daemon loads; plan with fewer trees (--fixed-k)"
-        ));
+        let problem = Problem::new(E_LIMIT, "", "the plan is larger than what a daemon loads");
+        return Err(problem.allowed(format!("at most {most} bytes")).help("plan with fewer trees (--fixed-k)").into());
     }
     Ok(bytes)
 }
 
-/// The first mistake and how many more there are.
-fn sentence(name: &str, errors: &Problems, own: bool) -> String {
-    let all = errors.all();
-    let Some(first) = all.first() else { return format!("{name}: not a plan") };
-    let mut text = format!("{name}: error[{}]", first.code);
-    if !first.key.is_empty() {
-        text.push_str(&format!(" at {}", first.key));
+/// The first mistake and how many more there are; of a stranger's file nothing that quotes it.
+fn first(problems: Problems, own: bool) -> Problem {
+    let (code, more) = (problems.code(), problems.all().len().saturating_sub(1));
+    let first = problems.into_all().into_iter().next().unwrap_or_else(|| Problem::new(code, "", ""));
+    let mut problem = if own { first } else { Problem::new(code, first.key, "the plan cannot be followed") };
+    if more > 0 {
+        problem.message.push_str(&format!(" ({more} more)"));
     }
-    if own {
-        text.push_str(&format!(": {}", first.message));
-        for (word, part) in [("found", &first.found), ("allowed", &first.allowed)] {
-            if !part.is_empty() {
-                text.push_str(&format!("; {word}: {part}"));
-            }
-        }
-    }
-    let help = if first.help.is_empty() || !own { "`sluice plan check` says more" } else { first.help.as_str() };
-    text.push_str(&format!("; {help}"));
-    if all.len() > 1 {
-        text.push_str(&format!(" ({} more)", all.len() - 1));
-    }
-    text
+    if problem.help.is_empty() { problem.help("`sluice plan check` says more") } else { problem }
+}
+
+/// What the first of them says, in one line.
+fn one_line(problems: &Problems) -> String {
+    let text = problems.all().first().map(Problem::to_string).unwrap_or_default();
+    text.lines().map(|line| line.trim_start_matches([' ', '-', '>', '='])).collect::<Vec<_>>().join("; ")
 }
 
 /// A path from a stranger, safe to print; the end of a long one says most.
@@ -220,7 +211,7 @@ fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     let count = text.chars().count();
     let tail: String = text.chars().skip(count.saturating_sub(160)).collect();
-    let text = sluice_formats::problem::printable(&tail, 160);
+    let text = printable(&tail, 160);
     if count > 160 { format!("…{text}") } else { text }
 }
 

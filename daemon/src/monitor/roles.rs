@@ -20,7 +20,7 @@ pub struct Connection {
     pub sends: bool,
     /// The part of what it sends.
     pub role: Role,
-    /// What bounds that.
+    /// The flows that bound its progress.
     pub preds: Vec<Predecessor>,
     /// What it carries against the job's other flows.
     pub share: Share,

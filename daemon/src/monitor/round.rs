@@ -413,13 +413,7 @@ mod tests {
     #[test]
     fn any_page_is_survived() {
         let mut rounds = Rounds::default();
-        let mut x = 88172645463325252_u64;
-        let mut next = || {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            x
-        };
+        let mut next = crate::testing::random(88_172_645_463_325_252);
         for i in 0..20_000 {
             let big = |n: u64| if n & 1 == 0 { n } else { n % 100 };
             let mut v = view(State::from_raw(next() % 6), next() % 4, big(next()), big(next()), big(next()));

@@ -7,7 +7,7 @@ use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as 
 use sluice_schedule::{FlowSpec, HostId, Rate, Role};
 
 use super::*;
-use crate::testing::{Fake, at, config, fabric, now};
+use crate::testing::{Fake, at, config, fabric, now, random};
 
 struct Bench {
     kernel: Fake,
@@ -309,13 +309,7 @@ fn hostile_pages_are_survived() {
     let mut bench = Bench::new();
     bench.process(7, ring());
     bench.kernel.open(at(0, 4000), at(1, 5000));
-    let mut x = 1_u64;
-    let mut random = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x
-    };
+    let mut random = random(1);
     for ms in 0..3000 {
         let mut big = || if random() & 1 == 0 { u64::MAX - random() % 3 } else { random() % 1000 };
         let (a, b, c, d, e) = (big(), big(), big(), big(), big());

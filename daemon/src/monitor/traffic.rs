@@ -90,7 +90,7 @@ impl Traffic {
             socket.slot_edge();
             let moved = socket.moved_in_slot;
             if socket.told.is_some()
-                && let Some((index, _)) = fabric.link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
+                && let Some(index) = fabric.link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
             {
                 managed[index] = managed[index].plus(moved);
             }

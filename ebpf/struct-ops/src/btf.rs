@@ -25,9 +25,9 @@ pub enum BtfError {
     /// A type of a kind this walk cannot step over.
     #[error("BTF type {id} has the unknown kind {kind}")]
     Kind {
-        /// The type's number.
+        /// The number of the type, from 1.
         id: u32,
-        /// The kind found.
+        /// What the type says of itself, a `BTF_KIND_*`.
         kind: u32,
     },
 }
@@ -35,7 +35,7 @@ pub enum BtfError {
 /// One member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// As the kernel's headers call it.
     pub name: String,
     /// Its offset in bytes.
     pub offset: usize,

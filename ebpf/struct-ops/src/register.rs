@@ -19,10 +19,10 @@ pub enum Error {
     /// The name does not fit.
     #[error("name {name:?} of the struct: 1 to 15 letters, digits, '_' or '.' are allowed")]
     Name {
-        /// The name.
+        /// The name asked for.
         name: String,
     },
-    /// The kernel refused.
+    /// A call of the kernel failed; the verifier's words come with it.
     #[error(transparent)]
     Kernel(#[from] BpfError),
 }
@@ -36,7 +36,7 @@ pub struct Member<'a> {
     pub instructions: &'a [bpf_insn],
 }
 
-/// What to register.
+/// A struct of functions to register, such as a congestion control.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The kernel's struct, `tcp_congestion_ops` for example.
@@ -45,7 +45,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Value of its member `flags`.
     pub flags: u32,
-    /// Its functions.
+    /// The functions it has; members that are not named stay empty.
     pub members: Vec<Member<'a>>,
 }
 

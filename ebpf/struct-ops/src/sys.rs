@@ -31,11 +31,11 @@ const LOG_LINES: usize = 20;
 #[derive(Debug, thiserror::Error)]
 #[error("{call} {of}: {error}{}", if log.is_empty() { String::new() } else { format!("; the verifier says:\n{log}") })]
 pub struct BpfError {
-    /// The command.
+    /// The command of bpf(2).
     pub call: &'static str,
     /// What it was about.
     pub of: String,
-    /// The kernel's answer.
+    /// The errno that the kernel answered.
     pub error: io::Error,
     /// The verifier's last lines, at most 20, printable characters only.
     pub log: String,

@@ -18,6 +18,11 @@ use nix::sys::socket::{getsockopt, setsockopt, sockopt::TcpCongestion};
 use sluice_ebpf::{Datapath, Kernel, Opened, Options, Row, SocketEvent, SocketEventKind, Tier};
 use sluice_skip::skip;
 
+#[path = "quiet.rs"]
+mod quiet;
+
+pub use quiet::Canary;
+
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Sender's and receiver's address.
@@ -336,93 +341,7 @@ impl Drop for Flow {
     }
 }
 
-/// Measures how late a 1 ms timer of this process wakes: what a busy machine does to every figure.
-pub struct Canary {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<(Instant, Duration)>>>,
-}
-
-impl Canary {
-    pub fn start() -> Canary {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopping = stop.clone();
-        let thread = std::thread::spawn(move || {
-            let mut late = Vec::new();
-            while !stopping.load(Ordering::Relaxed) {
-                let at = Instant::now();
-                std::thread::sleep(Duration::from_millis(1));
-                late.push((at, at.elapsed().saturating_sub(Duration::from_millis(1))));
-            }
-            late
-        });
-        Canary { stop, thread: Some(thread) }
-    }
-
-    /// 99th percentile and worst lateness.
-    pub fn finish(self) -> (Duration, Duration) {
-        let mut late: Vec<Duration> = self.samples().into_iter().map(|(_, late)| late).collect();
-        late.sort();
-        let at = |part: usize| late.get((late.len() * part / 100).min(late.len().saturating_sub(1))).copied();
-        (at(99).unwrap_or_default(), at(100).unwrap_or_default())
-    }
-
-    /// Every sample: when the timer was set and how late it woke.
-    pub fn samples(mut self) -> Vec<(Instant, Duration)> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().and_then(|t| t.join().ok()).unwrap_or_default()
-    }
-}
-
-/// Tries of one measurement, at most.
-const MAX_TRIES: usize = 8;
-/// How long a measurement waits for the machine to become quiet, over all its tries.
-const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Of a quiet try: what part of the processors the hypervisor may give to others, and how late timers may wake (p99).
-const MAX_STOLEN: f64 = 0.03;
-const MAX_LATE: Duration = Duration::from_millis(20);
-
-/// Repeats a measurement, each time on a new network, until the machine was quiet while it ran; what it measured then. On
-/// a machine that is quiet in no try it is what the quietest one measured: nothing is waived, and noise only makes it
-/// harder to pass. `None`: something is not to be had, and the test is skipped.
-pub fn quiet<T>(mut measure: impl FnMut(&Net) -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + MAX_WAIT;
-    let mut quietest: Option<(f64, T)> = None;
-    for number in 1..=MAX_TRIES {
-        let net = net_alone()?;
-        let (canary, before) = (Canary::start(), ticks());
-        let measured = measure(&net)?;
-        let (late, _) = canary.finish();
-        let part = stolen_since(before);
-        if part <= MAX_STOLEN && late <= MAX_LATE {
-            return Some(measured);
-        }
-        eprintln!("try {number}: {:.1} % of the processors stolen, timers {late:?} late: not quiet", part * 100.0);
-        if quietest.as_ref().is_none_or(|(least, _)| part < *least) {
-            quietest = Some((part, measured));
-        }
-        drop(net);
-        // Who takes the processors rarely stops between one try and the next.
-        while Instant::now() < deadline {
-            let before = ticks();
-            std::thread::sleep(Duration::from_secs(1));
-            if stolen_since(before) <= MAX_STOLEN {
-                break;
-            }
-        }
-    }
-    quietest.map(|(_, measured)| measured)
-}
-
-/// What part of the processors the hypervisor gave to others since then.
-fn stolen_since((stolen, all): (u64, u64)) -> f64 {
-    let now = ticks();
-    (now.0 - stolen) as f64 / (now.1 - all).max(1) as f64
-}
-
-/// Stolen and all ticks of `/proc/stat`.
-fn ticks() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/stat").expect("readable");
-    let first = text.lines().next().unwrap_or_default();
-    let ticks: Vec<u64> = first.split_whitespace().skip(1).filter_map(|t| t.parse().ok()).collect();
-    (ticks.get(7).copied().unwrap_or(0), ticks.iter().take(8).sum())
+/// As [`quiet::measured`], each try on a new network.
+pub fn quiet<T>(measure: impl FnMut(&Net) -> Option<T>) -> Option<T> {
+    quiet::measured(net_alone, measure)
 }

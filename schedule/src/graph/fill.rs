@@ -28,7 +28,7 @@ pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
 ///
 /// `lead` is that of ring flows ([`ring_lead`]); all others have none. Flows that stay on the host must have been left
 /// out: local aggregation counts as finished when the round begins. A flow that would have more than
-/// [`MAX_PREDECESSORS`] keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
+/// 64 keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
 pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predecessor>> {
     outgoing.iter().map(|leg| predecessors(leg, incoming, lead)).collect()
 }

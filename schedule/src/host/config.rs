@@ -6,15 +6,13 @@ use crate::event::Hop;
 use crate::units::{BootId, HolderId, HostId, Nanos, Rate};
 
 /// The largest number of jobs that a host keeps.
-pub const MAX_JOBS: usize = 256;
+pub(crate) const MAX_JOBS: usize = 256;
 /// The largest number of flows that a host keeps.
-pub const MAX_FLOWS: usize = 65_536;
+pub(crate) const MAX_FLOWS: usize = 65_536;
 /// The largest number of links of a path.
-pub const MAX_HOPS: usize = 16;
-/// The largest number of predecessors of a flow.
-pub const MAX_PREDECESSORS: usize = 64;
+pub(crate) const MAX_HOPS: usize = 16;
 /// The largest number of links that a host keeps, of all paths together.
-pub const MAX_LINKS: usize = 65_536;
+pub(crate) const MAX_LINKS: usize = 65_536;
 
 /// The default of φ beside unmanaged traffic, in the daemon, in the simulator and in [`HostConfig::new`].
 pub const FAIR_FLOOR: f64 = 0.5;
@@ -28,7 +26,7 @@ pub struct HostConfig {
     pub host: HostId,
     /// Drawn at the start of this process.
     pub boot: BootId,
-    /// The slot length.
+    /// Length of a slot, the same in the whole cluster.
     pub slot: Nanos,
     /// How many slots ahead rates are planned (K).
     pub horizon: usize,

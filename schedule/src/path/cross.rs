@@ -28,7 +28,7 @@ impl CrossTraffic {
     const GROWTH: f64 = 1.5;
     /// Below this part of the link traffic on a full link is left as measured: acknowledgements and retransmissions of
     /// managed flows look like a little cross traffic.
-    pub const NOISE: f64 = 0.02;
+    pub(crate) const NOISE: f64 = 0.02;
     /// The part of a link that a newcomer is left at once.
     const FIRST: f64 = 0.08;
     /// How much more it is left from slot to slot.

@@ -106,7 +106,7 @@ pub struct FlowView<'a> {
 /// All that is known for one decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// The slot length.
+    /// Length of a slot, the same in the whole cluster.
     pub slot: Nanos,
     /// What is left of the current slot.
     pub rest: Nanos,

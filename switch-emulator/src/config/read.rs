@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use sluice_formats::document::{Collector, Item, Node, Notation, Table};
 use sluice_formats::network;
 use sluice_formats::problem::{E_CONFLICT, E_DUP, E_ENV, E_RANGE, E_REF, E_VERSION, Problem, Problems};
-use sluice_formats::quantity::Rational;
+use sluice_formats::quantity::{Rational, gbps};
 use sluice_schedule::table::TableKind;
 use sluice_schedule::{HolderId, Nanos, Rate};
 use sluice_wire::hello::ClockSource;
+use tracing_subscriber::EnvFilter;
 
 use super::topology::Topology;
-use super::{Config, LogFormat, MAX_PORTS, MAX_SWITCHES, PortConfig, SwitchConfig};
+use super::{Config, LogFilter, LogFormat, MAX_PORTS, MAX_SWITCHES, PortConfig, SwitchConfig};
 
 const NAMES: &str = "1 to 63 of [a-z0-9._-]";
 const ADDRESS: &str = "an address with port, such as \"[::]:9604\"";
@@ -21,8 +22,6 @@ const NETWORK: &str = "an address or a range such as \"10.0.0.0/8\"";
 const PORT: &str = "a port is { id, to, gbps, background_gbps = 0 }";
 /// Networks in one list at most.
 const MAX_NETWORKS: usize = 1024;
-/// bit/s in a Gbit/s.
-const GIGA: u64 = 1_000_000_000;
 
 /// Reads the text of `path`.
 pub fn config(path: &Path, text: &str) -> Result<Config, Problems> {
@@ -57,7 +56,7 @@ fn read(root: &Table<'_>, path: &Path, config: &mut Config) {
         clock.finish();
     }
     if let Some(log) = root.table("log") {
-        let filter = |text: &str| text.parse::<tracing_subscriber::filter::EnvFilter>().ok().map(|_| text.to_owned());
+        let filter = |text: &str| EnvFilter::try_new(text).ok().map(LogFilter);
         set(&mut config.log_level, log.parse("level", "a filter, such as \"info\"", filter));
         let forms = [("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
         set(&mut config.log_format, log.choice("format", &forms));
@@ -214,8 +213,8 @@ fn read_ports(list: Vec<Item<'_>>) -> Vec<PortConfig> {
             port.get("background_gbps").iter().for_each(|item| item.fail(E_CONFLICT, message.clone(), &allowed));
         }
         let routes = networks(&port, "routes", "an IPv4 address or range");
-        let rate = |gbps: &Rational| Rate(gbps.to_units(GIGA).unwrap_or(0));
-        ports.push(PortConfig { id, to, wire: rate(&wire), background: rate(&background), routes });
+        let rate = |number: Rational| Rate(gbps(number).unwrap_or(0));
+        ports.push(PortConfig { id, to, wire: rate(wire), background: rate(background), routes });
         port.finish();
     }
     ports

@@ -1,4 +1,4 @@
-use sluice_formats::problem::{E_CONFLICT, E_DUP, E_ENV, E_MISSING, E_PARSE, E_VERSION};
+use sluice_formats::problem::{E_CONFLICT, E_DUP, E_ENV, E_MISSING, E_PARSE, E_RANGE, E_VERSION};
 
 use super::*;
 
@@ -55,6 +55,7 @@ fn every_key_is_read() {
     assert_eq!((config.table, config.lease_slots, config.max_hosts), (TableKind::DoubleBuffer, 3, 16));
     assert_eq!((config.grid.clock, config.tai_offset_s, config.require_sync), (ClockSource::Tai, 36, false));
     assert_eq!((config.http, config.rcvbuf_bytes), (None, 65_536));
+    assert_eq!((config.log_level.0.to_string().as_str(), config.log_format), ("debug", LogFormat::Json));
     assert_eq!(config.background.as_deref(), Some(Path::new("load.json")));
     assert_eq!(config.switches[0].ports[0].wire, Rate::mbps(500));
     assert_eq!(config.switches[0].ports[0].background, Rate::mbps(100));
@@ -87,6 +88,7 @@ fn what_contradicts_itself_is_refused() {
     assert_eq!(code("version = 2"), E_VERSION);
     assert_eq!(code("slot.horizon = 12\nlisten.udp = \"127.0.0.1:0\""), E_CONFLICT);
     assert_eq!(code("background.path = \"x\""), E_CONFLICT);
+    assert_eq!(code("log.level = \"sluice_switch=loud\""), E_RANGE);
     assert_eq!(code("[[switches]]\nname = \"leaf0\"\nports = [{ id = 0, to = \"h0\", gbps = 1 }]"), E_DUP);
     assert!(parse("").unwrap_err().has(E_MISSING));
     assert!(parse("= 1").unwrap_err().has(E_PARSE));

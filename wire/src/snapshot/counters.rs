@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 /// Upper bounds of buckets, in the unit of the field.
 pub mod bounds {
     /// Seconds after a slot's edge.
-    pub const LATENESS: [f64; 9] = [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06];
+    pub(super) const LATENESS: [f64; 9] = [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.06];
     /// Seconds of one decision.
-    pub const DECISION: [f64; 10] = [0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01];
+    pub(super) const DECISION: [f64; 10] =
+        [0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01];
     /// Bytes per second of one flow.
-    pub const FLOW_RATE: [f64; 11] = [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10, 1e11];
+    pub(super) const FLOW_RATE: [f64; 11] = [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9, 3e9, 1e10, 3e10, 1e11];
     /// |delivered − ordered| / ordered.
-    pub const ORDER_ERROR: [f64; 9] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
+    pub(super) const ORDER_ERROR: [f64; 9] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
     /// Seconds of one round.
-    pub const ROUND: [f64; 12] = [0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 30.0, 60.0];
+    pub(super) const ROUND: [f64; 12] = [0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 30.0, 60.0];
     /// Seconds from announcement to answer.
     pub const EXCHANGE: [f64; 11] = [0.0001, 0.0003, 0.001, 0.002, 0.005, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0];
 }

@@ -6,7 +6,7 @@
 
 use sluice_schedule::Nanos;
 
-use super::{Known, Pause};
+use super::{Learned, Pause};
 
 /// Counts agree if they differ by less than this part of the period: the 0.1 % that headers may vary by.
 pub(super) const TOLERANCE: u64 = 1000;
@@ -58,15 +58,15 @@ pub(super) fn proof(pauses: usize) -> u64 {
 }
 
 /// The period that fits the pauses, if one does.
-pub(super) fn learn(pauses: &[Pause]) -> Option<Known> {
+pub(super) fn learn(pauses: &[Pause]) -> Option<Learned> {
     let longest = pauses.iter().map(|pause| pause.length.0).max()?;
-    let mut best: Option<Known> = None;
+    let mut best: Option<Learned> = None;
     for level in 1..=LEVELS {
         let points: Vec<Pause> = pauses.iter().filter(|pause| pause.length.0 >= longest >> level).copied().collect();
         let Some(found) = fit(&points).filter(|found| !awaits_longer(pauses, found)) else { continue };
         // Where the first pause was very long, only the oldest ones reach the upper levels: what they prove is out of date.
-        let better_proved = |known: &Known| known.is_same(&found) && found.periods > known.periods;
-        let finer = |known: &Known| found.bytes < known.bytes && of_one_kind(pauses, known, &found);
+        let better_proved = |known: &Learned| known.is_same(&found) && found.periods > known.periods;
+        let finer = |known: &Learned| found.bytes < known.bytes && of_one_kind(pauses, known, &found);
         if best.as_ref().is_none_or(|known| better_proved(known) || finer(known)) {
             best = Some(found);
         }
@@ -76,7 +76,7 @@ pub(super) fn learn(pauses: &[Pause]) -> Option<Known> {
 
 /// The multiple of the period at whose boundaries the pauses are of a longer kind than at the others: two halves of an
 /// iteration that wait for each other, each as long as the other.
-fn longer_kind_within(pauses: &[Pause], found: &Known) -> Option<Known> {
+fn longer_kind_within(pauses: &[Pause], found: &Learned) -> Option<Learned> {
     let grid = grid(pauses, found.at, found.bytes);
     for times in 2..=MAX_PARTS {
         for phase in 0..times {
@@ -87,7 +87,8 @@ fn longer_kind_within(pauses: &[Pause], found: &Known) -> Option<Known> {
             let periods = both.len() as u64 - 1;
             if periods >= MIN_PARTED && kind_above_others(&mut lengths, &mut only) {
                 let pause = Nanos(lengths.get(lengths.len() / 4).copied().unwrap_or_default());
-                return Some(Known { bytes: (newest.0 - oldest.0) / periods, at: newest.0, pause, periods, ..*found });
+                let bytes = (newest.0 - oldest.0) / periods;
+                return Some(Learned { bytes, at: newest.0, pause, periods, ..*found });
             }
         }
     }
@@ -95,7 +96,7 @@ fn longer_kind_within(pauses: &[Pause], found: &Known) -> Option<Known> {
 }
 
 /// The shortest distance from the last pause back to another one that fits again and again.
-fn fit(points: &[Pause]) -> Option<Known> {
+fn fit(points: &[Pause]) -> Option<Learned> {
     let last = points.last()?;
     let distance = |point: &Pause| last.count.saturating_sub(point.count);
     let candidates = points.iter().rev().enumerate().skip(1).map(|(within, point)| (within, distance(point)));
@@ -116,13 +117,13 @@ fn fit(points: &[Pause]) -> Option<Known> {
         lengths.sort_unstable();
         let pause = lengths.get(lengths.len() / 4).copied().unwrap_or_default();
         let bytes = (last.count - first.count) / periods;
-        Some(Known { bytes, at: last.count, pause, periods, since: last.over })
+        Some(Learned { bytes, at: last.count, pause, periods, since: last.over })
     })
 }
 
 /// Has a pause of a longer kind come, and may another one still come as far from it as it lies from the one before? What
 /// lies before the oldest pause that is remembered is not known, so that one alone says nothing.
-fn awaits_longer(pauses: &[Pause], found: &Known) -> bool {
+fn awaits_longer(pauses: &[Pause], found: &Learned) -> bool {
     let mut longer = pauses.iter().enumerate().filter(|(_, pause)| kind_above(pause.length, found.pause)).rev();
     let (Some((place, last)), before) = (longer.next(), longer.next()) else { return false };
     let many = longer.nth(EXCEPTIONS - 2).is_some();
@@ -132,7 +133,7 @@ fn awaits_longer(pauses: &[Pause], found: &Known) -> bool {
 }
 
 /// Are the pauses at the boundaries that only the shorter period has as long as those that both have, nearly?
-pub(super) fn of_one_kind(pauses: &[Pause], long: &Known, short: &Known) -> bool {
+pub(super) fn of_one_kind(pauses: &[Pause], long: &Learned, short: &Learned) -> bool {
     let Some(times) = multiple(long.bytes, short.bytes) else { return short.pause.0 >= long.pause.0 / KIND };
     let (mut both, mut only) = (Vec::new(), Vec::new());
     for ((_, length), step) in grid(pauses, long.at, short.bytes).into_iter().zip(0_u64..) {
@@ -157,7 +158,7 @@ fn kind_above_others(these: &mut [u64], others: &mut [u64]) -> bool {
 
 /// Could the period be half of an iteration? Every second pause is longer than all others so far, and it is too early to
 /// tell whether by chance.
-pub(super) fn may_be_half(pauses: &[Pause], known: &Known) -> bool {
+pub(super) fn may_be_half(pauses: &[Pause], known: &Learned) -> bool {
     let lengths: Vec<u64> = grid(pauses, known.at, known.bytes).into_iter().map(|(_, length)| length).collect();
     let of = |phase: usize| lengths.iter().skip(phase).step_by(2).copied().filter(|length| *length > 0);
     let longer = |phase: usize| {

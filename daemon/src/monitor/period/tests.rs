@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::testing::random_below;
 
 /// Feeds a series of (bytes sent, pause after them in ms), looked at every `every` ms while it sends.
 fn feed(period: &mut Period, series: &[(u64, u64)], every: u64) -> Vec<Option<Bytes>> {
@@ -213,13 +214,7 @@ fn a_long_first_iteration_is_mistaken_for_many_only_until_it_ends() {
 /// As two ranks of Open MPI were seen to send: the second half of each sum waits for the other's first, for a random time.
 #[test]
 fn equal_halves_that_wait_for_each_other_are_one_iteration_mostly() {
-    let mut x = 0x2545_f491_4f6c_dd1d_u64;
-    let mut below = |n: u64| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x % n
-    };
+    let mut below = random_below(0x2545_f491_4f6c_dd1d);
     let (mut right, mut all) = (0, 0);
     for _ in 0..20 {
         let halves = |_| [(10_000_150, below(8).pow(2) * 5), (10_000_150, 250 + below(21).pow(2))];
@@ -264,13 +259,7 @@ fn what_noise_seems_to_be_is_not_believed_for_long() {
 /// chance where another period would have a pause (half of an iteration, twice); nothing can tell those apart so early.
 #[test]
 fn three_iterations_are_enough() {
-    let mut x = 88_172_645_463_325_252_u64;
-    let mut below = |n: u64| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x % n
-    };
+    let mut below = random_below(88_172_645_463_325_252);
     let mut wrong = Vec::new();
     for _ in 0..2000 {
         let bytes = 1_000_000 + below(399_000_000);

@@ -69,9 +69,12 @@ fn what_is_wrong_is_said_with_file_code_place_and_help() {
     let place = dir.path().join("plan.json").display().to_string();
     let damaged = plan().replacen(r#""weight":1"#, r#""weight":2"#, 1);
     for (said, parts) in [
-        (refused(&damaged, 3), ["error[WRONG_SHARE] at /content/forests/0/trees: ", "sluice plan check"]),
-        (refused(&plan().replace("GB/s", "GBps"), 3), ["error[TOPOLOGY_INVALID]", "/topology/inline"]),
-        (refused(&plan(), 4), ["error[E_RANGE] at /participants", "the job has 4"]),
+        (refused(&damaged, 3), ["error[WRONG_SHARE]: ", " at /content/forests/0/trees; "]),
+        (refused(&plan().replace("GB/s", "GBps"), 3), ["error[TOPOLOGY_INVALID]: ", " at /topology/inline"]),
+        (
+            refused(&plan(), 4),
+            ["error[E_RANGE]: the plan is for 3 ranks, the job has 4; ", " at /participants; help: "],
+        ),
         (refused("{", 3), ["error[E_PARSE]", "sluice plan check"]),
         (refused("", 3), ["error[E_PARSE]", "sluice plan check"]),
     ] {
@@ -86,9 +89,8 @@ fn a_name_finds_nothing_out_about_files_of_others() {
     let foreign = own().wrapping_add(1);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("changed");
     let said = |path: &Path, uid: u32| ask(path, 3, uid).refused().expect("refused").to_owned();
-    let text = |said: String| said.split_once(": ").expect("a name, then why").1.to_owned();
-    let absent = text(said(&dir.path().join("absent.json"), foreign));
-    assert_eq!(text(said(&path, foreign)), absent, "forbidden sounds like absent");
+    let absent = said(&dir.path().join("absent.json"), foreign);
+    assert_eq!(said(&path, foreign), absent.replace("absent.json", "plan.json"), "forbidden sounds like absent");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("changed");
     let public = said(&path, foreign);
     assert!(public.contains("error[E_KEY]") && !public.contains("somebody"), "its content is quoted: {public}");

@@ -5,16 +5,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Random numbers below what is asked for.
-fn random(mut x: u64) -> impl FnMut(u64) -> u64 {
-    move |n| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x % n.max(1)
-    }
-}
-
 /// What was told first and what is known at the end of `iterations`, of two halves with pauses as `middle` and `compute`.
 fn told_of(iterations: usize, pauses: &mut dyn FnMut() -> [u64; 2]) -> (Option<Bytes>, Option<Bytes>) {
     let mut period = Period::default();
@@ -38,7 +28,7 @@ fn told_of(iterations: usize, pauses: &mut dyn FnMut() -> [u64; 2]) -> (Option<B
 
 /// Of a hundred runs each: how often was a half told, how often is it known at the end?
 fn halves(compute: (u64, u64), middle: (u64, u64)) -> (usize, usize) {
-    let mut below = random(0x2545_f491_4f6c_dd1d);
+    let mut below = random_below(0x2545_f491_4f6c_dd1d);
     let mut run = || told_of(16, &mut || [middle.0 + below(middle.1), compute.0 + below(compute.1)]);
     let (mut first, mut last) = (0, 0);
     for (told, known) in (0..100).map(|_| run()) {
@@ -110,7 +100,7 @@ fn a_recorded_sum_of_open_mpi_is_never_told_as_half() {
 /// What is known after fourteen iterations whose first pause lasts `middle` milliseconds and up to `jitter` more, and whose
 /// second always lasts well above that.
 fn known_of_two_by_turns(middle: u64, jitter: u64, seed: u64) -> Option<Bytes> {
-    let mut below = random(seed);
+    let mut below = random_below(seed);
     let (_, last) = told_of(14, &mut || [middle + below(jitter), (middle + jitter) * 9 / 5 + below(jitter)]);
     last
 }
