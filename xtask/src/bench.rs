@@ -4,7 +4,7 @@ use crate::demo::{POLICIES, build_release};
 use crate::record::record;
 use crate::records::{load, write_tables};
 use crate::setup;
-use crate::shell::{Step, options, root, target_dir};
+use crate::shell::{Early, Step, options, root, target_dir};
 
 const HELP: &str = "\
 cargo xtask bench [--micro | --testbed] [--list]
@@ -48,32 +48,33 @@ const EXPERIMENTS: [(&str, &str, &[&str]); 5] = [
 /// What `sluice-experiment` measures beside scenarios.
 const FURTHER: [&str; 4] = ["beside", "cost", "forest", "fail-open"];
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [.., "--help" | "-h"] => {}
-        ["--tables"] => return write_tables(&load()?),
-        ["--record", area] => return record(area, 3),
+        ["--tables"] => return Ok(write_tables(&load()?)?),
+        ["--record", area] => return Ok(record(area, 3)?),
         ["--record", area, "--repeats", n] => {
             let repeats = n.parse().ok().filter(|n| (1..=MAX_REPEATS).contains(n));
-            return record(area, repeats.ok_or_else(|| format!("--repeats {n:?}; allowed: 1 to {MAX_REPEATS}"))?);
+            let repeats = repeats.ok_or_else(|| format!("--repeats {n:?}; allowed: 1 to {MAX_REPEATS}"))?;
+            return Ok(record(area, repeats)?);
         }
         ["--record"] => {
             let areas: Vec<String> = load()?.into_iter().map(|record| record.area).collect();
-            return Err(format!("--record needs an area: {}", areas.join(", ")));
+            return Err(format!("--record needs an area: {}", areas.join(", ")).into());
         }
         _ => {}
     }
     let given = options(args, HELP, &["--micro", "--testbed", "--list"])?;
     let has = |option: &str| given.contains(&option);
     let (micro, testbed) = (!has("--testbed"), !has("--micro"));
-    let large = |package, test| {
-        let step = Step::cargo(&["test", "--release", "--locked", "-p", package, "--test", test]);
-        step.args(["--", "--ignored", "--nocapture", "large"])
+    let large = |package, tests| {
+        let step = Step::cargo(&["test", "--release", "--locked", "-p", package, "--test", "all"]);
+        step.args(["--", "--ignored", "--nocapture", tests])
     };
     let steps = |wanted: bool, list: Vec<Step>| if wanted { list } else { Vec::new() };
     let criterion = Step::cargo(&["bench", "--workspace", "--locked", "--bench", "*"]);
-    let planners =
-        [("sluice-planners", "forestcoll"), ("sluice-planners-lp", "alltoall")].map(|(p, test)| large(p, test));
+    let planners = [("sluice-planners", "forestcoll::large"), ("sluice-planners-lp", "alltoall::large")];
+    let planners = planners.map(|(package, tests)| large(package, tests));
     let micro = steps(micro, [criterion].into_iter().chain(planners).collect());
     let testbed = steps(testbed, experiments());
     if has("--list") {

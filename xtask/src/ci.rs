@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: what must hold for every commit.
 
-use crate::shell::{Step, options};
+use crate::shell::{Early, Step, options};
 use crate::{setup, test};
 
 const HELP: &str = "\
@@ -10,11 +10,11 @@ Format check, clippy with warnings as errors on all targets, documentation witho
 `cargo xtask test` does.
 ";
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     options(args, HELP, &[])?;
     setup::ensure()?;
     Step::cargo(&["fmt", "--all", "--check"]).run()?;
     Step::cargo(&["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"]).run()?;
     Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings").run()?;
-    test::all(false)
+    Ok(test::all(false)?)
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: from a clone to a comparison in one command.
 
 use crate::setup;
-use crate::shell::{Step, have, is_root, options, root, target_dir};
+use crate::shell::{Early, Step, have, is_root, options, root, target_dir};
 
 const HELP: &str = "\
 cargo xtask demo
@@ -15,10 +15,10 @@ over time, and the path of an HTML report. Needs root for the namespaces (asks s
 /// The policies that are compared, in order.
 pub(crate) const POLICIES: [&str; 4] = ["fair:cubic", "fair:reno", "fair:bbr", "sluice"];
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     options(args, HELP, &[])?;
     if !is_root() && !have("sudo") {
-        return Err("network namespaces need root: run it as root, or install sudo".into());
+        return Err("network namespaces need root: run it as root, or install sudo".to_owned().into());
     }
     setup::ensure()?;
     for name in ["tcp_bbr", "sch_htb", "sch_tbf"] {

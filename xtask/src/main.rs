@@ -22,6 +22,8 @@ mod workloads;
 
 use std::process::ExitCode;
 
+use crate::shell::Early;
+
 const HELP: &str = "\
 cargo xtask COMMAND [OPTIONS]
 
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let command = args.next().unwrap_or_default();
     let rest: Vec<String> = args.collect();
-    let run: fn(&[String]) -> Result<(), String> = match command.as_str() {
+    let run: fn(&[String]) -> Result<(), Early> = match command.as_str() {
         "setup" => setup::run,
         "demo" => demo::run,
         "test" => test::run,
@@ -53,12 +55,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(&rest) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) if e.is_empty() => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("xtask {command}: {e}");
-            ExitCode::from(if e.starts_with("no option") { 2 } else { 1 })
-        }
-    }
+    let (status, why) = match run(&rest) {
+        Ok(()) | Err(Early::Helped) => return ExitCode::SUCCESS,
+        Err(Early::Failed(why)) => (1, why),
+        Err(Early::Usage(why)) => (2, why),
+    };
+    eprintln!("xtask {command}: {why}");
+    ExitCode::from(status)
 }

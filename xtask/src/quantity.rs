@@ -13,7 +13,6 @@ pub(crate) struct Quantity {
 }
 
 impl Quantity {
-    /// A time.
     pub(crate) fn seconds(value: f64) -> Quantity {
         Quantity { value, unit: "s".to_owned() }
     }

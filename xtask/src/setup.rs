@@ -1,6 +1,6 @@
 //! `cargo xtask setup`: what a Debian machine with Rust lacks.
 
-use crate::shell::{Step, have, is_root, options};
+use crate::shell::{Early, Step, have, is_root, options};
 
 const HELP: &str = "\
 cargo xtask setup [--check] [--workloads]
@@ -54,11 +54,12 @@ fn missing_components() -> Vec<&'static str> {
         .collect()
 }
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     let given = options(args, HELP, &["--check", "--workloads"])?;
     let workloads = given.contains(&"--workloads");
     if workloads && given.contains(&"--check") {
-        return Err("--check does not look at workloads; `cargo xtask setup --workloads` says what it does".into());
+        let why = "--check does not look at workloads; `cargo xtask setup --workloads` says what it does";
+        return Err(why.to_owned().into());
     }
     let (packages, components) = (missing_packages(), missing_components());
     for (package, why) in &packages {
@@ -70,10 +71,10 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     if packages.is_empty() && components.is_empty() {
         println!("setup: nothing is missing");
     } else if given.contains(&"--check") {
-        return Err("something is missing; `cargo xtask setup` installs it".into());
+        return Err("something is missing; `cargo xtask setup` installs it".to_owned().into());
     }
     install(&packages, &components)?;
-    if workloads { crate::workloads::run() } else { Ok(()) }
+    if workloads { Ok(crate::workloads::run()?) } else { Ok(()) }
 }
 
 /// Installs what is missing before another command needs it.

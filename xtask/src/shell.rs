@@ -5,7 +5,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The workspace's root.
+/// Why a command did not do all of its work.
+#[derive(Debug)]
+pub(crate) enum Early {
+    /// It was asked for its help, which is printed.
+    Helped,
+    /// Its options are not those it has: for people.
+    Usage(String),
+    /// A step failed: for people.
+    Failed(String),
+}
+
+impl From<String> for Early {
+    fn from(why: String) -> Early {
+        Early::Failed(why)
+    }
+}
+
+/// The folder of the workspace's `Cargo.toml`, in which every step runs.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
@@ -162,14 +179,14 @@ pub(crate) fn have(program: &str) -> bool {
     std::env::split_paths(&path).chain(sbin).any(|dir| dir.join(program).is_file())
 }
 
-/// Takes `--help`, refuses what is not in `known`; the options that were given. `Err("")` after help was printed.
-pub(crate) fn options<'a>(args: &'a [String], help: &str, known: &[&str]) -> Result<Vec<&'a str>, String> {
+/// The options that were given, all of them in `known`; prints the help where it is asked for.
+pub(crate) fn options<'a>(args: &'a [String], help: &str, known: &[&str]) -> Result<Vec<&'a str>, Early> {
     if args.iter().any(|a| a == "--help" || a == "-h") {
         print!("{help}");
-        return Err(String::new());
+        return Err(Early::Helped);
     }
     match args.iter().find(|a| !known.contains(&a.as_str())) {
-        Some(unknown) => Err(format!("no option {unknown:?}\n\n{help}")),
+        Some(unknown) => Err(Early::Usage(format!("no option {unknown:?}\n\n{help}"))),
         None => Ok(args.iter().map(String::as_str).collect()),
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::count::Counts;
 use crate::setup;
-use crate::shell::{Step, Stream, is_root, options, target_dir};
+use crate::shell::{Early, Step, Stream, is_root, options, target_dir};
 
 const HELP: &str = "\
 cargo xtask test [--nextest | --gpu]
@@ -18,13 +18,13 @@ want of anything else only those of testbed/skip/allowed.txt may.
               libnccl.so.2 (SLUICE_NCCL_LIBRARY names its file, for example the one in torch's site-packages)
 ";
 
-pub(crate) fn run(args: &[String]) -> Result<(), String> {
+pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     let given = options(args, HELP, &["--nextest", "--gpu"])?;
     if given.contains(&"--gpu") {
-        return gpu();
+        return Ok(gpu()?);
     }
     setup::ensure()?;
-    all(given.contains(&"--nextest"))
+    Ok(all(given.contains(&"--nextest"))?)
 }
 
 /// Two ranks of a real NCCL, where there is a GPU.
