@@ -130,7 +130,7 @@ pub enum Cmd {
     ///
     /// Example: sluice completions bash > /etc/bash_completion.d/sluice
     Completions {
-        /// The shell
+        /// The shell to complete for
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
@@ -182,7 +182,7 @@ pub struct JobsArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct FlowsArgs {
-    /// Only this job's
+    /// Only flows of this job
     #[arg(long, value_name = "ID")]
     pub job: Option<String>,
     /// Only in this state
@@ -214,7 +214,7 @@ pub enum FlowSort {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct LinksArgs {
-    /// One link
+    /// Only the link of this name
     pub name: Option<String>,
     /// Load of every slot of the horizon in numbers
     #[arg(long)]
@@ -223,7 +223,7 @@ pub struct LinksArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct SwitchesArgs {
-    /// One switch
+    /// Only the switch of this name
     pub name: Option<String>,
 }
 
@@ -231,7 +231,7 @@ pub struct SwitchesArgs {
 pub struct ScheduleArgs {
     /// Job or flow id
     pub id: Option<String>,
-    /// Slots ahead
+    /// How many slots ahead
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub slots: u8,
 }
@@ -256,7 +256,7 @@ pub struct ModeArgs {
     /// Keep it over a restart, in the daemon's state directory
     #[arg(long, requires = "mode")]
     pub persist: bool,
-    /// For the log
+    /// Why, for the log of the daemon
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub reason: String,
 }
@@ -281,7 +281,7 @@ pub struct LogArgs {
 pub struct TimelineArgs {
     #[command(subcommand)]
     pub merge: Option<TimelineCmd>,
-    /// How far back
+    /// How far back it begins
     #[arg(long, default_value = "60s", value_parser = parse_duration, value_name = "TIME")]
     pub last: Nanos,
     /// Form of the file

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sluice_formats::problem::nearest;
+use sluice_formats::problem::hint;
 use sluice_wire::snapshot::{
     DrainRequest, Explanation, Flow, Job, Label, LogRequest, Mode, ModeRequest, Outcome, SCHEMA, Snapshot, State,
 };
@@ -23,7 +23,6 @@ const ENDED_WITHIN_NS: u64 = 3_600_000_000_000;
 /// Between two looks of `status --wait`.
 const WAIT_STEP: Duration = Duration::from_millis(200);
 
-/// `sluice status`.
 pub fn status(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     if let Some(what) = args.wait {
@@ -66,7 +65,6 @@ fn wait(client: &Client<'_>, what: WaitFor, time: Duration) -> Result<(), Failur
     }
 }
 
-/// `sluice jobs`.
 pub fn jobs(global: &Global, args: &JobsArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -85,7 +83,6 @@ pub fn jobs(global: &Global, args: &JobsArgs) -> Result<(), Failure> {
     })
 }
 
-/// `sluice flows`.
 pub fn flows(global: &Global, args: &FlowsArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -113,7 +110,6 @@ pub fn flows(global: &Global, args: &FlowsArgs) -> Result<(), Failure> {
     })
 }
 
-/// `sluice links`.
 pub fn links(global: &Global, args: &LinksArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -123,7 +119,6 @@ pub fn links(global: &Global, args: &LinksArgs) -> Result<(), Failure> {
     })
 }
 
-/// `sluice switches`.
 pub fn switches(global: &Global, args: &SwitchesArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -133,7 +128,6 @@ pub fn switches(global: &Global, args: &SwitchesArgs) -> Result<(), Failure> {
     })
 }
 
-/// `sluice schedule`.
 pub fn schedule(global: &Global, args: &ScheduleArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -147,7 +141,6 @@ pub fn schedule(global: &Global, args: &ScheduleArgs) -> Result<(), Failure> {
     })
 }
 
-/// `sluice explain`.
 pub fn explain(global: &Global, args: &ExplainArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -162,7 +155,6 @@ pub fn explain(global: &Global, args: &ExplainArgs) -> Result<(), Failure> {
     })
 }
 
-/// `sluice clock`.
 pub fn clock(global: &Global) -> Result<(), Failure> {
     let client = Client::new(global)?;
     repeat(global, || {
@@ -171,7 +163,6 @@ pub fn clock(global: &Global) -> Result<(), Failure> {
     })
 }
 
-/// `sluice mode`.
 pub fn mode(global: &Global, args: &ModeArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     let Some(word) = &args.mode else {
@@ -194,24 +185,20 @@ pub fn mode(global: &Global, args: &ModeArgs) -> Result<(), Failure> {
     answer(global, &client.post("/api/v1/mode", &request)?)
 }
 
-/// `sluice reload`.
 pub fn reload(global: &Global) -> Result<(), Failure> {
     answer(global, &Client::new(global)?.post("/api/v1/reload", &json!({}))?)
 }
 
-/// `sluice drain`.
 pub fn drain(global: &Global, args: &DrainArgs) -> Result<(), Failure> {
     let request = DrainRequest { job: args.job.clone() };
     answer(global, &Client::new(global)?.post("/api/v1/drain", &request)?)
 }
 
-/// `sluice log`.
 pub fn log(global: &Global, args: &LogArgs) -> Result<(), Failure> {
     let request = LogRequest { filter: args.filter.clone(), for_ns: args.time.map(|time| time.0) };
     answer(global, &Client::new(global)?.post("/api/v1/log", &request)?)
 }
 
-/// `sluice version`.
 pub fn version(global: &Global) -> Result<(), Failure> {
     let daemon = Client::new(global)?.snapshot().ok().map(|snapshot| snapshot.daemon);
     let value = json!({
@@ -292,6 +279,6 @@ fn named<'a, T>(all: &'a [T], name: Option<&str>, what: &str, read: fn(&T) -> &S
 }
 
 fn unknown<'a>(what: &str, id: &str, known: impl Iterator<Item = &'a str>, list: &str) -> Failure {
-    let hint = nearest(id, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let hint = hint(id, known).map(|hint| format!("; {hint}")).unwrap_or_default();
     Failure::input(format!("no {what} `{id}` on this host{hint}\n  help: {list}"))
 }

@@ -83,7 +83,6 @@ fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
     ]
 }
 
-/// `sluice doctor`.
 pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     let running: Vec<_> = groups(global).into_iter().map(thread::spawn).collect();
     let gone =

@@ -2,7 +2,6 @@
 
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-/// Not known.
 pub const UNKNOWN: &str = "-";
 
 /// `1.25 Gbit/s`.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use sluice_formats::quantity;
 
 /// Flags of every command.
 #[derive(Clone, Debug, ClapArgs)]
@@ -62,7 +63,7 @@ pub enum Color {
 }
 
 fn watch_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    match quantity::duration(text).map(|seconds| seconds.to_f64()) {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err(format!("`{text}` is not a number of seconds from 0.1 to 3600")),
     }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use sluice_formats::problem::nearest;
+use sluice_formats::problem::hint;
 use sluice_wire::snapshot::SCHEMA;
 
 use crate::failure::Failure;
@@ -111,12 +111,9 @@ fn keys(global: &Global, rows: &[Value]) -> Result<Vec<String>, Failure> {
         return Ok(known);
     }
     if let Some(wrong) = global.fields.iter().find(|field| !rows.is_empty() && !known.contains(field)) {
-        let hint = nearest(wrong, known.iter().map(String::as_str)).map(|near| format!("; did you mean `{near}`?"));
+        let hint = hint(wrong, known.iter().map(String::as_str)).map(|hint| format!("; {hint}")).unwrap_or_default();
         let known = known.join(", ");
-        return Err(Failure::input(format!(
-            "--fields: no field `{wrong}`{}\n  allowed: {known}",
-            hint.unwrap_or_default()
-        )));
+        return Err(Failure::input(format!("--fields: no field `{wrong}`{hint}\n  allowed: {known}")));
     }
     Ok(global.fields.clone())
 }

@@ -4,6 +4,7 @@
 pub mod args;
 mod bfb;
 mod check;
+mod command;
 mod compare;
 mod export;
 pub mod files;
@@ -37,7 +38,6 @@ const NO: u8 = 3;
 /// A limit was reached, and the best plan until then was written.
 const LIMIT: u8 = 5;
 
-/// `sluice plan`.
 pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
     let done = match command {
         PlanCmd::Forestcoll(args) => forestcoll::run(global, args),

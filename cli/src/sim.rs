@@ -18,7 +18,6 @@ use crate::global::Global;
 use crate::output;
 use args::SimCmd;
 
-/// `sluice sim`.
 pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
     match command {
         SimCmd::Run(args) => run::run(global, args),

@@ -6,21 +6,21 @@ pub mod args;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
+use std::slice;
 
 use sluice_report::{self as report, About};
-use sluice_scenario::{self as scenario, Scenario};
+use sluice_scenario::Scenario;
 use sluice_testbed::run::{self, Bar, Observer, Options, Policy, RunError, Silent, convert};
 
 use crate::failure::Failure;
 use crate::global::{Format, Global};
 use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
-use args::{TestbedCmd, TestbedRunArgs};
+use args::{Asked, TestbedCmd, TestbedRunArgs};
 
 /// Width of the picture where stdout is no terminal.
 const WIDTH: usize = 100;
 
-/// `sluice testbed`.
 pub fn run(global: &Global, command: &TestbedCmd) -> Result<ExitCode, Failure> {
     match command {
         TestbedCmd::Run(args) => run_scenario(global, args),
@@ -94,27 +94,24 @@ fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Fail
 }
 
 /// The scenario as one machine runs it, and the policies: those asked for, else those of the scenario.
-fn load(path: &Path, asked: &[String]) -> Result<(Scenario, Vec<Policy>), Failure> {
+fn load(path: &Path, asked: &[Asked]) -> Result<(Scenario, Vec<Policy>), Failure> {
     let scenario = Scenario::load(path)?;
-    let refused = |what: &str| Failure::input(format!("--policy: {what}"));
+    let own: Vec<Asked> = scenario.schedulers.policies.iter().cloned().map(Asked::Scenario).collect();
+    let asked = if asked.is_empty() { &own } else { asked };
+    let of_scenario = |asked: &Asked| match asked {
+        Asked::Scenario(policy) => Some(policy.clone()),
+        Asked::Nic(_) => None,
+    };
+    // This refuses what exists only in the simulator, with all other problems.
+    let scaled = scenario.for_testbed(&asked.iter().filter_map(of_scenario).collect::<Vec<_>>())?;
     let mut policies = Vec::new();
-    let mut plain = Vec::new();
-    for text in asked {
-        if text.ends_with("@nic") {
-            policies.push(text.parse::<Policy>().map_err(|error| refused(&error.to_string()))?);
-            continue;
+    for asked in asked {
+        match asked {
+            Asked::Nic(policy) => policies.push(policy.clone()),
+            Asked::Scenario(policy) => {
+                policies.extend(convert::policies(&scenario, slice::from_ref(policy)).map_err(Failure::input)?);
+            }
         }
-        let policy: scenario::Policy = text.parse().map_err(|error: String| refused(&error))?;
-        plain.push(policy.clone());
-        // What exists only in the simulator is refused below, with all other problems.
-        policies.extend(convert::policies(&scenario, &[policy]).unwrap_or_default());
-    }
-    if asked.is_empty() {
-        plain.clone_from(&scenario.schedulers.policies);
-    }
-    let scaled = scenario.for_testbed(&plain)?;
-    if asked.is_empty() {
-        policies = convert::policies(&scenario, &plain).map_err(Failure::input)?;
     }
     Ok((scaled, policies))
 }

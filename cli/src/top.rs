@@ -21,7 +21,6 @@ use app::{After, App};
 /// Size of the frame that `--once` prints where stdout is no terminal.
 const ONCE_SIZE: (u16, u16) = (120, 40);
 
-/// `sluice top`.
 pub fn run(global: &Global, args: &TopArgs) -> Result<(), Failure> {
     let client = Client::new(global)?;
     let mut app = App::new(args.job.as_deref(), output::colors(global));

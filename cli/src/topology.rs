@@ -20,7 +20,6 @@ use crate::output;
 use crate::plan::{files, finish, form};
 use args::{Family, GenArgs, TopologyCmd};
 
-/// `sluice topology`.
 pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> {
     finish(global, act(global, command).map(|()| ExitCode::SUCCESS))
 }

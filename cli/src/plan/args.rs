@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Subcommand};
-use sluice_formats::problem::printable;
+use sluice_formats::problem::{hint, printable};
 use sluice_formats::quantity;
 use sluice_formats::topology::Kind;
 use sluice_plan::plan::Collective;
@@ -219,13 +219,8 @@ pub struct PlanningArgs {
 /// Reads a time with a unit, or seconds.
 fn limit(text: &str) -> Result<Duration, String> {
     const ALLOWED: &str = "1ms to 86400s";
-    let time = match text.parse::<u32>() {
-        Ok(seconds) => f64::from(seconds),
-        Err(_) => match quantity::latency(text) {
-            Ok((time, true)) => time.to_f64(),
-            _ => return Err(format!("not a time with unit; allowed: {ALLOWED}, as in 120s")),
-        },
-    };
+    let time = quantity::duration(text).map_err(|_| format!("not a time; allowed: {ALLOWED}, as in 120s"))?;
+    let time = time.to_f64();
     if !(0.001..=86_400.0).contains(&time) {
         return Err(format!("allowed: {ALLOWED}"));
     }
@@ -301,7 +296,7 @@ pub struct FindTopologyArgs {
     /// Where values of graphs are kept; none: sluice/graph-values in the user's cache directory
     #[arg(long, value_name = "FILE")]
     pub cache: Option<PathBuf>,
-    /// Keep no values
+    /// Keep no values of graphs
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
     /// Threads; the result is the same for any number. None: one per processor
@@ -357,8 +352,8 @@ fn numbers(text: &str) -> Result<RangeInclusive<i64>, String> {
 fn collective(text: &str) -> Result<Collective, String> {
     Collective::parse_loosely(text).ok_or_else(|| {
         let words: Vec<&str> = Collective::ALL.iter().map(|collective| collective.word()).collect();
-        let near = sluice_formats::problem::nearest(&text.to_lowercase().replace('-', "_"), words.iter().copied());
-        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let hint = hint(&text.to_lowercase().replace('-', "_"), words.iter().copied());
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         format!("no such collective{hint}\nallowed: {}", words.join(", "))
     })
 }

@@ -4,11 +4,12 @@ mod result;
 
 use std::process::ExitCode;
 
+use sluice_plan::plan::Plan;
 use sluice_planners::Request;
-use sluice_planners::direct::{Instance, Options, Proof, figures, make};
+use sluice_planners::direct::{Instance, Options, Proof, figures, make_while};
 
 use super::args::BfbArgs;
-use super::made::{Command, Written, deliver, flags, made_by, on_fabric, size};
+use super::made::{Written, deliver, flags, made_by, on_fabric, size};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
@@ -17,7 +18,7 @@ use result::Shown;
 /// `sluice plan bfb`. A plan is made, and checked, only where one is asked for; the figures are the same without.
 pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let (topology, (plan, figures, ignored), spent) =
+    let (topology, (text, figures, ignored), spent) =
         on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
             let request = Request { ignore: &args.ignore, ..Request::of_all(args.collective) };
             let options = Options { size: size.as_ref(), units: args.chunks, proof: args.proof };
@@ -27,13 +28,13 @@ pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Failure> {
             if args.planning.out.is_none() {
                 return Ok((None, figures(&instance, run).map_err(flagged)?, ignored));
             }
-            let mut made = make(&instance, run).map_err(flagged)?;
-            let took = args.planning.timing.then(|| watch.elapsed());
-            made.plan.body.made_by = Some(made_by(command(args, instance.is_unequal()), took));
-            Ok((Some(made.plan), made.figures, ignored))
+            let took = || args.planning.timing.then(|| watch.elapsed());
+            let made_by = || made_by(command(args, instance.is_unequal()), took());
+            let (made, text) = make_while(&instance, run, made_by, Plan::to_text).map_err(flagged)?;
+            Ok((Some(text), made.figures, ignored))
         })?;
-    let written = match &plan {
-        Some(plan) => deliver(args.planning.out.as_deref(), plan)?,
+    let written = match text {
+        Some(text) => deliver(args.planning.out.as_deref(), || text)?,
         None => Some(Written::default()),
     };
     let Some(written) = written else { return Ok(ExitCode::SUCCESS) };
@@ -50,7 +51,7 @@ const PARAMETERS: [&str; 3] = ["chunks", "collective", "size"];
 
 /// The command that makes this plan again. The size changes it where links differ.
 fn command(args: &BfbArgs, sized: bool) -> String {
-    let mut command = Command::new("bfb", &args.fabric, args.collective);
+    let mut command = args.fabric.command("bfb", args.collective);
     command.add("--size", args.size.as_ref().filter(|_| sized));
     command.add("--chunks", args.chunks);
     command.add("--proof", (args.proof == Proof::Diameter).then_some("diameter"));

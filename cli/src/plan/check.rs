@@ -12,7 +12,6 @@ use crate::failure::Failure;
 use crate::global::{Format, Global};
 use crate::output;
 
-/// `sluice plan check`.
 pub fn run(global: &Global, args: &CheckArgs) -> Result<ExitCode, Failure> {
     let file = files::name(&args.plan);
     let plan = Plan::read(&files::read(&args.plan, MAX_BYTES as u64)?, &file)?;

@@ -23,7 +23,6 @@ use result::Shown;
 /// What the ring is called among the plans.
 const RING: &str = "ring";
 
-/// `sluice plan compare`.
 pub fn run(global: &Global, args: &CompareArgs) -> Result<ExitCode, Failure> {
     let sizes = args.sizes.iter().map(|size| bytes(size.trim(), "--sizes")).collect::<Result<Vec<Rational>, _>>()?;
     let read = |path: &std::path::PathBuf| {

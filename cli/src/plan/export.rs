@@ -39,7 +39,6 @@ struct Warned {
     message: String,
 }
 
-/// `sluice plan export`.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode, Failure> {
     fitting(args)?;
     let file = files::name(&args.plan);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use sluice_formats::problem::{E_RANGE, Problem, Problems, nearest};
+use sluice_formats::problem::{E_RANGE, Problem, Problems, hint};
 use sluice_formats::quantity::{self, Capacity, Misread, Rational, Unit};
 use sluice_formats::topology::{Topology, draw};
 use sluice_plan::plan::{Collective, Plan};
@@ -35,7 +35,6 @@ const KEPT_EVERY: Duration = Duration::from_secs(20);
 /// Refusals of plans beyond what a plan file may be; the graph is worth its topology file all the same.
 const TOO_LARGE: [&str; 2] = ["TopologyTooLarge", "InvalidChunking"];
 
-/// `sluice plan find-topology`.
 pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Failure> {
     let workload = workload(args)?;
     let mut options = options(args)?;
@@ -150,8 +149,7 @@ fn options(args: &FindTopologyArgs) -> Result<Options, Problems> {
         if !WORDS.contains(&word.as_str()) {
             let flag = if args.allow.contains(word) { "--allow" } else { "--deny" };
             let error = Problem::new(E_RANGE, flag, "no such family").found(word).allowed(WORDS.join(", "));
-            let near = nearest(word, WORDS).map(|near| format!("did you mean `{near}`?")).unwrap_or_default();
-            return Err(error.help(near).into());
+            return Err(error.help(hint(word, WORDS).unwrap_or_default()).into());
         }
     }
     let expr = |text: &String| {

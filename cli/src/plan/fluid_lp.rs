@@ -39,7 +39,7 @@ mod solved {
     use crate::plan::args::{FluidMethod, FluidStrength, TimedModel};
     use crate::plan::files;
     use crate::plan::form::Read;
-    use crate::plan::made::{Command, Written, deliver, flags, made_by, on_fabric_with_ends};
+    use crate::plan::made::{Written, deliver, flags, made_by, on_fabric_with_ends};
     use crate::plan::shown::{Head, short};
     use serde::Serialize;
     use sluice_formats::problem::{E_RANGE, Problem, Problems};
@@ -66,7 +66,6 @@ mod solved {
         ignored: Vec<&'static str>,
     }
 
-    /// `sluice plan fluid-lp`.
     pub fn run(global: &Global, args: &FluidLpArgs) -> Result<ExitCode, Failure> {
         if args.time.model != TimedModel::Q {
             return timed::run(global, args);
@@ -116,7 +115,7 @@ mod solved {
         }
         let out = args.planning.out.as_deref();
         let written = match &done.made {
-            Some(made) => deliver(out, &made.plan)?,
+            Some(made) => deliver(out, || made.plan.to_text())?,
             None => {
                 if out.is_some() {
                     eprintln!("warning: a relaxation has no plan; --strength dup or tree makes one");
@@ -146,7 +145,7 @@ mod solved {
         args: &FluidLpArgs,
         wanted: Option<Wanted>,
     ) -> Result<Instance<'a>, Problems> {
-        let Read { topology, ends } = read;
+        let Read { topology, ends, .. } = read;
         let flagged = |errors| flags(errors, &PARAMETERS);
         let (file, root) = (args.fabric.name(), args.root.as_deref());
         let of_ends = || ends::wanted(topology, ends, collective(args), root, &file).map_err(flagged);
@@ -282,7 +281,7 @@ mod solved {
 
     /// The command that makes this plan again.
     pub(super) fn command(args: &FluidLpArgs) -> String {
-        let mut command = Command::new("fluid-lp", &args.fabric, args.collective);
+        let mut command = args.fabric.command("fluid-lp", args.collective);
         command.add("--demands", args.demands.as_ref().map(|path| path.display()));
         command.add(
             "--strength",

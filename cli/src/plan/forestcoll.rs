@@ -11,13 +11,12 @@ use sluice_planners::{Request, Run};
 
 use super::LIMIT;
 use super::args::{ForestcollArgs, WAYS};
-use super::made::{Command, deliver, flags, made_by, on_fabric, size};
+use super::made::{deliver, flags, made_by, on_fabric, size};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
 use result::Shown;
 
-/// `sluice plan forestcoll`.
 pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
     let (topology, planned, spent) = on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
@@ -28,7 +27,7 @@ pub fn run(global: &Global, args: &ForestcollArgs) -> Result<ExitCode, Failure> 
     })?;
     let Planned { made, tried, complete, .. } = planned;
     let done = if complete { ExitCode::SUCCESS } else { ExitCode::from(LIMIT) };
-    let Some(written) = deliver(args.planning.out.as_deref(), &made.plan)? else { return Ok(done) };
+    let Some(written) = deliver(args.planning.out.as_deref(), || made.plan.to_text())? else { return Ok(done) };
     if !global.quiet {
         let shown = Shown::new(&topology, &made, size.as_ref(), &tried, &spent, written.0)?;
         output::one(global, &shown, || shown.text(&topology, &made))?;
@@ -80,7 +79,7 @@ const PARAMETERS: [&str; 8] =
 
 /// The command that makes this plan again, with `k` trees per root if that is fixed.
 fn command(args: &ForestcollArgs, k: Option<i64>) -> String {
-    let mut command = Command::new("forestcoll", &args.fabric, args.collective);
+    let mut command = args.fabric.command("forestcoll", args.collective);
     command.add("--fixed-k", k);
     command.add_all("--participants", &args.participants);
     command.add("--root", args.root.as_ref());

@@ -7,9 +7,10 @@ use sluice_formats::problem::{E_KEY, E_PARSE, Problem, Problems, UNSUPPORTED_FIE
 use sluice_formats::quantity::CapacityUnit;
 use sluice_formats::topology::import::{self, Edges, Ends, Speeds};
 use sluice_formats::topology::{Kind, Topology};
+use sluice_plan::plan::Collective;
 
+use super::command::Command;
 use super::files;
-use super::made::Command;
 use crate::words::word;
 
 /// Bytes of a topology or a form at most.
@@ -66,7 +67,7 @@ impl FabricArgs {
     /// # Errors
     /// As [`Self::read_with_ends`], and a form that says anything else of who has data for whom.
     pub(super) fn read(&self) -> Result<Topology, Problems> {
-        let Read { topology, ends } = self.read_with_ends()?;
+        let Read { topology, ends, .. } = self.read_with_ends()?;
         if ends.are_all_of(&topology) {
             return Ok(topology);
         }
@@ -79,15 +80,18 @@ impl FabricArgs {
     /// # Errors
     /// A file that cannot be read, and everything that is wrong with it.
     pub(super) fn read_with_ends(&self) -> Result<Read, Problems> {
-        read_with_ends(&self.topology, self.form, &self.forms)
+        read_all(&self.topology, self.form, &self.forms)
     }
-    /// Adds what makes a command line read the same fabric.
-    pub(super) fn add_to(&self, command: &mut Command) {
+    /// The beginning of the command line that plans on the same fabric again.
+    pub(super) fn command(&self, planner: &str, of: impl Into<Option<Collective>>) -> Command {
+        let mut command = Command::new(planner);
         command.add("--topology", Some(self.topology.display()));
         if let Some(form) = self.form {
             command.add("--form", Some(word(form)));
-            self.forms.add_to(command);
+            self.forms.add_to(&mut command);
         }
+        command.add("--collective", of.into().map(Collective::word));
+        command
     }
 }
 
@@ -166,13 +170,15 @@ impl FormArgs {
     }
 }
 
-/// Reads a fabric.
 pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology, Problems> {
-    Ok(read_with_ends(path, form, args)?.topology)
+    Ok(read_all(path, form, args)?.topology)
 }
 
 /// Reads a fabric, and what its form says besides.
-fn read_with_ends(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Read, Problems> {
+///
+/// # Errors
+/// A file that cannot be read, everything that is wrong with it, and flags that say nothing about its form.
+pub fn read_all(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Read, Problems> {
     args.check(form)?;
     let bytes = files::read(path, MAX_BYTES)?;
     let file = &files::name(path);

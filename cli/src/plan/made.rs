@@ -1,5 +1,4 @@
-//! What the commands of planners have in common: a size, names of flags, the work itself, the command that makes a plan
-//! again, and where a plan goes.
+//! What the commands of planners have in common: a size, names of flags, the work itself, and where a plan goes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_formats::problem::{E_RANGE, Problem, Problems};
 use sluice_formats::quantity::{self, Rational};
 use sluice_formats::topology::Topology;
-use sluice_plan::plan::{Collective, MadeBy, Plan};
+use sluice_plan::plan::MadeBy;
 use sluice_planners::{CANCELLED, Progress, Run};
 
 use super::args::PlanningArgs;
@@ -72,7 +71,8 @@ pub(super) fn on_fabric_with_ends<T>(
     on_read(global, args, || fabric.read_with_ends(), work)
 }
 
-fn on_read<R, T>(
+/// The same for what is read in another way.
+pub(super) fn on_read<R, T>(
     global: &Global,
     args: &PlanningArgs,
     read: impl FnOnce() -> Result<R, Problems>,
@@ -97,52 +97,16 @@ fn on_read<R, T>(
 pub(super) struct Written(pub(super) Option<String>);
 
 /// Writes a plan to the file that was asked for. `None`: it went to the standard output, where nothing else belongs.
-pub(super) fn deliver(out: Option<&Path>, plan: &Plan) -> Result<Option<Written>, Failure> {
+pub(super) fn deliver(out: Option<&Path>, text: impl FnOnce() -> String) -> Result<Option<Written>, Failure> {
     match out {
         Some(path) if files::is_standard(path) => {
-            output::print(&plan.to_text())?;
+            output::print(&text())?;
             Ok(None)
         }
         Some(path) => {
-            files::write(path, &plan.to_text())?;
+            files::write(path, &text())?;
             Ok(Some(Written(Some(path.display().to_string()))))
         }
         None => Ok(Some(Written(None))),
-    }
-}
-
-/// The command that makes a plan again: only what changes the plan, so that the same plan has the same bytes.
-pub(super) struct Command(Vec<String>);
-
-impl Command {
-    pub(super) fn new(planner: &str, fabric: &FabricArgs, of: impl Into<Option<Collective>>) -> Command {
-        let mut command = Command(["sluice", "plan", planner].map(String::from).to_vec());
-        fabric.add_to(&mut command);
-        command.add("--collective", of.into().map(Collective::word));
-        command
-    }
-    /// A flag with its value, if there is one.
-    pub(super) fn add(&mut self, flag: &str, value: Option<impl ToString>) {
-        self.0.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value.to_string()]));
-    }
-    /// A flag with a list, if there is anything in it.
-    pub(super) fn add_all(&mut self, flag: &str, list: &[String]) {
-        self.add(flag, (!list.is_empty()).then(|| list.join(",")));
-    }
-    /// A flag without a value, if it is set.
-    pub(super) fn set(&mut self, flag: &str, is_set: bool) {
-        self.0.extend(is_set.then(|| flag.to_owned()));
-    }
-    /// One line that a shell takes.
-    pub(super) fn quoted(&self) -> String {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._/,:=@%+-".contains(c);
-        let quote = |word: &String| {
-            if !word.is_empty() && word.chars().all(plain) {
-                word.clone()
-            } else {
-                format!("'{}'", word.replace('\'', "'\\''"))
-            }
-        };
-        self.0.iter().map(quote).collect::<Vec<_>>().join(" ")
     }
 }

@@ -16,7 +16,7 @@ use sluice_planners::teccl::{Ending, Figures, Instance, Made, Mode, Objective, O
 use sluice_planners::{Request, Run};
 
 use super::args::{Decider, Slow, Sought, TeCclArgs};
-use super::made::{Command, bytes, deliver, flags, made_by, on_fabric};
+use super::made::{bytes, deliver, flags, made_by, on_fabric};
 use super::shown::{Head, seconds, short};
 use super::{LIMIT, files};
 use crate::failure::Failure;
@@ -41,7 +41,6 @@ const PARAMETERS: [&str; 14] = [
     "objective",
 ];
 
-/// `sluice plan te-ccl`.
 pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
     let wanted = args.demands.as_deref().map(wanted).transpose()?;
     let (topology, (made, ignored, warnings), spent) =
@@ -61,7 +60,9 @@ pub fn run(global: &Global, args: &TeCclArgs) -> Result<ExitCode, Failure> {
         eprintln!("warning[{code}]: {message}");
     }
     let limited = made.figures.status == Status::TimeLimit;
-    let Some(written) = deliver(args.planning.out.as_deref(), &made.plan)? else { return Ok(exit(limited)) };
+    let Some(written) = deliver(args.planning.out.as_deref(), || made.plan.to_text())? else {
+        return Ok(exit(limited));
+    };
     if !global.quiet {
         let head = Head::new("te-ccl", collective(args), (&made.figures.claim, None), written.0)?;
         let shown = Shown::new(head, &made.figures, spent.total.as_secs_f64());
@@ -264,7 +265,7 @@ impl From<&Ending> for ShownTenant {
 
 /// The command that makes this plan again.
 fn command(args: &TeCclArgs) -> String {
-    let mut command = Command::new("te-ccl", &args.fabric, args.collective);
+    let mut command = args.fabric.command("te-ccl", args.collective);
     command.add("--demands", args.demands.as_ref().map(|path| path.display()));
     command.add("--size", args.size.as_ref());
     command.add("--chunk", args.chunk.as_ref());

@@ -119,5 +119,7 @@ fn words(stage: Stage) -> &'static str {
         Stage::AllToAll => "all-to-all",
         Stage::Greedy => "trying orders",
         Stage::Program => "integer program",
+        Stage::Methods => "methods",
+        Stage::Sweep => "sweeping",
     }
 }

@@ -16,7 +16,7 @@ pub enum SimCmd {
     ///
     /// Example: sluice sim validate scenario.toml --policy crux
     Validate {
-        /// The scenario
+        /// The scenario (TOML or JSON)
         #[arg(value_name = "SCENARIO")]
         scenario: PathBuf,
         /// A scheduler; repeat it

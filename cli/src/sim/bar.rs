@@ -9,51 +9,64 @@ use sluice_simulate::runs::{Running, Task};
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
-    /// By task: what it is called, its jobs, and whether it is over.
-    tasks: Vec<(String, u64, bool)>,
-    seen: (Instant, u64),
+    tasks: Vec<Entry>,
+    /// When the rate was counted last, and the events until then.
+    since: Instant,
+    before: u64,
     rate: f64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    jobs: u64,
+    is_over: bool,
 }
 
 impl Bar {
     /// For these tasks; `shown` false draws nothing.
     pub fn new(tasks: &[Task<'_>], shown: bool) -> Bar {
         let target = if shown { ProgressDrawTarget::stderr_with_hz(4) } else { ProgressDrawTarget::hidden() };
-        let tasks: Vec<(String, u64, bool)> =
-            tasks.iter().map(|t| (t.policy.to_string(), t.scenario.jobs.len() as u64, false)).collect();
-        let bar = ProgressBar::with_draw_target(Some(tasks.iter().map(|t| t.1).sum()), target);
+        let entry = |task: &Task<'_>| {
+            let (name, jobs) = (task.policy.to_string(), task.scenario.jobs.len() as u64);
+            Entry { name, jobs, is_over: false }
+        };
+        let tasks: Vec<Entry> = tasks.iter().map(entry).collect();
+        let bar = ProgressBar::with_draw_target(Some(tasks.iter().map(|task| task.jobs).sum()), target);
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {elapsed} left {eta}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(500));
-        Bar { bar, tasks, seen: (Instant::now(), 0), rate: 0.0 }
+        Bar { bar, tasks, since: Instant::now(), before: 0, rate: 0.0 }
     }
 
     /// How far the running tasks are.
     pub fn look(&mut self, running: &[Running]) {
-        let over: u64 = self.tasks.iter().filter(|t| t.2).map(|t| t.1).sum();
-        // A search begins anew with every order; the bar never goes back.
-        let position = over + running.iter().map(|r| r.ended).sum::<u64>();
-        self.bar.set_position(position.max(self.bar.position()));
+        self.advance(running.iter().map(|r| r.ended).sum());
         let events: u64 = running.iter().map(|r| r.events).sum();
-        let (since, before) = self.seen;
-        let seconds = since.elapsed().as_secs_f64();
+        let seconds = self.since.elapsed().as_secs_f64();
         if seconds >= 0.5 {
-            self.rate = events.saturating_sub(before) as f64 / seconds;
-            self.seen = (Instant::now(), events);
+            self.rate = events.saturating_sub(self.before) as f64 / seconds;
+            (self.since, self.before) = (Instant::now(), events);
         }
-        let names: Vec<&str> =
-            running.iter().filter_map(|r| self.tasks.get(r.task)).map(|t| t.0.as_str()).take(3).collect();
+        let tasks = running.iter().filter_map(|r| self.tasks.get(r.task));
+        let names: Vec<&str> = tasks.map(|task| task.name.as_str()).take(3).collect();
         let now = running.iter().map(|r| r.now.as_secs_f64()).fold(0.0, f64::max);
         self.bar.set_message(format!("{}: {:.0} k events/s, {now:.0} s virtual", names.join(", "), self.rate / 1e3));
     }
 
     pub fn over(&mut self, task: usize) {
         if let Some(entry) = self.tasks.get_mut(task) {
-            entry.2 = true;
+            entry.is_over = true;
         }
-        let over: u64 = self.tasks.iter().filter(|t| t.2).map(|t| t.1).sum();
-        self.bar.set_position(over.max(self.bar.position()));
+        self.advance(0);
+    }
+
+    /// To the jobs of all tasks that are over and so many of running ones. A search begins anew with every order; the bar
+    /// never goes back.
+    fn advance(&self, ended: u64) {
+        let over: u64 = self.tasks.iter().filter(|task| task.is_over).map(|task| task.jobs).sum();
+        self.bar.set_position((over + ended).max(self.bar.position()));
     }
 }
 

@@ -14,7 +14,6 @@ use crate::plan::files;
 /// No result is larger.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// `sluice sim compare`.
 pub fn run(global: &Global, paths: &[PathBuf]) -> Result<ExitCode, Failure> {
     let mut sides: Vec<Side> = Vec::new();
     for path in paths {

@@ -19,7 +19,6 @@ use crate::interrupt::{self, INTERRUPTED};
 use crate::output;
 use crate::plan::files;
 
-/// `sluice sim run`.
 pub fn run(global: &Global, args: &SimRunArgs) -> Result<ExitCode, Failure> {
     let seed = args.seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() });
     let sets: Vec<Set> = args.sets.iter().cloned().chain(seed).collect();

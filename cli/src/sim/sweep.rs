@@ -19,7 +19,6 @@ use crate::output;
 use crate::plan::files;
 use crate::table::Table;
 
-/// `sluice sim sweep`.
 pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
     let points = args.sets.iter().fold(usize::from(args.seeds), |n, axis| n.saturating_mul(axis.values.len()));
     if points > sweep::MAX_RUNS {

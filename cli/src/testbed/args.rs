@@ -1,8 +1,10 @@
 //! The command line of `sluice testbed`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args as ClapArgs, Subcommand};
+use sluice_testbed::run;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TestbedCmd {
@@ -14,12 +16,12 @@ pub enum TestbedCmd {
     ///
     /// Example: sluice testbed validate scenario.toml --policy sluice
     Validate {
-        /// The scenario
+        /// The scenario (TOML or JSON)
         #[arg(value_name = "SCENARIO")]
         scenario: PathBuf,
         /// A policy; repeat it
         #[arg(long = "policy", value_name = "P")]
-        policies: Vec<String>,
+        policies: Vec<Asked>,
     },
 }
 
@@ -32,7 +34,7 @@ pub struct TestbedRunArgs {
     /// fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, sluice:fair;
     /// with @nic hosts keep the tables of their own links, without switches
     #[arg(long = "policy", value_name = "P")]
-    pub policies: Vec<String>,
+    pub policies: Vec<Asked>,
     /// How often each policy runs; they take turns
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "N")]
     pub repeats: u16,
@@ -45,4 +47,25 @@ pub struct TestbedRunArgs {
     /// Keep those files after a run that went well
     #[arg(long)]
     pub keep: bool,
+}
+
+/// A policy as it was asked for.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// In the words of scenarios, which also name what only the simulator has.
+    Scenario(sluice_scenario::Policy),
+    /// With `@nic`, which only the testbed has.
+    Nic(run::Policy),
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Asked, String> {
+        if text.ends_with("@nic") {
+            text.parse().map(Asked::Nic).map_err(|error: run::RunError| error.to_string())
+        } else {
+            text.parse().map(Asked::Scenario)
+        }
+    }
 }

@@ -108,10 +108,10 @@ pub enum Family {
     ///
     /// Example: sluice topology gen leaf-spine --leaves 4 --spines 2 --hosts 8 --cable 100Gbit/s --oversubscription 2
     LeafSpine {
-        /// Leaf switches
+        /// How many leaf switches
         #[arg(long, value_name = "N")]
         leaves: u32,
-        /// Spine switches
+        /// How many spine switches
         #[arg(long, value_name = "N")]
         spines: u32,
         /// Hosts under each leaf
@@ -138,7 +138,7 @@ pub enum Family {
     ///
     /// Example: sluice topology gen rail-optimised --boxes 4 --gpus 8 --inside 450GB/s --rail 50GB/s
     RailOptimised {
-        /// Boxes
+        /// How many boxes
         #[arg(long, value_name = "N")]
         boxes: u32,
         /// GPUs of a box, and rails
@@ -161,7 +161,7 @@ pub enum Family {
     ///
     /// Example: sluice topology gen ring 8 --link 5GB/s --one-way
     Ring {
-        /// How many
+        /// How many GPUs
         nodes: u32,
         /// Capacity of a link, each way
         #[arg(long, default_value = "1", value_name = "CAPACITY")]
@@ -184,7 +184,7 @@ pub enum Family {
     ///
     /// Example: sluice topology gen hypercube 3
     Hypercube {
-        /// 1 to 15
+        /// How many dimensions, 1 to 15
         dimensions: u32,
         /// Capacity of a cable
         #[arg(long, default_value = "1", value_name = "CAPACITY")]
@@ -194,7 +194,7 @@ pub enum Family {
     ///
     /// Example: sluice topology gen complete 8 --link 25GB/s
     Complete {
-        /// How many
+        /// How many GPUs
         nodes: u32,
         /// Capacity of a cable
         #[arg(long, default_value = "1", value_name = "CAPACITY")]
@@ -204,7 +204,7 @@ pub enum Family {
     ///
     /// Example: sluice topology gen star 1,2,3,1,2
     Star {
-        /// Capacities
+        /// Capacity of each GPU, both ways
         #[arg(value_delimiter = ',', required = true, value_name = "A,B,C")]
         links: Vec<String>,
     },
@@ -244,7 +244,7 @@ pub struct ShowArgs {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ImportArgs {
-    /// The form
+    /// The form that the file is in
     #[arg(value_enum, value_name = "FORM")]
     pub form: Form,
     /// The file; `-` is stdin

@@ -70,7 +70,6 @@ struct Groups {
     first: String,
 }
 
-/// `sluice topology show`.
 pub fn run(global: &Global, args: &ShowArgs) -> Result<(), Failure> {
     let topology = form::read(&args.file, args.form, &args.forms)?;
     match &args.svg {

@@ -177,7 +177,7 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
     fs::write(dir.path().join("two.toml"), scenario(3, "0")).expect("written");
     let cases: [(&[&str], &[&str]); 6] = [
         (&["sim", "run", "bad.toml", "--out", "r", "--report", "p.html"], &["E_KEY", "gpbs", "E_RANGE", "bad.toml:"]),
-        (&["sim", "run", "two.toml", "--out", "r", "--policy", "sluise"], &["did you mean sluice"]),
+        (&["sim", "run", "two.toml", "--out", "r", "--policy", "sluise"], &["did you mean `sluice`"]),
         (&["sim", "run", "two.toml", "--out", "r", "--set", "time.max_events=10"], &["E_LIMIT", "time.max_events"]),
         (&["sim", "sweep", "two.toml", "--out", "r", "--set", "time.slot_mss=20"], &["E_KEY", "slot_ms"]),
         (&["sim", "sweep", "two.toml", "--out", "r", "--set", "time.slot_ms=20,0"], &["E_RANGE", "slot_ms"]),

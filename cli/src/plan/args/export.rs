@@ -13,7 +13,7 @@ pub struct ExportArgs {
     /// The plan; `-` is stdin
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
-    /// What to write
+    /// What to write the plan as
     #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS))]
     pub format: Format,
     /// Write to this file instead of stdout; an all-reduce as forest-json is two, `F.in.json` and `F.out.json`
@@ -27,7 +27,7 @@ pub struct ExportArgs {
     /// Programs side by side, each with a part of every tree's data (msccl-xml)
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub instances: u32,
-    /// Whose words (msccl-xml)
+    /// Whose words collectives are named by (msccl-xml)
     #[arg(long, value_name = "DIALECT", value_parser = choice(DIALECTS), default_value = "msccl")]
     pub dialect: Dialect,
     /// The transport's protocol (msccl-xml)
@@ -66,7 +66,6 @@ const FORMATS: Choices<Format> = &[
 const DIALECTS: Choices<Dialect> =
     &[("msccl", "reduce_scatter", Dialect::Msccl), ("rccl", "reducescatter", Dialect::Rccl)];
 
-/// The transport's protocol.
 const PROTOCOLS: Choices<Protocol> = &[
     ("Simple", "Full bandwidth", Protocol::Simple),
     ("LL", "Low latency", Protocol::Ll),

@@ -56,11 +56,8 @@ pub struct FluidLpArgs {
 /// How exactly nodes that cannot copy are dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// In as much as out.
     Relax,
-    /// Taken apart.
     Dup,
-    /// Routing trees.
     Tree,
 }
 
@@ -73,15 +70,10 @@ const STRENGTHS: Choices<Strength> = &[
 /// How the programs are solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// What suits.
     Auto,
-    /// Whole, by links.
     Direct,
-    /// By links, up to symmetry.
     Orbit,
-    /// Routes and prices.
     Dw,
-    /// Routes and prices, up to symmetry.
     Mirrored,
 }
 

@@ -87,11 +87,8 @@ pub struct TeCclArgs {
 /// What is sought, but for the number of epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sought {
-    /// Any schedule of --epochs.
     Feasible,
-    /// One of the fewest epochs.
     MinEpochs,
-    /// The one that gains most.
     Objective,
 }
 
@@ -109,15 +106,10 @@ const OBJECTIVES: Choices<Objective> = &[
 /// Who decides where bounds and orders leave something open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decider {
-    /// An integer program, where this program was built with a solver.
     Auto,
-    /// An integer program.
     Milp,
-    /// A linear program: chunks are cut, nothing is copied.
     Lp,
-    /// Short integer programs one after the other.
     Astar,
-    /// Nobody.
     Nobody,
 }
 

@@ -20,18 +20,13 @@ pub struct TimedArgs {
     pub chunks: Option<u64>,
 }
 
-/// What time is.
+/// How a fluid plan counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// Nothing.
     Q,
-    /// The links of a way.
     Qt,
-    /// Steps of one piece.
     Cm1,
-    /// Steps of several pieces.
     Cm2,
-    /// Steps of a fluid.
     Cm3,
 }
 

@@ -75,7 +75,7 @@ pub fn run(global: &Global, args: &FluidLpArgs) -> Result<ExitCode, Failure> {
     })?;
     let out = args.planning.out.as_deref();
     let written = match &done.made {
-        Some(made) => deliver(out, &made.plan)?,
+        Some(made) => deliver(out, || made.plan.to_text())?,
         None => {
             if out.is_some() {
                 eprintln!("warning: {}", without_plan(args));

@@ -164,6 +164,7 @@ impl Shown {
             return match kind {
                 CertificateKind::Cut => "the best possible, as the bottleneck proves".into(),
                 CertificateKind::Bandwidth => "the best possible, as what must arrive proves".into(),
+                CertificateKind::Dual => "the best possible by trees, as prices of its links prove".into(),
                 _ => "the best possible by trees, as the linear program says".into(),
             };
         }
@@ -184,9 +185,10 @@ impl Shown {
         let mut cut: HashSet<&str> = self.cut.iter().map(String::as_str).collect();
         if body.collective == Collective::AllReduce {
             // The planner's own cut is that of an all-gather.
-            match certificate.and_then(|certificate| certificate.nodes.as_ref()) {
-                Some(nodes) => cut = nodes.iter().map(|node| made.plan.id(*node)).collect(),
-                None => return "no cut, but what all participants together must take in".into(),
+            match certificate.map(|certificate| (certificate.kind, certificate.nodes.as_ref())) {
+                Some((_, Some(nodes))) => cut = nodes.iter().map(|node| made.plan.id(*node)).collect(),
+                Some((CertificateKind::Dual, _)) => return "no single cut, but links whose prices prove it".into(),
+                _ => return "no cut, but what all participants together must take in".into(),
             }
         }
         let (inside, outside): (Vec<&str>, Vec<&str>) = ids.partition(|id| cut.contains(id));
