@@ -1,8 +1,9 @@
 //! The checker: does a plan do what its collective owes, within the fabric, and is what it claims true?
 //!
-//! It shares no code with any planner. Everything is recomputed from the plan and the topology in exact arithmetic:
-//! coverage, loads, time, bandwidth, and the lower bound from its certificate. It says what it proved, or the first
-//! violation with its place; what cannot be rechecked is said too.
+//! It shares no code with any planner. Everything is recomputed from the plan and the topology: coverage, loads, time, bandwidth,
+//! and the lower bound from its certificate. Arithmetic is exact, but for replays of flows, which round in fixed point
+//! (`flows::fixed`); no float decides anything. It says what it proved, or the first violation with its place; what cannot be
+//! rechecked is said too.
 //!
 //! | module | is |
 //! | --- | --- |
@@ -14,7 +15,7 @@
 //! | `overlap` | which parts of sums are copied before they are complete |
 //! | `chunks`, `demand` | who wants which chunk, and chunks that go from one node to the same others |
 //! | `sends` | chunks in epochs, replayed with their model of time |
-//! | `flows`, `rates`, `order` | flows on routes: rates and weights, and orders |
+//! | `flows`, `rates`, `order` | flows on routes, replayed: rates and weights, and orders |
 //! | `shards` | the shards of a step schedule, who has them and who is owed them |
 //! | `achieved`, `claims`, `bound`, `cost` | what the plan achieves and costs, the claim against it, and certificates |
 //! | `dual`, `ways` | what prices of the limits prove, and what moving the data costs at least under them |
@@ -58,7 +59,7 @@ use crate::plan::{Certificate, CertificateKind, Content, Plan, Sends};
 use sluice_formats::quantity::{Rational, Unit, common_denominator};
 use sluice_formats::topology::Topology;
 
-/// What checking found.
+/// What checking found: what was proved, and the first thing that is wrong.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What was proved, in sentences.
@@ -78,9 +79,9 @@ pub struct Report {
 /// How good a plan is proved to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
-    /// By what.
+    /// The kind of certificate that proves it.
     pub kind: CertificateKind,
-    /// In which quantity.
+    /// The quantity that `value` and `bound` are in.
     pub quantity: Quantity,
     /// What the plan achieves.
     pub value: Rational,
@@ -177,12 +178,12 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
     }
     match &plan.body.content {
         Content::Trees(trees) => {
-            let (loads, born) = trees::check(plan, &fabric, trees, report)?;
-            claims::check_loads(plan, &fabric, &loads, born, report)
+            let (loads, exactness) = trees::check(plan, &fabric, trees, report)?;
+            claims::check_loads(plan, &fabric, &loads, exactness, report)
         }
         Content::Paths(paths) => {
-            let (loads, born) = paths::check(plan, &fabric, paths, report)?;
-            claims::check_loads(plan, &fabric, &loads, born, report)
+            let (loads, exactness) = paths::check(plan, &fabric, paths, report)?;
+            claims::check_loads(plan, &fabric, &loads, exactness, report)
         }
         Content::Steps(steps) => steps::check(plan, &fabric, steps, report),
         Content::Sends(sends) => {
@@ -196,7 +197,7 @@ fn run(plan: &Plan, given: Option<&Topology>, report: &mut Report) -> Result<(),
 }
 
 /// What a certificate proves of this plan, whoever asks and whatever the plan claims: a lower bound of its time per byte, its
-/// steps or its epochs. `None` for what cannot be rechecked, or not in reasonable time.
+/// steps, its epochs or its mean completion time. `None` for what cannot be rechecked, or not in reasonable time.
 ///
 /// # Errors
 /// A certificate that cannot be one, or not one of such a plan.

@@ -11,7 +11,7 @@ use sluice_formats::topology::Topology;
 
 /// Plans at most: a picture has as many colours.
 pub const MAX_PLANS: usize = 12;
-/// Sizes at most.
+/// Sizes at most: a comparison has a row for each.
 pub const MAX_SIZES: usize = 64;
 
 /// Plans side by side.

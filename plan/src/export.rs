@@ -38,11 +38,11 @@ pub const XML_LIMIT_EXCEEDED: Code = "XML_LIMIT_EXCEEDED";
 pub const PLAN_REFUSED: Code = "PLAN_REFUSED";
 
 words! {
-    /// What to write.
+    /// A format that plans are written in.
     pub enum Format {
         /// A graph for Graphviz.
         Dot = "dot",
-        /// The forests alone.
+        /// The forests alone, one file each.
         ForestJson = "forest-json",
         /// A page with a slider over epochs.
         Html = "html",
@@ -50,9 +50,9 @@ words! {
         MscclXml = "msccl-xml",
         /// Instructions per rank, for oneCCL.
         OnecclXml = "oneccl-xml",
-        /// A picture.
+        /// A picture, one self-contained SVG.
         Svg = "svg",
-        /// The sends alone.
+        /// The sends alone, as JSON with numbers for nodes.
         TecclJson = "teccl-json",
         /// The trees one by one.
         TreeXml = "tree-xml",
@@ -77,7 +77,7 @@ words! {
 }
 
 words! {
-    /// The transport's protocol.
+    /// The protocol that a program asks the runtime's transport for.
     pub enum Protocol {
         /// Low latency.
         Ll = "LL",
@@ -103,9 +103,9 @@ words! {
 pub struct Options {
     /// MSCCL: programs side by side, each with a part of every tree's data.
     pub instances: u32,
-    /// MSCCL: whose words.
+    /// MSCCL: whose words collectives are named by.
     pub dialect: Dialect,
-    /// MSCCL: the protocol.
+    /// MSCCL: the protocol that the program asks the transport for.
     pub protocol: Protocol,
     /// MSCCL: refuse what no runtime can run; without, only the interpreter can.
     pub limits: bool,
@@ -139,9 +139,9 @@ impl Default for Options {
 /// Something the reader should know about what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Its code.
+    /// A stable word for programs, such as `SwitchCopyLowered`.
     pub code: &'static str,
-    /// In a sentence.
+    /// What the reader should know, in a sentence.
     pub message: String,
 }
 
@@ -153,12 +153,12 @@ impl Warning {
     }
 }
 
-/// One written file.
+/// A file of an export, not on the disk yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// What tells it from the other files of the same export; empty where there is only one.
     pub part: &'static str,
-    /// Its contents.
+    /// The file's whole text.
     pub text: String,
 }
 
@@ -274,14 +274,7 @@ fn of_sends(
     if format == Format::TecclJson {
         return Ok(Export::one(sends::json(plan, topology, sends)?, Vec::new()));
     }
-    let sends::Lowered { messages, lossy } = sends::messages(plan, topology, sends)?;
-    let mut warnings = if lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
-    if format == Format::OnecclXml {
-        return Ok(Export::one(oneccl::write(&msccl::name(plan, topology), &messages), warnings));
-    }
-    let written = msccl::write_steps(plan, topology, &messages, options)?;
-    warnings.extend(written.warnings);
-    Ok(Export::one(written.text, warnings))
+    of_messages(plan, topology, sends::messages(plan, topology, sends)?, format, options)
 }
 
 fn programs_of_steps(
@@ -292,10 +285,22 @@ fn programs_of_steps(
     options: &Options,
 ) -> Result<Export, Problems> {
     right(plan, topology)?;
-    let sends::Lowered { messages, lossy } = match steps.step_length {
+    let lowered = match steps.step_length {
         None => sends::Lowered { messages: messages::messages(plan, topology, steps)?, lossy: false },
         Some(_) => timed_steps::messages(plan, topology, steps)?,
     };
+    of_messages(plan, topology, lowered, format, options)
+}
+
+/// A program, for MSCCL or oneCCL, that carries these messages.
+fn of_messages(
+    plan: &Plan,
+    topology: &Topology,
+    lowered: sends::Lowered,
+    format: Format,
+    options: &Options,
+) -> Result<Export, Problems> {
+    let sends::Lowered { messages, lossy } = lowered;
     let mut warnings = if lossy { vec![Warning::switch_copy_lowered()] } else { Vec::new() };
     if format == Format::OnecclXml {
         return Ok(Export::one(oneccl::write(&msccl::name(plan, topology), &messages), warnings));

@@ -21,7 +21,7 @@ use num_traits::{ToPrimitive as _, Zero as _};
 use crate::check;
 use crate::plan::{Collective, Content, Direction, Forest, MAX_DAEMON_BYTES, NodeId, Plan, Trees};
 pub use sluice_formats::problem::UNSUPPORTED_FIELD;
-use sluice_formats::problem::{DUPLICATE_NODE, E_RANGE, Problem, Problems, UNKNOWN_NODE, nearest};
+use sluice_formats::problem::{DUPLICATE_NODE, E_RANGE, Problem, Problems, UNKNOWN_NODE, hint};
 use sluice_formats::quantity::{Rational, common_denominator};
 use sluice_formats::topology::{Kind, Topology, sha256_hex};
 
@@ -174,8 +174,8 @@ fn permuted(own: &[String], ranks: &[String]) -> Result<Vec<String>, Problems> {
     for id in ranks {
         if !own.contains(id) {
             let error = Problem::new(UNKNOWN_NODE, "ranks", "a rank is none of the plan's participants").found(id);
-            let near = nearest(id, own.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
-            return Err(error.allowed(allowed()).help(near.unwrap_or_default()).into());
+            let help = hint(id, own.iter().map(String::as_str)).unwrap_or_default();
+            return Err(error.allowed(allowed()).help(help).into());
         }
         if !seen.insert(id) {
             let error = Problem::new(DUPLICATE_NODE, "ranks", "two ranks are one participant").found(id);

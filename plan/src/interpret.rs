@@ -40,11 +40,11 @@ const MAX_MEMORY: u64 = 1 << 30;
 /// What running a program showed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Ranks.
+    /// How many ranks the program has.
     pub ranks: usize,
     /// Chunks of all shards together.
     pub chunks: u32,
-    /// Channels.
+    /// Channels in use, from 0 to the highest.
     pub channels: u32,
     /// Blocks of the rank that has most.
     pub blocks: usize,

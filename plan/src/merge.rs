@@ -50,7 +50,6 @@ struct Flying {
 }
 
 impl Flying {
-    /// Both together.
     fn plus(mut self, other: Flying) -> Flying {
         self.begun.extend(other.begun);
         Flying { copied: self.copied.or(other.copied), summed: self.summed.or(other.summed), ..self }

@@ -6,21 +6,24 @@
 
 mod claim;
 mod content;
+mod demands;
 mod flows;
 mod schedule;
 mod trees;
 
-pub use claim::{Certificate, CertificateKind, Claim, Exact, PerByte, Status};
+pub use claim::{Certificate, CertificateKind, Claim, CompletionRow, Exact, PerByte, Status};
 pub use content::{Content, ContentKind};
+pub use demands::{Demands, MAX_DEMANDS, Tenant};
 pub use flows::{
-    Demands, Execution, Flow, Flows, MAX_DEMANDS, Ordered, Rates, Reserve, ReserveGroup, Tenant, WeightGroup, Weights,
+    Execution, Flow, Flows, MAX_FLOWS, MAX_FLOWS_BYTES, Ordered, Rates, Reserve, ReserveGroup, TOO_LARGE, WeightGroup,
+    Weights,
 };
 pub use schedule::{Model, Op, Pair, Paths, Send, SendEntry, Sends, Shard, Step, StepSend, Steps, Straggler};
-pub use sluice_formats::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text};
+pub use sluice_formats::json::{Decimal, Duration, Names, NodeId, Nullable, RateText, Size, Text, Version};
 pub use trees::{Direction, Edge, Forest, Hop, Tree, Trees};
 
-use sluice_formats::json::{Json, Limits, Read, Reader, Writer, form, words};
-use sluice_formats::problem::{E_VERSION, Problem, Problems};
+use sluice_formats::json::{Json, Limits, Reader, Writer, form, words};
+use sluice_formats::problem::Problems;
 use sluice_formats::topology::{File, Topology};
 
 /// Bytes of a plan at most.
@@ -72,13 +75,13 @@ impl Collective {
 form! {
     /// Who made a plan, and how to make it again.
     pub struct MadeBy {
-        /// The command line.
+        /// The command line that makes the same plan again.
         pub command: Option<Text> = "command",
         /// How long it took; only where timing was asked for, since it differs from run to run.
         pub seconds: Option<Decimal> = "seconds",
         /// What randomness began with.
         pub seed: Option<u64> = "seed",
-        /// The program's version.
+        /// Version of the program that made it.
         pub version: Option<Text> = "version",
     }
 }
@@ -86,7 +89,7 @@ form! {
 form! {
     /// The fabric a plan is for.
     pub struct TopologyRef {
-        /// The topology itself.
+        /// The topology itself; absent where somebody left it out.
         pub inline: Option<Box<File>> = "inline",
         /// What it is called.
         pub name: Option<Text> = "name",
@@ -108,7 +111,7 @@ form! {
         pub demands: Option<Demands> = "demands",
         /// Keys of the topology that the planner was told to ignore.
         pub ignored: Option<Vec<Text>> = "ignored",
-        /// Who made it.
+        /// The program and the command line that made it.
         pub made_by: Option<MadeBy> = "made_by",
         /// Who takes part, by rank; absent: all gpu, host and site nodes in file order.
         pub participants: Option<Vec<NodeId>> = "participants",
@@ -116,7 +119,7 @@ form! {
         pub root: Option<NodeId> = "root",
         /// The version, always 1.
         pub version: Version = "sluice_plan",
-        /// The fabric.
+        /// The fabric it is for: its digest, and mostly the topology itself.
         pub topology: TopologyRef = "topology",
     }
 }
@@ -126,7 +129,7 @@ form! {
 pub struct Plan {
     /// The ids of nodes.
     pub names: Names,
-    /// Everything else.
+    /// What stands in the file, with nodes as places in `names`.
     pub body: Body,
 }
 
@@ -181,25 +184,6 @@ impl Plan {
 impl PartialEq for Plan {
     fn eq(&self, other: &Plan) -> bool {
         self.names.all() == other.names.all() && self.body == other.body
-    }
-}
-
-/// Version 1, the only one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Version;
-
-impl Json for Version {
-    fn read(reader: &mut Reader<'_>) -> Read<Option<Version>> {
-        let Some(number) = reader.number("1")? else { return Ok(None) };
-        if number != "1" {
-            reader
-                .refuse(Problem::new(E_VERSION, "", "a version this program does not know").found(number).allowed("1"));
-            return Ok(None);
-        }
-        Ok(Some(Version))
-    }
-    fn write(&self, writer: &mut Writer<'_>) {
-        writer.raw("1");
     }
 }
 

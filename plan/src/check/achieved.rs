@@ -2,9 +2,9 @@
 
 use sluice_formats::quantity::Rational;
 
-/// Where a plan comes from, which decides how its claims are compared.
+/// How exact the figures of a plan are by where it comes from, which decides how its claims are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Born {
+pub enum Exactness {
     /// From exact arithmetic: claims are compared as fractions.
     Exact,
     /// From linear programming: claims are compared within 10⁻⁷, relative.
@@ -13,13 +13,13 @@ pub enum Born {
     Wan,
 }
 
-impl Born {
+impl Exactness {
     /// Are two figures the same, as far as claims can be?
     pub fn same(self, a: &Rational, b: &Rational) -> bool {
         let within = match self {
-            Born::Exact => return a == b,
-            Born::Lp => 10_000_000,
-            Born::Wan => 1_000_000,
+            Exactness::Exact => return a == b,
+            Exactness::Lp => 10_000_000,
+            Exactness::Wan => 1_000_000,
         };
         let apart = a - b;
         let apart = if apart.is_negative() { -&apart } else { apart };
@@ -30,7 +30,7 @@ impl Born {
 /// What a lower bound is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// T/M.
+    /// T/M: the time that each byte of the data takes.
     TimePerByte,
     /// Steps until the last one that sends anything.
     Steps,
@@ -51,6 +51,13 @@ impl Quantity {
             Quantity::MeanSeconds => " s",
         }
     }
+    /// A number of it in a message, without its unit: exact, but for times that a replay found.
+    pub fn show(self, value: &Rational) -> String {
+        match self {
+            Quantity::MeanSeconds => format!("{:.6}", value.to_f64()),
+            Quantity::TimePerByte | Quantity::Steps | Quantity::Epochs => value.to_string(),
+        }
+    }
 }
 
 /// What a plan achieves, in the quantity that its lower bound is about.
@@ -60,5 +67,5 @@ pub struct Achieved {
     pub value: Rational,
     pub quantity: Quantity,
     /// How claims of it are compared.
-    pub born: Born,
+    pub exactness: Exactness,
 }

@@ -4,7 +4,7 @@
 //! do not help across a cut. `bandwidth` is the same for single nodes: what each must take in or give out; of an all-reduce, what all nodes or all machines
 //! together must take in. Limits that
 //! groups set are left out of both, which keeps them lower bounds. What prices of the limits prove is said in
-//! [`super::dual`], what holds for epochs in [`super::sends`].
+//! [`super::dual`], what holds for epochs in [`super::sends`], for mean completion times in `flows::completion`.
 
 use std::collections::HashSet;
 
@@ -39,6 +39,9 @@ pub fn recompute(
     if certificate.prices.is_some() && certificate.kind != CertificateKind::Dual {
         return Err(foreign("prices"));
     }
+    if certificate.rows.is_some() && certificate.kind != CertificateKind::Completion {
+        return Err(foreign("rows"));
+    }
     match (certificate.kind, quantity) {
         (CertificateKind::Cut, Quantity::TimePerByte) => cut(plan, fabric, certificate).map(Some),
         (CertificateKind::Bandwidth, Quantity::TimePerByte) => bandwidth(plan, fabric).map(Some),
@@ -50,6 +53,13 @@ pub fn recompute(
         (CertificateKind::Dual, Quantity::TimePerByte) => match &certificate.prices {
             Some(prices) => super::dual::bound(plan, fabric, prices),
             None => Ok(None),
+        },
+        (CertificateKind::Completion, Quantity::MeanSeconds) => match &certificate.rows {
+            Some(rows) => super::flows::bound(plan, fabric, rows).map(Some),
+            None => {
+                let message = "a certificate of kind `completion` without rows";
+                Err(Violation::new(Code::BadCertificate, "/claim/certificate/rows", message))
+            }
         },
         (CertificateKind::None, _) => Ok(Some(Rational::ZERO)),
         (CertificateKind::Dual | CertificateKind::Solver, _) => Ok(None),
@@ -122,23 +132,9 @@ fn over(data: &Rational, capacity: &Capacity) -> Option<Rational> {
     }
 }
 
-/// Which nodes are on the named side of a cut, by node.
-pub fn inside(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Vec<bool>, Violation> {
-    let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message);
-    let Some(list) = &certificate.nodes else { return Err(bad("a cut without nodes".into())) };
-    let mut inside = vec![false; fabric.topology.nodes().len()];
-    for (i, node) in list.iter().enumerate() {
-        let node = fabric.node(plan, *node, || format!("/claim/certificate/nodes/{i}"))?;
-        if std::mem::replace(&mut inside[node], true) {
-            return Err(bad(format!("{} stands twice", fabric.id(node))));
-        }
-    }
-    Ok(inside)
-}
-
 fn cut(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Result<Rational, Violation> {
     let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message);
-    let inside = inside(plan, fabric, certificate)?;
+    let inside = fabric.side_of_cut(plan, certificate)?;
     let (mut outward, mut inward) = (Capacity::Finite(Rational::ZERO), Capacity::Finite(Rational::ZERO));
     for cable in &fabric.cables {
         match (inside[cable.from], inside[cable.to]) {

@@ -1,6 +1,6 @@
 //! The claim against the recomputed figures.
 
-use super::achieved::{Achieved, Born, Quantity};
+use super::achieved::{Achieved, Exactness, Quantity};
 use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
@@ -13,15 +13,15 @@ pub fn check_loads(
     plan: &Plan,
     fabric: &Fabric<'_>,
     loads: &Loads,
-    born: Born,
+    exactness: Exactness,
     report: &mut Report,
 ) -> Result<(), Violation> {
     let slowest = loads.slowest(fabric);
     report.figures = Some(Figures::new(fabric, &slowest.time, &slowest.place));
-    time(plan, fabric, &slowest.time, &slowest.place, born, report)?;
+    time(plan, fabric, &slowest.time, &slowest.place, exactness, report)?;
     let on_links: Vec<Rational> = (0..fabric.topology.links().len()).map(|link| loads.of_link(fabric, link)).collect();
-    cost::check(plan, fabric, &on_links, &slowest.time, born, report)?;
-    check(plan, fabric, &Achieved { value: slowest.time, quantity: Quantity::TimePerByte, born }, report)
+    cost::check(plan, fabric, &on_links, &slowest.time, exactness, report)?;
+    check(plan, fabric, &Achieved { value: slowest.time, quantity: Quantity::TimePerByte, exactness }, report)
 }
 
 /// Compares time and bandwidth.
@@ -30,7 +30,7 @@ pub fn time(
     fabric: &Fabric<'_>,
     time: &Rational,
     place: &str,
-    born: Born,
+    exactness: Exactness,
     report: &mut Report,
 ) -> Result<(), Violation> {
     let claim = &plan.body.claim;
@@ -39,7 +39,7 @@ pub fn time(
     let seconds = unit != Unit::Abstract;
     let suffix = if seconds { " s/B" } else { "" };
     if let Some(claimed) = &claim.time_per_byte {
-        if claimed.seconds != seconds || !born.same(&claimed.value, time) {
+        if claimed.seconds != seconds || !exactness.same(&claimed.value, time) {
             let message = format!("the loads say {time}{suffix} (on {place})");
             return Err(Violation::new(Code::WrongTime, "/claim/time_per_byte", message));
         }
@@ -47,7 +47,7 @@ pub fn time(
     }
     for (key, claimed) in [("algorithm_bandwidth", &claim.algorithm_bandwidth), ("sum_x", &claim.sum_x)] {
         let Some(claimed) = claimed else { continue };
-        if !bandwidth.as_ref().is_some_and(|bandwidth| born.same(&claimed.0, bandwidth)) {
+        if !bandwidth.as_ref().is_some_and(|bandwidth| exactness.same(&claimed.0, bandwidth)) {
             let message = match &bandwidth {
                 Some(bandwidth) => format!("the loads say {bandwidth}"),
                 None => "no link limits this plan, so it has no bandwidth".into(),
@@ -63,7 +63,7 @@ pub fn time(
 pub fn check(plan: &Plan, fabric: &Fabric<'_>, achieved: &Achieved, report: &mut Report) -> Result<(), Violation> {
     let claim = &plan.body.claim;
     foreign(plan)?;
-    let Achieved { value, quantity, born } = achieved;
+    let Achieved { value, quantity, exactness } = achieved;
     let certificate = claim.certificate.as_ref();
     let kind = certificate.map_or(CertificateKind::None, |certificate| certificate.kind);
     let proved = match certificate {
@@ -75,26 +75,36 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, achieved: &Achieved, report: &mut
     if let Some(claimed) = &claim.lower_bound {
         // The unit may be left out of the bound: it is that of the time.
         let wrong_unit = claimed.seconds && !seconds;
-        if wrong_unit || proved.as_ref().is_some_and(|proved| !born.same(proved, &claimed.value)) {
+        // A bound on the mean of completion times is rounded down, so one may claim a little less, and nobody is misled by less.
+        let less = |proved: &Rational| kind == CertificateKind::Completion && claimed.value <= *proved;
+        let differs = |proved: &Rational| !exactness.same(proved, &claimed.value) && !less(proved);
+        if wrong_unit || proved.as_ref().is_some_and(differs) {
             let message = match &proved {
-                Some(proved) => format!("the certificate of kind `{}` proves {proved}{unit}", kind.word()),
+                Some(proved) => {
+                    let shown = quantity.show(proved);
+                    format!("the certificate of kind `{}` proves {shown}{unit}", kind.word())
+                }
                 None => "the bound has a unit that it cannot have here".into(),
             };
             return Err(Violation::new(Code::WrongBound, "/claim/lower_bound", message));
         }
-        if claimed.value > *value && !born.same(&claimed.value, value) {
-            let message = format!("the plan takes {value}{unit}, which is less than this bound");
+        if claimed.value > *value && !exactness.same(&claimed.value, value) {
+            let message = format!("the plan takes {}{unit}, which is less than this bound", quantity.show(value));
             return Err(Violation::new(Code::BoundAboveTime, "/claim/lower_bound", message));
         }
     }
     if let Some(proved) = &proved
         && kind != CertificateKind::None
     {
-        let per_byte = if *quantity == Quantity::TimePerByte { " per byte" } else { unit };
+        let behind = match quantity {
+            Quantity::TimePerByte => " per byte",
+            Quantity::MeanSeconds => " s on average",
+            Quantity::Steps | Quantity::Epochs => unit,
+        };
         // Prices say nothing about an all-reduce whose partial sums go to several nodes at once.
         let rooted = kind == CertificateKind::Dual && plan.body.collective == Collective::AllReduce;
         let which = if rooted { "no plan that adds up every part at one node" } else { "no plan" };
-        report.proved.push(format!("{which} is faster than {proved}{per_byte} (`{}`)", kind.word()));
+        report.proved.push(format!("{which} is faster than {}{behind} (`{}`)", quantity.show(proved), kind.word()));
         if let Some(figures) = &mut report.figures {
             figures.lower_bound = Some(proved.clone());
         }
@@ -105,7 +115,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, achieved: &Achieved, report: &mut
     if kind != CertificateKind::None {
         let rechecked = proved.is_some();
         let bound = proved.or_else(|| claim.lower_bound.as_ref().map(|bound| bound.value.clone()));
-        let optimal = bound.as_ref().is_some_and(|bound| born.same(bound, value));
+        let optimal = bound.as_ref().is_some_and(|bound| exactness.same(bound, value));
         report.proof = Some(Proof { kind, quantity: *quantity, value: value.clone(), bound, optimal, rechecked });
     }
     Ok(())
@@ -120,7 +130,7 @@ fn optimal(
     report: &mut Report,
 ) -> Result<(), Violation> {
     let claim = &plan.body.claim;
-    let (value, born) = (&achieved.value, achieved.born);
+    let (value, exactness) = (&achieved.value, achieved.exactness);
     let says_optimal = claim.optimal == Some(true);
     if says_optimal && claim.status.is_some_and(|status| status != Status::Optimal)
         || claim.optimal == Some(false) && claim.status == Some(Status::Optimal)
@@ -138,8 +148,9 @@ fn optimal(
     }
     let bound = proved.or(claim.lower_bound.as_ref().map(|bound| &bound.value));
     match bound {
-        Some(bound) if born.same(bound, value) => {}
+        Some(bound) if exactness.same(bound, value) => {}
         Some(bound) => {
+            let (value, bound) = (achieved.quantity.show(value), achieved.quantity.show(bound));
             let message = format!("the plan takes {value}{unit}, the bound is {bound}");
             return Err(Violation::new(Code::NotOptimal, "/claim/optimal", message));
         }

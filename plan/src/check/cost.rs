@@ -7,7 +7,7 @@ use super::demand::Demand;
 use super::dual;
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
-use super::{Report, achieved::Born};
+use super::{Report, achieved::Exactness};
 use crate::plan::{Certificate, Collective, Exact, Plan};
 use sluice_formats::quantity::{Rational, common_denominator};
 
@@ -17,7 +17,7 @@ pub fn check(
     fabric: &Fabric<'_>,
     on_links: &[Rational],
     time: &Rational,
-    born: Born,
+    exactness: Exactness,
     report: &mut Report,
 ) -> Result<(), Violation> {
     let claim = &plan.body.claim;
@@ -30,11 +30,11 @@ pub fn check(
     let cost = addable.then(|| {
         let sum: Rational =
             links.iter().zip(on_links).map(|(link, load)| &link.cost * load).fold(Rational::ZERO, |a, b| &a + &b);
-        Ok(&units(plan, fabric)? * &sum)
+        units(plan, fabric).map(|units| &units * &sum)
     });
     let cost = cost.transpose()?;
     if let (Some(Exact(claimed)), Some(cost)) = (&claim.cost, &cost) {
-        if !born.same(claimed, cost) {
+        if !exactness.same(claimed, cost) {
             return Err(Violation::new(Code::WrongCost, "/claim/cost", format!("the loads say {cost}")));
         }
         report.proved.push(format!("cost {cost}"));
@@ -45,14 +45,14 @@ pub fn check(
         None => Some(Rational::ZERO),
     };
     if let Some(Exact(claimed)) = &claim.cost_lower_bound {
-        if let Some(proved) = proved.as_ref().filter(|proved| !born.same(claimed, proved)) {
+        if let Some(proved) = proved.as_ref().filter(|proved| !exactness.same(claimed, proved)) {
             let message = match prices {
                 Some(_) => format!("the prices prove {proved}"),
                 None => "no `cost_prices` prove it".into(),
             };
             return Err(Violation::new(Code::WrongCostBound, "/claim/cost_lower_bound", message));
         }
-        if let Some(cost) = cost.as_ref().filter(|cost| claimed > *cost && !born.same(claimed, cost)) {
+        if let Some(cost) = cost.as_ref().filter(|cost| claimed > *cost && !exactness.same(claimed, cost)) {
             let message = format!("the plan costs {cost}, which is less than this bound");
             return Err(Violation::new(Code::CostBoundAboveCost, "/claim/cost_lower_bound", message));
         }

@@ -11,7 +11,7 @@ use sluice_formats::quantity::Rational;
 /// Chunks of one source that the same nodes want.
 #[derive(Debug)]
 pub struct Group {
-    /// Where they begin.
+    /// Index of the node they begin at.
     pub source: usize,
     /// Who wants them, in ascending order.
     pub ends: Vec<usize>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::violation::{Code, Violation};
-use crate::plan::{Collective, ContentKind, NodeId, Plan};
+use crate::plan::{Certificate, Collective, ContentKind, NodeId, Plan};
 use sluice_formats::quantity::{Capacity, Rational};
 use sluice_formats::topology::{Kind, Topology};
 
@@ -127,6 +127,19 @@ impl<'a> Fabric<'a> {
             let message = format!("the topology has no node `{}`", super::quoted(plan.id(node)));
             Violation::new(Code::UnknownNode, at(), message)
         })
+    }
+    /// Which nodes are on the named side of a certificate's cut, by node.
+    pub fn side_of_cut(&self, plan: &Plan, certificate: &Certificate) -> Result<Vec<bool>, Violation> {
+        let bad = |message: String| Violation::new(Code::BadCertificate, "/claim/certificate/nodes", message);
+        let Some(list) = &certificate.nodes else { return Err(bad("a cut without nodes".into())) };
+        let mut inside = vec![false; self.topology.nodes().len()];
+        for (i, node) in list.iter().enumerate() {
+            let node = self.node(plan, *node, || format!("/claim/certificate/nodes/{i}"))?;
+            if std::mem::replace(&mut inside[node], true) {
+                return Err(bad(format!("{} stands twice", self.id(node))));
+            }
+        }
+        Ok(inside)
     }
     /// The cable from one node to another.
     pub fn cable(&self, from: usize, to: usize) -> Option<usize> {

@@ -1,15 +1,42 @@
 //! Kinds `rates`, `weights` and `order`: flows on fixed routes, in chains that wait for each other.
 //!
-//! What all three share: routes that lead from source to destination, chains without gaps, times from rates. A group's
+//! What all three share: routes that lead from source to destination, chains without gaps, waiting that comes to an end. A group's
 //! flows run one after the other, so they share what the largest of them needs.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | `ring` | which collectives are a ring all-reduce |
+//! | `waits` | who waits for whom, and when each ends that begins as soon as it may |
+//! | `fixed`, `instance` | the numbers that replays count in, and the flows in them |
+//! | `replay`, `fill`, `priority` | a replay from event to event, and the rules by which flows share links in it |
+//! | `times` | the claimed times against these |
+//! | `completion` | what rows of links and collectives prove of the mean time |
+
+mod completion;
+mod fill;
+mod fixed;
+mod instance;
+mod priority;
+mod replay;
+mod ring;
+mod times;
+mod waits;
+
+pub use completion::bound;
+pub use fill::Fill;
+pub use fixed::{Fixed, OutOfRange};
+pub use instance::Instance;
+pub use priority::Priority;
+pub use times::{Times, check_times};
+pub use waits::Waits;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::achieved::{Achieved, Born, Quantity};
+use super::Report;
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
-use super::{Report, check_common_denominator, claims};
-use crate::plan::{Collective, Decimal, Execution, Flow, Plan};
+use crate::plan::{Execution, Flow, Plan};
+use replay::Rule;
 use sluice_formats::quantity::{Capacity, Rational, Unit};
 
 /// A group of a collective: its flows run one after the other.
@@ -23,6 +50,10 @@ pub struct Chains<'a> {
     pub groups: BTreeMap<Group, Vec<usize>>,
     /// Per flow the rate it has alone on its route; `None`: no link limits it.
     pub alone: Vec<Option<Rational>>,
+    /// Each waits for the one before it in its chain, and for those it names.
+    pub waits: Waits,
+    /// The flows, none before one that it waits for.
+    pub order: Vec<usize>,
 }
 
 /// Where a flow stands in the file.
@@ -30,8 +61,16 @@ pub fn at(place: usize, key: &str) -> String {
     format!("/content/flows/{place}{key}")
 }
 
+impl From<OutOfRange> for Violation {
+    fn from(_: OutOfRange) -> Violation {
+        let message = "sizes, rates, weights or times lie too far apart to be counted together: one of them is less than \
+                       2⁻³² of the largest of its kind, or times are beyond 2⁵¹ of the shortest";
+        Violation::new(Code::TooFine, "/content/flows", message)
+    }
+}
+
 impl<'a> Chains<'a> {
-    /// Checks routes and chains.
+    /// Checks routes, chains and who waits for whom.
     pub fn new(plan: &Plan, fabric: &Fabric<'_>, flows: &'a [Flow], report: &mut Report) -> Result<Self, Violation> {
         if fabric.topology.unit() == Unit::Abstract {
             let message = "flows have bytes and take seconds: the capacities need units";
@@ -44,7 +83,7 @@ impl<'a> Chains<'a> {
         if flows.is_empty() {
             return Err(Violation::new(Code::MissingData, "/content/flows", "no flow at all"));
         }
-        let mut chains = Chains { flows, groups: BTreeMap::new(), alone: Vec::with_capacity(flows.len()) };
+        let (mut groups, mut alone) = (BTreeMap::<Group, Vec<usize>>::new(), Vec::with_capacity(flows.len()));
         let mut ids = HashMap::new();
         let mut visited: HashMap<usize, usize> = HashMap::new();
         for (place, flow) in flows.iter().enumerate() {
@@ -58,11 +97,10 @@ impl<'a> Chains<'a> {
             if flow.release_s.as_ref().is_some_and(|release| release.value().is_negative()) {
                 return bad("/release_s", "a release before the beginning");
             }
-            let alone = route(plan, fabric, place, flow, &mut visited)?;
-            chains.alone.push(alone);
-            chains.groups.entry((flow.collective, flow.group)).or_default().push(place);
+            alone.push(route(plan, fabric, place, flow, &mut visited)?);
+            groups.entry((flow.collective, flow.group)).or_default().push(place);
         }
-        for places in chains.groups.values_mut() {
+        for places in groups.values_mut() {
             places.sort_by_key(|place| flows[*place].order);
             let gap = (0_u64..).zip(places.iter()).find(|(order, place)| flows[**place].order != *order);
             if let Some((order, place)) = gap {
@@ -70,46 +108,70 @@ impl<'a> Chains<'a> {
                 return Err(Violation::new(Code::NotAChain, at(*place, "/order"), message));
             }
         }
-        let (n, groups) = (flows.len(), chains.groups.len());
-        report.proved.push(format!("{n} flows in {groups} chains, each on a route from its source to its destination"));
-        if plan.body.collective != Collective::Custom {
-            let word = plan.body.collective.word();
-            report.not_rechecked.push(format!("that these flows do what a collective `{word}` owes"));
-        }
+        let waits = waits(flows, &groups, &ids)?;
+        let Some(order) = waits.order() else {
+            return Err(Violation::new(Code::BadOrder, "/content/flows", "flows wait for each other in a circle"));
+        };
+        let (n, count) = (flows.len(), groups.len());
+        report.proved.push(format!("{n} flows in {count} chains, each on a route from its source to its destination"));
+        let chains = Chains { flows, groups, alone, waits, order };
+        ring::check(plan, &chains, report)?;
         Ok(chains)
     }
 
-    /// Completion time of each collective, by its number, when each flow has its rate and starts as soon as it may.
-    pub fn times(&self, rates: &[Rational]) -> Result<BTreeMap<u64, Rational>, Violation> {
-        let durations: Vec<Rational> = self.durations(rates);
-        check_common_denominator(&durations, "/content/flows")?;
-        let mut times: BTreeMap<u64, Rational> = BTreeMap::new();
-        for ((collective, _), places) in &self.groups {
-            let mut now = Rational::ZERO;
-            for place in places {
-                now = &now.max(release(&self.flows[*place])) + &durations[*place];
+    /// Refuses a place in an order that nobody would heed: a rank unless there are `ranks`, a start unless there are `starts`.
+    pub fn heed(&self, ranks: bool, starts: bool) -> Result<(), Violation> {
+        for (place, flow) in self.flows.iter().enumerate() {
+            let keys = [("/rank", flow.rank.is_some() && !ranks), ("/start_s", flow.start_s.is_some() && !starts)];
+            if let Some((key, _)) = keys.into_iter().find(|(_, unheeded)| *unheeded) {
+                let message = "the way this plan is carried out takes no notice of it";
+                return Err(Violation::new(Code::BadOrder, at(place, key), message));
             }
-            let time = times.entry(*collective).or_insert(Rational::ZERO);
-            *time = time.clone().max(now);
         }
-        Ok(times)
+        Ok(())
     }
-    /// Seconds of each flow at its rate; none where the rate has no limit.
-    pub fn durations(&self, rates: &[Rational]) -> Vec<Rational> {
-        let seconds = |(flow, rate): (&Flow, &Rational)| flow.size.value().checked_div(rate);
-        self.flows.iter().zip(rates).map(|of| seconds(of).unwrap_or(Rational::ZERO)).collect()
+
+    /// When each flow ends at its rate, if it begins as soon as it may; a flow without rate takes no time.
+    pub fn ends(&self, instance: &Instance, rate: impl Fn(usize) -> Option<Fixed>) -> Result<Vec<Fixed>, OutOfRange> {
+        self.waits.ends(&self.order, |flow| instance.release(flow), |flow| instance.takes(flow, rate(flow)))
     }
-    /// Completion times that nothing can beat: every flow alone on its route.
-    pub fn fastest(&self) -> Result<BTreeMap<u64, Rational>, Violation> {
-        // A route without any limit takes no time, which a rate of zero stands for.
-        let rates: Vec<Rational> = self.alone.iter().map(|rate| rate.clone().unwrap_or(Rational::ZERO)).collect();
-        self.times(&rates)
+
+    /// The times of a replay by this rule. Where that takes too long: not shorter than every flow alone on its route, and not
+    /// longer than `most`, if anything is known of that.
+    pub fn replay(
+        &self,
+        instance: &Instance,
+        rule: &mut dyn Rule,
+        most: Option<&[Fixed]>,
+    ) -> Result<Times, OutOfRange> {
+        Ok(match replay::replay(instance, &self.waits, rule, replay::MOST_VISITS)? {
+            Some(ends) => Times::exactly(instance.completion(&ends)),
+            None => {
+                let least = self.ends(instance, |flow| instance.transfers[flow].alone)?;
+                Times { least: instance.completion(&least), most: most.map(|most| instance.completion(most)) }
+            }
+        })
     }
 }
 
-/// When a flow may begin.
-pub fn release(flow: &Flow) -> Rational {
-    flow.release_s.as_ref().map_or(Rational::ZERO, Decimal::value)
+/// Each flow waits for the one before it in its group, and for those it names.
+fn waits(flows: &[Flow], groups: &BTreeMap<Group, Vec<usize>>, ids: &HashMap<u64, usize>) -> Result<Waits, Violation> {
+    let mut waits = Waits::new(flows.len());
+    for places in groups.values() {
+        places.windows(2).for_each(|pair| waits.add(pair[0], pair[1]));
+    }
+    for (place, flow) in flows.iter().enumerate() {
+        for (i, id) in flow.pred.iter().flatten().enumerate() {
+            match ids.get(id).filter(|other| **other != place) {
+                Some(other) => waits.add(*other, place),
+                None => {
+                    let message = format!("there is no other flow {id}");
+                    return Err(Violation::new(Code::BadOrder, at(place, &format!("/pred/{i}")), message));
+                }
+            }
+        }
+    }
+    Ok(waits)
 }
 
 /// Checks a route; gives the least capacity on it.
@@ -155,83 +217,16 @@ pub fn positive(rate: &Capacity, at: impl FnOnce() -> String) -> Result<&Rationa
     }
 }
 
-/// Refuses loads above what a link can carry, by more than rounding.
-pub fn fits(fabric: &Fabric<'_>, loads: &BTreeMap<usize, Rational>) -> Result<(), Violation> {
+/// Refuses a load above what a link can carry, by more than a millionth of it.
+pub fn fits(fabric: &Fabric<'_>, link: usize, load: &Rational) -> Result<(), Violation> {
+    let of = &fabric.topology.links()[link];
     let room = Rational::new(1_000_001, 1_000_000).unwrap_or(Rational::ONE);
-    for (link, load) in loads {
-        let of = &fabric.topology.links()[*link];
-        if of.capacity.finite().is_some_and(|capacity| *load > capacity * &room) {
-            let (from, to) = (fabric.id(of.from), fabric.id(of.to));
-            let message = format!("{from} → {to} would have to carry {load} bytes per second");
-            return Err(Violation::new(Code::Overload, "/content/flows", message));
-        }
+    if of.capacity.finite().is_some_and(|capacity| *load > capacity * &room) {
+        let (from, to) = (fabric.id(of.from), fabric.id(of.to));
+        let message = format!("{from} → {to} would have to carry {:.0} bytes per second", load.to_f64());
+        return Err(Violation::new(Code::Overload, "/content/flows", message));
     }
     Ok(())
-}
-
-/// Compares the claimed times: with these where they are known, else with what nothing can beat.
-pub fn check_times(plan: &Plan, fabric: &Fabric<'_>, times: Times, report: &mut Report) -> Result<(), Violation> {
-    let claim = &plan.body.claim;
-    let of_all: Vec<Rational> = claim.t.iter().flatten().map(Decimal::value).collect();
-    let (least, most) = (times.least.values(), times.most.as_ref().map(BTreeMap::values));
-    let mean = |times: &[Rational]| {
-        let sum: Rational = times.iter().sum();
-        sum.checked_div(&Rational::from(times.len() as u64)).unwrap_or(Rational::ZERO)
-    };
-    let least: Vec<Rational> = least.cloned().collect();
-    let most: Option<Vec<Rational>> = most.map(|most| most.cloned().collect());
-    let wrong = |key: String, message: String| Err(Violation::new(Code::WrongTime, key, message));
-    let inside = |value: &Rational, low: &Rational, high: Option<&Rational>| {
-        let above = value >= low || Born::Wan.same(value, low);
-        above && high.is_none_or(|high| value <= high || Born::Wan.same(value, high))
-    };
-    let between = |low: &Rational, high: Option<&Rational>| match high {
-        Some(high) if low == high => format!("the flows take {:.6} s", low.to_f64()),
-        Some(high) => format!("the flows take {:.6} to {:.6} s", low.to_f64(), high.to_f64()),
-        None => format!("the flows take at least {:.6} s", low.to_f64()),
-    };
-    if claim.t.is_some() {
-        if of_all.len() != least.len() {
-            return wrong("/claim/T".into(), format!("there are {} collectives", least.len()));
-        }
-        for (i, value) in of_all.iter().enumerate() {
-            let high = most.as_ref().and_then(|most| most.get(i));
-            if !inside(value, &least[i], high) {
-                return wrong(format!("/claim/T/{i}"), between(&least[i], high));
-            }
-        }
-    }
-    let (low, high) = (mean(&least), most.as_deref().map(mean));
-    if let Some(claimed) = claim.t_mean_s.as_ref().map(Decimal::value) {
-        let of_claims = mean(&of_all);
-        if !inside(&claimed, &low, high.as_ref()) {
-            return wrong("/claim/T_mean_s".into(), between(&low, high.as_ref()));
-        }
-        if claim.t.is_some() && !Born::Wan.same(&claimed, &of_claims) {
-            return wrong("/claim/T_mean_s".into(), format!("the mean of `T` is {:.6} s", of_claims.to_f64()));
-        }
-    }
-    let known = high.as_ref() == Some(&low);
-    if known {
-        report.proved.push(format!("T_mean_s {:.6}", low.to_f64()));
-    } else {
-        let at_most = high.as_ref().map_or(String::new(), |high| format!(" and at most {:.6} s", high.to_f64()));
-        report.proved.push(format!("the mean time is at least {:.6} s{at_most}", low.to_f64()));
-        report.not_rechecked.push("the exact times, which depend on how rates are shared as the flows go".into());
-    }
-    let value = match claim.t_mean_s.as_ref().map(Decimal::value) {
-        Some(claimed) if !known => claimed,
-        _ => low,
-    };
-    claims::check(plan, fabric, &Achieved { value, quantity: Quantity::MeanSeconds, born: Born::Wan }, report)
-}
-
-/// What is known of completion times, by collective.
-pub struct Times {
-    /// They are not shorter.
-    pub least: BTreeMap<u64, Rational>,
-    /// They are not longer, if anything is known of that.
-    pub most: Option<BTreeMap<u64, Rational>>,
 }
 
 /// A way to carry out that this kind of plan does not have.

@@ -6,38 +6,53 @@ use std::collections::BTreeMap;
 /// A part of an item that is added to or copied in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which item.
     pub item: u64,
     /// The first unit.
     pub lo: u64,
     /// The unit after the last.
     pub hi: u64,
-    /// The step.
     pub step: usize,
     /// Is it added up, else copied?
     pub adds: bool,
 }
 
-/// A unit that is copied in a step in which, or after which, something is added to it: its item, itself, the step.
-pub fn early(mut events: Vec<Event>) -> Option<(u64, u64, usize)> {
-    events.sort_unstable_by_key(|event| event.item);
-    let of_item = |events: &[Event]| early_of(events).map(|(unit, step)| (events[0].item, unit, step));
-    events.chunk_by(|a, b| a.item == b.item).find_map(of_item)
+/// A unit that is copied in a step in which, or after which, something is added to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Early {
+    pub item: u64,
+    pub unit: u64,
+    /// The step that copies it first.
+    pub step: usize,
 }
 
-/// The same of one item.
-fn early_of(events: &[Event]) -> Option<(u64, usize)> {
-    // Where a part begins or ends, by unit; what ends comes first.
-    let mut borders: Vec<(u64, bool, usize, bool)> = Vec::with_capacity(events.len() * 2);
-    for Event { lo, hi, step, adds, .. } in events {
-        borders.push((*lo, true, *step, *adds));
-        borders.push((*hi, false, *step, *adds));
+/// Where a part of an item begins or ends. Of those at one unit what ends comes first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Border {
+    unit: u64,
+    begins: bool,
+    step: usize,
+    adds: bool,
+}
+
+/// The first such unit of the first item that has one.
+pub fn early(mut events: Vec<Event>) -> Option<Early> {
+    events.sort_unstable_by_key(|event| event.item);
+    events.chunk_by(|a, b| a.item == b.item).find_map(early_of)
+}
+
+/// The same of the events of one item.
+fn early_of(events: &[Event]) -> Option<Early> {
+    let item = events.first()?.item;
+    let mut borders: Vec<Border> = Vec::with_capacity(events.len() * 2);
+    for &Event { lo, hi, step, adds, .. } in events {
+        borders.push(Border { unit: lo, begins: true, step, adds });
+        borders.push(Border { unit: hi, begins: false, step, adds });
     }
     borders.sort_unstable();
     // The steps that add to the units from here on, and those that copy them, with how many sends do it.
     let (mut adding, mut copying) = (BTreeMap::<usize, usize>::new(), BTreeMap::<usize, usize>::new());
     let mut all = borders.into_iter().peekable();
-    while let Some((unit, begins, step, adds)) = all.next() {
+    while let Some(Border { unit, begins, step, adds }) = all.next() {
         let steps = if adds { &mut adding } else { &mut copying };
         if begins {
             *steps.entry(step).or_default() += 1;
@@ -47,12 +62,12 @@ fn early_of(events: &[Event]) -> Option<(u64, usize)> {
                 steps.remove(&step);
             }
         }
-        let is_last = all.peek().is_none_or(|next| next.0 != unit);
+        let is_last = all.peek().is_none_or(|next| next.unit != unit);
         if is_last
             && let (Some((last, _)), Some((first, _))) = (adding.last_key_value(), copying.first_key_value())
             && last >= first
         {
-            return Some((unit, *first));
+            return Some(Early { item, unit, step: *first });
         }
     }
     None
@@ -78,9 +93,9 @@ mod tests {
                     events.iter().filter(on).filter(move |event| event.adds == adds).map(|event| event.step)
                 };
                 let (last, first) = (here(true).max()?, here(false).min()?);
-                (last >= first).then_some((item, unit, first))
+                (last >= first).then_some(Early { item, unit, step: first })
             });
-            prop_assert_eq!(early(events.clone()), naive.min_by_key(|(item, unit, _)| (*item, *unit)));
+            prop_assert_eq!(early(events.clone()), naive.min_by_key(|early| (early.item, early.unit)));
         }
     }
 }

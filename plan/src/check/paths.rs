@@ -5,12 +5,17 @@ use std::collections::HashMap;
 use super::fabric::Fabric;
 use super::load::Loads;
 use super::violation::{Code, Violation};
-use super::{Report, achieved::Born};
+use super::{Report, achieved::Exactness};
 use crate::plan::{Collective, Paths, Plan};
 use sluice_formats::quantity::Rational;
 
 /// Checks the paths; gives the loads in parts of M.
-pub fn check(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths, report: &mut Report) -> Result<(Loads, Born), Violation> {
+pub fn check(
+    plan: &Plan,
+    fabric: &Fabric<'_>,
+    paths: &Paths,
+    report: &mut Report,
+) -> Result<(Loads, Exactness), Violation> {
     let collective = plan.body.collective;
     if !matches!(collective, Collective::AllToAll | Collective::Scatter | Collective::Gather) {
         return Err(Fabric::unserved(collective, "paths"));
@@ -27,7 +32,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths, report: &mut Repor
     super::check_common_denominator(paths.pairs.iter().map(|pair| &pair.amount), "/content/pairs")?;
     let n = fabric.participants.len();
     let part = Rational::new(1, n as i128).unwrap_or(Rational::ONE);
-    let (mut loads, mut born) = (Loads::new(fabric), Born::Exact);
+    let (mut loads, mut exactness) = (Loads::new(fabric), Exactness::Exact);
     let mut sums: HashMap<(usize, usize), Rational> = HashMap::new();
     for (i, pair) in paths.pairs.iter().enumerate() {
         let at = |key: &str| format!("/content/pairs/{i}{key}");
@@ -40,7 +45,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths, report: &mut Repor
             return Err(Violation::new(Code::BadWeight, at("/amount"), format!("an amount of {}", pair.amount)));
         }
         if !pair.amount.is_integer() {
-            born = Born::Lp;
+            exactness = Exactness::Lp;
         }
         if pair.path.first() != Some(&pair.src) || pair.path.last() != Some(&pair.dst) || pair.path.len() < 2 {
             let message = format!("the path does not lead from {} to {}", fabric.id(src), fabric.id(dst));
@@ -76,5 +81,5 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths, report: &mut Repor
     }
     let (pairs, count) = (sums.len(), paths.pairs.len());
     report.proved.push(format!("all {pairs} pairs exchange all their data, over {count} paths that exist"));
-    Ok((loads, born))
+    Ok((loads, exactness))
 }

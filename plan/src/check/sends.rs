@@ -16,7 +16,7 @@ mod useless;
 use std::collections::{BTreeMap, HashSet};
 
 use super::Report;
-use super::achieved::{Achieved, Born, Quantity};
+use super::achieved::{Achieved, Exactness, Quantity};
 use super::fabric::Fabric;
 use super::violation::{Code, Violation};
 use crate::plan::{Certificate, CertificateKind, Content, Decimal, Plan, Sends};
@@ -26,7 +26,6 @@ use stock::Stock;
 pub use timing::Pace;
 use timing::{Route, Timing};
 
-/// Epochs at most.
 const MAX_EPOCHS: u64 = 1 << 40;
 /// Parts of a second in which schedules say when they end.
 const MICROSECONDS: u64 = 1_000_000;
@@ -71,7 +70,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, sends: &Sends, report: &mut Repor
     }
     finishes(plan, sends, &timing, finish, report)?;
     let value = Rational::from(finish);
-    Ok(Achieved { value, quantity: Quantity::Epochs, born: Born::Exact })
+    Ok(Achieved { value, quantity: Quantity::Epochs, exactness: Exactness::Exact })
 }
 
 /// The lower bound in epochs that a certificate of this kind stands for; `None` where it cannot be recomputed.
@@ -84,9 +83,7 @@ pub fn bound(plan: &Plan, fabric: &Fabric<'_>, certificate: &Certificate) -> Res
             let message = "a certificate of kind `gateway` says nothing about an all-reduce";
             return Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message));
         }
-        CertificateKind::Cut => {
-            bounds::cut(fabric, &timing, &demand, &super::bound::inside(plan, fabric, certificate)?)?
-        }
+        CertificateKind::Cut => bounds::cut(fabric, &timing, &demand, &fabric.side_of_cut(plan, certificate)?)?,
         CertificateKind::Distance => bounds::distance(fabric, &timing, &demand)?,
         CertificateKind::Gateway => gateway::gateway(fabric, &timing, &demand)?,
         _ => bounds::port(fabric, &timing, &demand)?,
@@ -372,6 +369,6 @@ fn same(claimed: &Decimal, value: &Rational) -> bool {
             rest /= prime;
         }
     }
-    let born = if rest.bits() == 1 { Born::Exact } else { Born::Lp };
-    born.same(&claimed.value(), value)
+    let exactness = if rest.bits() == 1 { Exactness::Exact } else { Exactness::Lp };
+    exactness.same(&claimed.value(), value)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::achieved::{Achieved, Born, Quantity};
+use super::achieved::{Achieved, Exactness, Quantity};
 use super::fabric::Fabric;
 use super::shards::Shards;
 use super::violation::{Code, Violation};
@@ -28,7 +28,7 @@ pub struct Loaded {
     /// Of all steps, per M.
     pub time: Rational,
     place: String,
-    born: Born,
+    exactness: Exactness,
 }
 
 impl Loaded {
@@ -53,14 +53,14 @@ impl Loaded {
         let on_links = sums.into_iter().map(|sum| whole(sum).checked_div(&one).unwrap_or(Rational::ZERO)).collect();
         let slowest = loads.iter().reduce(|a, b| if b.time > a.time { b } else { a });
         let place = slowest.map_or("no link", |slowest| &slowest.place);
-        let (time, place, born) = match &steps.step_length {
-            None => (loads.iter().map(|load| &load.time).sum(), format!("{place} in its step"), Born::Exact),
+        let (time, place, exactness) = match &steps.step_length {
+            None => (loads.iter().map(|load| &load.time).sum(), format!("{place} in its step"), Exactness::Exact),
             Some(length) => {
                 let number = Rational::from(steps.steps.len() as u64);
-                (length * &number, format!("{number} steps of {length}"), Born::Lp)
+                (length * &number, format!("{number} steps of {length}"), Exactness::Lp)
             }
         };
-        Ok(Loaded { loads, on_links, time, place, born })
+        Ok(Loaded { loads, on_links, time, place, exactness })
     }
 }
 
@@ -72,7 +72,7 @@ pub fn check(
     shards: &Shards,
     report: &mut Report,
 ) -> Result<Achieved, Violation> {
-    let Loaded { loads, on_links, time, place, born } = Loaded::of(fabric, steps, shards)?;
+    let Loaded { loads, on_links, time, place, exactness } = Loaded::of(fabric, steps, shards)?;
     let used = steps.steps.iter().rposition(|step| step.all().next().is_some()).map_or(0, |last| last + 1);
     own_claims(plan, fabric, shards, &loads[..used], report)?;
     if let Some(length) = &steps.step_length {
@@ -80,13 +80,13 @@ pub fn check(
     }
     let kind = plan.body.claim.certificate.as_ref().map(|certificate| certificate.kind);
     if kind == Some(CertificateKind::Diameter) {
-        cost::check(plan, fabric, &on_links, &time, born, report)?;
+        cost::check(plan, fabric, &on_links, &time, exactness, report)?;
         return steps_alone(plan, used);
     }
     report.figures = Some(Figures::new(fabric, &time, &place));
-    claims::time(plan, fabric, &time, &place, born, report)?;
-    cost::check(plan, fabric, &on_links, &time, born, report)?;
-    Ok(Achieved { value: time, quantity: Quantity::TimePerByte, born })
+    claims::time(plan, fabric, &time, &place, exactness, report)?;
+    cost::check(plan, fabric, &on_links, &time, exactness, report)?;
+    Ok(Achieved { value: time, quantity: Quantity::TimePerByte, exactness })
 }
 
 /// The loads of a step. `on_links` has per link the amount in units of a share of one, and in units of a shard, whatever
@@ -242,7 +242,7 @@ fn steps_alone(plan: &Plan, used: usize) -> Result<Achieved, Violation> {
         let message = "a diameter bounds the number of steps: claim `T_L` beside it, and no bandwidth";
         return Err(Violation::new(Code::BadCertificate, "/claim/certificate/kind", message));
     }
-    Ok(Achieved { value: Rational::from(used as u64), quantity: Quantity::Steps, born: Born::Exact })
+    Ok(Achieved { value: Rational::from(used as u64), quantity: Quantity::Steps, exactness: Exactness::Exact })
 }
 
 impl Figures {

@@ -185,7 +185,7 @@ impl Replay<'_> {
         }
         match overlap::early(events) {
             None => Ok(()),
-            Some((item, unit, step)) => {
+            Some(overlap::Early { item, unit, step }) => {
                 let name = self.shards.name(item);
                 let message = format!("unit {unit} of shard {name} is copied and not added up yet");
                 Err(Violation::new(Code::HopWithoutData, format!("/content/steps/{step}"), message))

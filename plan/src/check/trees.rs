@@ -5,12 +5,17 @@ use super::fabric::Fabric;
 use super::hops::{Hops, Span};
 use super::load::Loads;
 use super::violation::{Code, Violation};
-use super::{Report, achieved::Born};
+use super::{Report, achieved::Exactness};
 use crate::plan::{Collective, Direction, Edge, Forest, Plan, Tree, Trees};
 use sluice_formats::quantity::Rational;
 
 /// Checks the forests; gives the loads in parts of M.
-pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Report) -> Result<(Loads, Born), Violation> {
+pub fn check(
+    plan: &Plan,
+    fabric: &Fabric<'_>,
+    trees: &Trees,
+    report: &mut Report,
+) -> Result<(Loads, Exactness), Violation> {
     let expected: &[Direction] = match plan.body.collective {
         Collective::AllGather | Collective::Broadcast | Collective::Custom => &[Direction::Out],
         Collective::ReduceScatter | Collective::Reduce => &[Direction::In],
@@ -40,7 +45,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
     super::check_common_denominator(weights, "/content/forests")?;
     let mut loads = Loads::new(fabric);
     let mut shares: Vec<Vec<Rational>> = Vec::new();
-    let mut born = Born::Exact;
+    let mut exactness = Exactness::Exact;
     let mut walker = Walker::new(fabric);
     for (f, forest) in trees.forests.iter().enumerate() {
         let at = format!("/content/forests/{f}");
@@ -54,7 +59,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
                 by_group[group] += &tree.weight;
             }
             if !tree.weight.is_integer() {
-                born = Born::Lp;
+                exactness = Exactness::Lp;
             }
         }
         let sum: Rational = by_root.iter().sum();
@@ -67,7 +72,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
         }
         check_u(fabric, forest, &own, &at)?;
         if forest.k.0.is_none() {
-            born = Born::Lp;
+            exactness = Exactness::Lp;
         }
         loads.add_scaled(&own, &part);
         shares.push(by_root.iter().map(|weight| weight * &part).collect());
@@ -102,7 +107,7 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees, report: &mut Repor
         _ => format!("all {n} participants end with the sum, each input counted once, over {trees} trees"),
     });
     report.proved.push("every hop is a link, and switches do only what they can".into());
-    Ok((loads, born))
+    Ok((loads, exactness))
 }
 
 /// Weights per root: `k` times its share; of a forest without `k` all that counts is the other forest.

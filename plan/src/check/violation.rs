@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use sluice_formats::json::words;
 
 words! {
-    /// What is wrong.
+    /// What may be wrong with a plan; the words are stable, for programs.
     pub enum Code {
         /// The plan carries no topology and none was given.
         TopologyMissing = "TOPOLOGY_MISSING",
@@ -29,7 +29,8 @@ words! {
         RootNotParticipant = "ROOT_NOT_PARTICIPANT",
         /// A weight or an amount that is not above zero.
         BadWeight = "BAD_WEIGHT",
-        /// Weights or amounts without a reasonable common denominator, so that adding them up would not end.
+        /// Weights or amounts without a reasonable common denominator, so that adding them up would not end; sizes, rates or times
+        /// of flows that lie too far apart to be counted together.
         TooFine = "TOO_FINE",
         /// The weights of a root's trees, or the amounts of a pair, do not add up to its share.
         WrongShare = "WRONG_SHARE",
@@ -97,11 +98,14 @@ words! {
         BadRoute = "BAD_ROUTE",
         /// The orders of a group leave a gap.
         NotAChain = "NOT_A_CHAIN",
-        /// A rate that is none, or missing.
+        /// The flows of a collective are not those of a ring all-reduce, which the plan calls itself.
+        NotARing = "NOT_A_RING",
+        /// A rate that is none, missing, or given where it says nothing.
         BadRate = "BAD_RATE",
         /// A group without flows, twice, without weight, or with too little reserved.
         BadGroup = "BAD_GROUP",
-        /// A flow that begins too early, waits for what is not there, or has no place in the order.
+        /// A flow that begins too early or later than it has to, waits for what is not there, or has no place in the order, or one
+        /// where there is none.
         BadOrder = "BAD_ORDER",
         /// A way to carry out that this kind of content does not have.
         BadExecution = "BAD_EXECUTION",
@@ -141,11 +145,11 @@ impl Serialize for Code {
 /// The first thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// What.
+    /// What kind of thing is wrong.
     pub code: Code,
     /// Where, as JSON pointer into the plan.
     pub at: String,
-    /// In a sentence.
+    /// What is wrong, in a sentence with the figures seen.
     pub message: String,
 }
 

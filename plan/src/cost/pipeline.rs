@@ -27,7 +27,7 @@ pub fn of_trees(plan: &Plan, fabric: &Fabric<'_>, trees: &Trees) -> Result<Ratio
     Ok(by_root.into_values().max().unwrap_or(Rational::ZERO))
 }
 
-/// Paths: the longest.
+/// The latency of the longest path.
 pub fn of_paths(plan: &Plan, fabric: &Fabric<'_>, paths: &Paths) -> Result<Rational, Violation> {
     let ways = Ways { plan, fabric, latencies: latencies(fabric) };
     let mut longest = Rational::ZERO;

@@ -22,7 +22,6 @@ pub struct Replay {
     chunks: Rational,
 }
 
-/// A send.
 #[derive(Clone, Debug)]
 struct Leg {
     /// The link, or the first of two with the switch of a hyper-edge between.
@@ -160,7 +159,6 @@ struct Arrival {
 }
 
 impl Held<'_> {
-    /// Notes a send.
     fn arrives(&mut self, leg: u32, send: &Timed) {
         let arrival =
             Arrival { leg, usable: send.usable, reduces: send.reduces, lo: send.lo, hi: send.hi, gone: false };

@@ -29,7 +29,6 @@ pub struct Messages {
     pub chunks: u32,
     /// Chunks that every rank only passes on, beside its input and output.
     pub scratch: Vec<u32>,
-    /// What it does.
     pub collective: Collective,
     /// Steps of the plan.
     pub steps: u32,

@@ -7,6 +7,7 @@
 mod dot;
 mod dot_steps;
 mod limits;
+mod look;
 mod page;
 mod space_time;
 mod steps;

@@ -20,9 +20,9 @@ const MAX_EDGES: usize = 1 << 22;
 pub struct Sent {
     /// The step or the epoch, from 0.
     pub step: u32,
-    /// Who sends.
+    /// Rank that sends.
     pub from: u32,
-    /// Who receives.
+    /// Rank that receives.
     pub to: u32,
     /// The first unit of the part, counted over the shards of all ranks.
     pub first: u64,

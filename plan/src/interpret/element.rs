@@ -8,7 +8,6 @@ use crate::plan::Collective;
 use sluice_formats::problem::{E_KEY, E_LIMIT, E_MISSING, E_PARSE, E_RANGE, Problem, Problems};
 use sluice_formats::topology::import::xml::{Tag, Tags};
 
-/// Ranks at most.
 pub const MAX_RANKS: u32 = 1 << 16;
 /// Steps at most, and blocks.
 const MAX_STEPS: usize = 1 << 23;

@@ -31,7 +31,7 @@ pub struct Fault {
     pub kind: Kind,
     /// Rank, block and step.
     pub at: String,
-    /// In a sentence.
+    /// What went wrong there, in a sentence.
     pub message: String,
 }
 

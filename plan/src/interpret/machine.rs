@@ -33,7 +33,6 @@ impl From<Fault> for Stop {
 /// How far a block has come with its step.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
-    /// Not begun.
     Waiting,
     /// May take what arrives.
     Begun,

@@ -4,7 +4,7 @@
 //! received. That is all a transport with buffers promises: a send may be over before anybody has received. Two steps
 //! of one rank that touch one chunk, at least one of them writing, must be in that order, or some run goes wrong.
 
-/// No step.
+/// The number that no step has.
 pub const NONE: u32 = u32::MAX;
 
 /// The steps that ran so far, by when they did, and who came before whom.

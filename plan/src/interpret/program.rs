@@ -69,16 +69,16 @@ words! {
 /// A chunk of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The buffer.
+    /// Which buffer of the rank it is in.
     pub buffer: Buffer,
-    /// Chunks before it.
+    /// Chunks before it in the buffer.
     pub offset: u32,
 }
 
 /// A step of another block of the same rank, by block and place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// The block.
+    /// Number of the block within the rank.
     pub block: u32,
     /// The step in it.
     pub step: u32,
@@ -87,7 +87,7 @@ pub struct Dependency {
 /// One step of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
+    /// The instruction to execute.
     pub op: Op,
     /// What it reads; of `r` and `rcs`, which read nothing of their own: where the sender has it.
     pub src: Place,
@@ -118,7 +118,7 @@ pub struct Block {
     pub receive: Option<u32>,
     /// The channel of both connections.
     pub channel: u32,
-    /// What it does.
+    /// Its steps, executed one after the other.
     pub steps: Vec<Step>,
 }
 
@@ -131,7 +131,7 @@ pub struct Gpu {
     pub output: u32,
     /// Chunks of the scratch buffer.
     pub scratch: u32,
-    /// Its blocks.
+    /// Its blocks, which run side by side.
     pub blocks: Vec<Block>,
 }
 
@@ -151,7 +151,7 @@ impl Gpu {
     }
 }
 
-/// A whole program.
+/// A program for all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// What it is called.
@@ -160,7 +160,7 @@ pub struct Program {
     pub protocol: String,
     /// The collective's word as the file spells it: dialects differ.
     pub word: String,
-    /// What it does.
+    /// The collective that the word means.
     pub collective: Collective,
     /// Chunks that all shards together have.
     pub chunks: u32,
@@ -172,7 +172,7 @@ pub struct Program {
     pub min_bytes: u64,
     /// The largest size it is for, in bytes; 0: any.
     pub max_bytes: u64,
-    /// By rank.
+    /// What each rank executes, by rank.
     pub gpus: Vec<Gpu>,
 }
 
@@ -182,7 +182,7 @@ impl Program {
         let blocks = self.gpus.iter().flat_map(|gpu| &gpu.blocks);
         blocks.map(|block| block.channel.saturating_add(1)).max().unwrap_or(0)
     }
-    /// All steps.
+    /// The steps of all ranks and blocks, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.gpus.iter().flat_map(|gpu| &gpu.blocks).flat_map(|block| &block.steps)
     }

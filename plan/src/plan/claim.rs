@@ -10,6 +10,8 @@ words! {
     pub enum CertificateKind {
         /// (N−1)/N of the data over a node's own links.
         Bandwidth = "bandwidth",
+        /// Priced inequalities for the completion times of collectives that share a link.
+        Completion = "completion",
         /// A set of nodes that too little leads out of.
         Cut = "cut",
         /// The longest of the shortest paths.
@@ -42,6 +44,18 @@ words! {
 }
 
 form! {
+    /// An inequality for the completion times of collectives that share a link, with its price.
+    pub struct CompletionRow {
+        /// Numbers of the collectives, each of which has a flow on the link.
+        pub collectives: Vec<u64> = "collectives",
+        /// Index of the link.
+        pub link: u32 = "link",
+        /// What it counts in the bound, per second; not below zero.
+        pub price: Rational = "price",
+    }
+}
+
+form! {
     /// The proof of a lower bound.
     pub struct Certificate {
         /// Prices that prove the least cost, one for each limit as `prices` has them; beside a proof of any kind.
@@ -52,20 +66,22 @@ form! {
         pub nodes: Option<Vec<NodeId>> = "nodes",
         /// The prices of a dual.
         pub prices: Option<Vec<Rational>> = "prices",
+        /// The inequalities of a completion bound.
+        pub rows: Option<Vec<CompletionRow>> = "rows",
     }
 }
 
 impl Certificate {
     /// A proof of this kind, and nothing with it.
     pub fn new(kind: CertificateKind) -> Certificate {
-        Certificate { cost_prices: None, kind, nodes: None, prices: None }
+        Certificate { cost_prices: None, kind, nodes: None, prices: None, rows: None }
     }
 }
 
 /// A time per byte: `3/65000000000 s/B`; without unit where the fabric has none, or for other quantities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerByte {
-    /// The number.
+    /// The number, per byte or of whatever quantity it is about.
     pub value: Rational,
     /// Is it in seconds per byte?
     pub seconds: bool,
@@ -144,7 +160,7 @@ form! {
         pub status: Option<Status> = "status",
         /// The same as `algorithm_bandwidth`, under the name it has in the linear program of an all-reduce.
         pub sum_x: Option<Exact> = "sum_x",
-        /// T/M.
+        /// T/M: the time that each byte of the data takes.
         pub time_per_byte: Option<PerByte> = "time_per_byte",
     }
 }

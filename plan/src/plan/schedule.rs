@@ -19,10 +19,10 @@ form! {
     }
 }
 
-/// Content `paths`.
+/// Content `paths`: ways for parts of what pairs of nodes have for each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paths {
-    /// The paths.
+    /// One entry per path; a pair has several where its data is divided.
     pub pairs: Vec<Pair>,
 }
 
@@ -39,7 +39,7 @@ words! {
 /// Whose data is sent: the owner's rank, or for an all-to-all the ranks of source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shard {
-    /// Of this rank.
+    /// The shard that this rank owns.
     Of(u32),
     /// From this rank for that one.
     Between(u32, u32),
@@ -63,11 +63,11 @@ impl Json for Shard {
 /// The part [lo/P, hi/P) of a shard over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepSend {
-    /// Whose data.
+    /// The shard that the part is of.
     pub shard: Shard,
     /// Where the part begins, in P-ths.
     pub lo: u64,
-    /// Where it ends.
+    /// Where the part ends, in P-ths; not in it.
     pub hi: u64,
     /// Index of the link.
     pub link: u32,
@@ -91,7 +91,7 @@ form! {
         pub copies: Option<Vec<StepSend>> = "copies",
         /// What receivers do with it.
         pub op: Op = "op",
-        /// The sends.
+        /// The sends whose receivers do `op`.
         pub sends: Vec<StepSend> = "sends",
     }
 }
@@ -132,9 +132,9 @@ form! {
         pub alpha_add: Option<Decimal> = "alpha_add",
         /// Factor of the time per byte.
         pub beta_mul: Option<Decimal> = "beta_mul",
-        /// The link.
+        /// Index of the link that is slower; absent where a node is named.
         pub link: Option<u32> = "link",
-        /// The node.
+        /// The node all of whose links are slower; absent where a link is named.
         pub node: Option<NodeId> = "node",
     }
 }
@@ -144,13 +144,13 @@ form! {
     pub struct Model {
         /// Bytes of a chunk.
         pub chunk: Size = "chunk",
-        /// Chunks per source.
+        /// Chunks per source; of an all-to-all, a scatter or a gather per pair.
         pub chunks: u64 = "chunks",
         /// May chunks be cut?
         pub divisible: Option<bool> = "divisible",
         /// Does a second hop inside the same epoch cost nothing?
         pub free_second_hop: Option<bool> = "free_second_hop",
-        /// Are switches hyper-edges?
+        /// Do sends cross a switch without being at it, so that `via` names it?
         pub hyper_edges: Option<bool> = "hyper_edges",
         /// Links and nodes that are slower.
         pub stragglers: Option<Vec<Straggler>> = "stragglers",
@@ -177,7 +177,7 @@ form! {
         pub chunk: u64 = "chunk",
         /// The epoch in which it is sent.
         pub epoch: u64 = "epoch",
-        /// Who sends.
+        /// Node that sends.
         pub from: NodeId = "from",
         /// Where a piece begins.
         pub offset: Option<u64> = "offset",
@@ -187,7 +187,7 @@ form! {
         pub src: NodeId = "src",
         /// Whose demand it serves, with several tenants.
         pub tenant: Option<Text> = "tenant",
-        /// Who receives.
+        /// Node that receives.
         pub to: NodeId = "to",
         /// The switch of a hyper-edge.
         pub via: Option<NodeId> = "via",
@@ -218,7 +218,7 @@ impl Json for Send {
     }
 }
 
-/// Content `sends`.
+/// Content `sends`: chunks over links, epoch by epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sends {
     /// Length of an epoch in microseconds.
@@ -227,7 +227,7 @@ pub struct Sends {
     pub finish_epochs: Option<u64>,
     /// The same in microseconds.
     pub finish_us: Option<Decimal>,
-    /// The model.
+    /// The model of chunks and epochs that the sends were made with.
     pub model: Model,
     /// By epoch, source, chunk, from, to.
     pub sends: Vec<Send>,

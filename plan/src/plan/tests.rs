@@ -12,8 +12,8 @@ pub const PLANS: [&str; 7] = [
     r#"{"claim":{"T_B":null,"T_L":2,"load_sum":"7/8","loads":["1/2","3/8"]},"collective":"allgather","content":{"P":4,"kind":"steps","shares":[1,2],"step_length":"1/7","steps":[{"op":"copy","sends":[[0,0,4,1],[[0,1],1,2,3]]},{"copies":[[0,0,4,1]],"op":"reduce","sends":[]}]},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
     r#"{"claim":{"finish_epochs":3,"finish_us":3.0,"status":"feasible"},"collective":"custom","content":{"epoch_us":1.0,"finish_epochs":3,"finish_us":3.0,"kind":"sends","model":{"chunk":"25000B","chunks":1,"divisible":true,"stragglers":[{"alpha_add":1e-6,"link":3}],"tau":"1us","theta":"1/10"},"sends":[{"bytes":10,"chunk":0,"epoch":0,"from":"a","offset":0,"op":"reduce","src":"a","tenant":"x","to":"b","via":"s"},{"chunk":0,"epoch":1,"from":"b","op":"copy","src":"a","to":"c"}]},"demands":{"sluice_demands":1,"tenants":[{"name":"x","triples":[["a",0,"b"]],"weight":1}]},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
     r#"{"claim":{"T":[1.25,2],"T_mean_s":1.625},"collective":"custom","content":{"execution":"static","flows":[{"collective":0,"dst":"b","group":0,"id":0,"order":0,"path":[0,3],"rate":"10MB/s","release_s":0,"size":"100MB","src":"a"}],"groups":[{"collective":0,"group":0,"reserve":[[0,"10MB/s"]]}],"kind":"rates"},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
-    r#"{"claim":{},"collective":"custom","content":{"execution":"work_conserving","flows":[],"groups":[{"collective":0,"group":0,"weight":"2/3"}],"kind":"weights"},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
-    r#"{"claim":{},"collective":"custom","content":{"execution":"order_preserving","flows":[{"collective":0,"dst":"b","group":0,"id":0,"order":0,"path":[],"pred":[1],"size":"1GiB","src":"a","start_s":0.5}],"kind":"order"},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
+    r#"{"claim":{},"collective":"custom","content":{"execution":"max_min","flows":[],"groups":[{"collective":0,"group":0,"weight":"2/3"}],"kind":"weights"},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
+    r#"{"claim":{"certificate":{"kind":"completion","rows":[{"collectives":[0,1],"link":3,"price":"1/3"}]}},"collective":"custom","content":{"execution":"order_preserving","flows":[{"collective":0,"dst":"b","group":0,"id":0,"order":0,"path":[],"pred":[1],"size":"1GiB","src":"a","start_s":0.5}],"kind":"order"},"sluice_plan":1,"topology":{"sha256":"00"}}"#,
 ];
 
 #[test]
@@ -54,6 +54,8 @@ fn mistakes_have_their_place() {
         (3, r#""bytes":10,"#, "", "E_PARSE", "/content/sends/0"),
         (4, r#""reserve":[[0,"10MB/s"]]"#, r#""weight":1"#, "E_MISSING", "/content/groups/0"),
         (4, r#""rate":"10MB/s""#, r#""rate":"10MBps""#, "E_RANGE", "/content/flows/0/rate"),
+        (6, r#","price":"1/3""#, "", "E_MISSING", "/claim/certificate/rows/0/price"),
+        (6, r#""price":"1/3""#, r#""price":0.5"#, "E_RANGE", "/claim/certificate/rows/0/price"),
         (6, r#""execution":"order_preserving","#, "", "E_MISSING", "/content/execution"),
     ];
     for (plan, from, to, code, pointer) in cases {

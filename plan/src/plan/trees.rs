@@ -93,7 +93,7 @@ impl Json for Hop {
 form! {
     /// A tree over the participants, or over those that demands name; or a batch of equal ones.
     pub struct Tree {
-        /// Its edges.
+        /// Its edges in flow direction, each with its path.
         pub edges: Vec<Edge> = "edges",
         /// Who wants what it carries, where demands say so; absent: all that want anything of the root.
         pub ends: Option<Vec<NodeId>> = "ends",
@@ -117,7 +117,7 @@ form! {
         pub fixed_k: Option<bool> = "fixed_k",
         /// Trees per root and unit of node weight; null where only the shares of the roots are known.
         pub k: Nullable<u64> = "k",
-        /// The trees.
+        /// Trees of all roots, each with its share of the data as its weight.
         pub trees: Vec<Tree> = "trees",
     }
 }
@@ -125,6 +125,6 @@ form! {
 /// Content `trees`: one forest, or of an all-reduce two, in and then out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trees {
-    /// The forests.
+    /// In the order in which data goes through them.
     pub forests: Vec<Forest>,
 }

@@ -94,6 +94,10 @@ fn cases() -> Vec<(Code, Value)> {
     case(Code::BadFlow, &rates, &|p| p["content"]["flows"][0]["size"] = json!("0B"));
     case(Code::BadRoute, &rates, &|p| p["content"]["flows"][0]["path"] = json!([]));
     case(Code::NotAChain, &rates, &|p| p["content"]["flows"][0]["order"] = json!(9));
+    case(Code::NotARing, &rates, &|p| {
+        p["collective"] = json!("allreduce");
+        drop(p["content"]["flows"].as_array_mut().expect("flows").pop());
+    });
     case(Code::BadRate, &rates, &|p| p["content"]["flows"][0]["rate"] = json!("unlimited"));
     case(Code::BadExecution, &rates, &|p| p["content"]["execution"] = json!("priority"));
     case(Code::BadOrder, &order, &|p| p["content"]["flows"][0]["pred"] = json!([12_345]));

@@ -10,10 +10,8 @@ use sluice_formats::quantity::{Capacity, Rational};
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::draw::escape;
 
-use super::strokes::load_colour;
-use super::svg::ROW;
+use super::look::{LOADS, ROW, load_class};
 
-/// Bars at most.
 const MAX_BARS: usize = 20;
 /// Letters of a bar's words at most.
 const MAX_WORDS: usize = 44;
@@ -167,7 +165,7 @@ pub fn draw(out: &mut String, bars: &[Bar], top: f64) {
             y - ROW * 0.6,
             (BARS.1 * busy).max(1.0),
             ROW * 0.7,
-            load_colour(busy),
+            LOADS[load_class(busy)],
             BARS.0 + BARS.1 + 10.0,
             busy * 100.0,
             escape(&bar.capacity),

@@ -16,7 +16,6 @@ use sluice_formats::topology::{Kind, Topology};
 
 /// Sends in a page at most.
 const MAX_SENDS: usize = 500_000;
-/// Nodes at most.
 const MAX_NODES: usize = 4_096;
 
 const STYLE: &str = include_str!("page/page.css");

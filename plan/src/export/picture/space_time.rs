@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::dot::quote;
-use super::strokes::TREES;
-use super::svg::{ROW, begin};
+use super::look::{ROW, TREES};
+use super::svg::begin;
 use crate::check::{Timed, timed};
 use crate::export::refused;
 use crate::plan::{Plan, Sends};

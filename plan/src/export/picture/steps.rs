@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::strokes::{LOADS, Stroke, TREES};
+use super::look::{LOADS, TREES};
+use super::strokes::Stroke;
 use crate::plan::{Collective, Op, Plan, Shard, Step, Steps};
 use sluice_formats::problem::{E_LIMIT, E_RANGE, Problem, Problems, UNKNOWN_EDGE, UNKNOWN_NODE};
 use sluice_formats::topology::Topology;

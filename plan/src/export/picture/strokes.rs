@@ -3,20 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::limits::{self, Bar, Limits, Times};
+use super::look::{LOADS, TREES, load_class};
 use crate::export::{Colour, Options};
 use crate::plan::{Forest, NodeId, Plan, Tree, Trees};
 use sluice_formats::problem::{E_RANGE, Problem, Problems, UNKNOWN_EDGE, UNKNOWN_NODE};
 use sluice_formats::quantity::{Rational, common_denominator};
 use sluice_formats::topology::Topology;
 
-/// Colours that are told apart, for trees.
-pub const TREES: [&str; 12] = [
-    "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22",
-    "#003f5c", "#7a0177",
-];
-/// From idle to as busy as the busiest.
-pub const LOADS: [&str; 5] = ["#fed976", "#feb24c", "#fd8d3c", "#e31a1c", "#800026"];
-/// Of links that are nobody's limit.
+/// Colour of links that are nobody's limit.
 const UNLIMITED: &str = "#9aa5b1";
 
 /// A line from node to node.
@@ -40,15 +34,6 @@ pub struct Strokes {
     pub legend: Vec<(&'static str, String)>,
     /// How full the limits are; none where only one tree is drawn, which says nothing of them.
     pub bars: Vec<Bar>,
-}
-
-/// Of a limit that is so busy beside the busiest, from 0 to 1.
-pub fn load_colour(busy: f64) -> &'static str {
-    LOADS[load_class(busy)]
-}
-
-fn load_class(busy: f64) -> usize {
-    ((busy * LOADS.len() as f64 - 1e-9).max(0.0) as usize).min(LOADS.len() - 1)
 }
 
 /// A tree, after its number and the number of its forest.

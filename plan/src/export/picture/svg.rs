@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use super::limits;
+use super::look::ROW;
 use super::strokes::{Stroke, Strokes};
 use crate::plan::Plan;
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::draw::{self, Place, escape};
 
-/// Height of a row of the legend.
-pub const ROW: f64 = 18.0;
 /// From lane to lane.
 const LANE: f64 = 3.0;
 

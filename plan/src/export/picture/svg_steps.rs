@@ -3,9 +3,10 @@
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
+use super::look::ROW;
 use super::steps::{Panels, Slice};
 use super::strokes::Stroke;
-use super::svg::{ROW, arrow, begin};
+use super::svg::{arrow, begin};
 use crate::plan::Plan;
 use sluice_formats::topology::Topology;
 use sluice_formats::topology::draw::{self, Place, escape};
