@@ -3,9 +3,9 @@
 use super::flows::{Execution, Flow, Ordered, Rates, ReserveGroup, WeightGroup, Weights};
 use super::schedule::{Model, Pair, Paths, Send, Sends, Step, Steps};
 use super::trees::{Forest, Trees};
-use super::{Decimal, Reserve};
+use super::{Decimal, MAX_EDGES, Reserve};
 use sluice_formats::json::{Json, Read, Reader, Writer, form, words};
-use sluice_formats::problem::{E_KEY, E_MISSING, Problem};
+use sluice_formats::problem::{E_KEY, E_LIMIT, E_MISSING, Problem};
 use sluice_formats::quantity::Rational;
 
 /// How the collective is done.
@@ -206,6 +206,12 @@ impl Json for Content {
                 reader.refuse(Problem::new(E_MISSING, key, message).allowed(format!("collective, group, {word}")));
                 good = false;
             }
+        }
+        let links = |flow: &Flow| (flow.path.len() + flow.pred.as_ref().map_or(0, Vec::len) + 1) as u64;
+        if any.flows.iter().flatten().map(links).sum::<u64>() > MAX_EDGES {
+            let message = "too many flows, links of their routes and flows that they wait for";
+            reader.refuse(Problem::new(E_LIMIT, "/flows", message).allowed(format!("at most {MAX_EDGES} together")));
+            good = false;
         }
         Ok(any.into_content().filter(|_| good))
     }

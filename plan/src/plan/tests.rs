@@ -66,6 +66,14 @@ fn mistakes_have_their_place() {
 }
 
 #[test]
+fn routes_are_not_endless() {
+    let path = format!("[0{}]", ",0".repeat(MAX_EDGES as usize));
+    let text = PLANS[4].replacen("[0,3]", &path, 1);
+    let errors = Plan::read(text.as_bytes(), "p").expect_err("too long");
+    assert_eq!((errors.code(), &*errors.all()[0].key), ("E_LIMIT", "/content/flows"));
+}
+
+#[test]
 fn a_daemon_loads_less() {
     let text = PLANS[0].as_bytes();
     assert!(Plan::read_at_most(text, "p", text.len()).is_ok());

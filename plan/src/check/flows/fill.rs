@@ -74,20 +74,22 @@ impl Rule for Fill<'_> {
         let mut visits = self.begin(ready, rates)?;
         let mut rising = vec![true; ready.len()];
         let mut left = ready.len();
+        let mut open = self.used.clone();
         while left > 0 {
+            // Weights are taken away exactly as they were added: where no flow rises any more, none is left.
+            open.retain(|link| !self.links[*link as usize].weight.is_zero());
+            visits += open.len() as u64;
             let mut level = Fixed::MOST;
-            for link in &self.used {
+            for link in &open {
                 let of = &mut self.links[*link as usize];
                 if std::mem::take(&mut of.stale) {
-                    // Weights are taken away exactly as they were added: without flows that rise none is left.
-                    of.level = if of.weight.is_zero() { Fixed::MOST } else { of.left.over(of.weight)? };
+                    of.level = of.left.over(of.weight)?;
                 }
                 level = level.min(of.level);
             }
-            visits += self.used.len() as u64;
             let together = level.about(TOGETHER);
             let full = |link: &&u32| self.links[**link as usize].level <= together;
-            let full: Vec<u32> = self.used.iter().filter(full).copied().collect();
+            let full: Vec<u32> = open.iter().filter(full).copied().collect();
             let before = left;
             for link in full {
                 let flows = std::mem::take(&mut self.links[link as usize].flows);

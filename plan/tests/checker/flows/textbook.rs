@@ -40,7 +40,10 @@ impl Example {
     /// A plan for it that claims this mean time.
     fn plan(&self, kind: &str, execution: &str, each: impl Fn(usize, &mut Value), mean: f64) -> Value {
         let nodes: Vec<Value> = (0..3).map(|i| json!({"id": format!("n{i}"), "kind": "site"})).collect();
-        let link = |(from, to, capacity): &(usize, usize, u64)| json!({"from": format!("n{from}"), "to": format!("n{to}"), "capacity": format!("{capacity}MB/s")});
+        let link = |(from, to, capacity): &(usize, usize, u64)| {
+            let (from, to) = (format!("n{from}"), format!("n{to}"));
+            json!({"from": from, "to": to, "capacity": format!("{capacity}MB/s")})
+        };
         let links: Vec<Value> = self.links.iter().map(link).collect();
         let file = json!({"sluice_topology": 1, "nodes": nodes, "links": links});
         let topology = Topology::read(file.to_string().as_bytes(), "t").expect("valid");
