@@ -9,3 +9,4 @@ pub mod alltoall;
 mod columns;
 pub mod fluid;
 pub mod teccl;
+pub mod wan;

@@ -3,3 +3,4 @@
 mod alltoall;
 mod fluid;
 mod teccl;
+mod wan;
