@@ -12,9 +12,10 @@ mod find_topology;
 mod fluid_lp;
 mod forestcoll;
 pub mod form;
-mod made;
-mod shown;
+pub mod made;
+pub mod shown;
 mod te_ccl;
+pub mod wan;
 pub mod watch;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ pub fn run(global: &Global, command: &PlanCmd) -> Result<ExitCode, Failure> {
         PlanCmd::Bfb(args) => bfb::run(global, args),
         PlanCmd::TeCcl(args) => te_ccl::run(global, args),
         PlanCmd::FluidLp(args) => fluid_lp::run(global, args),
+        PlanCmd::Wan(args) => wan::run(global, args),
         PlanCmd::Check(args) => check::run(global, args),
         PlanCmd::Compare(args) => compare::run(global, args),
         PlanCmd::Export(args) => export::run(global, args),

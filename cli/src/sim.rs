@@ -1,4 +1,4 @@
-//! `sluice sim`: scenarios in virtual time. All the work is the library's; here are the flags, the exit status, and where
+//! `sluice sim`: scenarios, and flows between sites, in virtual time. All the work is the library's; here are the flags, the exit status, and where
 //! results go.
 
 pub mod args;
@@ -6,6 +6,7 @@ mod bar;
 mod compare;
 mod run;
 mod sweep;
+mod wan;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
         }
         SimCmd::Compare { results } => compare::run(global, results),
         SimCmd::Sweep(args) => sweep::run(global, args),
+        SimCmd::Wan(args) => wan::run(global, args),
     }
 }
 

@@ -17,8 +17,9 @@ use sluice_planners::direct::{self, Expr, Hardware, Refusal};
 use crate::failure::Failure;
 use crate::global::{Format, Global};
 use crate::output;
-use crate::plan::{files, finish, form};
-use args::{Family, GenArgs, TopologyCmd};
+use crate::plan::form::{self, Form};
+use crate::plan::{files, finish};
+use args::{Family, GenArgs, ImportArgs, TopologyCmd};
 
 pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> {
     finish(global, act(global, command).map(|()| ExitCode::SUCCESS))
@@ -27,11 +28,30 @@ pub fn run(global: &Global, command: &TopologyCmd) -> Result<ExitCode, Failure> 
 fn act(global: &Global, command: &TopologyCmd) -> Result<(), Failure> {
     match command {
         TopologyCmd::Gen(args) => give(global, &make(args)?, args.out.as_deref()),
-        TopologyCmd::Import(args) => {
-            give(global, &form::read(&args.file, Some(args.form), &args.forms)?, args.out.as_deref())
-        }
+        TopologyCmd::Import(args) => import(global, args),
         TopologyCmd::Show(args) => show::run(global, args),
     }
+}
+
+/// Another form as a topology, and its flows where it has any.
+fn import(global: &Global, args: &ImportArgs) -> Result<(), Failure> {
+    let refuse =
+        |message: &str, allowed: &str| Err(Problem::new(E_KEY, "--flows-out", message).allowed(allowed).into());
+    if args.flows_out.is_some() && args.form != Form::Wan {
+        return refuse("this form has no flows", "with the form wan");
+    }
+    let read = form::read_all(&args.file, Some(args.form), &args.forms)?;
+    match (&args.flows_out, &read.flows) {
+        (Some(path), Some(wanted)) => {
+            if files::is_standard(path) {
+                return refuse("the standard output is for the topology", "the name of a file");
+            }
+            files::write(path, &wanted.flows.to_text(&wanted.names))?;
+        }
+        (None, Some(_)) if !global.quiet => eprintln!("warning: the flows are left out; --flows-out FILE writes them"),
+        _ => {}
+    }
+    give(global, &read.topology, args.out.as_deref())
 }
 
 /// The topology on stdout, or in a file with a word about it.

@@ -60,12 +60,15 @@ fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
 
 #[test]
 fn a_sluice_without_features_links_neither_testbed_nor_solver() {
-    let heavy = ["sluice-testbed", "sluice-planners-lp", "sluice-solver", "highs", "highs-sys"];
+    let heavy = ["sluice-testbed", "sluice-planners-lp", "sluice-solver", "highs", "highs-sys", "clarabel"];
     let whole = linked("sluice", &[]);
     let small = linked("sluice", &["--no-default-features"]);
     for name in heavy {
         assert!(whole.contains(name), "{name} has another name now: this test must know it");
         assert!(!small.contains(name), "sluice without features links {name}");
     }
-    assert!(small.contains("sluice-simulate"), "{small:?}");
+    // What plans without a solver is in every `sluice`.
+    for name in ["sluice-simulate", "sluice-planners", "sluice-planners-wan"] {
+        assert!(small.contains(name), "{name}: {small:?}");
+    }
 }

@@ -5,6 +5,7 @@ mod export;
 mod fluid_lp;
 mod te_ccl;
 mod timed;
+mod wan;
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -27,6 +28,10 @@ pub use export::ExportArgs;
 pub use fluid_lp::{FluidLpArgs, Method as FluidMethod, Strength as FluidStrength};
 pub use te_ccl::{Decider, Slow, Sought, TeCclArgs};
 pub use timed::Model as TimedModel;
+pub use wan::{
+    DEFAULT_GRAPH as WAN_GRAPH, METHODS as WAN_METHODS, Numbers, OptionArgs as WanOptionArgs,
+    SourceArgs as WanSourceArgs, WanArgs,
+};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlanCmd {
@@ -95,6 +100,20 @@ pub enum PlanCmd {
     ///
     /// Example: sluice plan fluid-lp --topology dgx.json --collective alltoall --latency-only --json
     FluidLp(Box<FluidLpArgs>),
+    /// Several collectives between sites at once: rates, weights or an order for every flow over fixed routes
+    ///
+    /// Flows of a collective wait for each other in chains, one chain for each chunk of a ring. A method that divides links
+    /// without knowing that reserves for flows that are not there yet. What is to be small is the mean over collectives of the
+    /// time at which the last flow ends; links are fixed, and so are routes. `portfolio` plays what every method proposes and
+    /// keeps the best. The plan says who sends how fast or who goes first, and proves a bound that no plan goes below;
+    /// `sluice plan check` replays it. --sweep generates instances instead and compares methods on them.
+    ///
+    /// Example: sluice plan wan --topology abilene.json --flows flows.json --out plan.json
+    ///
+    /// Example: sluice plan wan --topology instance.json --form wan --method rate_alloc --json
+    ///
+    /// Example: sluice plan wan --sweep K=2..8 --seeds 1..10 --topology Abilene.graphml --form graphml --report sweep.html
+    Wan(Box<WanArgs>),
     /// Verify a plan without the planner that made it
     ///
     /// Everything is recomputed in exact arithmetic from the plan and its topology: that all participants end with what
@@ -217,7 +236,7 @@ pub struct PlanningArgs {
 }
 
 /// Reads a time with a unit, or seconds.
-fn limit(text: &str) -> Result<Duration, String> {
+pub fn limit(text: &str) -> Result<Duration, String> {
     const ALLOWED: &str = "1ms to 86400s";
     let time = quantity::duration(text).map_err(|_| format!("not a time; allowed: {ALLOWED}, as in 120s"))?;
     let time = time.to_f64();

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use sluice_formats::problem::{E_KEY, E_PARSE, Problem, Problems, UNSUPPORTED_FIELD};
+use sluice_formats::problem::{E_KEY, E_LIMIT, E_PARSE, Problem, Problems, UNSUPPORTED_FIELD};
 use sluice_formats::quantity::CapacityUnit;
 use sluice_formats::topology::import::{self, Edges, Ends, Speeds};
 use sluice_formats::topology::{Kind, Topology};
-use sluice_plan::plan::Collective;
+use sluice_plan::plan::{Collective, TOO_LARGE};
+use sluice_planners_wan::from_topology::Wanted;
+use sluice_planners_wan::import as wan;
 
 use super::command::Command;
 use super::files;
@@ -34,6 +36,8 @@ pub enum Form {
     Teccl,
     /// JSON of fluid programs: vertices, edges, groups, origins, destinations
     Fluid,
+    /// JSON of wide-area allocation: numbered nodes, links in MB/s, flows in MB
+    Wan,
 }
 
 /// A fabric, and what its form says that a topology has no place for.
@@ -42,6 +46,8 @@ pub struct Read {
     pub topology: Topology,
     /// Who has data and who ends with it.
     pub ends: Ends,
+    /// The flows of collectives.
+    pub flows: Option<Wanted>,
 }
 
 /// The fabric that a planner plans for.
@@ -180,7 +186,10 @@ pub fn read(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Topology
 /// A file that cannot be read, everything that is wrong with it, and flags that say nothing about its form.
 pub fn read_all(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Read, Problems> {
     args.check(form)?;
-    let bytes = files::read(path, MAX_BYTES)?;
+    let bytes = files::read(path, MAX_BYTES).map_err(|problems| match form {
+        Some(Form::Wan) => too_large(problems),
+        _ => problems,
+    })?;
     let file = &files::name(path);
     let topology = match form {
         None => Topology::read(&bytes, file),
@@ -194,10 +203,24 @@ pub fn read_all(path: &Path, form: Option<Form>, args: &FormArgs) -> Result<Read
         Some(Form::NvidiaSmi) => import::nvidia_smi(&bytes, file, &speeds(&args.speeds)?),
         Some(Form::Fluid) => {
             let (topology, ends) = import::fluid(&bytes, file, args.unit)?;
-            return Ok(Read { topology, ends });
+            return Ok(Read { topology, ends, flows: None });
+        }
+        Some(Form::Wan) => {
+            let (topology, flows) = wan::read(&bytes, file)?;
+            return Ok(Read { topology, ends: Ends::default(), flows: Some(flows) });
         }
     };
-    Ok(Read { topology: topology?, ends: Ends::default() })
+    Ok(Read { topology: topology?, ends: Ends::default(), flows: None })
+}
+
+/// A file beyond its bounds, under the name that wide-area allocation has for it.
+pub fn too_large(problems: Problems) -> Problems {
+    let renamed = |problem: Problem| match problem.code {
+        E_LIMIT => Problem { code: TOO_LARGE, ..problem },
+        _ => problem,
+    };
+    let all = problems.clone().into_all().into_iter().map(renamed).collect();
+    Problems::of(all).unwrap_or(problems)
 }
 
 fn speeds(given: &[String]) -> Result<Speeds<'_>, Problems> {

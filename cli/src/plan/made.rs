@@ -72,7 +72,7 @@ pub(super) fn on_fabric_with_ends<T>(
 }
 
 /// The same for what is read in another way.
-pub(super) fn on_read<R, T>(
+pub fn on_read<R, T>(
     global: &Global,
     args: &PlanningArgs,
     read: impl FnOnce() -> Result<R, Problems>,

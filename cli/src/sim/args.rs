@@ -2,9 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand};
+use sluice_planners_wan::method::Method;
 use sluice_scenario::{Axis, Policy, Set};
+
+use crate::plan::args::{PlanningArgs, WAN_METHODS, WanOptionArgs, WanSourceArgs, limit};
+use crate::words::choice;
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCmd {
@@ -35,6 +40,13 @@ pub enum SimCmd {
     ///
     /// Example: sluice sim sweep scenario.toml --set time.slot_ms=20,60 --seeds 3 --policy fair --policy sluice --out sweep
     Sweep(SimSweepArgs),
+    /// Play collectives between sites under methods of `sluice plan wan`, event by event
+    ///
+    /// Rates change when a flow ends or is released; links are ideal, and nothing is in it of packets and losses. The mean time is
+    /// over collectives.
+    ///
+    /// Example: sluice sim wan --topology instance.json --form wan --methods rate_alloc,prio --timeline flows.svg
+    Wan(Box<SimWanArgs>),
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -88,4 +100,31 @@ pub struct SimSweepArgs {
     /// Directory of the result files and of table.csv; what is finished there is not run again
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SimWanArgs {
+    #[command(flatten)]
+    pub source: WanSourceArgs,
+    /// The methods to play; none: all but the portfolio and the integer programs
+    #[arg(long, value_delimiter = ',', value_parser = choice(WAN_METHODS), value_name = "A,B,C")]
+    pub methods: Vec<Method>,
+    #[command(flatten)]
+    pub options: WanOptionArgs,
+    /// Draw what every flow does over time under the best of the methods: .svg or .html
+    #[arg(long, value_name = "FILE")]
+    pub timeline: Option<PathBuf>,
+    /// Threads that a method may use; it changes no result. None: one per processor
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// End after this time, as in 120s
+    #[arg(long, value_name = "TIME", value_parser = limit)]
+    pub time_limit: Option<Duration>,
+}
+
+impl SimWanArgs {
+    /// The same for what planners have in common.
+    pub fn planning(&self) -> PlanningArgs {
+        PlanningArgs { threads: self.threads, time_limit: self.time_limit, timing: false, out: None }
+    }
 }

@@ -38,6 +38,8 @@ pub enum TopologyCmd {
     /// Example: sluice topology import graphml Abilene.graphml --capacity 10Gbit/s --out abilene.json
     ///
     /// Example: sluice topology import fluid instance.json --unit GB/s --out fabric.json
+    ///
+    /// Example: sluice topology import wan instance.json --out network.json --flows-out flows.json
     Import(ImportArgs),
 }
 
@@ -253,6 +255,9 @@ pub struct ImportArgs {
     /// Write to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Write the flows of the form `wan` to this file
+    #[arg(long, value_name = "FILE")]
+    pub flows_out: Option<PathBuf>,
     #[command(flatten)]
     pub forms: FormArgs,
 }

@@ -14,3 +14,4 @@ mod sim;
 mod simulating_guide;
 mod te_ccl;
 mod topology;
+mod wan;
