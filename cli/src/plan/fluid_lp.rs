@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 
+#[cfg(feature = "lp")]
 use sluice_plan::plan::Collective;
 
 use super::args::FluidLpArgs;
@@ -27,6 +28,7 @@ mod timed;
 pub use solved::run;
 
 /// What demands in a file make is a collective of its own.
+#[cfg(feature = "lp")]
 fn collective(args: &FluidLpArgs) -> Collective {
     args.collective.unwrap_or(Collective::Custom)
 }
