@@ -25,8 +25,11 @@ use crate::words::MACHINES;
 use crate::words::{Choices, choice};
 pub use compare::CompareArgs;
 pub use export::ExportArgs;
-pub use fluid_lp::{FluidLpArgs, Method as FluidMethod, Strength as FluidStrength};
+pub use fluid_lp::FluidLpArgs;
+#[cfg(feature = "lp")]
+pub use fluid_lp::{Method as FluidMethod, Strength as FluidStrength};
 pub use te_ccl::{Decider, Slow, Sought, TeCclArgs};
+#[cfg(feature = "lp")]
 pub use timed::Model as TimedModel;
 pub use wan::{
     DEFAULT_GRAPH as WAN_GRAPH, METHODS as WAN_METHODS, Numbers, OptionArgs as WanOptionArgs,

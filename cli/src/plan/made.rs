@@ -10,7 +10,9 @@ use sluice_plan::plan::MadeBy;
 use sluice_planners::{CANCELLED, Progress, Run};
 
 use super::args::PlanningArgs;
-use super::form::{self, FabricArgs};
+use super::form::FabricArgs;
+#[cfg(feature = "lp")]
+use super::form::Read;
 use super::watch::{Spent, Watch};
 use super::{files, threads};
 use crate::failure::Failure;
@@ -62,12 +64,13 @@ pub(super) fn on_fabric<T>(
 }
 
 /// The same for planners that know what to do where only some have data for others.
+#[cfg(feature = "lp")]
 pub(super) fn on_fabric_with_ends<T>(
     global: &Global,
     fabric: &FabricArgs,
     args: &PlanningArgs,
-    work: impl FnOnce(&form::Read, &Run<'_>, &Watch) -> Result<T, Problems>,
-) -> Result<(form::Read, T, Spent), Failure> {
+    work: impl FnOnce(&Read, &Run<'_>, &Watch) -> Result<T, Problems>,
+) -> Result<(Read, T, Spent), Failure> {
     on_read(global, args, || fabric.read_with_ends(), work)
 }
 

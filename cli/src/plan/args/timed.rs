@@ -40,6 +40,7 @@ const MODELS: Choices<Model> = &[
 
 impl Model {
     /// As the command line has it.
+    #[cfg(feature = "lp")]
     pub fn word(self) -> &'static str {
         MODELS.iter().find(|(_, _, model)| *model == self).map_or("", |(word, ..)| *word)
     }
