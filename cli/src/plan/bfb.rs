@@ -9,7 +9,7 @@ use sluice_planners::Request;
 use sluice_planners::direct::{Instance, Options, Proof, figures, make_while};
 
 use super::args::BfbArgs;
-use super::made::{Written, deliver, flags, made_by, on_fabric, size};
+use super::made::{Written, flags, made_by, on_fabric, prepare, size};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
@@ -18,23 +18,24 @@ use result::Shown;
 /// `sluice plan bfb`. A plan is made, and checked, only where one is asked for; the figures are the same without.
 pub fn run(global: &Global, args: &BfbArgs) -> Result<ExitCode, Failure> {
     let size = args.size.as_deref().map(size).transpose()?;
-    let (topology, (text, figures, ignored), spent) =
+    let (topology, (ready, figures, ignored), spent) =
         on_fabric(global, &args.fabric, &args.planning, |topology, run, watch| {
             let request = Request { ignore: &args.ignore, ..Request::of_all(args.collective) };
             let options = Options { size: size.as_ref(), units: args.chunks, proof: args.proof };
             let flagged = |errors| flags(errors, &PARAMETERS);
             let instance = Instance::new(topology, &request, &options, &args.fabric.name()).map_err(flagged)?;
             let ignored = instance.ignored().to_vec();
-            if args.planning.out.is_none() {
+            let Some(out) = args.planning.out.as_deref() else {
                 return Ok((None, figures(&instance, run).map_err(flagged)?, ignored));
-            }
+            };
             let took = || args.planning.timing.then(|| watch.elapsed());
             let made_by = || made_by(command(args, instance.is_unequal()), took());
-            let (made, text) = make_while(&instance, run, made_by, Plan::to_text).map_err(flagged)?;
-            Ok((Some(text), made.figures, ignored))
+            let write = |plan: &Plan| prepare(out, plan.to_text());
+            let (made, ready) = make_while(&instance, run, made_by, write).map_err(flagged)?;
+            Ok((Some((out, ready)), made.figures, ignored))
         })?;
-    let written = match text {
-        Some(text) => deliver(args.planning.out.as_deref(), || text)?,
+    let written = match ready {
+        Some((out, ready)) => ready?.deliver(out)?,
         None => Some(Written::default()),
     };
     let Some(written) = written else { return Ok(ExitCode::SUCCESS) };

@@ -44,30 +44,58 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Writes several files as [`write()`] does: none gets its name before all are on the disk.
 pub fn write_all(all: &[(&Path, &str)]) -> Result<(), Failure> {
-    let mut parts: Vec<(PathBuf, PathBuf)> = Vec::new();
-    let done = all.iter().try_for_each(|(path, text)| {
-        let failed = |error: io::Error| Failure::failed(format!("{} cannot be written: {error}", path.display()));
+    let mut parts = Vec::new();
+    for (path, text) in all {
+        match Part::write(path, text)? {
+            Some(part) => parts.push(part),
+            None => fs::write(path, text).map_err(|error| unwritable(path, &error))?,
+        }
+    }
+    parts.into_iter().try_for_each(Part::name)
+}
+
+/// A file whose text is on the disk and which has not got its name yet; dropped without, it is removed.
+#[derive(Debug)]
+pub struct Part {
+    path: PathBuf,
+    target: PathBuf,
+    named: bool,
+}
+
+impl Part {
+    /// Writes the text beside the file. `None`: the file is there and no regular one, and is to be written to as it is.
+    pub fn write(path: &Path, text: &str) -> Result<Option<Part>, Failure> {
         let target = match fs::canonicalize(path) {
-            Ok(there) if !there.is_file() => return fs::write(there, text).map_err(failed),
+            Ok(there) if !there.is_file() => return Ok(None),
             Ok(there) => there,
             Err(_) => path.to_path_buf(),
         };
-        let part = beside(&target);
-        let mut file = File::create_new(&part).map_err(failed)?;
-        parts.push((part, target));
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)
-    });
-    let done = done.and_then(|()| {
-        parts.iter().try_for_each(|(part, target)| {
-            let failed = |error| Failure::failed(format!("{} cannot be written: {error}", target.display()));
-            fs::rename(part, target).map_err(failed)
-        })
-    });
-    if done.is_err() {
-        // Nothing can be done about a part that cannot be removed either; those that got their names are no parts.
-        parts.iter().for_each(|(part, _)| drop(fs::remove_file(part)));
+        let failed = |error: io::Error| unwritable(path, &error);
+        let beside = beside(&target);
+        let mut file = File::create_new(&beside).map_err(failed)?;
+        let part = Part { path: beside, target, named: false };
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(Some(part))
     }
-    done
+    /// Gives it its name.
+    pub fn name(mut self) -> Result<(), Failure> {
+        fs::rename(&self.path, &self.target).map_err(|error| unwritable(&self.target, &error))?;
+        self.named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.named {
+            // Nothing can be done about a part that cannot be removed either.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// A name in the same directory that nobody else uses.

@@ -10,11 +10,12 @@ use sluice_plan::plan::MadeBy;
 use sluice_planners::{CANCELLED, Progress, Run};
 
 use super::args::PlanningArgs;
+use super::files::{self, Part};
 use super::form::FabricArgs;
 #[cfg(feature = "lp")]
 use super::form::Read;
+use super::threads;
 use super::watch::{Spent, Watch};
-use super::{files, threads};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::interrupt;
@@ -98,6 +99,30 @@ pub fn on_read<R, T>(
 /// Where a plan was written: a file, or nowhere.
 #[derive(Default)]
 pub(super) struct Written(pub(super) Option<String>);
+
+/// A plan's text on its way out, before anybody knows that the plan is right.
+pub(super) enum Ready {
+    /// On the disk, under another name.
+    Part(Part),
+    /// For the standard output, or for what is no regular file.
+    Text(String),
+}
+
+/// Brings a plan's text as far as it gets without anybody seeing it.
+pub(super) fn prepare(out: &Path, text: String) -> Result<Ready, Failure> {
+    let part = if files::is_standard(out) { None } else { Part::write(out, &text)? };
+    Ok(part.map_or(Ready::Text(text), Ready::Part))
+}
+
+impl Ready {
+    /// The last step; `None` as [`deliver`] gives it.
+    pub(super) fn deliver(self, out: &Path) -> Result<Option<Written>, Failure> {
+        match self {
+            Ready::Part(part) => part.name().map(|()| Some(Written(Some(out.display().to_string())))),
+            Ready::Text(text) => deliver(Some(out), || text),
+        }
+    }
+}
 
 /// Writes a plan to the file that was asked for. `None`: it went to the standard output, where nothing else belongs.
 pub(super) fn deliver(out: Option<&Path>, text: impl FnOnce() -> String) -> Result<Option<Written>, Failure> {

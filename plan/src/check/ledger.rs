@@ -17,8 +17,10 @@ type Run = (u64, u32);
 pub type Place = (usize, u64);
 
 /// What a node holds of an item: 0 is what it began with; else, doubled, one more than the copies of all units, or, odd,
-/// where its runs are.
-type Cell = u64;
+/// where its runs are. Half as wide as a count, so that more of them are close at hand; what does not fit is in runs.
+type Cell = u32;
+/// What a cell has room for: copies, or lists of runs.
+const MAX_IN_CELL: u32 = u32::MAX / 2 - 1;
 
 /// What all nodes hold.
 pub struct Ledger<F> {
@@ -35,30 +37,33 @@ pub struct Ledger<F> {
     work: u64,
 }
 
-/// A cell per place, by node, then item.
+/// A cell per place, by item, then node: plans list their sends by item, and ends are looked at item by item.
 enum Cells {
-    All { items: u64, cells: Vec<Cell> },
+    All { nodes: usize, cells: Vec<Cell> },
     Touched(HashMap<Place, Cell>),
 }
 
 impl Cells {
     fn get(&self, (node, item): Place) -> Cell {
         match self {
-            Cells::All { items, cells } => cells[node * *items as usize + item as usize],
+            Cells::All { nodes, cells } => cells[item as usize * nodes + node],
             Cells::Touched(cells) => cells.get(&(node, item)).copied().unwrap_or(0),
         }
     }
     fn at(&mut self, (node, item): Place) -> &mut Cell {
         match self {
-            Cells::All { items, cells } => &mut cells[node * *items as usize + item as usize],
+            Cells::All { nodes, cells } => &mut cells[item as usize * *nodes + node],
             Cells::Touched(cells) => cells.entry((node, item)).or_insert(0),
         }
     }
 }
 
-/// The cell of so many copies of all units.
-fn whole(copies: u32) -> Cell {
-    (u64::from(copies) + 1) << 1
+/// The cell of no copies.
+const NOTHING: Cell = 1 << 1;
+
+/// The cell of so many copies of all units, if it has room for them.
+fn whole(copies: u32) -> Option<Cell> {
+    (copies < MAX_IN_CELL).then(|| (copies + 1) << 1)
 }
 
 /// What a cell says.
@@ -72,7 +77,7 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
     pub fn new(units: u64, nodes: usize, items: u64, initial: F) -> Ledger<F> {
         let all = usize::try_from(items).ok().and_then(|items| nodes.checked_mul(items));
         let cells = match all.filter(|all| *all <= MAX_CELLS) {
-            Some(all) => Cells::All { items, cells: vec![0; all] },
+            Some(all) => Cells::All { nodes, cells: vec![0; all] },
             None => Cells::Touched(HashMap::new()),
         };
         Ledger { units, initial, cells, runs: Vec::new(), free: Vec::new(), scratch: Vec::new(), work: 0 }
@@ -85,14 +90,14 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
     pub fn missing(&mut self, place: Place, lo: u64, hi: u64) -> Option<u64> {
         let runs = match self.held(place) {
             Held::Whole(copies) => {
-                self.work += 1;
+                self.work = self.work.saturating_add(1);
                 return (copies == 0).then_some(lo);
             }
             Held::Runs(runs) => &self.runs[runs],
         };
         let mut begin = 0;
         for (end, copies) in runs {
-            self.work += 1;
+            self.work = self.work.saturating_add(1);
             if *copies == 0 && begin < hi && *end > lo {
                 return Some(begin.max(lo));
             }
@@ -113,7 +118,7 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
         if let Held::Runs(at) = self.held(place) {
             self.free.push(at);
         }
-        *self.cells.at(place) = whole(0);
+        *self.cells.at(place) = NOTHING;
     }
     /// Does a node hold exactly so many copies of all units?
     pub fn holds(&self, place: Place, copies: u32) -> bool {
@@ -125,9 +130,9 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
     /// Everything that anybody ever gave or took, in no order.
     pub fn touched(&self) -> Vec<Place> {
         match &self.cells {
-            Cells::All { items, cells } => {
-                let touched = cells.iter().zip(0_u64..).filter(|(cell, _)| **cell != 0);
-                touched.map(|(_, place)| ((place / items) as usize, place % items)).collect()
+            Cells::All { nodes, cells } => {
+                let touched = cells.iter().enumerate().filter(|(_, cell)| **cell != 0);
+                touched.map(|(place, _)| (place % nodes, (place / nodes) as u64)).collect()
             }
             Cells::Touched(cells) => cells.keys().copied().collect(),
         }
@@ -137,7 +142,7 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
         match self.cells.get(place) {
             0 => Held::Whole((self.initial)(place)),
             cell if cell & 1 == 1 => Held::Runs((cell >> 1) as usize),
-            cell => Held::Whole(((cell >> 1) - 1) as u32),
+            cell => Held::Whole((cell >> 1) - 1),
         }
     }
 
@@ -145,9 +150,10 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
         let units = self.units;
         match self.held(place) {
             Held::Whole(copies) => {
-                self.work += 1;
-                if (lo, hi) == (0, units) {
-                    *self.cells.at(place) = whole(new(copies));
+                self.work = self.work.saturating_add(1);
+                let all = (lo, hi) == (0, units);
+                if let Some(cell) = whole(new(copies)).filter(|_| all) {
+                    *self.cells.at(place) = cell;
                     return;
                 }
                 change(&mut self.scratch, &[(units, copies)], lo, hi, new);
@@ -156,15 +162,20 @@ impl<F: Fn(Place) -> u32> Ledger<F> {
                     self.runs.len() - 1
                 });
                 self.runs[at].clone_from(&self.scratch);
-                *self.cells.at(place) = (at as u64) << 1 | 1;
+                match u32::try_from(at).ok().filter(|at| *at <= MAX_IN_CELL) {
+                    Some(at) => *self.cells.at(place) = at << 1 | 1,
+                    None => self.work = u64::MAX,
+                }
             }
             Held::Runs(at) => {
                 let runs = &mut self.runs[at];
-                self.work += runs.len() as u64;
+                self.work = self.work.saturating_add(runs.len() as u64);
                 change(&mut self.scratch, runs, lo, hi, new);
                 std::mem::swap(runs, &mut self.scratch);
-                if let [(_, copies)] = runs[..] {
-                    *self.cells.at(place) = whole(copies);
+                if let [(_, copies)] = runs[..]
+                    && let Some(cell) = whole(copies)
+                {
+                    *self.cells.at(place) = cell;
                     self.free.push(at);
                 }
             }

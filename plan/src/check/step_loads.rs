@@ -37,7 +37,8 @@ impl Loaded {
         Loaded::of(fabric, steps, &Shards::new(plan, fabric)?)
     }
 
-    fn of(fabric: &Fabric<'_>, steps: &Steps, shards: &Shards) -> Result<Loaded, Violation> {
+    /// The same, where the shards are known.
+    pub fn of(fabric: &Fabric<'_>, steps: &Steps, shards: &Shards) -> Result<Loaded, Violation> {
         let mut of_groups: HashMap<usize, Vec<usize>> = HashMap::new();
         for (number, group) in fabric.groups().iter().enumerate() {
             group.links.iter().for_each(|link| of_groups.entry(*link).or_default().push(number));
@@ -64,15 +65,16 @@ impl Loaded {
     }
 }
 
-/// Recomputes times and loads, and compares what is claimed of them; gives the achieved figure that a bound is about.
+/// Compares what is claimed of times and loads with what they are; gives the achieved figure that a bound is about.
 pub fn check(
     plan: &Plan,
     fabric: &Fabric<'_>,
     steps: &Steps,
     shards: &Shards,
+    loaded: Loaded,
     report: &mut Report,
 ) -> Result<Achieved, Violation> {
-    let Loaded { loads, on_links, time, place, exactness } = Loaded::of(fabric, steps, shards)?;
+    let Loaded { loads, on_links, time, place, exactness } = loaded;
     let used = steps.steps.iter().rposition(|step| step.all().next().is_some()).map_or(0, |last| last + 1);
     own_claims(plan, fabric, shards, &loads[..used], report)?;
     if let Some(length) = &steps.step_length {

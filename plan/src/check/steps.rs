@@ -6,11 +6,15 @@
 //! store has what came in one step for the next one only. One that takes no part and cannot copy passes on all that comes:
 //! nothing else is to be done with it there.
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use super::fabric::Fabric;
 use super::ledger::Ledger;
 use super::shards::Shards;
+use super::step_loads::{self, Loaded};
 use super::violation::{Code, Violation};
-use super::{Report, claims, overlap, step_loads};
+use super::{Report, claims, overlap};
 use crate::plan::{Collective, Op, Plan, Step, StepSend, Steps};
 
 /// Units of a shard at most: times any share, and as often as a plan has sends, they are counted in 128 bits.
@@ -42,65 +46,75 @@ pub fn check(plan: &Plan, fabric: &Fabric<'_>, steps: &Steps, report: &mut Repor
         let message = "only steps of a given length that add up for an all-reduce may copy besides";
         return Err(Violation::new(Code::WrongSteps, format!("/content/steps/{i}/copies"), message));
     }
-    let replay = Replay { fabric, steps, shards: &shards };
+    let replay = Replay::new(fabric, steps, &shards);
     for (i, step) in steps.steps.iter().enumerate() {
         replay.read(i, step)?;
     }
-    if reduces {
-        replay.reduce(&steps.steps[..first_copy])?;
-    }
-    if copies {
-        let copying = |step: &Step| step.op == Op::Copy || step.copies.is_some();
-        replay.copy(steps.steps.iter().position(copying).unwrap_or(steps.steps.len()))?;
-    }
-    if both && steps.steps.iter().any(|step| step.copies.is_some()) {
-        replay.sums_first()?;
-    }
+    let follow = || -> Result<(), Violation> {
+        if reduces {
+            replay.reduce(&steps.steps[..first_copy])?;
+        }
+        if copies {
+            let copying = |step: &Step| step.op == Op::Copy || step.copies.is_some();
+            replay.copy(steps.steps.iter().position(copying).unwrap_or(steps.steps.len()))?;
+        }
+        if both && steps.steps.iter().any(|step| step.copies.is_some()) { replay.sums_first() } else { Ok(()) }
+    };
+    // What links carry is added up beside the replay: neither asks the other anything.
+    let (replayed, loaded) = thread::scope(|scope| {
+        let loaded = scope.spawn(|| Loaded::of(fabric, steps, &shards));
+        (follow(), loaded.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    replayed?;
     let sends: usize = steps.steps.iter().map(|step| step.all().count()).sum();
     let (n, count) = (fabric.participants.len(), steps.steps.len());
     report.proved.push(format!("all {n} participants end with what they are owed, by {sends} sends in {count} steps"));
-    let achieved = step_loads::check(plan, fabric, steps, &shards, report)?;
+    let achieved = step_loads::check(plan, fabric, steps, &shards, loaded?, report)?;
     claims::check(plan, fabric, &achieved, report)
 }
 
-/// A send whose link and shard are there.
-struct Sent {
+/// The ends of a link.
+#[derive(Clone, Copy)]
+struct Ends {
     from: usize,
     to: usize,
-    item: u64,
-    lo: u64,
-    hi: u64,
 }
 
 struct Replay<'a> {
     fabric: &'a Fabric<'a>,
     steps: &'a Steps,
     shards: &'a Shards,
+    /// By link: millions of sends ask for nothing else of it.
+    ends: Vec<Ends>,
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn new(fabric: &'a Fabric<'a>, steps: &'a Steps, shards: &'a Shards) -> Replay<'a> {
+        let ends = fabric.topology.links().iter().map(|link| Ends { from: link.from, to: link.to }).collect();
+        Replay { fabric, steps, shards, ends }
+    }
+
     /// Is everything there that a step names?
     fn read(&self, i: usize, step: &Step) -> Result<(), Violation> {
         for op in [Op::Reduce, Op::Copy] {
             let (sends, key) = step.doing(op);
             for (j, send) in sends.iter().enumerate() {
-                self.send(*send, || format!("/content/steps/{i}/{key}/{j}"))?;
+                self.read_send(*send, || format!("/content/steps/{i}/{key}/{j}"))?;
             }
         }
         Ok(())
     }
 
-    fn send(&self, send: StepSend, at: impl Fn() -> String) -> Result<Sent, Violation> {
+    fn read_send(&self, send: StepSend, at: impl Fn() -> String) -> Result<(), Violation> {
         let bad = |code, part: &str, message: String| Err(Violation::new(code, format!("{}{part}", at()), message));
-        let Some(item) = self.shards.item(send.shard) else {
+        if self.shards.item(send.shard).is_none() {
             return bad(Code::WrongShard, "/0", "this collective has no such shard".into());
-        };
+        }
         if send.lo >= send.hi || send.hi > self.steps.p {
             let message = format!("[{}, {}) is no part of {} units", send.lo, send.hi, self.steps.p);
             return bad(Code::InvalidChunking, "", message);
         }
-        let link = self.fabric.topology.links().get(send.link as usize);
-        let Some(link) = link.filter(|link| link.from != link.to) else {
+        let Some(link) = self.ends.get(send.link as usize).filter(|link| link.from != link.to) else {
             return bad(Code::NoLink, "/3", format!("no link {} that carries anything", send.link));
         };
         let outside = [link.from, link.to].into_iter().find(|node| !self.fabric.takes_part(*node));
@@ -108,7 +122,12 @@ impl Replay<'_> {
             let message = format!("{} takes no part; only steps of a given length may use it", self.fabric.id(node));
             return bad(Code::NotParticipant, "/3", message);
         }
-        Ok(Sent { from: link.from, to: link.to, item, lo: send.lo, hi: send.hi })
+        Ok(())
+    }
+
+    /// Where a send that was read begins and ends, and the item that it is of.
+    fn sent(&self, send: StepSend) -> Option<(Ends, u64)> {
+        self.ends.get(send.link as usize).copied().zip(self.shards.item(send.shard))
     }
 
     /// What everybody holds before the first step.
@@ -209,7 +228,8 @@ impl Replay<'_> {
             let (sends, key) = step.doing(op);
             let at = |j: usize| format!("/content/steps/{i}/{key}/{j}");
             for (j, send) in sends.iter().enumerate() {
-                let Sent { from, item, lo, hi, .. } = self.send(*send, || at(j))?;
+                let Some((Ends { from, .. }, item)) = self.sent(*send) else { continue };
+                let (lo, hi) = (send.lo, send.hi);
                 if let Some(unit) = ledger.missing((from, item), lo, hi) {
                     let name = self.shards.name(item);
                     let message = format!("{} does not have unit {unit} of shard {name} then", self.fabric.id(from));
@@ -226,9 +246,9 @@ impl Replay<'_> {
                 }
                 ledger.clear(place);
             }
-            for (j, send) in sends.iter().enumerate() {
-                let Sent { to, item, lo, hi, .. } = self.send(*send, || at(j))?;
-                ledger.give((to, item), lo, hi, merges(to));
+            for send in sends {
+                let Some((Ends { to, .. }, item)) = self.sent(*send) else { continue };
+                ledger.give((to, item), send.lo, send.hi, merges(to));
                 if !nodes[to].can.store {
                     fleeting.push((to, item));
                 }

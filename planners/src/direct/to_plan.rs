@@ -7,7 +7,7 @@ use super::from_topology::{Instance, Proof, SUPPORT, has_units};
 use super::schedule::in_order;
 use super::{Cost, Refusal, Schedule, Shape};
 use crate::front::{Asked, Draft};
-use crate::run::Run;
+use crate::run::{Run, Stopped};
 use sluice_formats::problem::{INTERNAL_INVARIANT, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_formats::topology::Topology;
@@ -79,7 +79,7 @@ struct Drafted {
 fn drafted(instance: &Instance<'_>, run: &Run) -> Result<Drafted, Problems> {
     let planned = planned(instance, run).map_err(|refusal| instance.refused(&refusal))?;
     let figures = of_schedule(instance, &planned)?;
-    let content = content(&planned.schedule);
+    let content = content(&planned.schedule, run).map_err(|stopped| instance.refused(&stopped.into()))?;
     let draft = Draft { names: Names::default(), content, claim: figures.claim.clone(), demands: None };
     Ok(Drafted { draft, figures })
 }
@@ -178,7 +178,8 @@ pub fn plan_of(topology: &Topology, schedule: &Schedule, cost: &Cost, d: Option<
     };
     let claim = steps_claim(cost, cost.t_b.clone().filter(|_| d.is_some()));
     let claim = bandwidth(claim, topology, collective, time_over_equal_links(topology, cost))?;
-    let draft = Draft { names: Names::default(), content: content(schedule), claim, demands: None };
+    let content = content(schedule, &Run::quiet(1)).map_err(|stopped| Problems::from(stopped.problem()))?;
+    let draft = Draft { names: Names::default(), content, claim, demands: None };
     Asked::of_all(topology, collective, &SUPPORT).plan(draft)
 }
 
@@ -194,29 +195,28 @@ fn steps_claim(cost: &Cost, t_b: Option<Rational>) -> Claim {
 }
 
 /// A schedule as the content of a plan for a topology whose nodes are its vertices and whose links are its edges.
-fn content(schedule: &Schedule) -> Content {
+fn content(schedule: &Schedule, run: &Run) -> Result<Content, Stopped> {
     let reduce_steps = match schedule.shape {
         Shape::AllGather => 0,
         Shape::ReduceScatter => schedule.steps,
         Shape::AllReduce { reduce_steps } => reduce_steps,
     };
-    let op = |step: u32| if step < reduce_steps { Op::Reduce } else { Op::Copy };
-    let mut steps: Vec<Step> =
-        (0..schedule.steps).map(|step| Step { copies: None, op: op(step), sends: Vec::new() }).collect();
     let shards = schedule.sends.iter().map(|send| send.shard as usize + 1).max().unwrap_or(0);
-    for (step, of) in steps.iter_mut().zip(1..) {
-        let end = |step: u32| schedule.sends.partition_point(|send| send.step <= step);
-        let sends = &schedule.sends[end(of - 1)..end(of)];
+    let end = |step: u32| schedule.sends.partition_point(|send| send.step <= step);
+    let written = |send: &super::Send| StepSend {
+        shard: Shard::Of(send.shard),
+        lo: send.lo.into(),
+        hi: send.hi.into(),
+        link: send.edge,
+    };
+    let step = |step: u32| {
+        let sends = &schedule.sends[end(step)..end(step + 1)];
         let sends = in_order(sends, shards, |send| send.shard as usize, |send| (send.lo, send.edge));
-        let written = |send: &super::Send| StepSend {
-            shard: Shard::Of(send.shard),
-            lo: send.lo.into(),
-            hi: send.hi.into(),
-            link: send.edge,
-        };
-        step.sends = sends.iter().map(written).collect();
-    }
-    Content::Steps(Steps { p: schedule.units.into(), shares: None, step_length: None, steps })
+        let op = if step < reduce_steps { Op::Reduce } else { Op::Copy };
+        Step { copies: None, op, sends: sends.iter().map(written).collect() }
+    };
+    let steps = run.each(schedule.steps as usize, || (), |(), index| step(index as u32))?;
+    Ok(Content::Steps(Steps { p: schedule.units.into(), shares: None, step_length: None, steps }))
 }
 
 /// Claims time, bandwidth, and the bound of both.
