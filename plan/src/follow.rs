@@ -1,5 +1,5 @@
 //! A plan as those see it who carry it out: ranks instead of nodes, and for every tree the part of the data it carries;
-//! of a schedule also who sends what when (`steps`, `sends`).
+//! of a schedule also who sends what when (`steps`, `sends`); of rates, weights and orders the flows of one collective.
 //!
 //! Reading checks everything a follower relies on: form, size, digest, the checker's verdict, and that only ranks and
 //! memories copy and add up, since a follower cannot make switches do it. A memory where trees branch is a relay: it takes
@@ -9,8 +9,10 @@ mod sends;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod transfers;
 
 pub use steps::{Sent, Stepped, Waits};
+pub use transfers::{Arrival, Lane, Transfer, Transfers};
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -28,7 +30,7 @@ use sluice_formats::topology::{Kind, Topology, sha256_hex};
 /// The whole of a collective's data, in which parts are counted.
 pub const WHOLE: u64 = 1 << 48;
 
-/// A plan of trees, steps or sends that was checked, in ranks.
+/// A plan that was checked, in ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// What is to be done with the data.
@@ -42,6 +44,8 @@ pub struct Followed {
     pub trees: Vec<Tree>,
     /// Of a schedule: who sends which part in which step or epoch. Its trees are the ways of these parts.
     pub steps: Stepped,
+    /// Of rates, weights or an order: the flows of the collective, whose data has no parts.
+    pub transfers: Transfers,
     /// SHA-256 of the file's bytes, in hexadecimal: the same on every host that follows the same plan.
     pub sha256: String,
 }
@@ -59,6 +63,15 @@ pub struct Tree {
     pub edges: Vec<(u32, u32)>,
 }
 
+/// What a job says of the plan it follows, besides where it lies.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Job<'a> {
+    /// The ids of its participants by rank, where that is not the plan's own order.
+    pub ranks: Option<&'a [String]>,
+    /// Which collective it is, of a plan of rates, weights or an order for several.
+    pub collective: Option<u64>,
+}
+
 impl Followed {
     /// Reads and checks a plan. `file` is the name used in messages; `ranks` are the ids of its participants by rank,
     /// where that is not the plan's own order; `topology` is the fabric, for a plan that does not carry it.
@@ -72,26 +85,37 @@ impl Followed {
         ranks: Option<&[String]>,
         topology: Option<&Topology>,
     ) -> Result<Followed, Problems> {
+        Followed::by(bytes, file, Job { ranks, collective: None }, topology)
+    }
+
+    /// The same for a job that may be one collective of several.
+    ///
+    /// # Errors
+    /// As [`Followed::read`], and collectives that the plan does not have.
+    pub fn by(bytes: &[u8], file: &str, job: Job<'_>, topology: Option<&Topology>) -> Result<Followed, Problems> {
         let plan = Plan::read_at_most(bytes, file, MAX_DAEMON_BYTES)?;
         let given = topology.filter(|_| plan.body.topology.inline.is_none());
-        let followed = of_plan(&plan, ranks, given).map_err(|errors| errors.in_file(file))?;
+        let followed = of_plan(&plan, job, given).map_err(|errors| errors.in_file(file))?;
         Ok(Followed { sha256: sha256_hex(bytes), ..followed })
     }
 }
 
-fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -> Result<Followed, Problems> {
+fn of_plan(plan: &Plan, job: Job<'_>, topology: Option<&Topology>) -> Result<Followed, Problems> {
     let refuse = |key: &str, found: &str, message: &str, allowed: &str| -> Result<Followed, Problems> {
         Err(Problems::from(Problem::new(UNSUPPORTED_FIELD, key, message).found(found).allowed(allowed)))
     };
     let of_other_kind = || {
-        let (kind, allowed) = (plan.body.content.kind().word(), "trees, steps, sends");
+        let (kind, allowed) = (plan.body.content.kind().word(), "trees, steps, sends, rates, weights, order");
         refuse("/content/kind", kind, "plans of this kind cannot be followed yet", allowed)
     };
-    if !matches!(plan.body.content, Content::Trees(_) | Content::Steps(_) | Content::Sends(_)) {
+    if matches!(plan.body.content, Content::Paths(_)) {
         return of_other_kind();
     }
+    let number = transfers::collective(plan, job.collective)?;
     let collective = plan.body.collective;
-    if !matches!(collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce) {
+    if number.is_none()
+        && !matches!(collective, Collective::AllGather | Collective::ReduceScatter | Collective::AllReduce)
+    {
         let allowed = "allgather, reduce_scatter, allreduce";
         return refuse("/collective", collective.word(), "plans for this collective cannot be followed yet", allowed);
     }
@@ -99,15 +123,18 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
         let error = Problem::new(violation.code.word(), violation.at, violation.message);
         return Err(error.help("plan again; `sluice plan check` says the same").into());
     }
-    let own = participants(plan, topology)?;
-    let participants = match ranks {
+    let own = match number {
+        Some(number) => transfers::participants(plan, number).iter().map(|node| plan.id(*node).to_owned()).collect(),
+        None => participants(plan, topology)?,
+    };
+    let participants = match job.ranks {
         Some(ranks) => permuted(&own, ranks)?,
         None => own.clone(),
     };
     let of_nodes = |topology: &Topology| -> HashMap<usize, u32> {
         participants.iter().zip(0..).filter_map(|(id, rank)| Some((topology.node(id)?, rank))).collect()
     };
-    let mut relays = Vec::new();
+    let (mut relays, mut transfers) = (Vec::new(), Transfers::default());
     let (trees, steps) = match &plan.body.content {
         Content::Trees(content) => {
             relays = with_topology(plan, topology, |topology| Ok(branching(plan, content, topology)))?;
@@ -128,9 +155,15 @@ fn of_plan(plan: &Plan, ranks: Option<&[String]>, topology: Option<&Topology>) -
         Content::Sends(sends) => {
             with_topology(plan, topology, |topology| sends::follow(plan, topology, sends, &of_nodes(topology)))?
         }
-        _ => return of_other_kind(),
+        Content::Rates(_) | Content::Weights(_) | Content::Order(_) => {
+            let ranks = participants.iter().zip(0..).filter_map(|(id, rank)| Some((plan.names.find(id)?, rank)));
+            let (ranks, number) = (ranks.collect(), number.unwrap_or_default());
+            transfers = with_topology(plan, topology, |topology| transfers::follow(plan, topology, number, &ranks))?;
+            (Vec::new(), Stepped::default())
+        }
+        Content::Paths(_) => return of_other_kind(),
     };
-    Ok(Followed { collective, participants, relays, trees, steps, sha256: String::new() })
+    Ok(Followed { collective, participants, relays, trees, steps, transfers, sha256: String::new() })
 }
 
 /// The memories at which edges of trees begin or end. The checker has seen that they can do what they are to do.
