@@ -27,6 +27,7 @@ pub mod environ;
 pub mod finding;
 pub mod inferred;
 pub mod jobs;
+pub mod lanes;
 pub mod matching;
 pub mod namespaces;
 pub mod pages;
@@ -120,7 +121,7 @@ impl Monitor {
             scanning: false,
             reaped: Nanos::ZERO,
             discovery: Discovery::new(config.capture.environ),
-            plans: Plans::new(config.topology.clone()),
+            plans: Plans::new(config.topology.clone(), Nanos::from_millis(config.slot.length_ms)),
             threshold: config.threshold(),
             allowed: config.capture.jobs.clone(),
             rematch: false,
@@ -298,7 +299,7 @@ impl Monitor {
         for (id, following) in loaded {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if let Following::Plan(plan) = &following {
-                let flows = plan.flows.iter().count();
+                let flows = plan.work.flows();
                 tracing::info!(
                     event = "plan-followed",
                     job = job.name,

@@ -73,6 +73,44 @@ pub struct Predecessor {
     pub lead: Bytes,
 }
 
+/// Bytes of another flow that must have been delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// The flow that must deliver first; usually one that another host sends to this one.
+    pub flow: FlowId,
+    /// Bytes of its round.
+    pub bytes: Bytes,
+}
+
+/// What a plan gives a flow while it has delivered less than `end` bytes of its round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Term {
+    /// Bytes of the round up to which it holds.
+    pub end: Bytes,
+    /// The rate that the flow has for itself, where links carry what the plan counted on; zero: none.
+    pub rate: Rate,
+    /// Its place in the order of the plan's flows, the lower first; `None`: the plan has no order.
+    pub place: Option<u64>,
+    /// None of these bytes is sent before all of this has come.
+    pub after: Vec<Arrival>,
+}
+
+/// What a plan of rates, weights or an order gives a flow, part by part of its round.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// By their ends, ascending; the last holds for whatever comes after it. Empty: no such plan.
+    pub terms: Vec<Term>,
+    /// May the flow take more than its own rate where others leave it?
+    pub fills: bool,
+}
+
+impl Terms {
+    /// What holds for a flow that has delivered so much of its round; `None`: no such plan.
+    pub fn at(&self, delivered: Bytes) -> Option<&Term> {
+        self.terms.iter().find(|term| term.end > delivered).or(self.terms.last())
+    }
+}
+
 /// A job as far as this host knows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
@@ -110,6 +148,9 @@ pub struct FlowSpec {
     pub preds: Vec<Predecessor>,
     /// What it carries against the other flows of its job.
     pub share: Share,
+    /// What a plan of rates, weights or an order gives it.
+    #[serde(default)]
+    pub terms: Terms,
 }
 
 /// What the kernel measured of one flow.

@@ -200,6 +200,7 @@ impl Host {
         let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
         let taken = self.look_at_uptake(now);
+        self.news |= self.look_at_turns();
         // Bytes that were delivered as planned are no reason for another plan.
         let due = self.due.is_some_and(|due| due <= now.wall);
         self.news |= aged || ranked || taken || renew || due || self.policy.follows_predecessors();
@@ -320,7 +321,11 @@ impl Host {
             if progress.queued > flows::STRAY && flow.queued <= flows::STRAY {
                 self.news |= flow.uptake.resume();
             }
+            let term = |flow: &Flow| flow.spec.terms.at(flow.delivered).map(|term| term.end);
+            let before = term(flow);
             flow.delivered = progress.delivered;
+            // The next flow of a plan has a rate and a place of its own, and others wait for the one that is over.
+            self.news |= term(flow) != before;
             flow.measured = progress.rate;
             flow.queued = progress.queued;
             flow.best_in_slot = flow.best_in_slot.max(progress.rate);
@@ -399,7 +404,8 @@ impl Host {
             let share = shares.map(|(_, rest, idle)| rest.share(*idle)).min().unwrap_or(Rate::ZERO);
             let limit = if flow.adopted { flow.order.times(self.config.max_step_up) } else { Rate::MAX };
             flow.floor = self.links.floor(&flow.path, &self.config);
-            flow.order = share.min(limit.max(flow.floor)).max(flow.floor);
+            let most = flow.most_idle();
+            flow.order = share.min(limit.max(flow.floor)).min(most).max(flow.floor);
             flow.offer = Rate::MAX;
             flow.why = Why::NoDemand;
             flow.rates.clear();

@@ -32,7 +32,8 @@ pub mod table;
 pub mod units;
 
 pub use event::{
-    Action, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor, Role,
+    Action, Arrival, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor,
+    Role, Term, Terms,
 };
 pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Rank, Refusal};
 pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};

@@ -43,6 +43,20 @@ pub struct Rank {
     pub job: JobId,
 }
 
+impl Rank {
+    /// Places in the order of a plan are below this: no round began so soon after 1970.
+    const MAX_PLACE: u64 = 1 << 40;
+
+    /// The rank of a flow to which a plan gives a rate or a place: before all rounds.
+    pub fn of_plan(place: u64, job: JobId) -> Rank {
+        Rank { ordinary: false, key: Nanos(place.min(Rank::MAX_PLACE - 1)), job }
+    }
+    /// Is it the rank of a flow of a plan? Such flows are ranked one by one, whatever their job.
+    pub fn is_of_plan(self) -> bool {
+        !self.ordinary && self.key.0 < Rank::MAX_PLACE
+    }
+}
+
 /// One flow's promise: at most these rates, in this rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowPromise {

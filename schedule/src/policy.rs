@@ -50,6 +50,8 @@ pub enum Why {
     Job,
     /// Something that its host does not see lets no more through.
     Uptake,
+    /// Its plan gives it this rate and no more.
+    Plan,
 }
 
 impl Why {
@@ -70,6 +72,7 @@ impl Why {
             Why::WorkConserving => "work-conserving",
             Why::Job => "job",
             Why::Uptake => "uptake",
+            Why::Plan => "plan",
         }
     }
 }
@@ -101,6 +104,8 @@ impl Other {
 pub struct LinkScene {
     /// What managed flows may use of it: capacity less cross traffic and reserve.
     pub usable: Rate,
+    /// What it carries as configured, which plans count on.
+    pub configured: Rate,
     /// Only this host sends there.
     pub own: bool,
     /// Other hosts' promises there, best rank first.
@@ -130,6 +135,19 @@ pub struct JobScene {
     pub full: Bytes,
 }
 
+/// What a plan gives a flow now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// The rate it has for itself where links carry what the plan counted on.
+    pub rate: Rate,
+    /// Does it take what better places leave, as the plan's order says?
+    pub ordered: bool,
+    /// May it take more than its own rate where nobody else uses that?
+    pub fills: bool,
+    /// Has its turn come: has all that it waits for been delivered, or does it have something to send?
+    pub ready: bool,
+}
+
 /// One flow with demand.
 #[derive(Clone, Debug, Default)]
 pub struct FlowScene {
@@ -157,6 +175,8 @@ pub struct FlowScene {
     pub floor: Rate,
     /// What it carries against the other flows of its job.
     pub share: Share,
+    /// What its plan gives it; `None`: it goes by the rank of its job's round.
+    pub grant: Option<Grant>,
 }
 
 impl FlowScene {

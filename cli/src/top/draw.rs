@@ -27,8 +27,8 @@ Esc      back
 Strips show the next slots of the horizon, one character per slot: · nothing, █ full, ! more than full.
 Sparklines show the last seconds: upper line ordered, lower line delivered, both of the same scale.
 ERROR is the distance between ordered and delivered. WHY says what keeps a flow from more:
-  rank, price, headroom, predecessor, successor, catch-up, floor, link-cap, loss-guard, uptake, local-table,
-  work-conserving, job, observe, no-demand. For one flow in full: sluice explain FLOW";
+  rank, price, headroom, predecessor, successor, catch-up, floor, link-cap, loss-guard, uptake, plan,
+  local-table, work-conserving, job, observe, no-demand. For one flow in full: sluice explain FLOW";
 
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
     let area = frame.area();

@@ -57,6 +57,7 @@ fn sentence(why: &str) -> &'static str {
         "catch-up" => "it lags behind its predecessor and catches up",
         "floor" => "it is held at the floor until its turn",
         "link-cap" => "a link of its path is full with it",
+        "plan" => "its plan gives it this rate and no more",
         "uptake" => "it takes no more: something its host does not see holds it back",
         "loss-guard" => "the kernel caps it at what is delivered, because of loss",
         "local-table" => "only the own links' load is known",

@@ -27,6 +27,8 @@ pub struct PlanName {
     pub file: PathBuf,
     /// `SLUICE_PLAN_RANKS`: ids of its participants by rank, with commas between; `None`: the plan's own order.
     pub ranks: Option<Vec<String>>,
+    /// `SLUICE_PLAN_COLLECTIVE`: which collective the job is, of a plan for several; `None`: it does not say.
+    pub collective: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +85,7 @@ impl Environ {
             ranks: number(&["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE", "PMI_SIZE", "SLURM_NTASKS"])
                 .unwrap_or(0),
             dmlc_role: value("DMLC_ROLE"),
-            plan: plan(raw("SLUICE_PLAN"), raw("SLUICE_PLAN_RANKS")),
+            plan: plan(raw("SLUICE_PLAN"), raw("SLUICE_PLAN_RANKS"), value("SLUICE_PLAN_COLLECTIVE").parse().ok()),
         }
     }
 
@@ -104,13 +106,13 @@ impl Environ {
 }
 
 /// A relative path would mean another file to the daemon than to the job: it names none.
-fn plan(file: &[u8], ranks: &[u8]) -> Option<PlanName> {
+fn plan(file: &[u8], ranks: &[u8], collective: Option<u64>) -> Option<PlanName> {
     if file.first() != Some(&b'/') || file.len() > MAX_PATH {
         return None;
     }
     let id = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let ranks = (!ranks.is_empty()).then(|| ranks.split(|byte| *byte == b',').take(MAX_RANKS).map(id).collect());
-    Some(PlanName { file: PathBuf::from(OsStr::from_bytes(file)), ranks })
+    Some(PlanName { file: PathBuf::from(OsStr::from_bytes(file)), ranks, collective })
 }
 
 /// Bytes from a stranger as text that no terminal, log or metric can be hurt by.
@@ -155,9 +157,13 @@ mod tests {
 
     #[test]
     fn a_plan_is_named_by_an_absolute_path() {
-        let environ = Environ::parse(b"SLUICE_PLAN=/plans/a b.json\0SLUICE_PLAN_RANKS=n2,n0,n1\0");
+        let environ =
+            Environ::parse(b"SLUICE_PLAN=/plans/a b.json\0SLUICE_PLAN_RANKS=n2,n0,n1\0SLUICE_PLAN_COLLECTIVE=3\0");
         let ranks = ["n2", "n0", "n1"].map(str::to_owned).to_vec();
-        assert_eq!(environ.plan, Some(PlanName { file: "/plans/a b.json".into(), ranks: Some(ranks) }));
+        assert_eq!(
+            environ.plan,
+            Some(PlanName { file: "/plans/a b.json".into(), ranks: Some(ranks), collective: Some(3) })
+        );
         assert_eq!(Environ::parse(b"SLUICE_PLAN=plan.json\0").plan, None);
         let long = [b"SLUICE_PLAN=/".as_slice(), &[b'x'; 5000]].concat();
         assert_eq!(Environ::parse(&long).plan, None);

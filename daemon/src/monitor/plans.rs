@@ -14,12 +14,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use sluice_formats::problem::{E_LIMIT, E_PERM, E_RANGE, Problem, Problems, printable};
 use sluice_formats::topology::Topology;
-use sluice_plan::follow::Followed;
+use sluice_plan::follow::{Followed, Job};
 use sluice_plan::plan::{Direction, MAX_DAEMON_BYTES};
-use sluice_schedule::JobId;
 use sluice_schedule::graph::{PlanFlows, PlanTree};
+use sluice_schedule::{JobId, Nanos};
 
 use super::environ::{PlanName, label};
+use super::lanes::Lanes;
+use super::roles;
 
 /// Plans that may wait to be loaded.
 const MAX_WAITING: usize = 256;
@@ -30,7 +32,33 @@ pub struct JobPlan {
     /// The file's name without its directories, safe to print.
     pub name: String,
     /// What flows between its ranks.
-    pub flows: PlanFlows,
+    pub work: Work,
+}
+
+/// What a plan has the ranks of its job send.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Parts of the data along trees: also what a schedule of sends comes to.
+    Trees(PlanFlows),
+    /// Flows with rates of their own or in an order.
+    Lanes(Lanes),
+}
+
+impl Work {
+    /// What all flows that leave a rank carry, in parts of a share: what its round is split by.
+    pub fn parts_of(&self, own: u32) -> u64 {
+        match self {
+            Work::Trees(flows) => roles::parts_of(flows, own),
+            Work::Lanes(lanes) => lanes.parts_of(own),
+        }
+    }
+    /// Flows between ranks.
+    pub fn flows(&self) -> usize {
+        match self {
+            Work::Trees(flows) => flows.iter().count(),
+            Work::Lanes(lanes) => lanes.len(),
+        }
+    }
 }
 
 /// How far a job is with its plan.
@@ -71,6 +99,7 @@ struct Question {
     ranks: u32,
     /// The daemon's own topology.
     topology: Option<PathBuf>,
+    slot: Nanos,
 }
 
 type Answer = (JobId, Result<JobPlan, Problems>);
@@ -79,12 +108,14 @@ type Answer = (JobId, Result<JobPlan, Problems>);
 pub struct Plans {
     /// The topology for plans that carry none.
     pub topology: Option<PathBuf>,
+    /// Length of a slot.
+    slot: Nanos,
     thread: Option<(SyncSender<Question>, Receiver<Answer>)>,
 }
 
 impl Plans {
-    pub fn new(topology: Option<PathBuf>) -> Plans {
-        Plans { topology, thread: None }
+    pub fn new(topology: Option<PathBuf>, slot: Nanos) -> Plans {
+        Plans { topology, slot, thread: None }
     }
 
     /// Asks for a job's plan; the answer comes later.
@@ -104,7 +135,8 @@ impl Plans {
                 self.thread = Some((questions, to_daemon));
             }
         }
-        let question = Question { job, named: named.clone(), uid, ranks, topology: self.topology.clone() };
+        let (named, topology) = (named.clone(), self.topology.clone());
+        let question = Question { job, named: named.clone(), uid, ranks, topology, slot: self.slot };
         match &self.thread {
             Some((questions, _)) if questions.try_send(question).is_ok() => Following::Loading,
             _ => Following::Refused(format!("{}: too many plans wait to be loaded", shown(&named.file))),
@@ -130,7 +162,8 @@ fn load(question: &Question) -> Result<JobPlan, Problems> {
     let bytes = read(file).map_err(|problems| problems.in_file(&name))?;
     let topology = question.topology.as_deref().map(Topology::load).transpose();
     let known = topology.as_ref().ok().and_then(Option::as_ref);
-    let followed = Followed::read(&bytes, &name, question.named.ranks.as_deref(), known);
+    let PlanName { ranks, collective, .. } = &question.named;
+    let followed = Followed::by(&bytes, &name, Job { ranks: ranks.as_deref(), collective: *collective }, known);
     let followed = followed.map_err(|problems| {
         let mut problem = first(problems, own).in_file(&name);
         if let Err(unreadable) = &topology {
@@ -145,6 +178,10 @@ fn load(question: &Question) -> Result<JobPlan, Problems> {
         let problem = Problem::new(E_RANGE, "/participants", message).help("plan with one participant per rank");
         return Err(problem.in_file(name).into());
     }
+    let name = file_name(path);
+    if !followed.transfers.lanes.is_empty() {
+        return Ok(JobPlan { name, work: Work::Lanes(Lanes::new(followed.transfers, question.slot)) });
+    }
     let part = |tree: &sluice_plan::follow::Tree| tree.part.clone();
     let trees: Vec<PlanTree<'_>> = followed
         .trees
@@ -156,7 +193,7 @@ fn load(question: &Question) -> Result<JobPlan, Problems> {
             edges: &tree.edges,
         })
         .collect();
-    Ok(JobPlan { name: file_name(path), flows: PlanFlows::new(&trees) })
+    Ok(JobPlan { name, work: Work::Trees(PlanFlows::new(&trees)) })
 }
 
 /// Opens what the owner of a job may read; true: it is the owner's own.

@@ -7,7 +7,7 @@ use sluice_schedule::{Bytes, JobId, Nanos, Now, Pattern};
 
 use super::environ::{Environ, PlanName, label};
 use super::inferred::{Claim, Claims};
-use super::plans::JobPlan;
+use super::plans::{JobPlan, Work};
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
 use super::tuple::Tuple;
@@ -155,14 +155,16 @@ impl Process {
 
     /// Its connections to other hosts, each with its part: the plan's, if its job follows one.
     pub fn connections(&mut self, fabric: &Fabric, plan: Option<&JobPlan>) -> Vec<Connection> {
-        let plan = plan.map(|plan| &plan.flows);
-        self.plan_parts = plan.zip(self.rank).map_or(0, |(plan, rank)| roles::parts_of(plan, rank));
+        self.plan_parts = plan.zip(self.rank).map_or(0, |(plan, rank)| plan.work.parts_of(rank));
         match &self.view {
             Some(view) => {
                 let lead = self.lead_base();
                 self.lead_round = lead;
                 let view = with_claims(view, &self.claims);
-                let planned = plan.and_then(|plan| roles::planned(&view, fabric, lead, plan));
+                let planned = plan.and_then(|plan| match &plan.work {
+                    Work::Trees(flows) => roles::planned(&view, fabric, lead, flows),
+                    Work::Lanes(lanes) => lanes.connections(&view, fabric, lead),
+                });
                 planned.unwrap_or_else(|| roles::connections(&view, fabric, lead))
             }
             None => {

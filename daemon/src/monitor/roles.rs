@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole};
 use sluice_schedule::graph::{Leg, PlanFlows, fill, ring_lead};
-use sluice_schedule::{Bytes, FlowId, Pattern, Predecessor, Role, Share};
+use sluice_schedule::{Bytes, FlowId, Pattern, Predecessor, Role, Share, Terms};
 
 use super::tuple::Tuple;
 use crate::fabric::Fabric;
@@ -24,6 +24,16 @@ pub struct Connection {
     pub preds: Vec<Predecessor>,
     /// What it carries against the job's other flows.
     pub share: Share,
+    /// What a plan of rates, weights or an order gives it.
+    pub terms: Terms,
+}
+
+impl Connection {
+    /// One on which the process sends nothing of the round.
+    pub fn silent(tuple: Tuple) -> Connection {
+        let terms = Terms::default();
+        Connection { tuple, sends: false, role: Role::Plain, preds: Vec::new(), share: Share::FULL, terms }
+    }
 }
 
 /// How the ranks of a page's job talk.
@@ -67,7 +77,7 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
             outgoing.push((rank, Leg { flow: tuple.outgoing(fabric.host), role, lane: lane(role, &outgoing) }));
         }
         let role = out.unwrap_or_default();
-        all.push(Connection { tuple, sends: out.is_some(), role, preds: Vec::new(), share: Share::FULL });
+        all.push(Connection { sends: out.is_some(), role, ..Connection::silent(tuple) });
     }
     let legs = |list: &[(u32, Leg)]| list.iter().map(|(_, leg)| *leg).collect::<Vec<_>>();
     let preds = fill(&legs(&outgoing), &legs(&incoming), ring_lead(chunk(view, round), local_hops(view)));
@@ -78,7 +88,7 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
     all
 }
 
-/// The connections of a page whose job follows a plan: what each carries is what the plan's trees say. `round`: bytes
+/// The connections of a page whose job follows a plan of trees or sends: what each carries is what the plan's trees say. `round`: bytes
 /// that the process sends in a round. `None`: the page does not say which rank it is.
 pub fn planned(view: &PageView, fabric: &Fabric, round: Bytes, plan: &PlanFlows) -> Option<Vec<Connection>> {
     let own = view.rank?;
@@ -105,7 +115,7 @@ pub fn planned(view: &PageView, fabric: &Fabric, round: Bytes, plan: &PlanFlows)
     }
     let connection = |(tuple, rank, lane, out): (Tuple, u32, u64, Option<&_>)| {
         let Some(flow) = out else {
-            return Connection { tuple, sends: false, role: Role::Plain, preds: Vec::new(), share: Share::FULL };
+            return Connection::silent(tuple);
         };
         // Several connections between two ranks carry the flow together.
         let lanes = outgoing.get(&rank).copied().unwrap_or(1);
@@ -116,7 +126,7 @@ pub fn planned(view: &PageView, fabric: &Fabric, round: Bytes, plan: &PlanFlows)
         let preds = plan.predecessors(flow, demand, |rank| incoming.get(&rank).and_then(of_lane));
         // Level with what feeds it is where a flow should be; one that nothing feeds waits for nobody.
         let role = if flow.feeds.is_empty() { Role::Plain } else { Role::Spread };
-        Connection { tuple, sends: true, role, preds, share }
+        Connection { sends: true, role, preds, share, ..Connection::silent(tuple) }
     };
     Some(found.into_iter().map(connection).collect())
 }
@@ -128,7 +138,7 @@ pub fn parts_of(plan: &PlanFlows, own: u32) -> u64 {
 
 /// Does the page list connections of both kinds to this peer's process? Then each carries tensors one way only, as
 /// with NCCL and PS-Lite; a single one carries them both ways, as with Gloo.
-fn one_way(view: &PageView, peer: &Peer) -> bool {
+pub fn one_way(view: &PageView, peer: &Peer) -> bool {
     let same = |other: &&Peer| match (other.rank, peer.rank) {
         (Some(a), Some(b)) => a == b,
         _ => other.remote.ip() == peer.remote.ip(),

@@ -351,7 +351,7 @@ fn follow(bench: &mut Bench, file: &Path) -> Vec<Event> {
     let mut process = Process::of_view(planned(file), JobSource::Env, Some(0));
     let own = nix::unistd::geteuid().as_raw();
     process.uid = Some(own);
-    process.plan = Some(environ::PlanName { file: file.into(), ranks: None });
+    process.plan = Some(environ::PlanName { file: file.into(), ranks: None, collective: None });
     let mut events = Vec::new();
     bench.monitor.appeared(ProcessKey::Pid(9), process, &mut events);
     // The fake kernel's sockets belong to uid 0.

@@ -218,12 +218,14 @@ impl Host {
             if links.is_empty() {
                 continue;
             }
+            let rank = self.rank_of(flow, job);
+            let (promoted, t0) = if rank.is_of_plan() { (true, rank.key) } else { (job.promoted(), job.stamp()) };
             promises.push(FlowPromise {
                 flow: flow.spec.flow,
                 job: flow.spec.job,
-                promoted: job.promoted(),
+                promoted,
                 key: job.key(),
-                t0: job.stamp(),
+                t0,
                 takes: flow.order,
                 until: flow.until,
                 rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },

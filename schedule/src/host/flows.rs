@@ -1,7 +1,8 @@
 //! A flow's state: its facts, its round, its order.
 
 use super::{FlowStatus, HostConfig};
-use crate::event::{FlowSpec, Now, ReleaseReason};
+use crate::event::{FlowSpec, Now, ReleaseReason, Term};
+use crate::message::Rank;
 use crate::path::{Ceiling, Sample, Uptake};
 use crate::policy::Why;
 use crate::units::{Bytes, Nanos, Rate};
@@ -52,6 +53,8 @@ pub(super) struct Flow {
     step_base: Rate,
     /// When the round will have been sent, as told, on the cluster's clock.
     pub until: Nanos,
+    /// Had its turn come when that was last looked at? Of a plan's flow.
+    pub ready: bool,
 }
 
 impl Flow {
@@ -79,6 +82,7 @@ impl Flow {
             adopted: false,
             step_base: Rate::ZERO,
             until: Nanos::ZERO,
+            ready: false,
         }
     }
 
@@ -127,6 +131,23 @@ impl Flow {
         if until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
             self.until = until;
         }
+    }
+
+    /// What its plan gives it now.
+    pub fn term(&self) -> Option<&Term> {
+        self.spec.terms.at(self.delivered)
+    }
+
+    /// What it is given at most while it has nothing to send: of a plan whose rates stay as they are, the first of them.
+    pub fn most_idle(&self) -> Rate {
+        let fixed = self.spec.terms.terms.first().filter(|term| !self.spec.terms.fills && term.rate > Rate::ZERO);
+        fixed.map_or(Rate::MAX, |term| term.rate)
+    }
+
+    /// Its place in the order of a plan that has a rate or a place for it.
+    pub fn planned_rank(&self) -> Option<Rank> {
+        let term = self.term().filter(|term| term.place.is_some() || term.rate > Rate::ZERO)?;
+        Some(Rank::of_plan(term.place.unwrap_or(0), self.spec.job))
     }
 
     /// Does it take part in the plan?

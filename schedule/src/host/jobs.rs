@@ -266,8 +266,8 @@ impl Job {
         let first = self.accounted == Nanos::ZERO;
         self.accounted = now.mono;
         let (mut any, mut all_held) = (false, true);
-        let place = scene.jobs.iter().position(|j| j.job == self.id);
-        for (flow, plan) in scene.flows.iter().zip(planned).filter(|(f, _)| Some(f.job) == place) {
+        let own = |job: usize| scene.jobs.get(job).is_some_and(|of| of.job == self.id);
+        for (flow, plan) in scene.flows.iter().zip(planned).filter(|(f, _)| own(f.job)) {
             any = true;
             // What the fill adds comes and goes; only what the rank gives counts as service.
             all_held &= plan.rates.first().is_none_or(|rate| *rate <= flow.floor);

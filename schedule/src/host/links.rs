@@ -136,6 +136,10 @@ impl Link {
     pub fn cross(&self) -> Rate {
         self.cross.reserved(self.capacity()).max(self.view.cross)
     }
+    /// The payload rate as configured.
+    pub fn configured(&self) -> Rate {
+        self.configured
+    }
     /// What other hosts promised there from slot `now` on, as far as it is known.
     pub fn load_from(&self, now: Slot) -> &[Rate] {
         let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);

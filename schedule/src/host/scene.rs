@@ -1,12 +1,13 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
+use super::flows::STRAY;
 use super::jobs::{Job, Work};
 use super::links::Trust;
 use super::{Flow, Host, PolicyName};
-use crate::event::{Now, Pattern};
+use crate::event::{Arrival, Now, Pattern, Term};
 use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
-use crate::policy::{FlowScene, JobScene, LinkScene, Scene};
+use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
 /// Another host's flow that ends within this time counts as over: the flows of one round end together, and one decision
@@ -89,13 +90,15 @@ impl Host {
         link_in_scene.resize(self.links.len(), None);
         let sends = self.flows.values().filter(|f| f.sends()).enumerate();
         let known = sends.filter_map(|(n, flow)| Some((self.jobs.get(&flow.spec.job)?, flow, n)));
-        let ranked = known.map(|(job, flow, nth)| Ranked { rank: job.rank(), id: flow.spec.flow, nth, job, flow });
+        let ranked =
+            known.map(|(job, flow, nth)| Ranked { rank: self.rank_of(flow, job), id: flow.spec.flow, nth, job, flow });
         let mut ranked: Vec<_> = ranked.collect();
         ranked.sort_unstable_by_key(|ranked| (ranked.rank, ranked.id));
         scene.flows.resize_with(ranked.len(), FlowScene::default);
         scene.links.iter_mut().for_each(|link| link.active = 0);
         for (drawn, Ranked { rank, id, job, flow, .. }) in scene.flows.iter_mut().zip(&ranked) {
-            if scene.jobs.last().is_none_or(|last| last.job != job.id) {
+            // Flows of a plan are ranked one by one.
+            if rank.is_of_plan() || scene.jobs.last().is_none_or(|last| last.rank != *rank) {
                 let peer_offer = job.peer_offer();
                 scene.jobs.push(JobScene { job: job.id, rank: *rank, peer_offer, full: Bytes::ZERO });
             }
@@ -123,6 +126,7 @@ impl Host {
             drawn.worth = flow.uptake.worth(self.config.probe_gain);
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;
+            drawn.grant = if rank.is_of_plan() { self.grant(flow) } else { None };
         }
         scene.links.truncate(used.len());
         let due = self.draw_links(&mut scene, &used);
@@ -158,6 +162,7 @@ impl Host {
             drawn.load.resize(horizon, Rate::ZERO);
             drawn.active += drawn.others.len() as u64;
             drawn.usable = link.usable(self.config.reserve);
+            drawn.configured = link.configured();
             drawn.own = link.holder.is_none();
             drawn.trust = trust;
             drawn.fresh = fresh;
@@ -171,23 +176,65 @@ impl Host {
         due
     }
 
+    /// A flow's place in the order of rounds: that of its job's, unless a plan has one for it and the policy heeds it.
+    pub(super) fn rank_of(&self, flow: &Flow, job: &Job) -> Rank {
+        let heeds = self.config.policy == PolicyName::SrptP;
+        flow.planned_rank().filter(|_| heeds).unwrap_or(job.rank())
+    }
+
+    /// How far a flow of this host is, or one that comes to it and is promised.
+    fn progress_of(&self, id: FlowId) -> Option<Progress> {
+        if let Some(own) = self.flows.get(&id) {
+            return Some(Progress::with_plan(own.delivered, own.demand, Rate::ZERO, Nanos::ZERO));
+        }
+        let ingress = self.links.ingress().map_or(&[][..], |link| &link.view().flows);
+        let heard = ingress.iter().find(|promise| promise.flow == id)?;
+        Some(Progress::with_plan(heard.delivered, heard.demand, Rate::ZERO, Nanos::ZERO))
+    }
+
+    /// What a flow's plan gives it now.
+    fn grant(&self, flow: &Flow) -> Option<Grant> {
+        let term = flow.term()?;
+        let (ordered, ready) = (term.place.is_some(), self.is_ready(flow, term));
+        Some(Grant { rate: term.rate, ordered, fills: flow.spec.terms.fills, ready })
+    }
+
+    /// Has a flow's turn come? What waits in its send buffer needs no word of anybody: the application has what it waited
+    /// for.
+    fn is_ready(&self, flow: &Flow, term: &Term) -> bool {
+        flow.queued > STRAY || term.after.iter().all(|arrival| self.has_come(arrival))
+    }
+
+    /// Looks whose turn has come; true if that is another than before.
+    pub(super) fn look_at_turns(&mut self) -> bool {
+        let turn = |flow: &Flow| {
+            let ready = self.is_ready(flow, flow.term().filter(|_| flow.sends())?);
+            (ready != flow.ready).then_some((flow.spec.flow, ready))
+        };
+        let turned: Vec<(FlowId, bool)> = self.flows.values().filter_map(turn).collect();
+        for (id, ready) in &turned {
+            if let Some(flow) = self.flows.get_mut(id) {
+                flow.ready = *ready;
+            }
+        }
+        !turned.is_empty()
+    }
+
+    /// Has so much of a flow been delivered? Of one that nobody promises any more, all of it: whoever has something to send
+    /// promises it.
+    fn has_come(&self, arrival: &Arrival) -> bool {
+        self.progress_of(arrival.flow).is_none_or(|progress| progress.ended || progress.bytes >= arrival.bytes)
+    }
+
     /// Sets the bytes that a flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).
     fn follow_predecessors(&self, flow: &Flow, drawn: &mut FlowScene) {
         if flow.spec.preds.is_empty() {
             (drawn.allowed, drawn.behind) = (graph::bound(flow.demand, []), Bytes::ZERO);
             return;
         }
-        let progress = |id: FlowId| {
-            if let Some(own) = self.flows.get(&id) {
-                return Progress::with_plan(own.delivered, own.demand, Rate::ZERO, Nanos::ZERO);
-            }
-            let ingress = self.links.ingress().map_or(&[][..], |link| &link.view().flows);
-            let heard = ingress.iter().find(|promise| promise.flow == id);
-            // A predecessor nobody promises has nothing left to send: over, or not begun, which its bytes will show.
-            heard.map_or(Progress { ended: true, ..Progress::default() }, |p| {
-                Progress::with_plan(p.delivered, p.demand, Rate::ZERO, Nanos::ZERO)
-            })
-        };
+        // A predecessor nobody promises has nothing left to send: over, or not begun, which its bytes will show.
+        let over = Progress { ended: true, ..Progress::default() };
+        let progress = |id: FlowId| self.progress_of(id).unwrap_or(over);
         let preds = flow.spec.preds.iter().map(|by| PredecessorProgress { by: *by, progress: progress(by.flow) });
         let own = Progress::with_plan(flow.delivered, flow.demand, Rate::ZERO, Nanos::ZERO);
         // A predecessor that is not heard of bounds nothing, and there is nothing to catch up with.

@@ -1,6 +1,7 @@
 //! The brains of hosts and switch on a fluid star: what the policies promise, checked in virtual time.
 
 mod properties;
+mod terms;
 mod world;
 
 use super::*;

@@ -7,6 +7,13 @@
 //! exchange after its cause is gone (offers, not rates, are compared).
 //!
 //! Every flow with demand keeps the link's floor; the order of rounds shares out the rest.
+//!
+//! Flows of plans of rates, weights and orders come before all rounds, each with a rank of its own. One has the rate that
+//! its plan gives it, less where its links carry less than the plan counted on: then all rates shrink alike, as weights.
+//! One with a place in an order takes what better places leave, once its turn has come. What nobody was promised goes to
+//! those that may take it in proportion to their rates, before it goes to rounds.
+
+mod granted;
 
 use super::{FlowScene, JobScene, LinkScene, Planned, Policy, Scene, Why, forecast, resize};
 use crate::message::Rank;
@@ -35,6 +42,8 @@ struct Shared {
     next_filled: usize,
     /// What the fill gave better ranks, here and on other hosts.
     filled: Rate,
+    /// Rates of the flows of plans here that still wait for their part of the fill.
+    waiting: Rate,
 }
 
 impl Policy for SrptP {
@@ -45,7 +54,10 @@ impl Policy for SrptP {
         while first < scene.flows.len() {
             let job = scene.flows[first].job;
             let len = scene.flows[first..].iter().take_while(|f| f.job == job).count();
-            plan_job(scene, &mut shared, first..first + len, out);
+            match scene.flows[first].grant {
+                Some(grant) => granted::give(scene, &mut shared, first, grant, out),
+                None => plan_job(scene, &mut shared, first..first + len, out),
+            }
             first += len;
         }
         // What the fill adds is promised to nobody: whoever wants it by rank may have it at once.
@@ -107,7 +119,7 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
         if other.rank >= rank {
             break;
         }
-        if other.rank.job != rank.job {
+        if other.rank.job != rank.job || rank.is_of_plan() {
             shared.used = shared.used.plus(other.rate.minus(link.floor));
         }
         shared.next += 1;
@@ -125,13 +137,18 @@ fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> Rate {
     let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
     let for_job = Rate(link.floor.0.saturating_mul(here)).plus(above_floors.minus(shared.used));
     let by_rank = for_job.split(Share::FULL.parts(), parts);
+    trusted(link, by_rank, || {
+        let equal = Rate(link.usable.share(link.active.max(1)).0.saturating_mul(here));
+        equal.split(Share::FULL.parts(), parts)
+    })
+}
+
+/// An old view is worth less: what ranks leave moves towards an equal share of the link.
+fn trusted(link: &LinkScene, by_rank: Rate, equal: impl FnOnce() -> Rate) -> Rate {
     if link.trust >= 1.0 {
         return by_rank;
     }
-    // An old view is worth less: the offer moves from what ranks leave towards an equal share of the link.
-    let equal = Rate(link.usable.share(link.active.max(1)).0.saturating_mul(here));
-    let conservative = equal.split(Share::FULL.parts(), parts);
-    by_rank.times(link.trust).plus(conservative.times(1.0 - link.trust))
+    by_rank.times(link.trust).plus(equal().times(1.0 - link.trust))
 }
 
 fn reason(scene: &Scene, planned: &Planned, flow: &FlowScene) -> Why {
@@ -149,10 +166,17 @@ fn reason(scene: &Scene, planned: &Planned, flow: &FlowScene) -> Why {
 /// room. On a link that other hosts use too, a host leaves to flows of better rank what the fill gave them there, as their
 /// own hosts announce it. What the fill adds therefore depends on better ranks only, as offers do, and settles.
 fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
+    granted::wait(scene, shared, out);
     for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
         let rank = scene.jobs[flow.job].rank;
-        let left = flow.links.iter().map(|&l| left_over(&scene.links[l], &mut shared[l], rank));
-        let rest = left.fold(Rate::MAX, Rate::min).min(flow.max_rate().minus(planned.rate));
+        let rest = match flow.grant {
+            Some(grant) => granted::left(scene, shared, flow, grant, rank, planned.rate),
+            None => {
+                let left = flow.links.iter().map(|&l| left_over(&scene.links[l], &mut shared[l], rank));
+                left.fold(Rate::MAX, Rate::min)
+            }
+        };
+        let rest = rest.min(flow.max_rate().minus(planned.rate));
         // Less than a hundredth of the flow's rate is not worth an order.
         if rest == Rate::MAX || rest.0.saturating_mul(100) <= planned.rate.0 {
             continue;
@@ -171,7 +195,7 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
         return Rate::ZERO;
     }
     while let Some(other) = link.others.get(shared.next_filled).filter(|other| other.rank < rank) {
-        if other.rank.job != rank.job {
+        if other.rank.job != rank.job || rank.is_of_plan() {
             shared.filled = shared.filled.plus(other.filled);
         }
         shared.next_filled += 1;
@@ -182,6 +206,9 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
     }
     if link.others.is_empty() && link.load.first().is_some_and(|load| *load > Rate::ZERO) {
         return free.share(link.active); // Only sums are known: nobody can tell who comes before.
+    }
+    if rank.is_of_plan() {
+        return free; // It has its own part of that, by its rate.
     }
     // Other hosts of the job see the same rest at the same moment.
     let same = link.others.iter().filter(|other| other.rank.job == rank.job).count();

@@ -24,10 +24,49 @@ pub fn plan() -> String {
     PLAN.replace("SHA", &topology.digest())
 }
 
+/// Rates for a chain from h0 to h1 and on to h2, and for another collective.
+pub fn rates() -> String {
+    let file: serde_json::Value = serde_json::from_str(PLAN).expect("JSON");
+    let inline = &file["topology"]["inline"];
+    let topology = Topology::read(inline.to_string().as_bytes(), "t").expect("valid");
+    let flow = |id: u64, of: u64, order: u64, from: &str, to: &str, path: [usize; 2]| {
+        serde_json::json!({"id": id, "collective": of, "group": 0, "order": order, "src": from, "dst": to,
+            "path": path, "size": "100MB", "rate": "200MB/s"})
+    };
+    let flows =
+        [flow(0, 0, 0, "h0", "h1", [0, 3]), flow(1, 0, 1, "h1", "h2", [2, 5]), flow(2, 4, 0, "h2", "h0", [4, 1])];
+    let content = serde_json::json!({"kind": "rates", "execution": "static", "flows": flows});
+    let topology = serde_json::json!({"sha256": topology.digest(), "inline": inline});
+    serde_json::json!({"sluice_plan": 1, "collective": "custom", "claim": {}, "topology": topology, "content": content})
+        .to_string()
+}
+
+#[test]
+fn a_plan_of_rates_becomes_the_lanes_of_a_collective() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut plans, mut answers) = (Plans::new(None, Nanos::from_millis(60)), Vec::new());
+    let named = |collective| PlanName { file: file(&dir, &rates()), ranks: None, collective };
+    let mut ask = |collective, ranks| {
+        plans.ask(JobId::of("j"), &named(collective), own(), ranks);
+        while answers.is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+            plans.answers(&mut answers);
+        }
+        answers.remove(0).1
+    };
+    let following = ask(Some(0), 3);
+    assert_eq!(following.plan().expect("followed").work.flows(), 2);
+    // The job of the other collective has two ranks.
+    assert!(ask(Some(4), 2).plan().is_some());
+    assert!(ask(Some(4), 3).refused().expect("refused").contains("the plan is for 2 ranks, the job has 3"));
+    let refused = ask(None, 3);
+    assert!(refused.refused().expect("refused").contains("SLUICE_PLAN_COLLECTIVE"), "{refused:?}");
+}
+
 /// Asks and waits for the answer.
 pub fn ask(file: &Path, ranks: u32, uid: u32) -> Following {
-    let (mut plans, mut answers) = (Plans::new(None), Vec::new());
-    let named = PlanName { file: file.into(), ranks: None };
+    let (mut plans, mut answers) = (Plans::new(None, Nanos::from_millis(60)), Vec::new());
+    let named = PlanName { file: file.into(), ranks: None, collective: None };
     assert!(matches!(plans.ask(JobId::of("j"), &named, uid, ranks), Following::Loading));
     let began = Instant::now();
     while answers.is_empty() {
@@ -54,9 +93,10 @@ fn a_good_plan_becomes_flows_between_ranks() {
     let following = ask(&file(&dir, &plan()), 3, own());
     let plan = following.plan().expect("followed");
     assert_eq!(plan.name, "plan.json");
-    let flow = plan.flows.flow(0, 1).expect("there");
+    let Work::Trees(flows) = &plan.work else { panic!("trees") };
+    let flow = flows.flow(0, 1).expect("there");
     assert_eq!(flow.feeds.keys().copied().collect::<Vec<_>>(), [2]);
-    assert_eq!(plan.flows.flow(2, 1), None);
+    assert_eq!(flows.flow(2, 1), None);
 }
 
 #[test]

@@ -1,0 +1,117 @@
+//! A host whose flows follow a plan of rates or an order.
+
+use super::*;
+use crate::event::{Arrival, Term, Terms};
+use crate::message::Rank;
+use crate::{FlowPromise, LinkView};
+
+fn term(end: u64, mbps: u64, place: Option<u64>, after: &[(FlowId, u64)]) -> Term {
+    let after = after.iter().map(|(flow, bytes)| Arrival { flow: *flow, bytes: Bytes(*bytes) }).collect();
+    Term { end: Bytes(end), rate: Rate::mbps(mbps), place, after }
+}
+
+/// A flow of `job` over the own egress of 1 Gbit/s, with these terms and a round of two megabytes.
+fn planned(host: &mut Host, name: u64, job: &str, terms: Vec<Term>, fills: bool) -> FlowId {
+    // Places are told to others, so somebody keeps the link's table.
+    let holder = (!terms[0].after.is_empty() || terms[0].place.is_some()).then(|| HolderId::of("s0"));
+    let id = FlowId(u64::from(HostId::of("h0").0) << 32 | name);
+    let egress = crate::Hop { link: LinkId::egress(HostId::of("h0")), capacity: Rate::mbps(1000), holder };
+    let spec = FlowSpec {
+        flow: id,
+        job: JobId::of(job),
+        path: vec![egress],
+        terms: Terms { terms, fills },
+        ..FlowSpec::default()
+    };
+    host.handle(at(0), Event::FlowOpened(spec));
+    host.handle(at(0), Event::RoundBegan { job: JobId::of(job), flows: vec![(id, Bytes(2_000_000))] });
+    id
+}
+
+fn moved(host: &mut Host, now: Now, flow: FlowId, delivered: u64, queued: u64) {
+    let progress = FlowProgress { flow, delivered: Bytes(delivered), rate: Rate::ZERO, queued: Bytes(queued) };
+    host.handle(now, Event::Progress(vec![progress]));
+}
+
+fn order(host: &mut Host, now: Now, flow: FlowId) -> Rate {
+    orders(host, now);
+    host.flows().find(|status| status.spec.flow == flow).map(|status| status.order).expect("there")
+}
+
+/// The holder says that it is there.
+fn warm(host: &mut Host, now: Now, flows: Vec<FlowPromise>) {
+    let link = LinkId::egress(HostId::of("h0"));
+    let view = LinkView { link, capacity: Rate::mbps(1000), flows, ..LinkView::default() };
+    let feedback = Feedback { slot: now.slot, warm: true, links: vec![view], ..Feedback::default() };
+    host.handle(now, Event::Feedback { holder: HolderId::of("s0"), feedback });
+}
+
+#[test]
+fn the_next_flow_of_a_plan_has_its_own_rate_within_the_slot() {
+    let mut host = lone_host();
+    let terms = vec![term(1_000_000, 300, None, &[]), term(2_000_000, 100, None, &[])];
+    let flow = planned(&mut host, 1, "a", terms, false);
+    warm(&mut host, at(1), vec![]);
+    assert_eq!(order(&mut host, at(1), flow), Rate::mbps(300));
+    moved(&mut host, at(20), flow, 999_999, 0);
+    assert_eq!(order(&mut host, at(20), flow), Rate::mbps(300));
+    moved(&mut host, at(21), flow, 1_000_000, 0);
+    assert_eq!(order(&mut host, at(21), flow), Rate::mbps(100), "still in the first slot");
+    // Between rounds a rate that stays as it is is that of the first flow.
+    moved(&mut host, at(40), flow, 2_000_000, 0);
+    assert_eq!(order(&mut host, at(61), flow), Rate::mbps(300));
+}
+
+#[test]
+fn a_flow_of_a_plan_is_promised_before_all_rounds_in_its_place() {
+    let mut host = lone_host();
+    let flow = planned(&mut host, 1, "a", vec![term(2_000_000, 0, Some(4), &[])], true);
+    let mut actions = Vec::new();
+    host.decide(at(0), &mut actions);
+    let promise = actions.iter().find_map(|action| match action {
+        Action::Announce { announcement, .. } => announcement.flows.first().cloned(),
+        _ => None,
+    });
+    let rank = promise.expect("announced").rank();
+    assert_eq!(rank, Rank::of_plan(4, JobId::of("a")));
+    assert!(
+        rank.is_of_plan() && rank < Rank { ordinary: false, key: Nanos::from_millis(1_700_000_000_000), job: JobId(0) }
+    );
+    // The same under a rule that knows nothing of plans is an ordinary flow.
+    let mut fair = Host::new(HostConfig { policy: PolicyName::Fair, ..host.config().clone() });
+    planned(&mut fair, 1, "a", vec![term(2_000_000, 10, None, &[])], false);
+    warm(&mut fair, at(1), vec![]);
+    assert_eq!(order(&mut fair, at(1), flow), Rate::mbps(1000));
+}
+
+#[test]
+fn whose_turn_has_not_come_leaves_the_link_to_the_next() {
+    let ingress = crate::Hop {
+        link: LinkId::ingress(HostId::of("h0")),
+        capacity: Rate::mbps(1000),
+        holder: Some(HolderId::of("s0")),
+    };
+    let mut host = Host::new(HostConfig { ingress: Some(ingress), ..lone_host().config().clone() });
+    let before = FlowId(77);
+    let first = planned(&mut host, 1, "a", vec![term(2_000_000, 0, Some(0), &[(before, 500_000)])], true);
+    let second = planned(&mut host, 2, "b", vec![term(2_000_000, 0, Some(1), &[])], true);
+    let incoming = |host: &mut Host, now: Now, delivered: u64| {
+        warm(host, now, vec![]);
+        let promise =
+            FlowPromise { flow: before, demand: Bytes(1_000_000), delivered: Bytes(delivered), ..Default::default() };
+        let view = LinkView { link: LinkId::ingress(HostId::of("h0")), flows: vec![promise], ..LinkView::default() };
+        let feedback = Feedback { slot: now.slot, warm: true, links: vec![view], ..Feedback::default() };
+        host.handle(now, Event::Feedback { holder: HolderId::of("s0"), feedback });
+    };
+    incoming(&mut host, at(1), 400_000);
+    let floor = Rate::mbps(10);
+    assert_eq!((order(&mut host, at(1), first), order(&mut host, at(1), second)), (floor, Rate::mbps(990)));
+    // The predecessor's host says that it has delivered enough.
+    incoming(&mut host, at(5), 500_000);
+    assert_eq!((order(&mut host, at(5), first), order(&mut host, at(5), second)), (Rate::mbps(990), floor));
+    // What the application has to send says more than anybody's word.
+    incoming(&mut host, at(9), 0);
+    assert_eq!(order(&mut host, at(9), second), Rate::mbps(990));
+    moved(&mut host, at(10), first, 0, 1 << 20);
+    assert_eq!(order(&mut host, at(10), first), Rate::mbps(990));
+}
