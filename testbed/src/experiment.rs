@@ -166,7 +166,7 @@ impl Collectives<'_> {
     fn run(&self, bench: &Bench<'_>, policy: &Policy) -> Result<Measured, RunError> {
         let members = self.fabric.members();
         let ranks = members.iter().map(|host| self.fabric.hosts[*host].clone()).collect();
-        let plan = PlanFile { file: self.file.to_owned(), ranks };
+        let plan = PlanFile { file: self.file.to_owned(), ranks, collective: None };
         let relays = if self.arch == Arch::Plan { relays(self.fabric, self.file)? } else { Vec::new() };
         let job = JobPlan {
             arch: self.arch,

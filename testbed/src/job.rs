@@ -3,7 +3,8 @@
 //! The process `sluice-job` is a thin shell around [`run`]. A job is described by a [`JobFile`], one for each of its
 //! members; what happened comes out as one JSON line per event (`report`). Data moves as a pipeline: a rank
 //! forwards what has arrived, in pieces of at most [`JobFile::write_bytes`], never more. What goes where is one
-//! `Exchange`: ring, parameter server and tree in `collective`, the trees of a plan in `trees`, its steps in `steps`.
+//! `Exchange`: ring, parameter server and tree in `collective`, the trees of a plan in `trees`, its steps in `steps`,
+//! its flows in `transfers`.
 //! Placement, start times and the network are `run`'s business.
 
 mod buffer;
@@ -13,9 +14,11 @@ mod engine;
 mod exchange;
 mod file;
 mod page;
+mod plan;
 pub(crate) mod report;
 mod steps;
 mod stream;
+mod transfers;
 mod trees;
 
 pub use engine::{now, run};
@@ -51,6 +54,20 @@ pub enum JobError {
         iteration: u64,
         /// Index of the first wrong element.
         element: usize,
+        /// The value that it has.
+        seen: f32,
+        /// What it should be.
+        expected: f32,
+    },
+    /// A flow brought something else than what was sent.
+    #[error("iteration {iteration}: word {word} of lane {lane} is {seen}, {expected} was sent")]
+    Word {
+        /// In which iteration, from 0.
+        iteration: u64,
+        /// The lane, as the plan counts them.
+        lane: usize,
+        /// Index of the first wrong word of the lane.
+        word: usize,
         /// The value that it has.
         seen: f32,
         /// What it should be.

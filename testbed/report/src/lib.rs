@@ -30,7 +30,7 @@ mod warnings;
 pub use about::About;
 pub use job::JobFigures;
 pub use json::json;
-pub use measured::{CpuSeconds, JobResult, Lateness, LinkResult, PolicyRun, RatePoint};
+pub use measured::{CpuSeconds, FlowTimes, JobResult, Lateness, LinkResult, PolicyRun, RatePoint};
 pub use page::{html, simulated};
 pub use picture::picture;
 pub use stats::{Comparison, Summary, compare, summaries};

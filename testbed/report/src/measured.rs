@@ -23,6 +23,24 @@ pub struct JobResult {
     pub retransmits: u64,
     /// Congestion control of its flows when it ended, with their number.
     pub tcp: BTreeMap<String, usize>,
+    /// When the flows of its plan went, of a job that has some, by iteration, lane and place in the lane.
+    #[serde(skip)]
+    pub flows: Vec<FlowTimes>,
+}
+
+/// When a flow of a plan's lane went, in seconds from the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowTimes {
+    /// In which iteration, from 0.
+    pub iteration: u64,
+    /// Its lane, as the plan counts them.
+    pub lane: usize,
+    /// Its place in the lane.
+    pub flow: usize,
+    /// Its sender began; `None`: never said.
+    pub began_s: Option<f64>,
+    /// Its receiver had the last byte; `None`: never said.
+    pub ended_s: Option<f64>,
 }
 
 /// One direction of a cable over the run.

@@ -11,7 +11,9 @@ use sluice_plan::plan::Collective;
 /// An element that is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// Its index in the gradient.
+    /// The lane of a plan that it came by; none: it is of the gradient.
+    pub lane: Option<usize>,
+    /// Its index in the gradient, or in its lane.
     pub element: usize,
     pub seen: f32,
     pub expected: f32,
@@ -91,7 +93,7 @@ fn differs(buffer: &[f32], first: usize, real: usize, total: f32) -> Option<Diff
     }
     let expected = |i: usize| if i < inside { base(first + i) * total } else { 0.0 };
     let (i, &seen) = buffer.iter().enumerate().find(|&(i, &x)| x != expected(i))?;
-    Some(Difference { element: first + i, seen, expected: expected(i) })
+    Some(Difference { lane: None, element: first + i, seen, expected: expected(i) })
 }
 
 /// Adds `incoming` to `into`, element by element, or puts it there.
@@ -126,6 +128,6 @@ mod tests {
         assert!(wrong(&sum, 0, 97, 3, 5).is_some());
         assert!(wrong(&sum, 0, 97, 4, 6).is_some());
         sum[98] = 1.0;
-        assert_eq!(wrong(&sum, 0, 97, 4, 5), Some(Difference { element: 98, seen: 1.0, expected: 0.0 }));
+        assert_eq!(wrong(&sum, 0, 97, 4, 5), Some(Difference { lane: None, element: 98, seen: 1.0, expected: 0.0 }));
     }
 }

@@ -40,8 +40,8 @@ impl Collective {
                 let chunk = real.div_ceil(n);
                 let bytes = 2 * (n as u64 - 1) * chunk as u64 * 4;
                 if n > 1 {
-                    outs.push(Stream { peer: (rank + 1) % n, kind: Kind::Ring, bytes });
-                    ins.push(Stream { peer: (rank + n - 1) % n, kind: Kind::Ring, bytes });
+                    outs.push(Stream { peer: (rank + 1) % n, kind: Kind::Ring, lane: 0, bytes });
+                    ins.push(Stream { peer: (rank + n - 1) % n, kind: Kind::Ring, lane: 0, bytes });
                 }
                 (chunk, chunk * n)
             }
@@ -52,25 +52,25 @@ impl Collective {
                 for peer in peers {
                     let (send, receive) =
                         if is_worker { (Kind::Aggregate, Kind::Broadcast) } else { (Kind::Broadcast, Kind::Aggregate) };
-                    outs.push(Stream { peer, kind: send, bytes });
-                    ins.push(Stream { peer, kind: receive, bytes });
+                    outs.push(Stream { peer, kind: send, lane: 0, bytes });
+                    ins.push(Stream { peer, kind: receive, lane: 0, bytes });
                 }
                 (shard, if is_worker { shard * servers } else { shard })
             }
             Arch::Tree => {
                 let bytes = real as u64 * 4;
                 for peer in (rank * file.fanout + 1..=rank * file.fanout + file.fanout).take_while(|c| *c < n) {
-                    ins.push(Stream { peer, kind: Kind::Reduce, bytes });
-                    outs.push(Stream { peer, kind: Kind::Spread, bytes });
+                    ins.push(Stream { peer, kind: Kind::Reduce, lane: 0, bytes });
+                    outs.push(Stream { peer, kind: Kind::Spread, lane: 0, bytes });
                 }
                 if rank > 0 {
                     let peer = (rank - 1) / file.fanout;
-                    outs.push(Stream { peer, kind: Kind::Reduce, bytes });
-                    ins.push(Stream { peer, kind: Kind::Spread, bytes });
+                    outs.push(Stream { peer, kind: Kind::Reduce, lane: 0, bytes });
+                    ins.push(Stream { peer, kind: Kind::Spread, lane: 0, bytes });
                 }
                 (real, real)
             }
-            // Trees of a plan are an exchange of their own.
+            // Plans have exchanges of their own.
             Arch::Plan | Arch::None => (0, 0),
         };
         let arrived = vec![0; ins.len()];
@@ -102,7 +102,7 @@ impl Collective {
             Kind::Reduce => least(Kind::Reduce).unwrap_or(stream.bytes),
             // At the root the sum, elsewhere what the parent sent.
             Kind::Spread => least(Kind::Spread).or(least(Kind::Reduce)).unwrap_or(0),
-            Kind::Trees | Kind::Steps => 0,
+            Kind::Trees | Kind::Steps | Kind::Transfers => 0,
         }
     }
 
@@ -124,7 +124,7 @@ impl Collective {
             let reduces = match stream.kind {
                 Kind::Ring => at / (self.part as u64 * 4) < self.workers as u64 - 1,
                 Kind::Aggregate | Kind::Reduce => true,
-                Kind::Broadcast | Kind::Spread | Kind::Trees | Kind::Steps => false,
+                Kind::Broadcast | Kind::Spread | Kind::Trees | Kind::Steps | Kind::Transfers => false,
             };
             buffer::take(&mut self.buffer[start..start + n], &data[..n], reduces);
             self.arrived[input] += n as u64 * 4;

@@ -101,7 +101,9 @@ fn connect_one(file: &JobFile, group: u64, stream: &Stream, to: std::net::Socket
     connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(to)).map_err(JobError::sys("connecting"))?;
     let mut socket = TcpStream::from(fd);
     socket.set_nodelay(true).map_err(JobError::io("setting TCP_NODELAY"))?;
-    socket.write_all(&hello(file.rank, group, stream.kind)).map_err(JobError::io("saying hello"))?;
+    socket
+        .write_all(&hello(group, &Caller { rank: file.rank, kind: stream.kind, lane: stream.lane }))
+        .map_err(JobError::io("saying hello"))?;
     socket.set_nonblocking(true).map_err(JobError::io("making a socket non-blocking"))?;
     Ok(socket)
 }
@@ -118,8 +120,8 @@ fn accept_all(
     while let Some(missing) = found.iter().position(Option::is_none) {
         match listener.accept() {
             Ok((socket, from)) => {
-                if let Some((rank, kind, socket)) = greet(file, group, socket, from)
-                    && let Some(at) = streams.iter().position(|s| s.peer == rank && s.kind == kind)
+                if let Some((caller, socket)) = greet(file, group, socket, from)
+                    && let Some(at) = streams.iter().position(|stream| caller.is_sender_of(stream))
                     && found[at].is_none()
                 {
                     found[at] = Some(socket);
@@ -138,40 +140,63 @@ fn accept_all(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The sender's rank and the stream's kind; `None`: not one of ours.
-fn greet(file: &JobFile, group: u64, mut socket: TcpStream, from: SocketAddr) -> Option<(usize, Kind, TcpStream)> {
+/// Who it is; `None`: not one of ours.
+fn greet(file: &JobFile, group: u64, mut socket: TcpStream, from: SocketAddr) -> Option<(Caller, TcpStream)> {
     let mut hello = [0; HELLO];
     socket.set_nonblocking(false).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     socket.read_exact(&mut hello).ok()?;
-    let (rank, kind) = parse(&hello, group)?;
-    let known = file.members.get(rank)?;
+    let caller = parse(&hello, group)?;
+    let known = file.members.get(caller.rank)?;
     if SocketAddr::V4(known.endpoint()).ip() != from.ip() {
         return None;
     }
     socket.set_nonblocking(true).ok()?;
-    Some((rank, kind, socket))
+    Some((caller, socket))
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Ring, Kind::Aggregate, Kind::Broadcast, Kind::Reduce, Kind::Spread, Kind::Trees, Kind::Steps];
+const KINDS: [Kind; 8] = [
+    Kind::Ring,
+    Kind::Aggregate,
+    Kind::Broadcast,
+    Kind::Reduce,
+    Kind::Spread,
+    Kind::Trees,
+    Kind::Steps,
+    Kind::Transfers,
+];
 
-fn hello(rank: usize, group: u64, kind: Kind) -> [u8; HELLO] {
+/// What a hello says: who sends, and which of its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Caller {
+    rank: usize,
+    kind: Kind,
+    lane: u32,
+}
+
+impl Caller {
+    fn is_sender_of(&self, stream: &Stream) -> bool {
+        (stream.peer, stream.kind, stream.lane) == (self.rank, self.kind, self.lane)
+    }
+}
+
+fn hello(group: u64, caller: &Caller) -> [u8; HELLO] {
     let mut hello = [0; HELLO];
     hello[..4].copy_from_slice(&MAGIC);
-    hello[4] = KINDS.iter().position(|k| *k == kind).unwrap_or(0) as u8;
-    hello[8..12].copy_from_slice(&(rank as u32).to_le_bytes());
+    hello[4] = KINDS.iter().position(|k| *k == caller.kind).unwrap_or(0) as u8;
+    hello[8..12].copy_from_slice(&(caller.rank as u32).to_le_bytes());
+    hello[12..16].copy_from_slice(&caller.lane.to_le_bytes());
     hello[16..].copy_from_slice(&group.to_le_bytes());
     hello
 }
 
-fn parse(hello: &[u8; HELLO], group: u64) -> Option<(usize, Kind)> {
+fn parse(hello: &[u8; HELLO], group: u64) -> Option<Caller> {
     let (head, id) = hello.split_at(16);
     if head[..4] != MAGIC || id != group.to_le_bytes() {
         return None;
     }
-    let rank = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-    Some((rank as usize, *KINDS.get(usize::from(head[4]))?))
+    let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    Some(Caller { rank: number(8) as usize, kind: *KINDS.get(usize::from(head[4]))?, lane: number(12) })
 }
 
 #[cfg(test)]
@@ -179,14 +204,24 @@ mod tests {
     use super::*;
     #[test]
     fn a_hello_comes_back_and_another_jobs_is_refused() {
-        let sent = hello(3, 77, Kind::Reduce);
-        assert_eq!(parse(&sent, 77), Some((3, Kind::Reduce)));
+        let caller = Caller { rank: 3, kind: Kind::Transfers, lane: 70_000 };
+        let sent = hello(77, &caller);
+        assert_eq!(parse(&sent, 77), Some(caller));
         assert_eq!(parse(&sent, 78), None);
     }
 
     #[test]
+    fn lanes_between_the_same_two_are_told_apart() {
+        let stream = |lane| Stream { peer: 3, kind: Kind::Transfers, lane, bytes: 4 };
+        let caller = Caller { rank: 3, kind: Kind::Transfers, lane: 1 };
+        assert!(caller.is_sender_of(&stream(1)) && !caller.is_sender_of(&stream(0)));
+        assert!(!caller.is_sender_of(&Stream { kind: Kind::Steps, ..stream(1) }));
+        assert!(!caller.is_sender_of(&Stream { peer: 2, ..stream(1) }));
+    }
+
+    #[test]
     fn mutated_hellos_never_panic() {
-        let good = hello(3, 77, Kind::Ring);
+        let good = hello(77, &Caller { rank: 3, kind: Kind::Ring, lane: 0 });
         let mut seed = 1_u64;
         for _ in 0..10_000 {
             let mut bad = good;
@@ -194,7 +229,7 @@ mod tests {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 bad[(seed >> 33) as usize % HELLO] = (seed >> 40) as u8;
             }
-            if let Some((rank, kind)) = parse(&bad, 77) {
+            if let Some(Caller { rank, kind, .. }) = parse(&bad, 77) {
                 assert!(u32::try_from(rank).is_ok() && KINDS.contains(&kind));
             }
         }

@@ -16,12 +16,14 @@ use nix::time::{ClockId, clock_gettime};
 use super::buffer::Difference;
 use super::collective::Collective;
 use super::connect::{Connections, connect_all};
-use super::exchange::Exchange;
+use super::exchange::{Exchange, LaneFlow};
 use super::page::{JobPage, congestion_control};
+use super::plan;
 use super::report::{FlowReport, Line, Reporter, word};
 use super::steps::Steps;
 use super::stream::{Incoming, Outgoing, Stage};
-use super::trees::{self, Trees};
+use super::transfers::Transfers;
+use super::trees::Trees;
 use super::{Arch, JobError, JobFile};
 use crate::sys;
 
@@ -72,9 +74,11 @@ fn told_start() -> Result<u64, JobError> {
 /// When the plan of a job of arch `plan` cannot be read or is none for this job.
 fn exchange_of(file: &JobFile) -> Result<Box<dyn Exchange>, JobError> {
     Ok(match (file.arch, &file.plan) {
-        (Arch::Plan, Some(plan)) => {
-            let followed = trees::read(file, plan)?;
-            if followed.steps.shard > 0 {
+        (Arch::Plan, Some(named)) => {
+            let followed = plan::read(file, named)?;
+            if !followed.transfers.lanes.is_empty() {
+                Box::new(Transfers::new(&followed, file.rank)?)
+            } else if followed.steps.shard > 0 {
                 Box::new(Steps::new(&followed, file.rank, file.bytes))
             } else {
                 Box::new(Trees::new(&followed, file.rank, file.bytes))
@@ -145,11 +149,14 @@ impl<'a> Engine<'a> {
             self.outs.iter_mut().for_each(|o| o.sent = 0);
             self.sleep_until(round_at)?;
             let round_start = now();
-            self.exchange(report)?;
+            self.exchange(i, report)?;
             let round_end = now();
             self.sleep_until(compute_end)?;
-            if let Some(Difference { element, seen, expected }) = self.collective.wrong(i) {
-                return Err(JobError::Sum { iteration: i, element, seen, expected });
+            if let Some(Difference { lane, element, seen, expected }) = self.collective.wrong(i) {
+                return Err(match lane {
+                    Some(lane) => JobError::Word { iteration: i, lane, word: element, seen, expected },
+                    None => JobError::Sum { iteration: i, element, seen, expected },
+                });
             }
             report.say(&Line::Iteration {
                 i,
@@ -164,16 +171,20 @@ impl<'a> Engine<'a> {
     }
 
     /// One round: everything out, everything in.
-    fn exchange(&mut self, report: &mut Reporter<impl Write>) -> Result<(), JobError> {
+    fn exchange(&mut self, iteration: u64, report: &mut Reporter<impl Write>) -> Result<(), JobError> {
         let wire: u64 = self.collective.outs().iter().map(|s| s.bytes).sum();
         // A server's round begins with the first byte that reaches it.
         let mut told = false;
         loop {
             let mut moved = 0;
-            for (i, stream) in self.ins.iter_mut().enumerate() {
-                let bytes = stream.pull(i, &mut *self.collective, &mut self.stage)?;
+            for (at, stream) in self.ins.iter_mut().enumerate() {
+                let bytes = stream.pull(at, &mut *self.collective, &mut self.stage)?;
                 if bytes > 0 {
                     self.page.received(bytes);
+                    let t_ns = now();
+                    while let Some(LaneFlow { lane, flow, from, to }) = self.collective.ended(at) {
+                        report.say(&Line::FlowEnded { i: iteration, lane, flow, from, to, t_ns });
+                    }
                 }
                 moved += bytes;
             }
@@ -181,10 +192,15 @@ impl<'a> Engine<'a> {
                 self.page.round(self.file.bytes, wire);
                 told = true;
             }
-            for (i, stream) in self.outs.iter_mut().enumerate() {
-                let bytes = stream.push(i, &mut *self.collective, self.file.write_bytes)?;
+            for (at, stream) in self.outs.iter_mut().enumerate() {
+                // Whatever begins in this turn could have begun by now; its end is never told with an earlier time.
+                let t_ns = now();
+                let bytes = stream.push(at, &mut *self.collective, self.file.write_bytes)?;
                 if bytes > 0 {
-                    self.page.sent(i, bytes);
+                    self.page.sent(at, bytes);
+                    while let Some(LaneFlow { lane, flow, from, to }) = self.collective.began(at, stream.sent) {
+                        report.say(&Line::FlowBegan { i: iteration, lane, flow, from, to, t_ns });
+                    }
                 }
                 moved += bytes;
             }

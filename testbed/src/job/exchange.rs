@@ -23,6 +23,8 @@ pub enum Kind {
     Trees,
     /// All sends of a step schedule from one rank to another.
     Steps,
+    /// The flows of one lane of a plan.
+    Transfers,
 }
 
 /// One stream as one of its ends sees it.
@@ -30,8 +32,22 @@ pub enum Kind {
 pub struct Stream {
     pub peer: usize,
     pub kind: Kind,
+    /// Which of the lanes with this peer it is, from 0; 0 where one stream carries everything.
+    pub lane: u32,
     /// Bytes of a round, a multiple of 4.
     pub bytes: u64,
+}
+
+/// A flow of a plan's lane, as the plan counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneFlow {
+    pub lane: usize,
+    /// Its place in the lane.
+    pub flow: usize,
+    /// The rank that sends.
+    pub from: usize,
+    /// The rank that receives.
+    pub to: usize,
 }
 
 /// The streams of one member.
@@ -47,7 +63,7 @@ pub struct Streams {
 pub fn stream_with(streams: &mut Vec<Stream>, peer: usize, kind: Kind) -> usize {
     let known = streams.iter().position(|stream| stream.peer == peer);
     known.unwrap_or_else(|| {
-        streams.push(Stream { peer, kind, bytes: 0 });
+        streams.push(Stream { peer, kind, lane: 0, bytes: 0 });
         streams.len() - 1
     })
 }
@@ -73,6 +89,15 @@ pub trait Exchange {
     /// # Errors
     /// When a peer says what it cannot mean.
     fn accept(&mut self, input: usize, data: &[f32]) -> Result<(), JobError>;
+    /// The next flow of stream `out` that has begun and was not told before in this round, when `sent` bytes of the
+    /// stream are on their way. Exchanges without flows of their own have none to tell.
+    fn began(&mut self, _out: usize, _sent: u64) -> Option<LaneFlow> {
+        None
+    }
+    /// The next flow of stream `input` that has come completely and was not told before in this round.
+    fn ended(&mut self, _input: usize) -> Option<LaneFlow> {
+        None
+    }
     /// Has everything of this round arrived?
     fn complete(&self) -> bool {
         self.ins().iter().enumerate().all(|(input, stream)| self.arrived(input) == stream.bytes)

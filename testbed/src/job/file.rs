@@ -18,7 +18,8 @@ pub enum Arch {
     Ps,
     /// Reduce up to rank 0, broadcast down.
     Tree,
-    /// The trees of a plan: all-reduce, all-gather or reduce-scatter, whichever it is for.
+    /// By a plan: all-reduce, all-gather or reduce-scatter, whichever it is for; of rates, weights or an order the
+    /// flows of one collective, whatever they carry.
     Plan,
     /// Compute only.
     None,
@@ -52,6 +53,9 @@ pub struct PlanFile {
     /// Ids of its participants by rank; empty: the plan's own order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<String>,
+    /// Which of its collectives the job is, of a plan of rates, weights or an order for several; none: the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<u64>,
 }
 
 /// One member's view of its job. Workers come first in `members`, then servers, or the relays of a plan.
@@ -74,7 +78,8 @@ pub struct JobFile {
     /// The plan; needed by arch `plan`, and told to daemons by whoever starts the job, whatever its arch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanFile>,
-    /// Gradient bytes of an iteration, rounded up to whole floats. Of an all-gather: what everybody ends with.
+    /// Gradient bytes of an iteration, rounded up to whole floats. Of an all-gather: what everybody ends with. Flows of
+    /// a plan of rates, weights or an order have sizes of their own, and this is only what the page says.
     pub bytes: u64,
     /// How many iterations, 1 or more.
     pub iterations: u64,

@@ -24,6 +24,30 @@ pub enum Line {
         /// The buffer held the exact sum. Never false: a wrong sum ends the job with [`Line::Failed`].
         exact: bool,
     },
+    /// Said by the sender: a flow of a lane has begun. Lanes and their flows are numbered as the plan has them.
+    FlowBegan {
+        /// Number of the iteration, from 0.
+        i: u64,
+        lane: usize,
+        /// Its place in the lane.
+        flow: usize,
+        from: usize,
+        to: usize,
+        /// Just before its first byte was handed to the kernel, CLOCK_MONOTONIC ns.
+        t_ns: u64,
+    },
+    /// Said by the receiver: a flow of a lane has come completely.
+    FlowEnded {
+        /// Number of the iteration, from 0.
+        i: u64,
+        lane: usize,
+        /// Its place in the lane.
+        flow: usize,
+        from: usize,
+        to: usize,
+        /// Just after its last byte was read, CLOCK_MONOTONIC ns.
+        t_ns: u64,
+    },
     /// Progress while bytes move.
     Sample {
         /// CLOCK_MONOTONIC ns.
@@ -48,7 +72,7 @@ pub enum Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
     pub to: usize,
-    /// What it carried: `ring`, `aggregate`, `broadcast`, `reduce`, `spread`, `trees`.
+    /// What it carried: `ring`, `aggregate`, `broadcast`, `reduce`, `spread`, `trees`, `steps`, `transfers`.
     pub kind: String,
     /// Payload bytes acknowledged.
     pub acked: u64,
@@ -71,6 +95,7 @@ pub fn word(kind: Kind) -> &'static str {
         Kind::Spread => "spread",
         Kind::Trees => "trees",
         Kind::Steps => "steps",
+        Kind::Transfers => "transfers",
     }
 }
 

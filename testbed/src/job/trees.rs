@@ -12,12 +12,11 @@
 use std::ops::Range;
 
 use sluice_plan::follow::{Followed, WHOLE};
-use sluice_plan::plan::{Collective, Direction, MAX_DAEMON_BYTES};
+use sluice_plan::plan::{Collective, Direction};
 
 use super::JobError;
 use super::buffer::{self, Difference};
 use super::exchange::{Exchange, Kind, Streams, stream_with};
-use super::file::{JobFile, PlanFile};
 
 /// Floats of a chunk: some milliseconds of a slow link, so that a deep tree fills soon.
 pub const CHUNK: usize = 2_048;
@@ -82,32 +81,6 @@ struct Receiving {
     /// The edge whose chunk comes, and how much of it is still to come.
     chunk: Option<(usize, usize)>,
     arrived: u64,
-}
-
-/// Reads the plan of a job.
-///
-/// # Errors
-/// [`JobError::Plan`] with everything that is wrong with the plan, or with it and this job together.
-pub fn read(file: &JobFile, plan: &PlanFile) -> Result<Followed, JobError> {
-    let name = plan.file.display().to_string();
-    let meta = std::fs::metadata(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
-    if !meta.is_file() || meta.len() > MAX_DAEMON_BYTES as u64 {
-        let most = MAX_DAEMON_BYTES;
-        return Err(JobError::Plan(format!("{name}: not a file of at most {most} bytes")));
-    }
-    let bytes = std::fs::read(&plan.file).map_err(|error| JobError::Plan(format!("{name}: {error}")))?;
-    let ranks = (!plan.ranks.is_empty()).then_some(plan.ranks.as_slice());
-    let followed = Followed::read(&bytes, &name, ranks, None).map_err(|e| JobError::Plan(e.to_string()))?;
-    if followed.participants.len() != file.workers {
-        let (n, workers) = (followed.participants.len(), file.workers);
-        return Err(JobError::Plan(format!("{name} is for {n} ranks; the job has {workers} workers")));
-    }
-    let hosts: Vec<&str> = file.members[file.workers..].iter().map(|member| member.host.as_str()).collect();
-    if followed.relays != hosts {
-        let (relays, hosts) = (followed.relays.join(", "), hosts.join(", "));
-        return Err(JobError::Plan(format!("{name} has relays at [{relays}]; the job has some at [{hosts}]")));
-    }
-    Ok(followed)
 }
 
 impl Trees {

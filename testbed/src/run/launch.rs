@@ -114,6 +114,9 @@ impl RunningJob {
                 if !named.ranks.is_empty() {
                     command.env("SLUICE_PLAN_RANKS", named.ranks.join(","));
                 }
+                if let Some(collective) = named.collective {
+                    command.env("SLUICE_PLAN_COLLECTIVE", collective.to_string());
+                }
             }
             command.arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = fabric.hosts[h].ns.spawn(command, Some(fabric.cgroups.jobs(h).procs()?))?;

@@ -1,5 +1,7 @@
 //! What the members of a job reported during a run, and the arithmetic from those observations to times and rates.
 
+use std::collections::BTreeMap;
+
 use sluice_report::RatePoint;
 use sluice_report::stats::mean;
 
@@ -14,6 +16,15 @@ pub struct JobLog {
     pub iterations: Vec<IterationLog>,
     pub samples: Vec<AckSample>,
     pub flows: Vec<FlowReport>,
+    /// By iteration, lane and place in the lane: when a flow of a plan began and ended, CLOCK_MONOTONIC ns.
+    pub passages: BTreeMap<(u64, usize, usize), Passage>,
+}
+
+/// When a flow of a plan began and ended, as far as its ends have said, CLOCK_MONOTONIC ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Passage {
+    pub began: Option<u64>,
+    pub ended: Option<u64>,
 }
 
 /// What one member had acknowledged by some time.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use sluice_report::{CpuSeconds, JobFigures, JobResult, LinkResult, PolicyRun, RatePoint};
+use sluice_report::{CpuSeconds, FlowTimes, JobFigures, JobResult, LinkResult, PolicyRun, RatePoint};
 use sluice_schedule::Nanos;
 
 use super::launch::{FromMember, Output, RunningJob, Sockets};
@@ -221,6 +221,12 @@ impl Runner<'_> {
                 state.log.iteration(rank < plan.workers, i, compute_start_ns, round_start_ns, round_end_ns);
                 self.iterations_done += u64::from(rank == 0);
             }
+            Output::Line(Line::FlowBegan { i, lane, flow, t_ns, .. }) => {
+                state.log.passages.entry((i, lane, flow)).or_default().began = Some(t_ns);
+            }
+            Output::Line(Line::FlowEnded { i, lane, flow, t_ns, .. }) => {
+                state.log.passages.entry((i, lane, flow)).or_default().ended = Some(t_ns);
+            }
             Output::Line(Line::Sample { t_ns, acked, .. }) => state.log.samples.push(AckSample { t_ns, rank, acked }),
             Output::Line(Line::Done { flows }) => {
                 state.log.flows.extend(flows);
@@ -268,6 +274,11 @@ impl Runner<'_> {
                 hosts: job.place.workers.iter().chain(&job.place.servers).copied().collect(),
                 ..JobResult::default()
             };
+            let passages = job.log.passages.iter().map(|(&(iteration, lane, flow), passage)| {
+                let (began_s, ended_s) = (passage.began.map(since), passage.ended.map(since));
+                FlowTimes { iteration, lane, flow, began_s, ended_s }
+            });
+            result.flows = passages.collect();
             for flow in &job.log.flows {
                 result.acked += flow.acked;
                 result.retransmits += u64::from(flow.retransmits);

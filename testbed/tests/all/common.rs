@@ -75,7 +75,7 @@ pub fn dir() -> (tempfile::TempDir, PathBuf) {
 
 /// A job with a member on every host that carries a plan out.
 pub fn follower(id: &str, file: PathBuf, spec: &FabricSpec, bytes: u64, iterations: u64) -> JobPlan {
-    let plan = Some(PlanFile { file, ranks: spec.hosts.clone() });
+    let plan = Some(PlanFile { file, ranks: spec.hosts.clone(), collective: None });
     JobPlan { plan, ..job(id, Arch::Plan, spec.hosts.len(), 0, bytes, iterations) }
 }
 

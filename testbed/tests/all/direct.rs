@@ -21,7 +21,7 @@ fn every_collective_on_a_torus_and_a_kautz_graph_ends_with_exact_floats() {
         let of = |collective: Collective| {
             let file = dir.join(format!("{}.json", collective.word()));
             let planned = plan_on(&wiring, Rate::mbps(200), collective, file).unwrap();
-            let plan = Some(PlanFile { file: planned.file, ranks: spec.hosts.clone() });
+            let plan = Some(PlanFile { file: planned.file, ranks: spec.hosts.clone(), collective: None });
             JobPlan { plan, ..job(collective.word(), Arch::Plan, spec.hosts.len(), 0, 400_003, 3) }
         };
         let jobs: Vec<JobPlan> =

@@ -11,4 +11,5 @@ mod forest;
 mod jobs;
 mod pages;
 mod real;
+mod transfers;
 mod units;

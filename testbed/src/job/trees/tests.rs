@@ -8,6 +8,7 @@ use sluice_planners::forestcoll::{Instance, Options, Way, make};
 use sluice_planners::{Request, Run};
 
 use super::*;
+use crate::job::exchange::Stream;
 
 pub const COLLECTIVES: [Collective; 3] = [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
 
@@ -122,8 +123,9 @@ pub fn exchange<E: Exchange>(members: &mut [E], room: usize, dice: &mut Dice) {
             let whole = wire.len() / 4 * 4;
             let take = whole.min(4 * (1 + dice.below(room / 4)));
             let floats: Vec<f32> = bytemuck::pod_collect_to_vec(&wire.drain(..take).collect::<Vec<u8>>());
-            let to = members[m].outs()[out].peer;
-            let input = members[to].ins().iter().position(|s| s.peer == m).expect("both ends know the stream");
+            let Stream { peer: to, kind, lane, .. } = members[m].outs()[out];
+            let same = |s: &Stream| (s.peer, s.kind, s.lane) == (m, kind, lane);
+            let input = members[to].ins().iter().position(same).expect("both ends know the stream");
             members[to].accept(input, &floats).expect("as the plan says");
             moved |= taken > 0 || take > 0;
         }
