@@ -1,9 +1,12 @@
 //! A job that carries out a plan of rates, over real sockets in namespaces: every word is right, flows begin when what
-//! they wait for has come, and every lane has a connection of its own. Needs root.
+//! they wait for has come, every lane has a connection of its own, and daemons hold each to its rate. Needs root.
 
 use std::collections::HashMap;
 
-use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, everywhere, follower, privileged, star};
+use serde_json::json;
+
+use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, everywhere, follower, privileged, seen, star};
+use sluice_formats::topology::Topology;
 use sluice_plan::follow::{Followed, Job};
 use sluice_planners::Run;
 use sluice_planners_wan::from_topology::Task;
@@ -12,6 +15,7 @@ use sluice_planners_wan::graph::Graph;
 use sluice_planners_wan::method::{Method, Options, propose};
 use sluice_planners_wan::{bound, form, import, to_plan};
 use sluice_schedule::Rate;
+use sluice_testbed::fabric::FabricSpec;
 use sluice_testbed::job::PlanFile;
 use sluice_testbed::run::{FixedQueue, JobPlan, Policy, RunPlan, Session, Silent, run_once};
 
@@ -83,5 +87,54 @@ fn flows_of_rates_come_word_for_word_after_what_they_wait_for() {
         }
         // Every hop of a chunk but its first waits for the hop before.
         assert_eq!(waits, ITERATIONS * (flows - HOSTS) as u64);
+    }
+}
+
+/// Rates for flows from the first host to the second and the third, which together leave most of its cable free; with
+/// `fills`, what is left is theirs.
+fn rates(spec: &FabricSpec, fills: bool) -> String {
+    let hosts = &spec.hosts;
+    let nodes = hosts.iter().map(|id| json!({"id": id, "kind": "host"})).chain([json!({"id": "s", "kind": "switch"})]);
+    let link = |id: &String| json!({"from": id, "to": "s", "capacity": "100Mbit/s", "duplex": true});
+    let links = hosts.iter().map(link).collect::<Vec<_>>();
+    let inline = json!({"sluice_topology": 1, "nodes": nodes.collect::<Vec<_>>(), "links": links});
+    let digest = Topology::read(inline.to_string().as_bytes(), "t").unwrap().digest();
+    let flow = |id: u64, to: usize, rate: &str| {
+        json!({"id": id, "collective": 0, "group": id, "order": 0, "src": hosts[0], "dst": hosts[to],
+            "path": [0, 2 * to + 1], "size": "20MB", "rate": rate})
+    };
+    let execution = if fills { "work_conserving" } else { "static" };
+    let flows = [flow(0, 1, "24Mbit/s"), flow(1, 2, "12Mbit/s")];
+    let content = json!({"kind": "rates", "execution": execution, "flows": flows});
+    let topology = json!({"sha256": digest, "inline": inline});
+    json!({"sluice_plan": 1, "collective": "custom", "claim": {}, "topology": topology, "content": content}).to_string()
+}
+
+#[test]
+fn daemons_hold_every_lane_to_what_its_plan_gives_it() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let (_keep, dir) = dir();
+    let spec = star(3, Rate::mbps(100));
+    for fills in [false, true] {
+        let file = dir.join(format!("{fills}.json"));
+        std::fs::write(&file, rates(&spec, fills)).unwrap();
+        // In payload of 95 of 100 Mbit/s: what is kept free is kept from everybody alike.
+        let all = if fills { 100.0 } else { 36.0 } * 1448.0 / 1514.0 * 0.95e6;
+        let wanted = |of: &serde_json::Value| {
+            let flows = of["flows"].as_array().map_or(&[][..], Vec::as_slice);
+            let rates = |key: &str| flows.iter().filter_map(|flow| flow[key].as_f64()).collect::<Vec<_>>();
+            let (mut ordered, delivered) = (rates("ordered_bps"), rates("delivered_bps"));
+            ordered.sort_by(f64::total_cmp);
+            let near = |is: f64, wanted: f64| is > 0.9 * wanted && is < 1.02 * wanted;
+            let as_planned = matches!(ordered[..], [less, more] if near(less, all / 3.0) && near(more, all / 1.5));
+            as_planned && delivered.iter().sum::<f64>() > 0.8 * all
+        };
+        let snapshot = seen(follower("held", file, &spec, 1_000_000, 10_000), spec.clone(), wanted);
+        assert_eq!(snapshot["jobs"][0]["plan"], format!("{fills}.json"));
+        let why: Vec<_> = snapshot["flows"].as_array().unwrap().iter().map(|flow| flow["why"].clone()).collect();
+        assert_eq!(why, [if fills { "work-conserving" } else { "plan" }; 2]);
     }
 }
