@@ -5,11 +5,11 @@
 //! the whole `"deps": [[a, b]]` instead of the dependencies of the chains. A number is read to the nearest float from its
 //! text, and written with the fewest digits that read back as the same.
 
-mod file;
+pub(crate) mod file;
 #[cfg(test)]
 mod tests;
 
-use file::{File, Flow, Link, Number};
+use file::{File, Flow, Link};
 use sluice_formats::json::{Json as _, Limits, Reader, Writer};
 use sluice_formats::problem::{Problem, Problems};
 
@@ -27,6 +27,11 @@ const LIMITS: Limits = Limits { bytes: MAX_BYTES, elements: 32_000_000, charged:
 /// `TooLarge`, the `E_…` codes of the text, then `DuplicateId`, `GapInIds` and what [`Instance::new`] refuses, with a pointer to
 /// the link or flow.
 pub fn read(bytes: &[u8], file: &str) -> Result<Instance, Problems> {
+    Ok(read_with_text(bytes, file)?.1)
+}
+
+/// The same, and what stands in the file.
+pub(crate) fn read_with_text(bytes: &[u8], file: &str) -> Result<(File, Instance), Problems> {
     let refused = |refusal: Refusal, key: String| Problems::from(Problem { key, ..refusal.problem() }).in_file(file);
     if bytes.len() > MAX_BYTES {
         let refusal = Refusal::TooLarge { what: "bytes", found: bytes.len(), allowed: MAX_BYTES };
@@ -43,17 +48,18 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Instance, Problems> {
     let flow_places = flow_places.map_err(|(refusal, key)| refused(refusal, key))?;
     let links = link_places.iter().map(|&place| link(&form.links[place])).collect();
     let flows = flow_places.iter().map(|&place| flow(&form.flows[place])).collect();
-    let deps = form.deps.map(|deps| deps.into_iter().map(|(a, b)| (index(a), index(b))).collect());
-    Instance::new(&*form.name, index(form.nodes), links, flows, deps).map_err(|refusal| {
+    let deps = form.deps.as_ref().map(|deps| deps.iter().map(|(a, b)| (index(*a), index(*b))).collect());
+    let instance = Instance::new(&*form.name, index(form.nodes), links, flows, deps).map_err(|refusal| {
         let key = pointer(&refusal, &link_places, &flow_places);
         refused(refusal, key)
-    })
+    })?;
+    Ok((form, instance))
 }
 
 /// Writes an instance, one link or flow a line.
 pub fn write(instance: &Instance) -> String {
     let link = |(id, link): (usize, &instance::Link)| Link {
-        cap: Number(link.capacity),
+        cap: link.capacity.into(),
         dst: link.to as u64,
         id: id as u64,
         src: link.from as u64,
@@ -65,8 +71,8 @@ pub fn write(instance: &Instance) -> String {
         id: id as u64,
         order: flow.order as u64,
         path: flow.path.iter().map(|&link| link as u64).collect(),
-        release_s: (flow.release > 0.0).then_some(Number(flow.release)),
-        size: Number(flow.size),
+        release_s: (flow.release > 0.0).then(|| flow.release.into()),
+        size: flow.size.into(),
         src: flow.from as u64,
     };
     let pairs = instance.has_named_dependencies().then(|| instance.dependencies());
@@ -86,7 +92,7 @@ fn index(number: u64) -> usize {
 }
 
 fn link(link: &Link) -> instance::Link {
-    instance::Link { from: index(link.src), to: index(link.dst), capacity: link.cap.0 }
+    instance::Link { from: index(link.src), to: index(link.dst), capacity: link.cap.value }
 }
 
 fn flow(flow: &Flow) -> instance::Flow {
@@ -96,9 +102,9 @@ fn flow(flow: &Flow) -> instance::Flow {
         order: index(flow.order),
         from: index(flow.src),
         to: index(flow.dst),
-        size: flow.size.0,
+        size: flow.size.value,
         path: flow.path.iter().map(|&link| index(link)).collect(),
-        release: flow.release_s.map_or(0.0, |release| release.0),
+        release: flow.release_s.as_ref().map_or(0.0, |release| release.value),
     }
 }
 

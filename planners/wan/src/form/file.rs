@@ -2,10 +2,28 @@
 
 use sluice_formats::json::{Json, Read, Reader, Text, Writer, form};
 use sluice_formats::problem::{E_RANGE, Problem};
+use sluice_formats::quantity::Rational;
 
-/// A number that is computed with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Number(pub f64);
+/// A number that is computed with, and as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Number {
+    /// The nearest float, which is finite.
+    pub value: f64,
+    text: Text,
+}
+
+impl Number {
+    /// Exactly what was written; `None` of more digits than a file takes.
+    pub fn exact(&self) -> Option<Rational> {
+        Rational::parse_json_number(&self.text).ok()
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Number {
+        Number { value, text: format!("{value:?}").into() }
+    }
+}
 
 impl Json for Number {
     fn read(reader: &mut Reader<'_>) -> Read<Option<Number>> {
@@ -15,14 +33,16 @@ impl Json for Number {
         if value.is_none() {
             reader.refuse(Problem::new(E_RANGE, "", "too large a number").found(text).allowed("below 1.8e308"));
         }
-        Ok(value.map(Number))
+        let text = Text::from(text);
+        Ok(value.map(|value| Number { value, text }))
     }
     fn write(&self, writer: &mut Writer<'_>) {
-        writer.raw(&format!("{:?}", self.0));
+        writer.raw(&self.text);
     }
 }
 
 form! {
+    /// An instance.
     pub struct File {
         /// Pairs (a, b): flow b does not begin before flow a has ended.
         pub deps: Option<Vec<(u64, u64)>> = "deps",
@@ -47,6 +67,7 @@ form! {
 }
 
 form! {
+    /// A flow.
     pub struct Flow {
         pub collective: u64 = "collective",
         pub dst: u64 = "dst",
