@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use sluice_planners::Run;
 use sluice_planners_wan::generate::Workload;
 use sluice_planners_wan::graph::Graph;
-use sluice_planners_wan::greedy::Key;
-use sluice_planners_wan::multiring::{self, Intra};
+use sluice_planners_wan::method::{self, Options};
 use sluice_planners_wan::plan::{Execution, Plan};
-use sluice_planners_wan::portfolio::{self, Candidate};
+use sluice_planners_wan::portfolio;
 use sluice_planners_wan::sca::{self, Reading};
 use sluice_planners_wan::{Instance, chain_order, perm};
 
@@ -36,8 +36,8 @@ const PAGE: [(&str, [f64; 7]); 17] = [
     ("lower bound", [2.37, 2.75, 3.23, 3.52, 3.91, 4.37, 4.72]),
 ];
 
-/// The page's means on other topologies: out_of_order, barrier_aware, equal_alloc, data_aware, weight_sca, multiring,
-/// prio, portfolio.
+/// The page's means on other topologies: out_of_order, barrier_aware, equal_alloc, data_aware, weight_sca, the better
+/// multiring, prio, portfolio.
 const OTHERS: [(&str, [f64; 8]); 5] = [
     ("Arpanet196912", [37.85, 39.27, 25.23, 22.38, 21.07, 8.85, 4.79, 4.65]),
     ("Napnet", [31.68, 34.11, 21.12, 18.62, 17.05, 7.46, 4.66, 4.41]),
@@ -46,7 +46,7 @@ const OTHERS: [(&str, [f64; 8]); 5] = [
     ("Cesnet1993", [30.44, 31.35, 19.82, 17.17, 15.94, 6.90, 4.28, 4.10]),
 ];
 const OTHER_NAMES: [&str; 8] =
-    ["out_of_order", "barrier_aware", "equal_alloc", "data_aware", "weight_sca", "multiring", "prio", "portfolio"];
+    ["out_of_order", "barrier_aware", "equal_alloc", "data_aware", "weight_sca", "multiring_ldv", "prio", "portfolio"];
 
 fn graph(name: &str) -> Graph {
     let path = format!("{}/data/{name}.graphml", env!("CARGO_MANIFEST_DIR"));
@@ -55,22 +55,11 @@ fn graph(name: &str) -> Graph {
 
 /// Every method with its mean time; and the seconds that the searches took.
 fn all(instance: &Instance) -> (BTreeMap<String, f64>, [f64; 3]) {
-    let schedule = |key, per_link_budget| {
-        let options = multiring::Options { intra: Intra::Greedy(key), per_link_budget };
-        multiring::plan(instance, options).map(|plan| Plan::Schedule(plan.schedule))
-    };
     let simplex = sca::Options { reading: Reading::Simplex, ..sca::Options::default() };
-    let simplex = sca::run(instance, simplex, &mut || false);
-    let weights = |weights| Plan::Weights { weights, execution: Execution::Static };
-    let mut more = vec![
-        Candidate::new("multiring_spt", schedule(Key::Shortest, false)),
-        Candidate::new("multiring_ldv", schedule(Key::LargestBehind, false)),
-        Candidate::new("multiring_ldv_per_link", schedule(Key::LargestBehind, true)),
-        Candidate::new("weight_sca_simplex", simplex.map(|found| weights(found.weights))),
-    ];
+    let simplex = sca::run(instance, simplex, &mut || false).expect("solved");
+    let simplex = Plan::Weights { weights: simplex.weights, execution: Execution::Static };
     let begun = Instant::now();
-    let light = portfolio::light(instance, &mut || false);
-    let choice = portfolio::best(instance, light.clone(), &mut || false).expect("played");
+    let choice = method::best(instance, &Options::default(), None, &Run::quiet(1)).expect("played");
     let portfolio = begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     let perm = perm::search(instance, &mut || false).expect("searched");
@@ -79,12 +68,9 @@ fn all(instance: &Instance) -> (BTreeMap<String, f64>, [f64; 3]) {
     let options = chain_order::Options::default();
     chain_order::search_from(instance, &perm, options, &mut || false).expect("searched");
     let order_took = begun.elapsed().as_secs_f64();
-    more.extend(light);
-    let mut means = BTreeMap::new();
-    let played = portfolio::best(instance, more, &mut || false).expect("played");
-    for judged in played.table {
-        means.insert(judged.name, judged.mean.expect("a plan"));
-    }
+    let named = |judged: portfolio::Judged| (judged.name, judged.mean.expect("a plan"));
+    let mut means: BTreeMap<String, f64> = choice.table.into_iter().map(named).collect();
+    means.insert("weight_sca_simplex".to_owned(), simplex.execute(instance).expect("played").mean);
     means.insert("portfolio".to_owned(), choice.outcome.mean);
     (means, [perm_took, order_took, portfolio])
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use sluice_planners::Run;
 use sluice_planners_wan::generate::Workload;
 use sluice_planners_wan::graph::Graph;
 use sluice_planners_wan::greedy::{self, Key};
@@ -9,7 +10,7 @@ use sluice_planners_wan::instance::Instance;
 use sluice_planners_wan::rules::{Fill, Priority, Recomputed, Static};
 use sluice_planners_wan::sca::{self, Reading};
 use sluice_planners_wan::simulate::{RateRule, simulate};
-use sluice_planners_wan::{baseline, chain_order, multiring, perm, portfolio};
+use sluice_planners_wan::{baseline, chain_order, method, multiring, perm};
 
 /// The least time of several runs, in s.
 fn least<T>(runs: usize, mut work: impl FnMut() -> T) -> f64 {
@@ -67,7 +68,7 @@ fn main() {
         println!("{:>28} {:>8.3} ms", "perm", least(1, || perm::search(instance, &mut || false)) * 1e3);
         let took = least(1, || chain_order::search(instance, Default::default(), &mut || false));
         println!("{:>28} {:>8.3} ms", "perm and chain_order", took * 1e3);
-        let took = least(1, || portfolio::portfolio(instance, Vec::new(), &mut || false));
+        let took = least(1, || method::best(instance, &method::Options::default(), None, &Run::quiet(1)));
         println!("{:>28} {:>8.3} ms", "portfolio", took * 1e3);
     }
     for collectives in [8, 64, 256] {

@@ -1,19 +1,13 @@
-//! The default planner: play what every method proposes and keep the best.
+//! Plays what methods propose and keeps the best: what the default planner ends with ([`crate::method::best`]).
 //!
 //! It is never worse than any of the methods, and needed: each of them loses somewhere.
 
 #[cfg(test)]
 mod tests;
 
-use crate::baseline::{self, Scope};
-use crate::chain_order;
-use crate::greedy::{self, Key};
 use crate::instance::Instance;
-use crate::multiring;
-use crate::perm;
-use crate::plan::{Execution, Plan};
+use crate::plan::Plan;
 use crate::refusal::Refusal;
-use crate::sca;
 use crate::simulate::Outcome;
 
 /// What a method proposes, or why it has nothing to propose for this instance.
@@ -102,54 +96,4 @@ pub fn best(
         Some((name, plan, outcome)) => Ok(Choice { name, plan, outcome, table }),
         None => Err(first.unwrap_or(Refusal::NoFlows)),
     }
-}
-
-/// What all methods without a solver propose, in a fixed order: the static ones, those one at a time a link, those by
-/// priority.
-pub fn light(instance: &Instance, stop: &mut dyn FnMut() -> bool) -> Vec<Candidate> {
-    let fixed = |rates| Plan::Rates { rates, execution: Execution::Static };
-    let barriers = |scope| baseline::barrier_aware(instance, scope).map(Plan::Barriers);
-    let multiring = |per_link_budget| {
-        let options = multiring::Options { per_link_budget, ..multiring::Options::default() };
-        multiring::plan(instance, options).map(|plan| Plan::Schedule(plan.schedule))
-    };
-    let nonconcurrent = |key| Ok(Plan::Schedule(greedy::nonconcurrent(instance, key)));
-    let weights = |weights| Plan::Weights { weights, execution: Execution::Static };
-    let sca = sca::run(instance, sca::Options::default(), stop);
-    let perm = perm::search(instance, stop);
-    let order = perm
-        .as_ref()
-        .map_err(Clone::clone)
-        .and_then(|perm| chain_order::search_from(instance, perm, chain_order::Options::default(), stop));
-    vec![
-        Candidate::new("out_of_order", Ok(fixed(baseline::out_of_order(instance)))),
-        Candidate::new("equal_alloc", baseline::equal(instance).map(fixed)),
-        Candidate::new("data_aware", baseline::data_aware(instance).map(fixed)),
-        Candidate::new("weight_sca", sca.map(|found| weights(found.weights))),
-        Candidate::new("barrier_aware", barriers(Scope::Collective)),
-        Candidate::new("barrier_stage", barriers(Scope::Stage)),
-        Candidate::new("barrier_step", barriers(Scope::Step)),
-        Candidate::new("multiring", multiring(false)),
-        Candidate::new("multiring_per_link", multiring(true)),
-        Candidate::new("nonconcurrent_spt", nonconcurrent(Key::Shortest)),
-        Candidate::new("nonconcurrent_ldv", nonconcurrent(Key::LargestBehind)),
-        Candidate::new("nonconcurrent_cp", nonconcurrent(Key::CriticalPath)),
-        Candidate::new("equal_wc", Ok(Plan::Fair)),
-        Candidate::new("prio", Ok(Plan::PriorityRecomputed)),
-        Candidate::new("perm", perm.map(|perm| Plan::Priority { rank: perm.rank })),
-        Candidate::new("chain_order", order.map(|order| Plan::Priority { rank: order.rank })),
-    ]
-}
-
-/// The best of what all methods without a solver propose and of what the caller brings, which is tried first.
-///
-/// # Errors
-/// As [`best`].
-pub fn portfolio(
-    instance: &Instance,
-    brought: Vec<Candidate>,
-    stop: &mut dyn FnMut() -> bool,
-) -> Result<Choice, Refusal> {
-    let light = light(instance, stop);
-    best(instance, brought.into_iter().chain(light), stop)
 }

@@ -3,9 +3,10 @@
 use super::common;
 use super::common::{between, near, permutation};
 use proptest::prelude::*;
+use sluice_planners::Run;
 use sluice_planners_wan::baseline::{self, Barriers};
+use sluice_planners_wan::method::{self, Options};
 use sluice_planners_wan::plan::{Execution, Plan};
-use sluice_planners_wan::portfolio;
 use sluice_planners_wan::random::Random;
 use sluice_planners_wan::rules::{Priority, priority};
 use sluice_planners_wan::schedule::Schedule;
@@ -176,7 +177,7 @@ proptest! {
         let some = |random: &mut Random| (random.below(8), random.below(8));
         let deps = (random.unit() < 0.7).then(|| (0..random.below(5)).map(|_| some(&mut random)).collect());
         if let Ok(instance) = Instance::new("odd", nodes, links, flows, deps) {
-            let choice = portfolio::portfolio(&instance, Vec::new(), &mut || false).expect("some method has a plan");
+            let choice = method::best(&instance, &Options::default(), None, &Run::quiet(1)).expect("some method has a plan");
             prop_assert!(choice.outcome.mean.is_finite() && choice.outcome.mean > 0.0);
         }
     }
