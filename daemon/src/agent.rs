@@ -36,6 +36,7 @@ use crate::fabric::Fabric;
 use crate::facts::Facts;
 use crate::interfaces;
 use crate::journal::Journal;
+use crate::logging::Filter;
 use crate::own_table::OwnTable;
 use crate::topology::Topology;
 use pace::Pace;
@@ -54,6 +55,8 @@ pub struct Start {
     /// Where other hosts may connect; empty: nowhere.
     pub peers: Vec<std::net::TcpListener>,
     pub boot: BootId,
+    /// What lines are logged.
+    pub filter: Arc<Filter>,
 }
 
 pub struct Agent {
@@ -66,6 +69,7 @@ pub struct Agent {
     snapshots: watch::Sender<Arc<Snapshot>>,
     journal: Journal,
     file: Option<std::path::PathBuf>,
+    filter: Arc<Filter>,
     wake: Option<AsyncFd<OwnedFd>>,
     news: Arc<Notify>,
     asked_clock: Option<Nanos>,
@@ -116,7 +120,7 @@ pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
 
 impl Agent {
     async fn serve(start: Start) -> Result<(), StartError> {
-        let Start { loaded, file, mut requests, snapshots, started, peers, boot } = start;
+        let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter } = start;
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
         for link in fabric.links.iter().filter(|link| link.capacity.is_none()) {
@@ -167,6 +171,7 @@ impl Agent {
             snapshots,
             journal,
             file,
+            filter,
             wake: None,
             news,
             asked_clock: None,

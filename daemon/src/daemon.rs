@@ -77,7 +77,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
     let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let boot = BootId(random());
-    let start = Start { loaded, file, requests: from_others, snapshots, started, peers, boot };
+    let start = Start { loaded, file, requests: from_others, snapshots, started, peers, boot, filter: filter.clone() };
     let thread = std::thread::Builder::new()
         .name("loop".into())
         .spawn(move || agent::run(start))

@@ -17,6 +17,11 @@ pub struct Filter {
     present: Mutex<LogFilter>,
 }
 
+/// Does the environment say what is logged? Then the configuration does not.
+pub fn is_asked_for() -> bool {
+    std::env::var("SLUICE_LOG").is_ok_and(|text| LogFilter::parse(&text).is_ok())
+}
+
 /// Starts logging to stderr; `SLUICE_LOG` stands above `log.level`. A second call in one process keeps the first one's
 /// form and cannot change its filter.
 pub fn start(log: &Log) -> Filter {

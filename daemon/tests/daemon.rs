@@ -191,6 +191,14 @@ fn reload_takes_a_good_file_and_refuses_a_bad_one() {
     daemon.signal(Signal::SIGHUP);
     daemon.wait_until(|daemon| daemon.snapshot()["daemon"]["mode"] == "observe");
     daemon.wait_until(|daemon| !daemon.snapshot()["conditions"].to_string().contains("config-rejected"));
+    // What is logged changes with it; in which form, with a restart.
+    std::fs::write(&file, format!("{good}\n[log]\nlevel = \"warn\"\nformat = \"text\"\n")).expect("written");
+    let (_, body) = daemon.post("/api/v1/reload", "").expect("answers");
+    let outcome: Value = serde_json::from_str(&body).expect("JSON");
+    assert!(outcome["changed"].as_array().expect("a list").contains(&"log.level".into()), "{body}");
+    assert_eq!(outcome["waiting"], serde_json::json!(["log.format"]));
+    let (_, body) = daemon.post("/api/v1/log", "{}").expect("answers");
+    assert!(body.contains("log filter: warn"), "{body}");
 }
 
 #[test]

@@ -125,6 +125,9 @@ impl Agent {
         let fabric = Rc::new(fabric);
         let ChangedKeys { taken: changed, waiting } = self.core.reload(loaded, fabric.clone());
         self.exchange.reconfigure(self.core.config(), fabric);
+        if changed.contains(&"log.level") {
+            self.filter_as_configured();
+        }
         let waits = (!waiting.is_empty()).then(|| format!("changed keys wait for a restart: {}", waiting.join(", ")));
         self.core.config_rejected(unix, waits);
         self.facts.reloaded(unix, &self.core);
@@ -138,6 +141,16 @@ impl Agent {
         let texts = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         let message = format!("{} keys changed, {} wait for a restart", changed.len(), waiting.len());
         Ok(Outcome { changed: texts(&changed), waiting: texts(&waiting), ..self.outcome(message) })
+    }
+
+    /// The environment stands above the file.
+    fn filter_as_configured(&self) {
+        let level = &self.core.config().log.level;
+        if !crate::logging::is_asked_for()
+            && let Err(why) = self.filter.set(level)
+        {
+            tracing::warn!(event = "log-filter", %why, "log.level = \"{level}\" cannot be put in force");
+        }
     }
 
     fn outcome(&self, message: String) -> Outcome {

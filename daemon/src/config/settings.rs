@@ -105,7 +105,7 @@ settings! {
     }
     [log: Log] {
         level: LogFilter = LogFilter::info(), "", Rule::LogFilter, false, "Filter of log lines.";
-        format: LogFormat = LogFormat::Auto, "", Rule::Words(LogFormat::WORDS), false, "Form of log lines; auto: journald, text on a terminal, else json.";
+        format: LogFormat = LogFormat::Auto, "", Rule::Words(LogFormat::WORDS), true, "Form of log lines; auto: journald, text on a terminal, else json.";
     }
 }
 
