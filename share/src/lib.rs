@@ -121,6 +121,7 @@ impl Share {
     }
 
     /// Adds a link of this capacity; its index.
+    #[inline]
     pub fn link(&mut self, capacity: f64) -> u32 {
         let capacity = capacity.max(0.0);
         self.loads.push(Load { capacity, free: capacity, ..Load::default() });
@@ -128,6 +129,7 @@ impl Share {
     }
 
     /// Gives a link that was added another capacity.
+    #[inline]
     pub fn narrow(&mut self, link: u32, capacity: f64) {
         let load = &mut self.loads[link as usize];
         load.capacity = capacity.max(0.0);
@@ -135,11 +137,13 @@ impl Share {
     }
 
     /// What [`Share::solve`] left of a link.
+    #[inline]
     pub fn left(&self, link: u32) -> f64 {
         self.loads[link as usize].free
     }
 
     /// Adds a link to the path of the flow that [`Share::flow`] will add next.
+    #[inline]
     pub fn hop(&mut self, link: u32) {
         debug_assert!((link as usize) < self.loads.len());
         self.hops.push(link);
@@ -147,12 +151,14 @@ impl Share {
 
     /// Ties the flow that [`Share::flow`] will add next to `pred`, which may be added later: its rate stays at or below
     /// `ratio` times that of `pred`. Ties must not run in a circle.
+    #[inline]
     pub fn tie(&mut self, pred: u32, ratio: f64) {
         self.ties.push(Tie { pred, ratio });
     }
 
     /// Adds a flow over the hops and with the ties named since the last one; its index. `weight` is above 0, `cap`
     /// infinite for none; lower classes are more urgent.
+    #[inline]
     pub fn flow(&mut self, class: u32, weight: f64, cap: f64) -> u32 {
         debug_assert!(weight > 0.0 && weight.is_finite() && !cap.is_nan());
         let (hops_end, ties_end) = (self.hops.len() as u32, self.ties.len() as u32);
@@ -161,6 +167,7 @@ impl Share {
     }
 
     /// The rate that [`Share::solve`] gave a flow.
+    #[inline]
     pub fn rate(&self, flow: usize) -> f64 {
         self.rates[flow]
     }

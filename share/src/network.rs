@@ -218,6 +218,7 @@ impl Network {
         &self.touched
     }
 
+    #[inline]
     fn hops_of(&self, flow: u32) -> std::ops::Range<usize> {
         let Path(from, to) = self.flows[flow as usize].path;
         from as usize..to as usize
@@ -262,6 +263,7 @@ impl Network {
     }
 
     /// True if this link may hold back the flows on it.
+    #[inline]
     fn is_full(&self, link: u32) -> bool {
         let link = &self.links[link as usize];
         link.load >= link.capacity * FULL
@@ -326,6 +328,7 @@ impl Network {
         self.looked = self.part.len();
     }
 
+    #[inline]
     fn reach(&mut self, flow: u32) {
         let found = &mut self.flows[flow as usize].found;
         if *found != self.search && *found != SILENT {
@@ -335,6 +338,7 @@ impl Network {
     }
 
     /// All flows of a link are shared out anew.
+    #[inline]
     fn close(&mut self, link: u32) {
         let link = &mut self.links[link as usize];
         if std::mem::replace(&mut link.closed, self.search) == self.search {
