@@ -7,6 +7,7 @@
 
 pub mod cgroup;
 mod counters;
+mod delays;
 mod groups;
 pub mod layout;
 mod loss;
@@ -21,6 +22,7 @@ use thiserror::Error;
 
 pub use cgroup::{Cgroup, CgroupTree};
 pub use counters::Counters;
+use delays::Delays;
 pub use layout::{Layout, PortRef};
 pub use loss::Losses;
 pub use netns::NetNs;
@@ -38,7 +40,7 @@ pub struct Cable {
     pub ba: Rate,
     /// What a switch's port may hold before it drops, wire bytes. A host's own port holds [`FabricSpec::host_queue`].
     pub queue: Bytes,
-    /// One-way delay beyond the veth's own few µs. Kept for the topology; without netem nothing delays packets.
+    /// One-way delay beyond the veth's own few µs. Kept for the topology; packets are delayed with [`FabricSpec::relays`].
     pub delay: Nanos,
     /// Part of the packets dropped at random in each direction, 0 to 1.
     pub loss: f64,
@@ -65,7 +67,7 @@ pub struct Group {
 /// A network to build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FabricSpec {
-    /// Host names; they send and receive, and never forward, unless they are memories.
+    /// Host names; they send and receive, and never forward, unless they are memories or there are [`FabricSpec::routes`].
     pub hosts: Vec<String>,
     /// Switch names; they forward.
     pub switches: Vec<String>,
@@ -83,6 +85,11 @@ pub struct FabricSpec {
     pub memories: Vec<usize>,
     /// Limits that links share.
     pub groups: Vec<Group>,
+    /// The ways between hosts, each as its links in order; with any of them hosts forward, and there are no other ways.
+    /// What two ways to one host have in common they do alike, since nodes look at where a packet goes alone.
+    pub routes: Vec<Vec<usize>>,
+    /// Cables with a delay have a relay in user space, which carries some 10 000 packets a second; else they do not delay.
+    pub relays: bool,
 }
 
 /// Ethernet, IPv4 and TCP headers (with timestamps) of one full segment: wire bytes against payload.
@@ -118,6 +125,11 @@ impl FabricSpec {
         (rate.bytes_per_second() / 10_000).max(self.gso().0 + 2048).max(u64::from(self.mtu) * 2)
     }
 
+    /// Does this host pass on what is not for it?
+    fn forwards(&self, host: usize) -> bool {
+        !self.routes.is_empty() || self.memories.contains(&host)
+    }
+
     /// The payload rate of a link with this wire rate.
     pub fn payload(&self, wire: Rate) -> Rate {
         let mtu = u64::from(self.mtu);
@@ -137,6 +149,8 @@ impl Default for FabricSpec {
             containers: Vec::new(),
             memories: Vec::new(),
             groups: Vec::new(),
+            routes: Vec::new(),
+            relays: false,
         }
     }
 }
@@ -215,6 +229,8 @@ pub struct Fabric {
     pub cgroups: CgroupTree,
     /// Random loss, where cables have it.
     pub losses: Losses,
+    /// Delays, where cables have them.
+    delays: Delays,
     /// Where the cables of groups pass through, if there are any.
     gate: Option<NetNs>,
 }
@@ -223,7 +239,7 @@ impl Fabric {
     /// Builds the network: namespaces, cables, addresses, routes, shaping, sysctls.
     ///
     /// # Errors
-    /// When the spec contradicts itself, or the machine refuses (not root, no iproute2, no tbf).
+    /// When the spec contradicts itself, or the machine refuses (not root, no iproute2, no tbf; no TAP devices for delays).
     pub fn build(spec: FabricSpec) -> Result<Fabric, FabricError> {
         cgroup::remove_leftovers();
         let layout = Layout::of(&spec)?;
@@ -250,8 +266,10 @@ impl Fabric {
             management_address: layout::MANAGEMENT_BRIDGE,
             cgroups,
             losses: Losses::default(),
+            delays: Delays::default(),
             gate,
         };
+        fabric.delays = Delays::start(&fabric)?;
         setup::wire(&fabric)?;
         fabric.losses = Losses::attach(&fabric)?;
         Ok(fabric)

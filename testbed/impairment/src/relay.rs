@@ -1,4 +1,4 @@
-//! Delay and loss between two namespaces, for tests: a relay between two TUN devices in user space.
+//! Delay and loss between two namespaces, for tests: a relay between two TUN or TAP devices in user space.
 //!
 //! Meant for some 10 000 packets a second; the machine may have no netem.
 
@@ -17,15 +17,30 @@ use nix::sys::time::TimeSpec;
 
 /// Packets under way in one direction; more are dropped, as a router would.
 const QUEUE: usize = 4096;
+/// The largest packet or frame that is carried whole.
+pub const LARGEST: usize = 2048;
 /// The relay looks at its stop flag at least this often.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
-/// Makes the TUN device `name` in the caller's network namespace; it goes when the file is closed.
+/// Makes the TUN device `name`, which passes on packets, in the caller's network namespace; it goes when the file is closed.
 ///
 /// # Errors
 /// The system's refusal (needs CAP_NET_ADMIN and /dev/net/tun).
 pub fn tun(name: &str) -> io::Result<File> {
     const IFF_TUN: u16 = 1;
+    device(name, IFF_TUN)
+}
+
+/// The same with a TAP device, which passes on frames, as an Ethernet card does.
+///
+/// # Errors
+/// As [`tun`].
+pub fn tap(name: &str) -> io::Result<File> {
+    const IFF_TAP: u16 = 2;
+    device(name, IFF_TAP)
+}
+
+fn device(name: &str, kind: u16) -> io::Result<File> {
     const IFF_NO_PI: u16 = 0x1000;
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     #[repr(C)]
@@ -34,7 +49,7 @@ pub fn tun(name: &str) -> io::Result<File> {
         flags: u16,
         rest: [u8; 22],
     }
-    let mut request = Request { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
+    let mut request = Request { name: [0; 16], flags: kind | IFF_NO_PI, rest: [0; 22] };
     if name.is_empty() || name.len() > 15 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("interface name {name:?}: 1 to 15 bytes")));
     }
@@ -47,7 +62,7 @@ pub fn tun(name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Carries packets between two TUN devices until dropped.
+/// Carries packets between two TUN or two TAP devices until dropped.
 pub struct Relay {
     stop: Arc<AtomicBool>,
     dropped: Arc<AtomicU64>,
@@ -100,7 +115,7 @@ struct Lane {
 
 impl Lane {
     fn take(&mut self, mut from: &File, mut keep: impl FnMut() -> bool) {
-        let mut buffer = [0_u8; 2048];
+        let mut buffer = [0_u8; LARGEST];
         while let Ok(len) = from.read(&mut buffer) {
             if keep()
                 && self.queue.len() < QUEUE

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use sluice_schedule::Rate;
 
-use super::{FabricError, FabricSpec, route};
+use super::{FabricError, FabricSpec, delays, route};
 
 /// Address of the management bridge.
 pub const MANAGEMENT_BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
@@ -56,8 +56,9 @@ impl Layout {
     ///
     /// # Errors
     /// Names that are double or unknown, rates of zero, more than [`MAX_NODES`] nodes, memories and links of groups that do
-    /// not exist, a link in two groups, hosts without a way between them. Where there are no switches, only neighbours have
-    /// one: hosts do not forward, except those that are memories.
+    /// not exist, a link in two groups, a delay that cannot be had, routes that are none or disagree, hosts without a way
+    /// between them. Where there are neither switches nor routes, only neighbours have one: hosts do not forward, except
+    /// those that are memories.
     pub fn of(spec: &FabricSpec) -> Result<Layout, FabricError> {
         let nodes: Vec<String> = spec.hosts.iter().chain(&spec.switches).cloned().collect();
         if spec.hosts.is_empty() || nodes.len() > MAX_NODES {
@@ -101,11 +102,16 @@ impl Layout {
             links.push(DirectedLink { cable: c, from: b, to: a });
         }
         check_shared(spec, links.len())?;
+        delays::check(spec)?;
         let edges: Vec<(usize, usize)> = links.iter().map(|l| (l.from.node, l.to.node)).collect();
         let forwards = |node: usize| node >= spec.hosts.len() || spec.memories.contains(&node);
-        let next = route::next_hops(nodes.len(), spec.hosts.len(), &edges, forwards);
+        let next = if spec.routes.is_empty() {
+            route::next_hops(nodes.len(), spec.hosts.len(), &edges, forwards)
+        } else {
+            route::along(nodes.len(), spec.hosts.len(), &edges, &spec.routes).map_err(FabricError::Spec)?
+        };
         for (from, to) in (0..spec.hosts.len()).flat_map(|a| (0..spec.hosts.len()).map(move |b| (a, b))) {
-            if from != to && !spec.switches.is_empty() && next[from][to].is_empty() {
+            if from != to && !(spec.switches.is_empty() && spec.routes.is_empty()) && next[from][to].is_empty() {
                 return Err(FabricError::Spec(format!("no way from {} to {}", nodes[from], nodes[to])));
             }
         }

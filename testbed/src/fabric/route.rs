@@ -1,4 +1,4 @@
-//! Shortest paths by hop count. Of hosts only memories forward.
+//! The ways to every host: shortest paths by hop count, where of hosts only memories forward, or ways that are given.
 
 use std::collections::VecDeque;
 
@@ -38,6 +38,35 @@ pub fn next_hops(
     next
 }
 
+/// The same by ways that are given, each as its edges in order; nodes forward by destination alone.
+///
+/// # Errors
+/// Says which way is none, or leaves a node otherwise than another to the same host.
+pub fn along(
+    nodes: usize,
+    hosts: usize,
+    edges: &[(usize, usize)],
+    ways: &[Vec<usize>],
+) -> Result<Vec<Vec<Vec<usize>>>, String> {
+    let mut next = vec![vec![Vec::new(); hosts]; nodes];
+    for (number, way) in ways.iter().enumerate() {
+        let known = way.iter().map(|edge| edges.get(*edge).copied()).collect::<Option<Vec<_>>>();
+        let joined = known.filter(|way| way.windows(2).all(|pair| pair[0].1 == pair[1].0));
+        let Some(&(_, target)) = joined.as_ref().and_then(|way| way.last()).filter(|(_, to)| *to < hosts) else {
+            return Err(format!("route {number} is no way to a host: links {way:?}"));
+        };
+        for &edge in way {
+            let at = edges[edge].0;
+            let hop = &mut next[at][target];
+            if hop.iter().any(|known| *known != edge) {
+                return Err(format!("route {number} to host {target} leaves node {at} otherwise than one before it"));
+            }
+            *hop = vec![edge];
+        }
+    }
+    Ok(next)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +91,26 @@ mod tests {
         assert_eq!(next[0][1], [0]);
         let next = next_hops(3, 3, &edges, |node| node == 1);
         assert_eq!((next[0][2].as_slice(), next[1][2].as_slice()), (&[0][..], &[2][..]));
+    }
+
+    #[test]
+    fn ways_that_are_given_are_taken_or_refused() {
+        // A ring of four hosts; edges 2i lead on, 2i + 1 back.
+        let edges: Vec<_> = (0..4).flat_map(|i| [(i, (i + 1) % 4), ((i + 1) % 4, i)]).collect();
+        let next = along(4, 4, &edges, &[vec![0, 2, 4], vec![2, 4]]).unwrap();
+        assert_eq!(
+            (next[0][3].as_slice(), next[1][3].as_slice(), next[2][3].as_slice()),
+            (&[0][..], &[2][..], &[4][..])
+        );
+        assert!(next[0][1].is_empty());
+        for (ways, said) in [
+            (vec![vec![0, 4]], "no way"),
+            (vec![vec![9]], "no way"),
+            (vec![vec![]], "no way"),
+            (vec![vec![0, 2], vec![7, 5]], "leaves node 0 otherwise"),
+        ] {
+            let error = along(4, 4, &edges, &ways).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

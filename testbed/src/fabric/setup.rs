@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use sluice_schedule::{Bytes, Rate};
 
 use super::layout::{PortRef, container_address};
-use super::{Fabric, FabricError, FabricSpec, NetNs, Node, groups};
+use super::{Fabric, FabricError, FabricSpec, NetNs, Node, delays, groups};
 
 /// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
 /// (TSO bursts by rate, not by round-trip time; room for a full window), the third keeps one connection's losses from
@@ -29,6 +29,9 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     let mut make = String::new();
     for pair in layout.links.chunks(2) {
         let (cable, ends) = (pair[0].cable, [&pair[0].from, &pair[0].to]);
+        if delays::is_relayed(spec, cable) {
+            continue; // Its devices are there.
+        }
         let end = |port: &PortRef| {
             format!("name {} address {} netns {}", port.device, port.mac, fabric.node(port.node).ns.tid())
         };
@@ -58,8 +61,8 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
     }
     for (n, node) in fabric.hosts.iter().chain(&fabric.switches).enumerate() {
         let is_host = n < layout.hosts;
-        let is_memory = spec.memories.contains(&n);
-        let forwards = spec.containers.contains(&n) || is_memory;
+        let passes_on = is_host && spec.forwards(n);
+        let forwards = spec.containers.contains(&n) || passes_on;
         node.ns
             .run(move || sysctls(is_host && !forwards))?
             .map_err(FabricError::io(format!("setting the sysctls of {}", node.name)))?;
@@ -76,12 +79,15 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             let gso = spec.gso().0;
             // Loss hits packets, not bursts: no segmentation offload on a lossy cable.
             let segments = if spec.cables[link.cable].loss > 0.0 { " gso_max_segs 1" } else { "" };
+            if delays::is_relayed(spec, link.cable) {
+                _ = writeln!(links, "link set dev {device} address {}", link.from.mac);
+            }
             _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso}{segments}", spec.mtu);
             _ = writeln!(links, "link set dev {device} up");
             let peer = layout.address(link.to.node);
             _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);
             // What forwards must not hold packets for long.
-            let limit = if is_host && !is_memory { spec.host_queue } else { spec.cables[link.cable].queue };
+            let limit = if is_host && !passes_on { spec.host_queue } else { spec.cables[link.cable].queue };
             _ = writeln!(shape, "{}", tbf(spec, device, spec.rate(at), limit));
         }
         for (host, hops) in layout.next[n].iter().enumerate().filter(|(_, hops)| !hops.is_empty()) {

@@ -318,6 +318,16 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
     if !spec.groups.is_empty() {
         document["groups"] = groups.collect();
     }
+    let way = |links: &Vec<usize>| {
+        let (&first, inner) = links.split_first()?;
+        let name = |node: usize| &layout.nodes[node];
+        let via: Vec<_> = inner.iter().map(|link| name(ends(*link).0)).collect();
+        Some(json!({"src": name(ends(first).0), "dst": name(ends(*links.last()?).1), "via": via}))
+    };
+    if !spec.routes.is_empty() {
+        document["routing"] =
+            json!({"kind": "explicit", "paths": spec.routes.iter().filter_map(way).collect::<Vec<_>>()});
+    }
     document.to_string()
 }
 

@@ -129,7 +129,7 @@ pub fn run_once(
         run.notes.push(format!("{lost} of {} packets were dropped at random", passed + lost));
     }
     let delay = plan.fabric.cables.iter().map(|c| c.delay).max().unwrap_or_default();
-    if delay > Nanos(50_000) {
+    if delay > Nanos(50_000) && !plan.fabric.relays {
         run.notes.push(format!("delays of up to {delay} per cable are not applied: this needs netem"));
     }
     if let Some(daemons) = &daemons {

@@ -2,10 +2,10 @@
 //! Needs root.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::common::{ONE_AT_A_TIME, privileged, star};
+use crate::common::{ONE_AT_A_TIME, privileged, quiet, star};
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::fabric::{Cable, Counters, Fabric, FabricSpec};
 
@@ -128,4 +128,73 @@ fn a_lossy_cable_loses_about_what_it_should() {
     let part = lost as f64 / (passed + lost).max(1) as f64;
     // Some thousand packets: five standard deviations are below one per cent.
     assert!(passed > 300 && (0.005..0.05).contains(&part), "{lost} of {}", passed + lost);
+}
+
+/// How long each of `count` packets takes from one host to another, 2 ms apart; sorted.
+fn under_way(fabric: &Fabric, from: usize, to: usize, count: u32) -> Vec<Duration> {
+    let address = (fabric.hosts[to].address, 9_001);
+    let receiver = fabric.hosts[to].ns.run(move || UdpSocket::bind(address)).unwrap().unwrap();
+    receiver.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let own = (fabric.hosts[from].address, 0);
+    let sender = fabric.hosts[from].ns.run(move || UdpSocket::bind(own)).unwrap().unwrap();
+    let began = Instant::now();
+    let sending = std::thread::spawn(move || {
+        for _ in 0..count {
+            sender.send_to(&(began.elapsed().as_nanos() as u64).to_ne_bytes(), address).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    let mut taken = Vec::new();
+    let mut sent = [0; 8];
+    for _ in 0..count {
+        receiver.recv(&mut sent).unwrap();
+        taken.push(began.elapsed() - Duration::from_nanos(u64::from_ne_bytes(sent)));
+    }
+    sending.join().unwrap();
+    taken.sort();
+    taken
+}
+
+#[test]
+fn a_cable_delays_as_long_as_it_should() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let mut spec = FabricSpec { relays: true, ..star(2, Rate::mbps(100)) };
+    spec.cables[0].delay = Nanos::from_millis(5);
+    let fabric = Fabric::build(spec).unwrap();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let taken = quiet(|| under_way(&fabric, from, to, 300));
+        let (least, median, late) = (taken[0], taken[150], taken[296]);
+        println!("{from} to {to}: {least:?} to {late:?} (p99), median {median:?}");
+        assert!(least >= Duration::from_millis(5) && median < Duration::from_micros(5_500), "{least:?}, {median:?}");
+        assert!(late < Duration::from_millis(7), "{late:?}");
+    }
+    let got = move_bytes(&fabric, 0, 1, Duration::from_millis(1_500));
+    let payload = fabric.spec.payload(Rate::mbps(100)).0 as f64;
+    println!("{:.3} of the payload rate over it", got / payload);
+    assert!(got < payload * 1.02 && got > payload * 0.5, "{:.2} of the payload rate", got / payload);
+}
+
+#[test]
+fn packets_take_the_route_that_is_given() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    // Three hosts in a ring: from h0 to h1 the long way, back the short one.
+    let cable = |a: &str, b: &str| Cable::plain(a, b, Rate::mbps(100), Bytes(250_000));
+    let spec = FabricSpec {
+        hosts: vec!["h0".into(), "h1".into(), "h2".into()],
+        cables: vec![cable("h0", "h1"), cable("h1", "h2"), cable("h2", "h0")],
+        routes: vec![vec![5, 3], vec![1], vec![2], vec![3], vec![4], vec![5]],
+        ..FabricSpec::default()
+    };
+    let fabric = Fabric::build(spec).unwrap();
+    let mut counters = Counters::open(&fabric).unwrap();
+    move_bytes(&fabric, 0, 1, Duration::from_millis(300));
+    let bytes = counters.read().unwrap();
+    assert!(bytes[5] > 1_000_000 && bytes[3] > 1_000_000, "{bytes:?}");
+    assert!(bytes[0] < 10_000 && bytes[1] > 10_000, "{bytes:?}");
 }

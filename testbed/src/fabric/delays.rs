@@ -1,0 +1,65 @@
+//! Cables that delay: two TAP devices in place of a veth pair, and a relay in user space between them, since the machine
+//! may have no netem.
+
+use std::time::Duration;
+
+use sluice_impairment::{LARGEST, Relay, tap};
+use sluice_schedule::Nanos;
+
+use super::{Fabric, FabricError, FabricSpec, groups};
+
+/// An Ethernet header.
+const HEADER: usize = 14;
+
+/// Does a relay carry this cable?
+pub fn is_relayed(spec: &FabricSpec, cable: usize) -> bool {
+    spec.relays && spec.cables[cable].delay > Nanos::ZERO
+}
+
+/// Refuses what a relay cannot carry.
+pub fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let relayed = (0..spec.cables.len()).filter(|cable| is_relayed(spec, *cable));
+    for cable in relayed {
+        if groups::is_shared(spec, cable) {
+            return Err(FabricError::Spec(format!("cable {cable} delays, and one of its links is in a group")));
+        }
+        if spec.mtu as usize + HEADER > LARGEST {
+            let most = LARGEST - HEADER;
+            return Err(FabricError::Spec(format!("mtu = {}; cables that delay allow at most {most}", spec.mtu)));
+        }
+    }
+    Ok(())
+}
+
+/// The relays of a fabric; they and their devices go with it.
+#[derive(Default)]
+pub struct Delays(Vec<Relay>);
+
+impl std::fmt::Debug for Delays {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Delays({})", self.0.len())
+    }
+}
+
+impl Delays {
+    /// Makes the devices of every cable that delays, and a relay between each two.
+    pub(super) fn start(fabric: &Fabric) -> Result<Delays, FabricError> {
+        let mut delays = Delays::default();
+        for pair in fabric.layout.links.chunks(2) {
+            let cable = pair[0].cable;
+            if !is_relayed(&fabric.spec, cable) {
+                continue;
+            }
+            let made = |end: &super::PortRef| {
+                let device = end.device.clone();
+                let made = fabric.node(end.node).ns.run(move || tap(&device))?;
+                let why = |e: std::io::Error| e.to_string();
+                made.map_err(|e| FabricError::Missing { what: "a cable that delays".into(), why: why(e) })
+            };
+            let (a, b) = (made(&pair[0].from)?, made(&pair[0].to)?);
+            let delay = Duration::from_nanos(fabric.spec.cables[cable].delay.0);
+            delays.0.push(Relay::start(a, b, delay, 0.0));
+        }
+        Ok(delays)
+    }
+}
