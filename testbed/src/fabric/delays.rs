@@ -63,3 +63,25 @@ impl Delays {
         Ok(delays)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{Group, Layout};
+    use sluice_schedule::{Bytes, Rate};
+
+    #[test]
+    fn what_a_relay_cannot_carry_is_refused() {
+        let mut spec = FabricSpec { relays: true, ..FabricSpec::star(2, Rate::mbps(10), Bytes(100_000)) };
+        spec.cables[1].delay = Nanos::from_millis(1);
+        assert!(!is_relayed(&spec, 0) && is_relayed(&spec, 1));
+        Layout::of(&spec).expect("a fabric");
+        let large = FabricSpec { mtu: 9_000, ..spec.clone() };
+        assert!(Layout::of(&large).unwrap_err().to_string().contains("at most 2034"));
+        let group = |links| vec![Group { name: "all".into(), links, rate: Rate::mbps(10) }];
+        Layout::of(&FabricSpec { groups: group(vec![0, 1]), ..spec.clone() }).expect("another cable's group");
+        let shared = FabricSpec { groups: group(vec![3]), ..spec.clone() };
+        assert!(Layout::of(&shared).unwrap_err().to_string().contains("cable 1 delays"));
+        Layout::of(&FabricSpec { relays: false, ..shared }).expect("without relays nothing delays");
+    }
+}

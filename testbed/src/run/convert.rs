@@ -54,6 +54,7 @@ impl RunPlan {
             name: scenario.name.clone(),
             fabric,
             jobs,
+            together: false,
             cross,
             tcp: testbed.tcp.as_str().into(),
             slot: scenario.time.slot,

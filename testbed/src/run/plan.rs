@@ -112,6 +112,8 @@ pub struct RunPlan {
     pub fabric: FabricSpec,
     /// The jobs, by arrival.
     pub jobs: Vec<JobPlan>,
+    /// Nobody starts before the members of all jobs have connected: all jobs begin at one instant.
+    pub together: bool,
     /// Unmanaged flows with given times.
     pub cross: Vec<CrossFlow>,
     /// Congestion control of cross traffic, and of job flows under `fair` without a name.
@@ -142,6 +144,7 @@ impl Default for RunPlan {
             name: "run".into(),
             fabric: FabricSpec::default(),
             jobs: Vec::new(),
+            together: false,
             cross: Vec::new(),
             tcp: "cubic".into(),
             slot: Nanos::from_millis(60),

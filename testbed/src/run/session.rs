@@ -10,7 +10,7 @@ use sluice_schedule::Nanos;
 use super::launch::{FromMember, Output, RunningJob, Sockets};
 use super::log::{AckSample, JobLog};
 use super::measure::{LinkSample, Sampler};
-use super::{Placement, Policy, Queue, RunError, RunPlan, Session};
+use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session};
 use crate::cross::Cross;
 use crate::fabric::Fabric;
 use crate::job;
@@ -210,11 +210,7 @@ impl Runner<'_> {
             Output::Line(Line::Connected { .. }) => {
                 state.log.connected += 1;
                 if state.log.connected == members {
-                    let at = Nanos(job::now()).plus(LEAD);
-                    state.start = Some(at);
-                    if let Some(running) = &mut state.running {
-                        running.start(at);
-                    }
+                    self.start(job);
                 }
             }
             Output::Line(Line::Iteration { i, compute_start_ns, round_start_ns, round_end_ns, .. }) => {
@@ -252,6 +248,23 @@ impl Runner<'_> {
             Output::Ended(_) => {}
         }
         Ok(())
+    }
+
+    /// All members of a job are connected: it starts, or the last one has all start.
+    fn start(&mut self, job: usize) {
+        let connected = |(plan, job): (&JobPlan, &Job)| job.log.connected == plan.workers + plan.servers;
+        let starting = match self.plan.together {
+            false => job..job + 1,
+            true if self.plan.jobs.iter().zip(&self.jobs).all(connected) => 0..self.jobs.len(),
+            true => return,
+        };
+        let at = Nanos(job::now()).plus(LEAD);
+        for job in &mut self.jobs[starting] {
+            job.start = Some(at);
+            if let Some(running) = &mut job.running {
+                running.start(at);
+            }
+        }
     }
 
     fn failure(&self, job: usize, rank: usize, what: String) -> RunError {
