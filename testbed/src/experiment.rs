@@ -14,6 +14,7 @@ pub mod live;
 pub mod mix;
 pub mod pair;
 pub mod real;
+pub mod wan;
 
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::Scenario;
 use sluice_testbed::experiment::{
-    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, pair, real,
+    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, pair, real, wan,
 };
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 
@@ -42,6 +42,8 @@ enum What {
     Epochs(epochs::Settings),
     /// An all-gather by a fluid program's trees against ForestColl's, where a memory copies and links share limits.
     Fluid(fluid::Settings),
+    /// Collectives between sites of a wide-area network by the plans of several methods, against what they claim.
+    Wan(wan::Settings),
     /// The daemon is killed, stopped and cut off under load.
     FailOpen(fail_open::Settings),
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
@@ -118,6 +120,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         }
         What::Fluid(settings) => {
             let result = fluid::fluid(&bench, settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
+        What::Wan(settings) => {
+            let result = wan::wan(&bench, settings)?;
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }

@@ -13,3 +13,4 @@ mod pages;
 mod real;
 mod transfers;
 mod units;
+mod wan;
