@@ -19,7 +19,7 @@ use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
 use sluice_schedule::host::Host;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{BootId, ClockTrust, Nanos, Now, Rate};
+use sluice_schedule::{BootId, ClockTrust, Hop, Nanos, Now, Rate};
 use sluice_wire::snapshot::Snapshot;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpListener;
@@ -334,10 +334,14 @@ fn serve_own_table(
     news: &Arc<Notify>,
     peers: Vec<std::net::TcpListener>,
 ) {
-    let Some(ingress) = fabric.ingress() else { return };
+    let kept = fabric.kept();
+    if kept.is_empty() {
+        return;
+    }
     let limits = Limits { horizon: usize::try_from(core.config().slot.horizon).unwrap_or(10), ..Limits::default() };
-    let link = LinkConfig { link: ingress.link, capacity: ingress.capacity, cross: Rate::ZERO };
-    let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &[link]));
+    let link = |hop: &Hop| LinkConfig { link: hop.link, capacity: hop.capacity, cross: Rate::ZERO };
+    let links: Vec<LinkConfig> = kept.iter().map(link).collect();
+    let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &links));
     let wake = news.clone();
     table.on_news(Box::new(move || wake.notify_one()));
     let table = Arc::new(Mutex::new(table));

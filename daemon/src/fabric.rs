@@ -3,6 +3,10 @@
 //! With switches configured, the links a switch keeps are part of a path; without, the receiving host's daemon keeps
 //! the table of its own ingress and stands in for them. A cable that leads straight to another host has one sender, which
 //! keeps its table: there it is the whole path.
+//!
+//! Where hosts forward, as sites do, a cable has many senders: the host it leaves keeps its table, and a path is every
+//! cable of its route, which the topology gives. The receiver's ingress is the last of it, not because anything is short
+//! there, but so that the receiver hears how far the flow is.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,6 +58,8 @@ pub struct Fabric {
     paths: RefCell<HashMap<(usize, HostId), Vec<Hop>>>,
     /// Hosts at the other end of a cable, with the own link that the cable is.
     cables: BTreeMap<HostId, usize>,
+    /// Do hosts forward, along routes that the topology gives?
+    forwards: bool,
     names: BTreeMap<HostId, String>,
 }
 
@@ -84,6 +90,7 @@ impl Fabric {
             });
         }
         let cables = topology.as_ref().zip(node).map(|(t, n)| t.cables(n)).filter(|cables| cables.count == links.len());
+        let forwards = cables.is_some() && topology.as_ref().is_some_and(|topology| topology.forwards());
         let names = topology.iter().flat_map(|topology| topology.hosts());
         let peer_port = config.peer.listen.first().map(SocketAddr::port);
         Fabric {
@@ -98,6 +105,7 @@ impl Fabric {
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
             cables: cables.map(|cables| cables.straight).unwrap_or_default(),
+            forwards,
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
         }
@@ -106,6 +114,32 @@ impl Fabric {
     /// Do hosts keep the tables, because no switch is configured?
     pub fn nic_mode(&self) -> bool {
         self.switches.is_empty() && self.peer_port.is_some() && self.node.is_some()
+    }
+
+    /// Do hosts keep the tables of cables that others' flows cross too, because hosts forward?
+    pub fn forwards(&self) -> bool {
+        self.forwards && self.nic_mode()
+    }
+
+    /// The links whose tables this host keeps for others; none where switches do.
+    pub fn kept(&self) -> Vec<Hop> {
+        if !self.nic_mode() {
+            return Vec::new();
+        }
+        let own = self.links.iter().filter(|_| self.forwards());
+        let egress =
+            own.filter_map(|link| Some(Hop { link: link.egress, capacity: link.capacity?, holder: self.keeper() }));
+        self.ingress().into_iter().chain(egress).collect()
+    }
+
+    fn keeper(&self) -> Option<HolderId> {
+        Some(self.host.holder())
+    }
+
+    /// The cables on the way to a host, where hosts forward.
+    fn route(&self, to: HostId) -> Option<(&Topology, &[usize])> {
+        let (topology, from, to) = self.ends(to).filter(|_| self.forwards())?;
+        Some((topology, topology.route(from, to)?))
     }
 
     /// The host with this address; one nobody named has its address as name.
@@ -132,6 +166,9 @@ impl Fabric {
     /// one, else the one with its address.
     pub fn link_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
         let by_address = self.link_of(local)?;
+        if let Some((topology, [first, ..])) = self.route(self.host_of(remote)) {
+            return Some(topology.links[*first].port as usize).filter(|index| *index < self.links.len());
+        }
         let cable = if self.cables.is_empty() { None } else { self.cables.get(&self.host_of(remote)) };
         cable.copied().filter(|index| *index < self.links.len()).or(Some(by_address))
     }
@@ -157,7 +194,12 @@ impl Fabric {
             return Some(path.clone());
         }
         let mut path = vec![Hop { link: link.egress, capacity: link.capacity?, holder: None }];
-        if !self.cables.contains_key(&to)
+        if let Some((topology, route)) = self.route(to) {
+            path[0].holder = self.keeper();
+            path.extend(route.iter().skip(1).filter_map(|&hop| host_hop(topology, hop)));
+            let capacity = self.ends(to).map_or(Rate::MAX, |(_, _, to)| topology.receiving_rate(to));
+            path.push(Hop { link: LinkId::ingress(to), capacity: capacity.payload(), holder: Some(to.holder()) });
+        } else if !self.cables.contains_key(&to)
             && let Some((topology, from, to_node)) = self.ends(to)
         {
             let common = topology.common_links(from, to_node);
@@ -179,11 +221,12 @@ impl Fabric {
     pub fn ingress(&self) -> Option<Hop> {
         let link = self.links.first()?;
         if self.nic_mode() {
-            return Some(Hop {
-                link: LinkId::ingress(self.host),
-                capacity: link.capacity?,
-                holder: Some(self.host.holder()),
-            });
+            let all = self.topology.as_ref().zip(self.node).filter(|_| self.forwards());
+            let capacity = match all {
+                Some((topology, node)) => topology.receiving_rate(node).payload(),
+                None => link.capacity?,
+            };
+            return Some(Hop { link: LinkId::ingress(self.host), capacity, holder: self.keeper() });
         }
         let (topology, node) = (self.topology.as_ref()?, self.node?);
         let mut into = topology.links.iter().enumerate().filter(|(_, link)| link.to == node);
@@ -213,6 +256,13 @@ impl Fabric {
         kept.then_some(())?;
         Some(Hop { link: topology.link_id(link)?, capacity, holder: Some(holder) })
     }
+}
+
+/// A cable that leaves a host which forwards; that host keeps its table.
+fn host_hop(topology: &Topology, link: usize) -> Option<Hop> {
+    let of = topology.links[link];
+    let holder = HostId::of(topology.name(of.from)).holder();
+    Some(Hop { link: topology.link_id(link)?, capacity: of.capacity.payload(), holder: Some(holder) })
 }
 
 /// The interfaces whose traffic is managed: the named ones, else those that carry one of the node's own addresses,

@@ -1,4 +1,5 @@
-//! The table of this host's own ingress, kept here where no switch is configured, and served to the hosts that send.
+//! The tables of this host's own links, kept here where no switch is configured, and served to the hosts that send: of its
+//! ingress, and where hosts forward of the cables by which it sends.
 //!
 //! It is the very brain a switch runs. Two sides use it: the peer service (other hosts announce) and the deciding loop
 //! (this host tells what it measured and which jobs it has, and hears what others said). Both hold the lock only for a

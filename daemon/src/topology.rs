@@ -146,6 +146,20 @@ impl Topology {
             None => path::common(self, from, to),
         }
     }
+    /// The route from one host to another that the file gives, link by link.
+    pub fn route(&self, from: usize, to: usize) -> Option<&[usize]> {
+        self.explicit.get(&(from, to)).map(Vec::as_slice)
+    }
+    /// Does any route that the file gives lead through a host?
+    pub fn forwards(&self) -> bool {
+        let through = |link: &usize| self.kind(self.links[*link].from) == Some(Kind::Host);
+        self.explicit.values().any(|links| links.iter().skip(1).any(through))
+    }
+    /// The rate of all links together by which a host receives.
+    pub fn receiving_rate(&self, node: usize) -> Rate {
+        let into = self.into.get(node).map_or(&[][..], Vec::as_slice);
+        into.iter().map(|link| self.links[*link].capacity).fold(Rate::ZERO, Rate::plus)
+    }
     /// The links by which a host sends; an index that does not exist has none.
     pub fn cables(&self, node: usize) -> Cables {
         let out = self.out.get(node).map_or(&[][..], Vec::as_slice);

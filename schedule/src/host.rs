@@ -404,8 +404,8 @@ impl Host {
             let share = shares.map(|(_, rest, idle)| rest.share(*idle)).min().unwrap_or(Rate::ZERO);
             let limit = if flow.adopted { flow.order.times(self.config.max_step_up) } else { Rate::MAX };
             flow.floor = self.links.floor(&flow.path, &self.config);
-            let most = flow.most_idle();
-            flow.order = share.min(limit.max(flow.floor)).min(most).max(flow.floor);
+            let (least, most) = flow.planned_idle();
+            flow.order = share.min(limit.max(flow.floor)).max(least).min(most).max(flow.floor);
             flow.offer = Rate::MAX;
             flow.why = Why::NoDemand;
             flow.rates.clear();

@@ -112,3 +112,40 @@ fn a_cable_to_another_host_is_the_whole_path() {
     let path = one.path(ip("10.0.0.1"), ip("10.0.0.2")).expect("covered");
     assert_eq!((path[0].link, path.len()), (LinkId::egress(one.host), 2));
 }
+
+#[test]
+fn where_hosts_forward_every_cable_of_the_route_is_kept_by_the_host_it_leaves() {
+    const LINE: &str = r#"{ "sluice_topology": 1,
+ "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2"]},
+   {"id":"h2","kind":"host","addresses":["10.0.0.3"]} ],
+ "links": [ {"from":"h0","to":"h1","capacity":"1514Mbit/s","duplex":true},
+   {"from":"h1","to":"h2","capacity":"757Mbit/s","duplex":true} ],
+ "routing": {"kind": "explicit", "paths": [ {"src":"h0","dst":"h1"}, {"src":"h0","dst":"h2","via":["h1"]},
+   {"src":"h1","dst":"h2"}, {"src":"h1","dst":"h0"}, {"src":"h2","dst":"h1"}, {"src":"h2","dst":"h0","via":["h1"]} ] } }"#;
+    let topology = Arc::new(Topology::of_text(LINE));
+    let interface =
+        |name: &str, own: &str| Interface { name: name.into(), addresses: vec![ip(own)], speed: None, up: true };
+    let fabric = |host: &str, own: &str, names: &[&str]| {
+        let mut config = Config::default();
+        config.node.name = host.into();
+        config.capture.interfaces = names.iter().map(|name| Named::Name((*name).into())).collect();
+        config.peer.listen = vec![format!("{own}:9604").parse().expect("an address")];
+        let interfaces: Vec<_> = names.iter().map(|name| interface(name, own)).collect();
+        Fabric::new(&config, Some(topology.clone()), &interfaces)
+    };
+    let ids = ["h0", "h1", "h2"].map(HostId::of);
+    let hop = |link, mbps, host: usize| Hop { link, capacity: Rate::mbps(mbps), holder: Some(ids[host].holder()) };
+    let first = fabric("h0", "10.0.0.1", &["eth0"]);
+    assert!(first.forwards());
+    let path = first.path(ip("10.0.0.1"), ip("10.0.0.3")).expect("covered");
+    let over = [hop(LinkId::new(ids[0].0, 0), 1448, 0), hop(LinkId::new(ids[1].0, 2), 724, 1)];
+    assert_eq!(path, [over[0], over[1], hop(LinkId::ingress(ids[2]), 724, 2)]);
+    let middle = fabric("h1", "10.0.0.2", &["eth0", "eth1"]);
+    assert_eq!(middle.link_between(ip("10.0.0.2"), ip("10.0.0.3")), Some(1));
+    let kept: Vec<_> = middle.kept().iter().map(|hop| (hop.link, hop.capacity)).collect();
+    let egress = |port| LinkId::new(ids[1].0, port);
+    assert_eq!(
+        kept,
+        [(LinkId::ingress(ids[1]), Rate::mbps(2172)), (egress(0), Rate::mbps(1448)), (egress(2), Rate::mbps(724))]
+    );
+}

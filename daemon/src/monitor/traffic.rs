@@ -123,7 +123,9 @@ impl Traffic {
             let lasting = cross.min(std::mem::replace(&mut self.before.0[index], cross));
             load.other = lasting;
             out.push(Event::Measured { link: link.egress, total: managed_rate.plus(lasting), managed: managed_rate });
+            // Where hosts forward, what comes in goes on to others.
             if index == 0
+                && !fabric.forwards()
                 && let Some(ingress) = fabric.ingress()
             {
                 let ours = if received > Bytes::ZERO { rate(newly) } else { promised };

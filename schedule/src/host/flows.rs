@@ -1,7 +1,7 @@
 //! A flow's state: its facts, its round, its order.
 
 use super::{FlowStatus, HostConfig};
-use crate::event::{FlowSpec, Now, ReleaseReason, Term};
+use crate::event::{FlowSpec, Now, ReleaseReason, Term, Terms};
 use crate::message::Rank;
 use crate::path::{Ceiling, Sample, Uptake};
 use crate::policy::Why;
@@ -138,10 +138,12 @@ impl Flow {
         self.spec.terms.at(self.delivered)
     }
 
-    /// What it is given at most while it has nothing to send: of a plan whose rates stay as they are, the first of them.
-    pub fn most_idle(&self) -> Rate {
-        let fixed = self.spec.terms.terms.first().filter(|term| !self.spec.terms.fills && term.rate > Rate::ZERO);
-        fixed.map_or(Rate::MAX, |term| term.rate)
+    /// What it is given at least and at most while it has nothing to send: of a plan the rate it begins with, and no more
+    /// where rates stay as they are.
+    pub fn planned_idle(&self) -> (Rate, Rate) {
+        let Terms { terms, fills } = &self.spec.terms;
+        let first = terms.first().map_or(Rate::ZERO, |term| term.rate);
+        (first, if *fills || first == Rate::ZERO { Rate::MAX } else { first })
     }
 
     /// Its place in the order of a plan that has a rate or a place for it.
