@@ -102,6 +102,9 @@ pub struct Terms {
     pub terms: Vec<Term>,
     /// May the flow take more than its own rate where others leave it?
     pub fills: bool,
+    /// Does its job's round decide before its place does: the one with the least left to send first?
+    #[serde(default)]
+    pub by_round: bool,
 }
 
 impl Terms {

@@ -51,6 +51,12 @@ impl Rank {
     pub fn of_plan(place: u64, job: JobId) -> Rank {
         Rank { ordinary: false, key: Nanos(place.min(Rank::MAX_PLACE - 1)), job }
     }
+    /// The same where the round with the least left to send goes first, and places count within a round.
+    pub fn of_plan_by_round(left: Nanos, place: u64, job: JobId) -> Rank {
+        const PLACES: u64 = 1 << 12;
+        let left = left.0.min(Rank::MAX_PLACE - PLACES) & !(PLACES - 1);
+        Rank::of_plan(left | (place & (PLACES - 1)), job)
+    }
     /// Is it the rank of a flow of a plan? Such flows are ranked one by one, whatever their job.
     pub fn is_of_plan(self) -> bool {
         !self.ordinary && self.key.0 < Rank::MAX_PLACE

@@ -148,6 +148,13 @@ pub struct Grant {
     pub ready: bool,
 }
 
+impl Grant {
+    /// Has its turn not come, and has it no rate of its own until then? It is promised nothing.
+    pub fn waits(self) -> bool {
+        !self.ready && self.rate == Rate::ZERO
+    }
+}
+
 /// One flow with demand.
 #[derive(Clone, Debug, Default)]
 pub struct FlowScene {

@@ -30,6 +30,7 @@ pub struct Lanes {
     /// Bytes of the longest lane.
     most: u64,
     fills: bool,
+    by_round: bool,
     /// Flows that were joined to others because they are too short for a slot.
     pub joined: usize,
 }
@@ -37,7 +38,7 @@ pub struct Lanes {
 impl Lanes {
     /// The lanes of a plan on hosts with slots of this length.
     pub fn new(transfers: Transfers, slot: Nanos) -> Lanes {
-        let Transfers { mut lanes, fills } = transfers;
+        let Transfers { mut lanes, fills, by_round } = transfers;
         let count = |lanes: &[Lane]| lanes.iter().map(|lane| lane.flows.len()).sum::<usize>();
         let before = count(&lanes);
         lanes.iter_mut().for_each(|lane| join(lane, slot.times(LEAST_SLOTS)));
@@ -47,7 +48,7 @@ impl Lanes {
             between.entry((lane.from, lane.to)).or_insert(at..at).end = at + 1;
         }
         let most = lanes.iter().map(Lane::bytes).max().unwrap_or(0);
-        Lanes { lanes, between, most, fills, joined }
+        Lanes { lanes, between, most, fills, by_round, joined }
     }
 
     /// How many there are.
@@ -110,7 +111,8 @@ impl Lanes {
                 connection.sends = !carried.is_empty();
                 connection.share = Share::of(carried.iter().map(|lane| lane.bytes()).sum(), self.most);
                 connection.role = Role::Plain;
-                connection.terms = Terms { terms: terms(&carried, scale, &bringing), fills: self.fills };
+                let (fills, by_round) = (self.fills, self.by_round);
+                connection.terms = Terms { terms: terms(&carried, scale, &bringing), fills, by_round };
             }
             connection
         };

@@ -5,6 +5,9 @@
 //! and unmanaged traffic is under-estimated while they send less. Bytes in flight at a slot's edge belong to one slot
 //! here and to the next there, so only what shows in two slots running counts: taking a managed flow's own burst for a
 //! stranger's would slow it down for nothing.
+//!
+//! Where hosts forward, counters cannot tell other hosts' managed flows from strangers': there only a file says what is
+//! unmanaged.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -119,11 +122,11 @@ impl Traffic {
                     (load.sent, load.received) = (managed_rate.plus(cross), Rate::ZERO);
                 }
             }
-            let cross = load.sent.minus(managed_rate);
+            let forwarded = fabric.forwards() && self.source == CrossSource::Nic;
+            let cross = if forwarded { Rate::ZERO } else { load.sent.minus(managed_rate) };
             let lasting = cross.min(std::mem::replace(&mut self.before.0[index], cross));
             load.other = lasting;
             out.push(Event::Measured { link: link.egress, total: managed_rate.plus(lasting), managed: managed_rate });
-            // Where hosts forward, what comes in goes on to others.
             if index == 0
                 && !fabric.forwards()
                 && let Some(ingress) = fabric.ingress()

@@ -19,6 +19,8 @@ pub struct Transfers {
     pub lanes: Vec<Lane>,
     /// May a flow take more than its own rate where others leave it?
     pub fills: bool,
+    /// Does the collective go first that would end first if it were alone from now on? Places then count within it.
+    pub by_round: bool,
 }
 
 /// What one rank sends to another for one group, flow by flow.
@@ -164,7 +166,10 @@ pub fn follow(
             Some(parts) => parts.bits_per_second(topology, flow),
             None => flow.rate.as_ref().and_then(|rate| rate.value().bits_per_second()),
         };
-        let place = places.as_ref().and_then(|places| places.get(&flow.id).copied());
+        let place = match &places {
+            Some(places) => places.get(&flow.id).copied(),
+            None => (execution == Execution::PriorityRecomputed).then_some(lane as u64),
+        };
         Transfer { end: ends.get(&flow.id).map_or(0, |end| end.bytes), bits_per_second, place, after }
     };
     let lane = |(number, of): (usize, &Vec<usize>)| {
@@ -173,7 +178,8 @@ pub fn follow(
         Lane { from: rank(first.src), to: rank(first.dst), flows }
     };
     let lanes = lanes.iter().enumerate().map(lane).collect();
-    Ok(Transfers { lanes, fills: execution != Execution::Static })
+    let by_round = execution == Execution::PriorityRecomputed;
+    Ok(Transfers { lanes, fills: execution != Execution::Static, by_round })
 }
 
 fn group(flow: &Flow) -> Group {

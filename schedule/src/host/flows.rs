@@ -1,6 +1,6 @@
 //! A flow's state: its facts, its round, its order.
 
-use super::{FlowStatus, HostConfig};
+use super::{FlowStatus, HostConfig, Job};
 use crate::event::{FlowSpec, Now, ReleaseReason, Term, Terms};
 use crate::message::Rank;
 use crate::path::{Ceiling, Sample, Uptake};
@@ -141,15 +141,17 @@ impl Flow {
     /// What it is given at least and at most while it has nothing to send: of a plan the rate it begins with, and no more
     /// where rates stay as they are.
     pub fn planned_idle(&self) -> (Rate, Rate) {
-        let Terms { terms, fills } = &self.spec.terms;
+        let Terms { terms, fills, .. } = &self.spec.terms;
         let first = terms.first().map_or(Rate::ZERO, |term| term.rate);
         (first, if *fills || first == Rate::ZERO { Rate::MAX } else { first })
     }
 
     /// Its place in the order of a plan that has a rate or a place for it.
-    pub fn planned_rank(&self) -> Option<Rank> {
+    pub fn planned_rank(&self, job: &Job) -> Option<Rank> {
         let term = self.term().filter(|term| term.place.is_some() || term.rate > Rate::ZERO)?;
-        Some(Rank::of_plan(term.place.unwrap_or(0), self.spec.job))
+        let place = term.place.unwrap_or(0);
+        let by_round = self.spec.terms.by_round;
+        Some(if by_round { Rank::of_plan_by_round(job.key(), place, job.id) } else { Rank::of_plan(place, job.id) })
     }
 
     /// Does it take part in the plan?

@@ -327,11 +327,8 @@ impl Links {
         if self.ingress.is_some_and(|hop| hop.link == id) {
             self.ingress_cross.record(total, managed, capacity);
         } else {
-            let link = &mut self.all[index];
-            // Other hosts' flows that this one forwards are managed there.
-            let forwarded = link.others.iter().map(|other| other.rate.plus(other.filled)).fold(Rate::ZERO, Rate::plus);
-            link.cross.record(total, managed.plus(forwarded).min(total), capacity);
-            link.remember_unmanaged(now);
+            self.all[index].cross.record(total, managed, capacity);
+            self.all[index].remember_unmanaged(now);
         }
     }
 

@@ -115,7 +115,10 @@ impl Host {
                 if scene.links.len() == place {
                     scene.links.push(LinkScene::default());
                 }
-                scene.links[place].active += 1;
+            }
+            drawn.grant = if rank.is_of_plan() { self.grant(flow) } else { None };
+            if !drawn.grant.is_some_and(Grant::waits) {
+                drawn.links.iter().for_each(|&place| scene.links[place].active += 1);
             }
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
@@ -126,7 +129,6 @@ impl Host {
             drawn.worth = flow.uptake.worth(self.config.probe_gain);
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;
-            drawn.grant = if rank.is_of_plan() { self.grant(flow) } else { None };
         }
         scene.links.truncate(used.len());
         let due = self.draw_links(&mut scene, &used);
@@ -179,7 +181,7 @@ impl Host {
     /// A flow's place in the order of rounds: that of its job's, unless a plan has one for it and the policy heeds it.
     pub(super) fn rank_of(&self, flow: &Flow, job: &Job) -> Rank {
         let heeds = self.config.policy == PolicyName::SrptP;
-        flow.planned_rank().filter(|_| heeds).unwrap_or(job.rank())
+        flow.planned_rank(job).filter(|_| heeds).unwrap_or(job.rank())
     }
 
     /// How far a flow of this host is, or one that comes to it and is promised.

@@ -15,7 +15,7 @@
 
 mod granted;
 
-use super::{FlowScene, JobScene, LinkScene, Planned, Policy, Scene, Why, forecast, resize};
+use super::{FlowScene, Grant, JobScene, LinkScene, Planned, Policy, Scene, Why, forecast, resize};
 use crate::message::Rank;
 use crate::units::{Bytes, Rate, Share};
 
@@ -63,6 +63,9 @@ impl Policy for SrptP {
         // What the fill adds is promised to nobody: whoever wants it by rank may have it at once.
         for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
             forecast(scene, planned.rate, flow.remaining(), &mut planned.rates);
+            if flow.grant.is_some_and(Grant::waits) {
+                planned.rates.fill(Rate::ZERO);
+            }
         }
         if scene.work_conserving {
             fill(scene, &mut shared, out);

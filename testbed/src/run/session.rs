@@ -20,6 +20,9 @@ use crate::job::report::Line;
 const SAMPLE: Duration = Duration::from_millis(100);
 /// Between telling all members to start and the start itself.
 const LEAD: Nanos = Nanos(5_000_000);
+/// The same where all jobs begin together: until then daemons have found them, read their plans and met each other, as
+/// they have in every iteration but a job's first.
+const FOUND: Nanos = Nanos::from_millis(1_500);
 
 /// Hears how a run goes on.
 pub trait Observer: Send {
@@ -258,7 +261,7 @@ impl Runner<'_> {
             true if self.plan.jobs.iter().zip(&self.jobs).all(connected) => 0..self.jobs.len(),
             true => return,
         };
-        let at = Nanos(job::now()).plus(LEAD);
+        let at = Nanos(job::now()).plus(if self.plan.together { FOUND } else { LEAD });
         for job in &mut self.jobs[starting] {
             job.start = Some(at);
             if let Some(running) = &mut job.running {

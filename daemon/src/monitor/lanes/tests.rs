@@ -24,7 +24,7 @@ fn transfers() -> Transfers {
         lane(2, 0, vec![transfer(9_000_000, Some(10), &[])]),
         lane(2, 0, vec![transfer(9_000_000, Some(20), &[])]),
     ];
-    Transfers { lanes, fills: true }
+    Transfers { lanes, fills: true, by_round: false }
 }
 
 fn peer(rank: u32, kind: PeerKind, local: u16, to: usize, remote: u16) -> Peer {
@@ -93,7 +93,7 @@ fn flows_too_short_for_slots_are_joined_and_take_as_long_together() {
         transfer(6_000_000, Some(80), &[]),
         transfer(7_000_000, Some(80), &[]),
     ];
-    let lanes = Lanes::new(Transfers { lanes: vec![lane(0, 1, flows)], fills: false }, SLOT);
+    let lanes = Lanes::new(Transfers { lanes: vec![lane(0, 1, flows)], fills: false, by_round: false }, SLOT);
     assert_eq!(lanes.joined, 2);
     let joined: Vec<_> = lanes.lanes[0].flows.iter().map(|flow| (flow.end, flow.bits_per_second)).collect();
     // 2 MB in 300 ms, then 5 MB in 500 ms.
@@ -101,7 +101,7 @@ fn flows_too_short_for_slots_are_joined_and_take_as_long_together() {
     assert_eq!(lanes.lanes[0].flows[0].after, [Comes { lane: 7, bytes: 1 }]);
     // Without rates nobody knows how long a flow takes.
     let placed = vec![transfer(10, None, &[]), transfer(20, None, &[])];
-    assert_eq!(Lanes::new(Transfers { lanes: vec![lane(0, 1, placed)], fills: true }, SLOT).joined, 0);
+    assert_eq!(Lanes::new(Transfers { lanes: vec![lane(0, 1, placed)], fills: true, by_round: false }, SLOT).joined, 0);
 }
 
 proptest! {

@@ -130,7 +130,9 @@ fn orders_become_places_among_all_flows() {
     assert_eq!(places, [vec![Some(4), Some(1)], vec![Some(5)], vec![Some(3)], vec![Some(2)]]);
     assert!(of.transfers.fills && of.transfers.lanes.iter().all(|lane| lane.flows[0].bits_per_second.is_none()));
     let of = followed(&plan("order", "priority_recomputed", chains(), Value::Null), 0, None);
-    assert!(of.transfers.lanes.iter().all(|lane| lane.flows.iter().all(|flow| flow.place.is_none())));
+    assert!(of.transfers.by_round);
+    let places: Vec<_> = of.transfers.lanes.iter().map(|lane| lane.flows[0].place).collect();
+    assert_eq!(places, [Some(0), Some(1), Some(2), Some(3)]);
 }
 
 #[test]

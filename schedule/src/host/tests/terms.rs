@@ -20,7 +20,7 @@ fn planned(host: &mut Host, name: u64, job: &str, terms: Vec<Term>, fills: bool)
         flow: id,
         job: JobId::of(job),
         path: vec![egress],
-        terms: Terms { terms, fills },
+        terms: Terms { terms, fills, by_round: false },
         ..FlowSpec::default()
     };
     host.handle(at(0), Event::FlowOpened(spec));
@@ -105,13 +105,13 @@ fn whose_turn_has_not_come_leaves_the_link_to_the_next() {
     };
     incoming(&mut host, at(1), 400_000);
     let floor = Rate::mbps(10);
-    assert_eq!((order(&mut host, at(1), first), order(&mut host, at(1), second)), (floor, Rate::mbps(990)));
+    assert_eq!((order(&mut host, at(1), first), order(&mut host, at(1), second)), (floor, Rate::mbps(1000)));
     // The predecessor's host says that it has delivered enough.
     incoming(&mut host, at(5), 500_000);
     assert_eq!((order(&mut host, at(5), first), order(&mut host, at(5), second)), (Rate::mbps(990), floor));
     // What the application has to send says more than anybody's word.
     incoming(&mut host, at(9), 0);
-    assert_eq!(order(&mut host, at(9), second), Rate::mbps(990));
+    assert_eq!(order(&mut host, at(9), second), Rate::mbps(1000));
     moved(&mut host, at(10), first, 0, 1 << 20);
     assert_eq!(order(&mut host, at(10), first), Rate::mbps(990));
 }

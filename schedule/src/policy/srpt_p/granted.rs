@@ -32,6 +32,9 @@ pub(super) fn give(scene: &Scene, shared: &mut [Shared], at: usize, grant: Grant
         () if planned.rate >= flow.max_rate() => Why::Uptake,
         () => Why::LinkCap,
     };
+    if grant.waits() {
+        return; // Its floor lets it begin; nobody counts on it.
+    }
     for &l in &flow.links {
         let above_floor = planned.rate.minus(scene.links[l].floor);
         shared[l].used = shared[l].used.plus(above_floor);
