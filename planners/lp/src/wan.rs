@@ -8,9 +8,11 @@
 //! | [`mod@multiring`] | the best orders of collectives that have budgets |
 //! | `disjunctive` | the search for an order that both use |
 //! | [`bound`] | what no method goes below |
+//! | [`against_teccl`] | what TE-CCL makes of the same collectives, executed alike |
 //! | [`claim`] | the inequalities that prove it, for whoever checks the bound |
 //! | `conic` | conic programs, as [`rate`] and [`weight`] put them |
 
+pub mod against_teccl;
 pub mod bound;
 pub mod claim;
 mod conic;
