@@ -200,7 +200,7 @@ impl Host {
         let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
         let taken = self.look_at_uptake(now);
-        self.news |= self.look_at_turns();
+        self.news |= self.look_at_turns(now);
         // Bytes that were delivered as planned are no reason for another plan.
         let due = self.due.is_some_and(|due| due <= now.wall);
         self.news |= aged || ranked || taken || renew || due || self.policy.follows_predecessors();
@@ -372,6 +372,8 @@ impl Host {
             let share = || links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
             let fresh = links().all(|link| link.fresh);
             let limit = flow.step_limit(fresh, self.config.max_step_up, share);
+            // The rate of a plan was shared out before anybody could look.
+            let limit = limit.max(drawn.grant.map_or(Rate::ZERO, |grant| grant.rate));
             plan.rate = plan.rate.min(limit);
             if let Some(first) = plan.rates.first_mut() {
                 *first = (*first).min(limit);

@@ -53,8 +53,19 @@ pub(super) struct Flow {
     step_base: Rate,
     /// When the round will have been sent, as told, on the cluster's clock.
     pub until: Nanos,
-    /// Had its turn come when that was last looked at? Of a plan's flow.
+    /// Of a plan's flow: the last turn that came.
+    pub turn: Option<Turn>,
+    /// Of a plan's flow: is it its turn, as of the last look?
     pub ready: bool,
+}
+
+/// The turn of one of a flow's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// The end of the term.
+    pub end: Bytes,
+    /// When it came, on the monotonic clock.
+    pub since: Nanos,
 }
 
 impl Flow {
@@ -82,6 +93,7 @@ impl Flow {
             adopted: false,
             step_base: Rate::ZERO,
             until: Nanos::ZERO,
+            turn: None,
             ready: false,
         }
     }
@@ -102,6 +114,7 @@ impl Flow {
         self.delivered = Bytes::ZERO;
         self.arrival = arrival;
         self.uptake.interrupt();
+        (self.turn, self.ready) = (None, false);
     }
 
     /// What is left of the round, and never less than what waits in the send buffer: the kernel knows of a round that

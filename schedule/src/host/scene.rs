@@ -1,6 +1,6 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
-use super::flows::STRAY;
+use super::flows::{STRAY, Turn};
 use super::jobs::{Job, Work};
 use super::links::Trust;
 use super::{Flow, Host, PolicyName};
@@ -197,35 +197,43 @@ impl Host {
     /// What a flow's plan gives it now.
     fn grant(&self, flow: &Flow) -> Option<Grant> {
         let term = flow.term()?;
-        let (ordered, ready) = (term.place.is_some(), self.is_ready(flow, term));
+        let (ordered, ready) = (term.place.is_some(), flow.ready);
         Some(Grant { rate: term.rate, ordered, fills: flow.spec.terms.fills, ready })
     }
 
-    /// Has a flow's turn come? What waits in its send buffer needs no word of anybody: the application has what it waited
-    /// for.
-    fn is_ready(&self, flow: &Flow, term: &Term) -> bool {
-        flow.queued > STRAY || term.after.iter().all(|arrival| self.has_come(arrival))
+    /// Has a flow's turn come? What waits in its send buffer says so: the application has what it waited for. The word of
+    /// those it waits for holds for a slot, so that it can begin at once; after that a flow that sends nothing would keep
+    /// others waiting for nothing.
+    fn is_ready(&self, now: Now, flow: &Flow, term: &Term) -> bool {
+        match flow.turn.filter(|turn| turn.end == term.end) {
+            _ if flow.queued > STRAY => true,
+            Some(turn) => flow.queued > Bytes::ZERO || now.mono.minus(turn.since) <= self.config.slot,
+            None => term.after.iter().all(|arrival| self.has_come(arrival)),
+        }
     }
 
     /// Looks whose turn has come; true if that is another than before.
-    pub(super) fn look_at_turns(&mut self) -> bool {
+    pub(super) fn look_at_turns(&mut self, now: Now) -> bool {
         let turn = |flow: &Flow| {
-            let ready = self.is_ready(flow, flow.term().filter(|_| flow.sends())?);
-            (ready != flow.ready).then_some((flow.spec.flow, ready))
+            let term = flow.term().filter(|_| flow.sends())?;
+            let ready = self.is_ready(now, flow, term);
+            let begins = ready && flow.turn.is_none_or(|turn| turn.end != term.end);
+            let turn = if begins { Some(Turn { end: term.end, since: now.mono }) } else { flow.turn };
+            (begins || ready != flow.ready).then_some((flow.spec.flow, turn, ready))
         };
-        let turned: Vec<(FlowId, bool)> = self.flows.values().filter_map(turn).collect();
-        for (id, ready) in &turned {
+        let turned: Vec<_> = self.flows.values().filter_map(turn).collect();
+        for (id, turn, ready) in &turned {
             if let Some(flow) = self.flows.get_mut(id) {
-                flow.ready = *ready;
+                (flow.turn, flow.ready) = (*turn, *ready);
             }
         }
         !turned.is_empty()
     }
 
-    /// Has so much of a flow been delivered? Of one that nobody promises any more, all of it: whoever has something to send
-    /// promises it.
+    /// Is it known that so much of a flow has been delivered? Of one that nobody promises nothing is: it may be over, or
+    /// wait itself.
     fn has_come(&self, arrival: &Arrival) -> bool {
-        self.progress_of(arrival.flow).is_none_or(|progress| progress.ended || progress.bytes >= arrival.bytes)
+        self.progress_of(arrival.flow).is_some_and(|progress| progress.ended || progress.bytes >= arrival.bytes)
     }
 
     /// Sets the bytes that a flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).

@@ -109,9 +109,20 @@ fn whose_turn_has_not_come_leaves_the_link_to_the_next() {
     // The predecessor's host says that it has delivered enough.
     incoming(&mut host, at(5), 500_000);
     assert_eq!((order(&mut host, at(5), first), order(&mut host, at(5), second)), (Rate::mbps(990), floor));
+    // It stays while there is something to send, and for a slot without.
+    moved(&mut host, at(9), first, 0, 1 << 10);
+    warm(&mut host, at(9), vec![]);
+    assert_eq!(order(&mut host, at(9), first), Rate::mbps(990));
+    moved(&mut host, at(20), first, 0, 0);
+    assert_eq!(order(&mut host, at(20), first), Rate::mbps(990));
+    incoming(&mut host, at(66), 500_000);
+    assert_eq!((order(&mut host, at(66), first), order(&mut host, at(66), second)), (floor, floor));
+    moved(&mut host, at(67), second, 0, 1 << 20);
+    assert_eq!(order(&mut host, at(67), second), Rate::mbps(1000));
+    host.handle(at(68), Event::RoundBegan { job: JobId::of("a"), flows: vec![(first, Bytes(2_000_000))] });
+    incoming(&mut host, at(68), 0);
+    assert_eq!((order(&mut host, at(68), first), order(&mut host, at(68), second)), (floor, Rate::mbps(1000)));
     // What the application has to send says more than anybody's word.
-    incoming(&mut host, at(9), 0);
-    assert_eq!(order(&mut host, at(9), second), Rate::mbps(1000));
-    moved(&mut host, at(10), first, 0, 1 << 20);
-    assert_eq!(order(&mut host, at(10), first), Rate::mbps(990));
+    moved(&mut host, at(69), first, 0, 1 << 20);
+    assert_eq!(order(&mut host, at(69), first), Rate::mbps(990));
 }
