@@ -106,7 +106,7 @@ fn a_job_in_a_container_is_found_and_managed() {
     let server = rank(1, &["-s", "-1", "-B", &to]);
     let _server = Running(fabric.hosts[1].ns.spawn(server, Some(fabric.cgroups.jobs(1).procs().unwrap())).unwrap());
     std::thread::sleep(Duration::from_millis(300));
-    let mut client = match run_in_container(&fabric, 0, &rank(0, &["-c", &to, "-t", "8"])) {
+    let mut client = match run_in_container(&fabric, 0, &rank(0, &["-c", &to, "-t", "5"])) {
         Ok(child) => child,
         Err(why) => return skip!(Kernel, "{why}"),
     };

@@ -25,7 +25,7 @@ fn a_job_without_a_place_for_its_pages_ends_as_without_sluice() {
     ];
     for (what, pages) in cases {
         let (_keep, dir) = dir();
-        let mut work = vec![job("a", Arch::Ring, 2, 0, 2_000_000, 8), job("b", Arch::Ps, 1, 1, 1_000_000, 8)];
+        let mut work = vec![job("a", Arch::Ring, 2, 0, 2_000_000, 5), job("b", Arch::Ps, 1, 1, 1_000_000, 5)];
         work.iter_mut().for_each(|job| job.compute = vec![Nanos::from_millis(30)]);
         let plan = RunPlan { fabric: star(2, Rate::mbps(200)), jobs: work, pages, ..RunPlan::default() };
         let places =
@@ -34,7 +34,7 @@ fn a_job_without_a_place_for_its_pages_ends_as_without_sluice() {
         let policy = "sluice".parse::<Policy>().unwrap();
         let run = run_once(&plan, &mut FixedQueue::new(places), &policy, &session, &mut Silent).unwrap();
         for result in &run.jobs {
-            assert_eq!(result.rounds.len(), 8, "{what}: {result:?}");
+            assert_eq!(result.rounds.len(), 5, "{what}: {result:?}");
             assert!(result.acked > 0, "{what}");
         }
     }
