@@ -110,7 +110,18 @@ pub struct Terms {
 impl Terms {
     /// What holds for a flow that has delivered so much of its round; `None`: no such plan.
     pub fn at(&self, delivered: Bytes) -> Option<&Term> {
-        self.terms.iter().find(|term| term.end > delivered).or(self.terms.last())
+        self.terms.get(self.place_at(delivered))
+    }
+
+    /// Where in the round that begins.
+    pub fn begins_at(&self, delivered: Bytes) -> Bytes {
+        let before = self.place_at(delivered).checked_sub(1);
+        before.and_then(|before| self.terms.get(before)).map_or(Bytes::ZERO, |term| term.end)
+    }
+
+    fn place_at(&self, delivered: Bytes) -> usize {
+        let last = self.terms.len().saturating_sub(1);
+        self.terms.iter().position(|term| term.end > delivered).unwrap_or(last)
     }
 }
 

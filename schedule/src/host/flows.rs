@@ -10,6 +10,10 @@ use crate::units::{Bytes, Nanos, Rate};
 /// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
 pub(super) const STRAY: Bytes = Bytes(64 << 10);
 
+/// A plan's flow of which more has been written than this has begun. Less may be a word between the processes, or what the
+/// plan and its job count differently; a slow flow's send buffer may hold little more.
+const BEGUN: Bytes = Bytes(4 << 10);
+
 /// A predicted end of a round that moved by less is not announced anew.
 const END_HYSTERESIS: Nanos = Nanos::from_millis(2);
 
@@ -149,6 +153,12 @@ impl Flow {
     /// What its plan gives it now.
     pub fn term(&self) -> Option<&Term> {
         self.spec.terms.at(self.delivered)
+    }
+
+    /// Has the application written something of the plan's flow that it is at, and not all of it has been delivered?
+    pub fn has_begun(&self) -> bool {
+        let written = self.delivered.plus(self.queued);
+        self.queued > Bytes::ZERO && written > self.spec.terms.begins_at(self.delivered).plus(BEGUN)
     }
 
     /// What it is given at least and at most while it has nothing to send: of a plan the rate it begins with, and no more

@@ -1,6 +1,6 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
-use super::flows::{STRAY, Turn};
+use super::flows::Turn;
 use super::jobs::{Job, Work};
 use super::links::Trust;
 use super::{Flow, Host, PolicyName};
@@ -206,7 +206,7 @@ impl Host {
     /// others waiting for nothing.
     fn is_ready(&self, now: Now, flow: &Flow, term: &Term) -> bool {
         match flow.turn.filter(|turn| turn.end == term.end) {
-            _ if flow.queued > STRAY => true,
+            _ if flow.has_begun() => true,
             Some(turn) => flow.queued > Bytes::ZERO || now.mono.minus(turn.since) <= self.config.slot,
             None => term.after.iter().all(|arrival| self.has_come(arrival)),
         }
@@ -224,6 +224,9 @@ impl Host {
         let turned: Vec<_> = self.flows.values().filter_map(turn).collect();
         for (id, turn, ready) in &turned {
             if let Some(flow) = self.flows.get_mut(id) {
+                if *turn != flow.turn {
+                    flow.uptake.resume(); // What it took while it waited is no limit of its path.
+                }
                 (flow.turn, flow.ready) = (*turn, *ready);
             }
         }

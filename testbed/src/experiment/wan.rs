@@ -17,7 +17,7 @@ use serde::Serialize;
 use sluice_plan::follow::{Followed, Job, Lane};
 use sluice_plan::plan::{MAX_DAEMON_BYTES, Plan};
 use sluice_planners_wan::method::Method;
-use sluice_report::PolicyRun;
+use sluice_report::{FlowTimes, PolicyRun};
 use sluice_report::stats::mean;
 use sluice_schedule::{Nanos, Rate};
 
@@ -174,18 +174,51 @@ pub struct WanRun {
     pub flow_s: f64,
     /// Segments that all members retransmitted.
     pub retransmits: u64,
+    /// Every flow.
+    pub flows: Vec<WanFlow>,
+}
+
+/// When a flow went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WanFlow {
+    /// Number of its collective.
+    pub collective: usize,
+    /// Its lane, as the collective's part of the plan counts them.
+    pub lane: usize,
+    /// Its place in the lane.
+    pub place: usize,
+    /// Number of the site that sends.
+    pub from: usize,
+    /// Number of the site that receives.
+    pub to: usize,
+    /// Its sender began, s from the start of the run.
+    pub began_s: f64,
+    /// Its receiver had the last byte, s.
+    pub ended_s: f64,
 }
 
 impl WanRun {
     /// What the members of all jobs said; jobs are the collectives in their order.
-    fn of(way: Way, run: &PolicyRun, lanes: &[Vec<Lane>]) -> Result<WanRun, RunError> {
+    fn of(way: Way, run: &PolicyRun, lanes: &[Vec<Lane>], rings: &[Vec<usize>]) -> Result<WanRun, RunError> {
         let jobs = run.jobs.iter().zip(lanes);
         let collectives: Vec<_> = jobs.map(|(job, lanes)| Collective { lanes, flows: &job.flows }).collect();
         let observed = observe(&collectives);
         let Observed { t, mean, violations, flow_s } =
             observed.ok_or_else(|| RunError::Plan(format!("{}: a flow did not say when it went", way.word())))?;
         let retransmits = run.jobs.iter().map(|job| job.retransmits).sum();
-        Ok(WanRun { method: way.word(), policy: run.policy.clone(), t, mean_s: mean, violations, flow_s, retransmits })
+        let of_job = |(k, (of, ring)): (usize, (&Collective<'_>, &Vec<usize>))| {
+            let site = |rank: u32| ring[rank as usize];
+            let flow = |seen: &FlowTimes| {
+                let lane = &of.lanes[seen.lane];
+                let (from, to) = (site(lane.from), site(lane.to));
+                let (began_s, ended_s) = seen.began_s.zip(seen.ended_s)?;
+                Some(WanFlow { collective: k, lane: seen.lane, place: seen.flow, from, to, began_s, ended_s })
+            };
+            of.flows.iter().filter_map(flow).collect::<Vec<_>>()
+        };
+        let flows = collectives.iter().zip(rings).enumerate().flat_map(of_job).collect();
+        let policy = run.policy.clone();
+        Ok(WanRun { method: way.word(), policy, t, mean_s: mean, violations, flow_s, retransmits, flows })
     }
 }
 
@@ -268,7 +301,8 @@ pub fn wan(bench: &Bench<'_>, settings: &Settings) -> Result<WanResult, RunError
             let mut queue = FixedQueue::new(places.collect());
             let plan = RunPlan { reserve: settings.reserve, limit, ..run_plan(&network, planned) };
             let name = format!("{}-{repeat}", way.word());
-            runs.push(WanRun::of(*way, &bench.run(&plan, &mut queue, &policy, &name)?, &planned.lanes)?);
+            let run = bench.run(&plan, &mut queue, &policy, &name)?;
+            runs.push(WanRun::of(*way, &run, &planned.lanes, &network.rings)?);
         }
     }
     let summary = |(way, planned): &(Way, Planned)| WanSummary::of(way.word(), planned.mean * headers, &runs);
@@ -351,6 +385,7 @@ mod tests {
             violations: 1,
             flow_s: 0.1,
             retransmits: 0,
+            flows: Vec::new(),
         };
         let runs = [run("prio", 1.0), run("tcp", 9.0), run("prio", 3.0)];
         let of = WanSummary::of("prio", 4.0, &runs);

@@ -122,7 +122,28 @@ fn whose_turn_has_not_come_leaves_the_link_to_the_next() {
     host.handle(at(68), Event::RoundBegan { job: JobId::of("a"), flows: vec![(first, Bytes(2_000_000))] });
     incoming(&mut host, at(68), 0);
     assert_eq!((order(&mut host, at(68), first), order(&mut host, at(68), second)), (floor, Rate::mbps(1000)));
-    // What the application has to send says more than anybody's word.
-    moved(&mut host, at(69), first, 0, 1 << 20);
-    assert_eq!(order(&mut host, at(69), first), Rate::mbps(990));
+    // What the application has to send says more than anybody's word, and a slow flow's send buffer holds little; a few
+    // bytes say nothing.
+    moved(&mut host, at(69), first, 0, 4 << 10);
+    assert_eq!(order(&mut host, at(69), first), floor);
+    moved(&mut host, at(70), first, 1 << 10, 6 << 10);
+    assert_eq!(order(&mut host, at(70), first), Rate::mbps(990));
+}
+
+#[test]
+fn the_rest_of_a_flow_is_no_beginning_of_the_next() {
+    let mut host = lone_host();
+    let before = FlowId(77);
+    let terms = vec![term(1_000_000, 0, Some(0), &[]), term(2_000_000, 0, Some(2), &[(before, 500_000)])];
+    let first = planned(&mut host, 1, "a", terms, true);
+    let second = planned(&mut host, 2, "b", vec![term(2_000_000, 0, Some(3), &[])], true);
+    let rates = |host: &mut Host, now| (order(host, now, first), order(host, now, second));
+    let floor = Rate::mbps(10);
+    warm(&mut host, at(1), vec![]);
+    moved(&mut host, at(1), second, 0, 1 << 20);
+    // Its job sends a few bytes more than its plan says.
+    moved(&mut host, at(2), first, 1_000_100, 2_000);
+    assert_eq!(rates(&mut host, at(2)), (floor, Rate::mbps(1000)));
+    moved(&mut host, at(3), first, 1_002_100, 6_000);
+    assert_eq!(rates(&mut host, at(3)), (Rate::mbps(990), floor));
 }
