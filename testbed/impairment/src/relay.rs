@@ -1,6 +1,7 @@
 //! Delay and loss between two namespaces, for tests: a relay between two TUN or TAP devices in user space.
 //!
-//! Meant for some 10 000 packets a second; the machine may have no netem.
+//! Meant for some 10 000 packets a second, which through TAP devices are several segments each; the machine may have no
+//! netem.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,7 +19,9 @@ use nix::sys::time::TimeSpec;
 /// Packets under way in one direction; more are dropped, as a router would.
 const QUEUE: usize = 4096;
 /// The largest packet or frame that is carried whole.
-pub const LARGEST: usize = 2048;
+pub const LARGEST: usize = 65_550;
+/// What the kernel puts before a frame of a TAP device: struct virtio_net_hdr.
+const FRAME_INFO: usize = 10;
 /// The relay looks at its stop flag at least this often.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
@@ -31,13 +34,23 @@ pub fn tun(name: &str) -> io::Result<File> {
     device(name, IFF_TUN)
 }
 
-/// The same with a TAP device, which passes on frames, as an Ethernet card does.
+/// The same with a TAP device, which passes on frames, as an Ethernet card does: several segments of one connection in one
+/// frame, as far as the device's `gso_max_size` lets it, with what the card would need to know to part them.
 ///
 /// # Errors
 /// As [`tun`].
 pub fn tap(name: &str) -> io::Result<File> {
     const IFF_TAP: u16 = 2;
-    device(name, IFF_TAP)
+    const IFF_VNET_HDR: u16 = 0x4000;
+    const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+    // Checksums and segments of TCP over IPv4 and IPv6 may be left to whoever reads.
+    const TUN_F_CSUM_TSO4_TSO6: libc::c_ulong = 7;
+    let file = device(name, IFF_TAP | IFF_VNET_HDR)?;
+    // SAFETY: TUNSETOFFLOAD takes its flags by value.
+    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, TUN_F_CSUM_TSO4_TSO6) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
 }
 
 fn device(name: &str, kind: u16) -> io::Result<File> {
@@ -75,17 +88,21 @@ impl Relay {
         let (stop, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopping, counting) = (stop.clone(), dropped.clone());
         let thread = std::thread::spawn(move || {
+            // Before everything that it carries: a wire waits for nobody's processor. Refusal is no error.
+            // SAFETY: plain integers; 0 names the calling thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
             let mut there = Lane { queue: VecDeque::new(), delay };
             let mut back = Lane { queue: VecDeque::new(), delay };
             let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+            let mut buffer = vec![0_u8; LARGEST + FRAME_INFO];
             while !stopping.load(Ordering::Relaxed) {
                 wait(&a, &b, [&there, &back]);
-                there.take(&a, || {
+                there.take(&a, &mut buffer, || {
                     let lost = dice.next() < probability;
                     counting.fetch_add(u64::from(lost), Ordering::Relaxed);
                     !lost
                 });
-                back.take(&b, || true);
+                back.take(&b, &mut buffer, || true);
                 there.give(&b);
                 back.give(&a);
             }
@@ -114,9 +131,8 @@ struct Lane {
 }
 
 impl Lane {
-    fn take(&mut self, mut from: &File, mut keep: impl FnMut() -> bool) {
-        let mut buffer = [0_u8; LARGEST];
-        while let Ok(len) = from.read(&mut buffer) {
+    fn take(&mut self, mut from: &File, buffer: &mut [u8], mut keep: impl FnMut() -> bool) {
+        while let Ok(len) = from.read(buffer) {
             if keep()
                 && self.queue.len() < QUEUE
                 && let Some(packet) = buffer.get(..len)
