@@ -337,7 +337,7 @@ impl Host {
     fn look_at_uptake(&mut self, now: Now) -> bool {
         let mut changed = false;
         for flow in self.flows.values_mut() {
-            if flow.sends() {
+            if flow.sends() && !flow.waits() {
                 changed |= flow.uptake.look(now.mono, flow.delivered);
             } else {
                 flow.uptake.interrupt();
@@ -397,7 +397,11 @@ impl Host {
             let active = self.flows.values().filter(|f| f.path.contains(&index));
             let (mut used, mut idle) = (Rate::ZERO, 0);
             for flow in active {
-                if flow.remaining() > Bytes::ZERO { used = used.plus(flow.order) } else { idle += 1 }
+                match () {
+                    () if flow.remaining() == Bytes::ZERO => idle += 1,
+                    () if flow.waits() => {}
+                    () => used = used.plus(flow.order),
+                }
             }
             left.push((index, usable.minus(used), idle));
         }

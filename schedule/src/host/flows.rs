@@ -161,6 +161,11 @@ impl Flow {
         self.queued > Bytes::ZERO && written > self.spec.terms.begins_at(self.delivered).plus(BEGUN)
     }
 
+    /// Does it wait for its turn in its plan, with its rate in hand?
+    pub fn waits(&self) -> bool {
+        self.why == Why::Predecessor && self.term().is_some()
+    }
+
     /// What it is given at least and at most while it has nothing to send: of a plan the rate it begins with, and no more
     /// where rates stay as they are.
     pub fn planned_idle(&self) -> (Rate, Rate) {

@@ -224,9 +224,8 @@ impl Host {
         let turned: Vec<_> = self.flows.values().filter_map(turn).collect();
         for (id, turn, ready) in &turned {
             if let Some(flow) = self.flows.get_mut(id) {
-                if *turn != flow.turn {
-                    flow.uptake.resume(); // What it took while it waited is no limit of its path.
-                }
+                // What another flow of the lane took, or this one while it had nothing, is no limit of it.
+                flow.uptake.forget();
                 (flow.turn, flow.ready) = (*turn, *ready);
             }
         }

@@ -17,11 +17,12 @@ use serde::Serialize;
 use sluice_plan::follow::{Followed, Job, Lane};
 use sluice_plan::plan::{MAX_DAEMON_BYTES, Plan};
 use sluice_planners_wan::method::Method;
-use sluice_report::{FlowTimes, PolicyRun};
 use sluice_report::stats::mean;
+use sluice_report::{FlowTimes, PolicyRun};
 use sluice_schedule::{Nanos, Rate};
 
 use super::{Bench, millis, refused, topology};
+use crate::fabric::FabricSpec;
 use crate::job::{Arch, PlanFile};
 use crate::run::{Binaries, FixedQueue, JobPlan, Placement, Policy, RunError, RunPlan, write};
 pub use network::{Asked, Network, Sites};
@@ -332,9 +333,16 @@ fn run_plan(network: &Network, planned: &Planned) -> RunPlan {
         jobs: network.rings.iter().enumerate().map(job).collect(),
         together: true,
         warmup: 0,
-        floor: Some(Rate::mbps(1)),
+        floor: Some(floor(&network.spec)),
         ..RunPlan::default()
     }
+}
+
+/// The rate that every flow keeps: a sixtieth of what a cable carries on average, so that flows which had to wait hear of
+/// their turn within milliseconds.
+fn floor(spec: &FabricSpec) -> Rate {
+    let all: u64 = spec.cables.iter().map(|cable| cable.ab.0).sum();
+    Rate(all / spec.cables.len().max(1) as u64 / 60).max(Rate::mbps(1))
 }
 
 impl WanResult {

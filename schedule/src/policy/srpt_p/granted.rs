@@ -5,7 +5,8 @@ use crate::message::Rank;
 use crate::policy::{FlowScene, Grant, Planned, Scene, Why};
 use crate::units::Rate;
 
-/// Gives a flow what its plan has for it.
+/// Gives a flow what its plan has for it. One whose turn has not come has at once what it will have then, since it sends
+/// nothing before, and a slow flow hears of a new order only with its next segment; nobody counts on it.
 pub(super) fn give(scene: &Scene, shared: &mut [Shared], at: usize, grant: Grant, out: &mut [Planned]) {
     let flow = &scene.flows[at];
     let rank = scene.jobs[flow.job].rank;
@@ -14,26 +15,27 @@ pub(super) fn give(scene: &Scene, shared: &mut [Shared], at: usize, grant: Grant
         let (link, shared) = (&scene.links[l], &mut shared[l]);
         count_better(link, shared, rank);
         let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
-        let left = link.floor.plus(above_floors.minus(shared.used));
+        let left = link.floor.plus(above_floors.minus(shared.used)).min(link.usable);
         offer = offer.min(trusted(link, left, || link.usable.share(link.active.max(1))));
         // A link that carries less than the plan counted on gives each of its flows so much less.
         if link.configured > Rate::ZERO {
             own = own.min(grant.rate.split(link.usable.0.min(link.configured.0), link.configured.0));
         }
     }
-    let by_place = if grant.ordered && grant.ready { offer.min(flow.max_rate()) } else { Rate::ZERO };
+    let by_place =
+        if grant.ordered && (grant.ready || grant.waits()) { offer.min(flow.max_rate()) } else { Rate::ZERO };
     let planned = &mut out[at];
     planned.rate = own.max(by_place).max(flow.floor);
     planned.offer = if grant.ordered { offer.max(own) } else { own }.max(flow.floor);
     planned.why = match () {
-        () if !grant.ready && planned.rate <= flow.floor => Why::Predecessor,
+        () if grant.waits() => Why::Predecessor,
         () if planned.rate <= own => Why::Plan,
         () if planned.rate <= flow.floor => Why::Rank,
         () if planned.rate >= flow.max_rate() => Why::Uptake,
         () => Why::LinkCap,
     };
     if grant.waits() {
-        return; // Its floor lets it begin; nobody counts on it.
+        return;
     }
     for &l in &flow.links {
         let above_floor = planned.rate.minus(scene.links[l].floor);
@@ -179,7 +181,9 @@ mod tests {
     fn by_places_the_first_that_is_ready_has_the_link() {
         let ordered = |ready| Grant { ordered: true, ready, fills: true, ..Grant::default() };
         assert_eq!(plan(&scene(&[ordered(true), ordered(true)], vec![])), [(100, 100), (0, 0), (0, 0)]);
-        assert_eq!(plan(&scene(&[ordered(false), ordered(true)], vec![])), [(0, 0), (100, 100), (0, 0)]);
+        // One that waits has its rate in hand, and keeps nobody from anything.
+        assert_eq!(plan(&scene(&[ordered(false), ordered(true)], vec![])), [(0, 100), (100, 100), (0, 0)]);
+        assert_eq!(plan(&scene(&[ordered(true), ordered(false)], vec![])), [(100, 100), (0, 0), (0, 0)]);
         // One of the same job on another host that has a better place counts, and one of a worse place does not.
         let other = |place| Other {
             rank: Rank::of_plan(place, JOB),
