@@ -7,4 +7,4 @@ mod drop;
 mod relay;
 
 pub use drop::{DropError, Dropper};
-pub use relay::{LARGEST, Relay, tap, tun};
+pub use relay::{Relay, tap, tun};

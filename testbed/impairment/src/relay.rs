@@ -18,10 +18,9 @@ use nix::sys::time::TimeSpec;
 
 /// Packets under way in one direction; more are dropped, as a router would.
 const QUEUE: usize = 4096;
-/// The largest packet or frame that is carried whole.
-pub const LARGEST: usize = 65_550;
-/// What the kernel puts before a frame of a TAP device: struct virtio_net_hdr.
-const FRAME_INFO: usize = 10;
+/// The largest packet with an Ethernet header, and what the kernel puts before a frame of a TAP device (struct
+/// virtio_net_hdr).
+const LARGEST: usize = 65_536 + 14 + 10;
 /// The relay looks at its stop flag at least this often.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
@@ -94,7 +93,7 @@ impl Relay {
             let mut there = Lane { queue: VecDeque::new(), delay };
             let mut back = Lane { queue: VecDeque::new(), delay };
             let mut dice = Dice(0x2545_f491_4f6c_dd1d);
-            let mut buffer = vec![0_u8; LARGEST + FRAME_INFO];
+            let mut buffer = vec![0_u8; LARGEST];
             while !stopping.load(Ordering::Relaxed) {
                 wait(&a, &b, [&there, &back]);
                 there.take(&a, &mut buffer, || {

@@ -34,6 +34,8 @@ pub struct Live {
     pub fabric: Fabric,
     /// All samples so far.
     pub samples: Vec<FlowSample>,
+    /// Members that have done all their rounds.
+    done: usize,
     from: Receiver<FromMember>,
 }
 
@@ -57,7 +59,7 @@ impl Live {
         let spec = plan.jobs.first().ok_or_else(|| RunError::Plan("no job".into()))?;
         let (to, from) = mpsc::channel();
         let job = RunningJob::launch(&fabric, &session, (0, spec), place, &sockets, &to)?;
-        let mut live = Live { job, daemons, fabric, samples: Vec::new(), from };
+        let mut live = Live { job, daemons, fabric, samples: Vec::new(), done: 0, from };
         let (members, mut connected) = (spec.workers + spec.servers, 0);
         let deadline = Instant::now() + Duration::from_secs(30);
         while connected < members {
@@ -104,10 +106,28 @@ impl Live {
         }
     }
 
+    /// Runs until every member has done all its rounds, with every byte right.
+    ///
+    /// # Errors
+    /// When they have not within `time`, or the job failed.
+    pub fn until_done(&mut self, time: Duration) -> Result<(), RunError> {
+        let end = Instant::now() + time;
+        while self.done < self.job.hosts.len() {
+            if Instant::now() > end {
+                let (done, all) = (self.done, self.job.hosts.len());
+                return Err(RunError::Plan(format!("{done} of {all} members were done within {time:?}")));
+            }
+            self.run_for(Duration::from_millis(5))?;
+        }
+        Ok(())
+    }
+
     fn note(&mut self, message: FromMember) -> Result<(), RunError> {
         let FromMember { rank, output, .. } = message;
         match output {
             Output::Line(Line::Sample { t_ns, flows, .. }) => self.samples.push(FlowSample { t_ns, rank, flows }),
+            Output::Line(Line::Done { .. }) => self.done += 1,
+            Output::Ended(what) if self.done > 0 && what.trim().is_empty() => {}
             Output::Line(Line::Failed { what }) | Output::Ended(what) => {
                 let host = self.fabric.hosts[self.job.hosts[rank]].name.clone();
                 return Err(RunError::Job { job: "live".into(), rank, host, what });

@@ -177,6 +177,8 @@ pub struct WanRun {
     pub retransmits: u64,
     /// Every flow.
     pub flows: Vec<WanFlow>,
+    /// What was unusual: a plan that a daemon did not follow, a machine too busy to keep time.
+    pub notes: Vec<String>,
 }
 
 /// When a flow went.
@@ -218,8 +220,8 @@ impl WanRun {
             of.flows.iter().filter_map(flow).collect::<Vec<_>>()
         };
         let flows = collectives.iter().zip(rings).enumerate().flat_map(of_job).collect();
-        let policy = run.policy.clone();
-        Ok(WanRun { method: way.word(), policy, t, mean_s: mean, violations, flow_s, retransmits, flows })
+        let (method, policy, notes) = (way.word(), run.policy.clone(), run.notes.clone());
+        Ok(WanRun { method, policy, t, mean_s: mean, violations, flow_s, retransmits, flows, notes })
     }
 }
 
@@ -367,6 +369,9 @@ impl WanResult {
                 "  {method:<18} {runs:>4} {mean_s:>6.3} s {deviation_s:>7.3} {simulated_s:>8.3} s {ratio:>6.3} {violations:>10}\n"
             ));
         }
+        for run in &self.runs {
+            run.notes.iter().for_each(|note| text.push_str(&format!("  {}: {note}\n", run.method)));
+        }
         text
     }
 }
@@ -394,6 +399,7 @@ mod tests {
             flow_s: 0.1,
             retransmits: 0,
             flows: Vec::new(),
+            notes: Vec::new(),
         };
         let runs = [run("prio", 1.0), run("tcp", 9.0), run("prio", 3.0)];
         let of = WanSummary::of("prio", 4.0, &runs);

@@ -3,13 +3,10 @@
 
 use std::time::Duration;
 
-use sluice_impairment::{LARGEST, Relay, tap};
+use sluice_impairment::{Relay, tap};
 use sluice_schedule::Nanos;
 
 use super::{Fabric, FabricError, FabricSpec, groups};
-
-/// An Ethernet header.
-const HEADER: usize = 14;
 
 /// Does a relay carry this cable?
 pub fn is_relayed(spec: &FabricSpec, cable: usize) -> bool {
@@ -22,10 +19,6 @@ pub fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     for cable in relayed {
         if groups::is_shared(spec, cable) {
             return Err(FabricError::Spec(format!("cable {cable} delays, and one of its links is in a group")));
-        }
-        if spec.mtu as usize + HEADER > LARGEST {
-            let most = LARGEST - HEADER;
-            return Err(FabricError::Spec(format!("mtu = {}; cables that delay allow at most {most}", spec.mtu)));
         }
     }
     Ok(())
@@ -76,8 +69,6 @@ mod tests {
         spec.cables[1].delay = Nanos::from_millis(1);
         assert!(!is_relayed(&spec, 0) && is_relayed(&spec, 1));
         Layout::of(&spec).expect("a fabric");
-        let large = FabricSpec { mtu: 65_540, ..spec.clone() };
-        assert!(Layout::of(&large).unwrap_err().to_string().contains("at most 65536"));
         let group = |links| vec![Group { name: "all".into(), links, rate: Rate::mbps(10) }];
         Layout::of(&FabricSpec { groups: group(vec![0, 1]), ..spec.clone() }).expect("another cable's group");
         let shared = FabricSpec { groups: group(vec![3]), ..spec.clone() };

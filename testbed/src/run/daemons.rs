@@ -192,6 +192,7 @@ impl Daemons {
             }
         }
         pins::remove_own(hosts);
+        notes.extend(all.iter().filter_map(Process::rejected));
         notes
     }
 }
@@ -206,6 +207,16 @@ impl Drop for Daemons {
 }
 
 impl Process {
+    /// The first plan that it refused to follow, if any.
+    fn rejected(&self) -> Option<String> {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let said = lines
+            .filter(|line| line["event"] == "plan-rejected")
+            .find_map(|line| line["message"].as_str().map(str::to_owned));
+        said.map(|why| format!("{} on {} does not follow: {why}", self.name, self.host))
+    }
+
     fn failed(&self, what: &str) -> RunError {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();

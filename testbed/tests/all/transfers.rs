@@ -2,10 +2,11 @@
 //! they wait for has come, every lane has a connection of its own, and daemons hold each to its rate. Needs root.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{NEVER, ONE_AT_A_TIME, binaries, dir, everywhere, follower, privileged, seen, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, binaries, daemons, dir, everywhere, follower, privileged, seen, star};
 use sluice_formats::topology::Topology;
 use sluice_plan::follow::{Followed, Job};
 use sluice_planners::Run;
@@ -15,6 +16,8 @@ use sluice_planners_wan::graph::Graph;
 use sluice_planners_wan::method::{Method, Options, propose};
 use sluice_planners_wan::{bound, form, import, to_plan};
 use sluice_schedule::Rate;
+use sluice_testbed::experiment::Bench;
+use sluice_testbed::experiment::live::Live;
 use sluice_testbed::fabric::FabricSpec;
 use sluice_testbed::job::PlanFile;
 use sluice_testbed::run::{FixedQueue, JobPlan, Policy, RunPlan, Session, Silent, run_once};
@@ -137,4 +140,27 @@ fn daemons_hold_every_lane_to_what_its_plan_gives_it() {
         let why: Vec<_> = snapshot["flows"].as_array().unwrap().iter().map(|flow| flow["why"].clone()).collect();
         assert_eq!(why, [if fills { "work-conserving" } else { "plan" }; 2]);
     }
+}
+
+#[test]
+fn a_killed_daemon_leaves_its_lanes_to_ordinary_tcp_and_the_job_ends() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let (_keep, dir) = dir();
+    let (programs, spec, file) = (daemons(), star(3, Rate::mbps(100)), dir.join("plan.json"));
+    std::fs::write(&file, rates(&spec, false)).unwrap();
+    // At its rate the longer lane takes 13 s.
+    let plan = RunPlan { jobs: vec![follower("left", file, &spec, 1_000_000, 1)], fabric: spec, ..RunPlan::default() };
+    let bench = Bench { binaries: &programs, dir, stop: &NEVER };
+    let policy = "sluice".parse::<Policy>().unwrap();
+    let mut live = Live::start(&bench, &plan, &everywhere(&plan.fabric), &policy, 5).unwrap();
+    let began = Instant::now();
+    live.until(0, true, Duration::from_secs(5)).unwrap();
+    live.run_for(Duration::from_millis(500)).unwrap();
+    live.daemons.kill(0);
+    live.until(0, false, Duration::from_secs(5)).unwrap();
+    live.until_done(Duration::from_secs(30)).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(10), "held to its plan's rates: {:?}", began.elapsed());
 }
