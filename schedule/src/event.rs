@@ -113,7 +113,7 @@ impl Terms {
         self.terms.get(self.place_at(delivered))
     }
 
-    /// Where in the round that begins.
+    /// The bytes of the round after which the flow begins that this holds for.
     pub fn begins_at(&self, delivered: Bytes) -> Bytes {
         let before = self.place_at(delivered).checked_sub(1);
         before.and_then(|before| self.terms.get(before)).map_or(Bytes::ZERO, |term| term.end)

@@ -209,12 +209,8 @@ impl Drop for Daemons {
 impl Process {
     /// The first plan that it refused to follow, if any.
     fn rejected(&self) -> Option<String> {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let said = lines
-            .filter(|line| line["event"] == "plan-rejected")
-            .find_map(|line| line["message"].as_str().map(str::to_owned));
-        said.map(|why| format!("{} on {} does not follow: {why}", self.name, self.host))
+        let why = rejection(&std::fs::read_to_string(&self.log).unwrap_or_default())?;
+        Some(format!("{} on {} does not follow: {why}", self.name, self.host))
     }
 
     fn failed(&self, what: &str) -> RunError {
@@ -224,6 +220,13 @@ impl Process {
         let what = format!("{what}; last lines of {}:\n  {}", self.log.display(), last.join("\n  "));
         RunError::Daemon { name: self.name, host: self.host.clone(), what }
     }
+}
+
+/// Why a daemon refused a plan, if its log says that it did.
+fn rejection(log: &str) -> Option<String> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut rejected = lines.filter(|line| line["event"] == "plan-rejected");
+    rejected.find_map(|line| line["message"].as_str().map(str::to_owned))
 }
 
 fn spawn(
@@ -412,4 +415,23 @@ fn daemon_toml(
 fn devices(fabric: &Fabric, host: usize) -> Vec<(String, f64)> {
     let links = fabric.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == host);
     links.map(|(at, l)| (l.from.device.clone(), fabric.spec.rate(at).0 as f64 / 1e9)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_plan_that_was_refused_is_told() {
+        let line = |event: &str, message: &str| serde_json::json!({"event": event, "message": message}).to_string();
+        let log = [
+            line("start", "sluiced runs"),
+            "no JSON".into(),
+            line("plan-rejected", "job a: plan.json: E_RANGE"),
+            line("plan-rejected", "over: job a: plan.json: E_RANGE"),
+        ];
+        assert_eq!(rejection(&log.join("\n")).as_deref(), Some("job a: plan.json: E_RANGE"));
+        assert_eq!(rejection(&log[..2].join("\n")), None);
+        assert_eq!(rejection(""), None);
+    }
 }
