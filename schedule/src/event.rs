@@ -178,6 +178,9 @@ pub struct FlowProgress {
     pub rate: Rate,
     /// Bytes written by the application that are not yet acknowledged: what the kernel knows of demand.
     pub queued: Bytes,
+    /// Least round-trip time lately: so long after it was sent a byte counts as delivered. 0: not known.
+    #[serde(default)]
+    pub rtt: Nanos,
 }
 
 /// May slot numbers be trusted?

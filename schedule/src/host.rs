@@ -53,7 +53,8 @@ pub struct Host {
     renewed: Option<crate::units::Slot>,
     /// Something that plans depend on has happened since the last one.
     news: bool,
-    /// When the first of the other hosts' promises that the last plan counted ends, on the cluster's clock.
+    /// When the first ends of the other hosts' promises that the last plan counted, or of the own flows in an order, on the
+    /// cluster's clock.
     due: Option<Nanos>,
     scene: Scene,
     /// For the n-th flow that sends, by id: its index in the scene.
@@ -227,8 +228,8 @@ impl Host {
         self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
     }
 
-    /// How long until a flow of another host ends that the last plan counted, on which a new decision should follow without
-    /// any event; zero is now, `None` never.
+    /// How long until a flow of another host, or one in an order, ends that the last plan counted, on which a new decision
+    /// should follow without any event; zero is now, `None` never.
     pub fn due_in(&self, now: Now) -> Option<Nanos> {
         self.due.filter(|_| self.config.events).map(|due| due.minus(now.wall))
     }
@@ -328,6 +329,7 @@ impl Host {
             self.news |= term(flow) != before;
             flow.measured = progress.rate;
             flow.queued = progress.queued;
+            flow.rtt = progress.rtt;
             flow.best_in_slot = flow.best_in_slot.max(progress.rate);
             self.news |= flow.sends() != sent;
         }
@@ -384,6 +386,9 @@ impl Host {
             flow.order = plan.rate;
             flow.predict_end(now);
             flow.rates.clone_from(&plan.rates);
+            if drawn.grant.is_some_and(|grant| grant.ordered && grant.counts()) {
+                self.due = self.due.into_iter().chain([flow.until]).filter(|due| *due > now.wall).min();
+            }
         }
         for job in self.jobs.values_mut() {
             job.account(now, scene, planned);

@@ -79,8 +79,8 @@ pub struct FlowPromise {
     /// What the flow takes now: its first rate and what the fill adds, which is promised to nobody. Flows of worse rank
     /// leave both alone when they fill.
     pub takes: Rate,
-    /// When the last byte of its round leaves if the flow goes on as it does now, on the cluster's clock: nobody need wait
-    /// to be told. 0: not known.
+    /// When the last byte of its round, or of the plan's flow that it is at, leaves if the flow goes on as it does now, on
+    /// the cluster's clock: nobody need wait to be told. 0: not known.
     pub until: Nanos,
     /// K rates from the announcement's slot on; missing ones repeat the last.
     pub rates: Vec<Rate>,

@@ -146,12 +146,18 @@ pub struct Grant {
     pub fills: bool,
     /// Has its turn come: has all that it waits for been delivered, or does it have something to send?
     pub ready: bool,
+    /// Is it over so soon that the next may begin?
+    pub ending: bool,
 }
 
 impl Grant {
     /// Has its turn not come, and has it no rate of its own until then? It is promised nothing.
     pub fn waits(self) -> bool {
         !self.ready && self.rate == Rate::ZERO
+    }
+    /// Does what it is given count, here and for others?
+    pub fn counts(self) -> bool {
+        !self.waits() && !self.ending
     }
 }
 

@@ -110,9 +110,12 @@ impl Socket {
     pub fn idle(&mut self) {
         self.next_base = self.next_base.max(self.stats.acked);
     }
-    /// The end of the round as bytes acknowledged, if the kernel has not been asked to tell of it.
+    /// The end of the round, or of the plan's flow that it is at, as bytes acknowledged, if the kernel has not been asked
+    /// to tell of it.
     pub fn take_mark(&mut self) -> Option<Bytes> {
-        let mark = self.base.plus(self.demand);
+        let term = self.told.as_ref().and_then(|spec| spec.terms.at(self.delivered()));
+        let end = term.map(|term| term.end).filter(|end| *end > self.delivered());
+        let mark = self.base.plus(end.unwrap_or(Bytes(u64::MAX)).min(self.demand));
         let fresh = self.demand > Bytes::ZERO && mark > self.stats.acked && mark != self.marked;
         fresh.then(|| {
             self.marked = mark;
@@ -133,6 +136,7 @@ impl Socket {
             delivered: self.delivered(),
             rate: self.rate(now),
             queued: self.stats.queued,
+            rtt: self.stats.rtt_min,
         };
         (self.reported != Some(progress)).then(|| {
             self.reported = Some(progress);
@@ -243,5 +247,32 @@ impl Sockets {
     }
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_schedule::{Term, Terms};
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_to_tell_of_the_end_of_every_flow_of_a_plan() {
+        let term = |end| Term { end: Bytes(end), ..Term::default() };
+        let terms = Terms { terms: vec![term(300), term(900)], ..Terms::default() };
+        let told = FlowSpec { terms, ..FlowSpec::default() };
+        let mut socket = Socket { told: Some(told), base: Bytes(1000), demand: Bytes(800), ..Socket::default() };
+        let mut mark = |acked| {
+            socket.stats.acked = Bytes(acked);
+            socket.take_mark()
+        };
+        assert_eq!(mark(1000), Some(Bytes(1300)), "the first flow's end");
+        assert_eq!(mark(1299), None, "asked already");
+        assert_eq!(mark(1300), Some(Bytes(1800)), "the round ends before the second does");
+        assert_eq!(mark(1800), None);
+        assert_eq!(mark(1900), None, "nothing is known of what comes after it");
+        socket.told = None;
+        (socket.base, socket.demand) = (Bytes(2000), Bytes(500));
+        assert_eq!(socket.take_mark(), Some(Bytes(2500)), "without a plan it is the round's");
     }
 }

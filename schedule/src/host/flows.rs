@@ -14,6 +14,13 @@ pub(super) const STRAY: Bytes = Bytes(64 << 10);
 /// plan and its job count differently; a slow flow's send buffer may hold little more.
 const BEGUN: Bytes = Bytes(4 << 10);
 
+/// A plan's flow in an order counts as over so long before its last byte is sent: a slow flow of the next place hears of its
+/// new rate with its next two segments, and news takes its way. The link's queue holds what overlaps.
+const LEAD: Nanos = Nanos::from_millis(5);
+
+/// Of a short flow it is this part of the time that it takes.
+const LEAD_PART: u64 = 8;
+
 /// A predicted end of a round that moved by less is not announced anew.
 const END_HYSTERESIS: Nanos = Nanos::from_millis(2);
 
@@ -34,6 +41,8 @@ pub(super) struct Flow {
     pub delivered: Bytes,
     pub queued: Bytes,
     pub measured: Rate,
+    /// So long after it was sent a byte counts as delivered.
+    pub rtt: Nanos,
     /// Highest delivery rate seen in the current slot.
     pub best_in_slot: Rate,
     slot_start: SlotStart,
@@ -55,7 +64,7 @@ pub(super) struct Flow {
     pub adopted: bool,
     /// The order at the end of the last slot, which steps are measured against.
     step_base: Rate,
-    /// When the round will have been sent, as told, on the cluster's clock.
+    /// When nobody need count on it any more, as told, on the cluster's clock.
     pub until: Nanos,
     /// Of a plan's flow: the last turn that came.
     pub turn: Option<Turn>,
@@ -81,6 +90,7 @@ impl Flow {
             delivered: Bytes::ZERO,
             queued: Bytes::ZERO,
             measured: Rate::ZERO,
+            rtt: Nanos::ZERO,
             best_in_slot: Rate::ZERO,
             slot_start: SlotStart::default(),
             ceiling: Ceiling::new(config.history_slots, config.probe_gain),
@@ -133,21 +143,46 @@ impl Flow {
         self.offer.per_share(self.spec.share)
     }
 
-    /// Predicts when the round will have been sent if it goes on as it does. The prediction in force stays while it is
-    /// right within [`END_HYSTERESIS`] or an eighth of the time left, since nobody needs to know exactly how far away a
-    /// distant end is. Called with each plan, so at every slot's edge at least.
+    /// Predicts when the round, or the plan's flow that it is at, will have been sent if it goes on as it does. The
+    /// prediction in force stays while it is right within [`END_HYSTERESIS`] or an eighth of the time left, since nobody
+    /// needs to know exactly how far away a distant end is. Called with each plan, so at every slot's edge at least.
     pub fn predict_end(&mut self, now: Now) {
-        let left = self.demand.minus(self.delivered);
-        if left == Bytes::ZERO || self.queued > left.plus(STRAY) {
-            self.until = Nanos::ZERO; // The round is longer than was said, by nobody knows how much.
+        let Some(time) = self.time_left() else {
+            self.until = Nanos::ZERO;
             return;
-        }
-        let steady = self.order == self.ordered && self.measured > Rate::ZERO;
-        let time = left.at(if steady { self.order.min(self.measured) } else { self.order });
-        let until = now.wall.plus(time);
-        if until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
+        };
+        let lead = self.lead();
+        let until = now.wall.plus(time).minus(lead);
+        // Where others begin by it, one that has passed is none.
+        let passed = lead > Nanos::ZERO && self.until <= now.wall;
+        if passed || until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
             self.until = until;
         }
+    }
+
+    /// How long the round, or the plan's flow that it is at, will take if it goes on as it does; `None`: it is longer than
+    /// was said, by nobody knows how much.
+    fn time_left(&self) -> Option<Nanos> {
+        let round = self.demand.minus(self.delivered);
+        if round == Bytes::ZERO || self.queued > round.plus(STRAY) {
+            return None;
+        }
+        let left = self.term().map_or(round, |term| term.end.minus(self.delivered).min(round));
+        let steady = self.order == self.ordered && self.measured > Rate::ZERO;
+        Some(left.at(if steady { self.order.min(self.measured) } else { self.order }))
+    }
+
+    /// How long before its last byte is acknowledged a flow with a place in an order counts as over.
+    fn lead(&self) -> Nanos {
+        let Some(term) = self.term().filter(|term| term.place.is_some()) else { return Nanos::ZERO };
+        let whole = term.end.minus(self.spec.terms.begins_at(self.delivered)).at(self.order);
+        LEAD.min(Nanos(whole.0 / LEAD_PART)).plus(self.rtt.min(whole))
+    }
+
+    /// Does a flow in an order end so soon that its successor may begin?
+    pub fn is_ending(&self) -> bool {
+        let lead = self.lead();
+        self.ready && lead > Nanos::ZERO && self.time_left().is_some_and(|time| time <= lead.plus(END_HYSTERESIS))
     }
 
     /// What its plan gives it now.

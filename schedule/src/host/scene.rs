@@ -117,7 +117,7 @@ impl Host {
                 }
             }
             drawn.grant = if rank.is_of_plan() { self.grant(flow) } else { None };
-            if !drawn.grant.is_some_and(Grant::waits) {
+            if drawn.grant.is_none_or(Grant::counts) {
                 drawn.links.iter().for_each(|&place| scene.links[place].active += 1);
             }
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
@@ -197,8 +197,8 @@ impl Host {
     /// What a flow's plan gives it now.
     fn grant(&self, flow: &Flow) -> Option<Grant> {
         let term = flow.term()?;
-        let (ordered, ready) = (term.place.is_some(), flow.ready);
-        Some(Grant { rate: term.rate, ordered, fills: flow.spec.terms.fills, ready })
+        let (ordered, ready, ending) = (term.place.is_some(), flow.ready, flow.is_ending());
+        Some(Grant { rate: term.rate, ordered, fills: flow.spec.terms.fills, ready, ending })
     }
 
     /// Has a flow's turn come? What waits in its send buffer says so: the application has what it waited for. The word of

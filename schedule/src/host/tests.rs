@@ -46,6 +46,7 @@ fn keep_up(host: &mut Host, last: &mut u64, ms: u64) {
         delivered: f.delivered.plus(f.order.over(time)),
         rate: f.order,
         queued: Bytes::ZERO,
+        rtt: Nanos::ZERO,
     });
     let progress = progress.collect();
     host.handle(at(ms), Event::Progress(progress));

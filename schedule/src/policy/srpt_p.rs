@@ -63,7 +63,7 @@ impl Policy for SrptP {
         // What the fill adds is promised to nobody: whoever wants it by rank may have it at once.
         for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
             forecast(scene, planned.rate, flow.remaining(), &mut planned.rates);
-            if flow.grant.is_some_and(Grant::waits) {
+            if !flow.grant.is_none_or(Grant::counts) {
                 planned.rates.fill(Rate::ZERO);
             }
         }

@@ -87,6 +87,7 @@ fn an_up_link_nobody_knows_of() {
             delivered: flow.delivered.plus(rate.over(at(1).mono)),
             rate,
             queued: Bytes::ZERO,
+            rtt: Nanos::ZERO,
         });
         let sent = sent.collect();
         host.handle(at(ms), Event::Progress(sent));

@@ -29,7 +29,13 @@ fn planned(host: &mut Host, name: u64, job: &str, terms: Vec<Term>, fills: bool)
 }
 
 fn moved(host: &mut Host, now: Now, flow: FlowId, delivered: u64, queued: u64) {
-    let progress = FlowProgress { flow, delivered: Bytes(delivered), rate: Rate::ZERO, queued: Bytes(queued) };
+    let progress = FlowProgress {
+        flow,
+        delivered: Bytes(delivered),
+        rate: Rate::ZERO,
+        queued: Bytes(queued),
+        ..Default::default()
+    };
     host.handle(now, Event::Progress(vec![progress]));
 }
 
@@ -148,4 +154,57 @@ fn the_rest_of_a_flow_is_no_beginning_of_the_next() {
     assert_eq!(rates(&mut host, at(2)), (Rate::mbps(1000), Rate::mbps(1000)));
     moved(&mut host, at(3), first, 1_002_100, 6_000);
     assert_eq!(rates(&mut host, at(3)), (Rate::mbps(990), floor));
+}
+
+#[test]
+fn a_flow_in_an_order_leaves_the_link_to_the_next_shortly_before_it_ends() {
+    let mut host = lone_host();
+    // 16 ms of work each at the link's rate.
+    let (terms, next) = (vec![term(2_000_000, 0, Some(0), &[])], vec![term(2_000_000, 0, Some(1), &[])]);
+    let first = planned(&mut host, 1, "a", terms, true);
+    let second = planned(&mut host, 2, "b", next, true);
+    warm(&mut host, at(0), vec![]);
+    let rates = |host: &mut Host, ms| (order(host, at(ms), first), order(host, at(ms), second));
+    let (all, floor) = (Rate::mbps(1000), Rate::mbps(10));
+    moved(&mut host, at(0), first, 0, 1 << 20);
+    moved(&mut host, at(0), second, 0, 1 << 20);
+    assert_eq!(rates(&mut host, 0), (Rate::mbps(990), floor));
+    let due = host.due_in(at(0)).expect("it ends");
+    assert!(due > Nanos::from_millis(13) && due < Nanos::from_millis(15), "an eighth of its time before: {due}");
+    moved(&mut host, at(11), first, 1_360_000, 600_000);
+    assert_eq!(rates(&mut host, 11), (Rate::mbps(990), floor));
+    // Nobody need tell: it goes on as it does, and the next has the link.
+    moved(&mut host, at(15), first, 1_850_000, 150_000);
+    assert_eq!(rates(&mut host, 15).1, all);
+    assert!(rates(&mut host, 15).0 >= Rate::mbps(980));
+    let promised = |flow| host.flows().find(|f| f.spec.flow == flow).map(|f| f.rates[0]).expect("promised");
+    assert_eq!((promised(first), promised(second)), (Rate::ZERO, all), "nobody counts on what is over in a moment");
+}
+
+#[test]
+fn what_a_byte_takes_to_be_acknowledged_is_no_time_on_the_link() {
+    let ends = |rtt| {
+        let mut host = lone_host();
+        let flow = planned(&mut host, 1, "a", vec![term(2_000_000, 0, Some(0), &[])], true);
+        warm(&mut host, at(0), vec![]);
+        let queued = Bytes(1 << 20);
+        let progress = FlowProgress { flow, queued, rtt: Nanos::from_millis(rtt), ..FlowProgress::default() };
+        host.handle(at(0), Event::Progress(vec![progress]));
+        order(&mut host, at(0), flow);
+        host.due_in(at(0)).expect("it ends")
+    };
+    assert_eq!(ends(0).minus(ends(6)), Nanos::from_millis(6));
+}
+
+#[test]
+fn each_flow_of_a_plan_tells_its_own_end() {
+    let mut host = lone_host();
+    let flow = planned(&mut host, 1, "a", vec![term(500_000, 100, None, &[]), term(2_000_000, 100, None, &[])], false);
+    let mut told = |ms, delivered| {
+        moved(&mut host, at(ms), flow, delivered, 0);
+        order(&mut host, at(ms), flow);
+        host.flows.get(&flow).map(|flow| flow.until.0 / 1_000_000).expect("there")
+    };
+    assert_eq!(told(0, 0), 40, "half a megabyte at 100 Mbit/s");
+    assert_eq!(told(40, 500_000), 160, "and one and a half after it");
 }

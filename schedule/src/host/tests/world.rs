@@ -223,7 +223,13 @@ impl World {
                 let rate = self.orders.get(&id).map_or(0.0, |r| r.0 as f64) / (worst / capacity).max(1.0);
                 ring.left[i] = (ring.left[i] - rate / 8.0 * STEP.as_secs_f64()).max(0.0);
                 let delivered = Bytes(ring.round.0 - ring.left[i].ceil() as u64);
-                let progress = FlowProgress { flow: id, delivered, rate: Rate(rate as u64), queued: Bytes::ZERO };
+                let progress = FlowProgress {
+                    flow: id,
+                    delivered,
+                    rate: Rate(rate as u64),
+                    queued: Bytes::ZERO,
+                    ..Default::default()
+                };
                 self.hosts[from].handle(now, Event::Progress(vec![progress]));
             }
             if ring.computing_until.is_none() && ring.left.iter().all(|left| *left == 0.0) {

@@ -6,7 +6,8 @@ use crate::policy::{FlowScene, Grant, Planned, Scene, Why};
 use crate::units::Rate;
 
 /// Gives a flow what its plan has for it. One whose turn has not come has at once what it will have then, since it sends
-/// nothing before, and a slow flow hears of a new order only with its next segment; nobody counts on it.
+/// nothing before, and a slow flow hears of a new order only with its next segment; nobody counts on it. One that ends in a
+/// moment goes on as it does, and nobody counts on it either.
 pub(super) fn give(scene: &Scene, shared: &mut [Shared], at: usize, grant: Grant, out: &mut [Planned]) {
     let flow = &scene.flows[at];
     let rank = scene.jobs[flow.job].rank;
@@ -34,7 +35,7 @@ pub(super) fn give(scene: &Scene, shared: &mut [Shared], at: usize, grant: Grant
         () if planned.rate >= flow.max_rate() => Why::Uptake,
         () => Why::LinkCap,
     };
-    if grant.waits() {
+    if !grant.counts() {
         return;
     }
     for &l in &flow.links {
@@ -65,7 +66,7 @@ pub(super) fn left(
     rank: Rank,
     rate: Rate,
 ) -> Rate {
-    if !(grant.fills && grant.ready) {
+    if !(grant.fills && grant.ready) || grant.ending {
         return Rate::ZERO;
     }
     let of = |&l: &usize| {

@@ -304,6 +304,7 @@ impl World {
                 delivered: Bytes(flow.delivered as u64),
                 rate: Rate(flow.rate as u64),
                 queued: Bytes((self.cluster.kernel.available(at) - flow.delivered).max(0.0) as u64),
+                rtt: Nanos::ZERO,
             })
             .collect(),
         )

@@ -263,6 +263,7 @@ impl Daemon {
                 delivered: Bytes(delivered as u64),
                 rate: Rate(if done { 0 } else { (world.rate(flow) * 8.0) as u64 }),
                 queued: Bytes(if done { 0 } else { (state.bytes - delivered).max(0.0) as u64 }),
+                rtt: Nanos::ZERO,
             });
             !done
         });
