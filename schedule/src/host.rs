@@ -173,7 +173,7 @@ impl Host {
             Event::SlotEdge => self.slot_edge(now),
             Event::JobSeen(spec) => {
                 if self.jobs.len() < config::MAX_JOBS || self.jobs.contains_key(&spec.job) {
-                    self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job)).pattern = spec.pattern;
+                    self.job(spec.job).pattern = spec.pattern;
                 }
             }
             Event::JobGone(job) => self.job_gone(job),
@@ -269,6 +269,11 @@ impl Host {
         }
     }
 
+    /// The job's state, from now on if there was none.
+    fn job(&mut self, job: JobId) -> &mut Job {
+        self.jobs.entry(job).or_insert_with(|| Job::new(job, self.config.host))
+    }
+
     fn job_gone(&mut self, job: JobId) {
         self.jobs.remove(&job);
         self.links.forget_job(job);
@@ -285,7 +290,7 @@ impl Host {
         spec.path.truncate(config::MAX_HOPS);
         spec.preds.truncate(crate::graph::MAX_PREDECESSORS);
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
-        self.jobs.entry(spec.job).or_insert_with(|| Job::new(spec.job));
+        self.job(spec.job);
         match self.flows.get_mut(&spec.flow) {
             Some(known) => {
                 self.links.drop_path(&known.path);
@@ -309,7 +314,7 @@ impl Host {
 
     fn round_began(&mut self, now: Now, job: JobId, demands: &[(FlowId, Bytes)]) {
         self.arrivals += 1;
-        self.jobs.entry(job).or_insert_with(|| Job::new(job)).round_began(now);
+        self.job(job).round_began(now);
         for flow in self.flows.values_mut().filter(|f| f.spec.job == job) {
             let demand = demands.iter().find(|(id, _)| *id == flow.spec.flow).map_or(Bytes::ZERO, |(_, bytes)| *bytes);
             flow.round_began(demand, self.arrivals);

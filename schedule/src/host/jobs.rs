@@ -42,6 +42,8 @@ struct Heard {
 #[derive(Debug)]
 pub(super) struct Job {
     pub id: JobId,
+    /// The host that this is.
+    host: HostId,
     pub pattern: Pattern,
     /// The round's bytes per link, as of the last ranking.
     pub work: Vec<Work>,
@@ -76,9 +78,10 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub fn new(id: JobId) -> Job {
+    pub fn new(id: JobId, host: HostId) -> Job {
         Job {
             id,
+            host,
             pattern: Pattern::Unknown,
             work: Vec::new(),
             density: 0.0,
@@ -189,12 +192,12 @@ impl Job {
         self.promoted || self.alive().any(|s| s.promoted && s.key > Nanos::ZERO)
     }
 
-    /// When the round began, as stamped by the job's lowest host id.
+    /// When the round began, as stamped by the lowest id among the job's hosts that have some of it left: the same for all
+    /// hosts that have heard each other.
     pub fn stamp(&self) -> Nanos {
-        match self.alive().filter(|s| s.key > Nanos::ZERO).min_by_key(|s| s.origin) {
-            Some(first) if first.t0 > Nanos::ZERO && first.t0 < self.t0 => first.t0,
-            _ => self.t0,
-        }
+        let own = (self.own_key > Nanos::ZERO).then_some((self.host, self.t0));
+        let others = self.alive().filter(|s| s.key > Nanos::ZERO && s.t0 > Nanos::ZERO).map(|s| (s.origin, s.t0));
+        own.into_iter().chain(others).min_by_key(|(host, _)| *host).map_or(self.t0, |(_, t0)| t0)
     }
 
     /// Least offer of the job's flows on its other hosts.
@@ -288,6 +291,44 @@ impl Job {
             period: self.period,
             last_round: self.last_round,
             stalls: self.stalls,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Slot;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whoever began first and whoever is done: hosts that have heard each other name one moment.
+        #[test]
+        fn all_hosts_of_a_job_agree_on_when_its_round_began(hosts in prop::collection::vec((1_u64..1000, 0_u64..3), 1..6)) {
+            let at = |ms| Now { mono: Nanos::from_millis(ms), wall: Nanos::from_millis(ms), slot: Slot(0), ..Now::default() };
+            let id = JobId::of("a");
+            let mut jobs: Vec<Job> = Vec::new();
+            for (n, &(began, left)) in (0..).zip(&hosts) {
+                let mut job = Job::new(id, HostId(n));
+                job.round_began(at(began));
+                job.measure(at(began), Nanos(left), Nanos(3));
+                jobs.push(job);
+            }
+            let said: Vec<JobStatus> = jobs
+                .iter()
+                .map(|job| JobStatus { origin: job.host, seq: 1, ..job.own_status(Rate::MAX) })
+                .collect();
+            for job in &mut jobs {
+                for status in &said {
+                    if status.origin != job.host {
+                        job.heard(at(1000), status.clone());
+                    }
+                }
+            }
+            let first = hosts.iter().find(|(_, left)| *left > 0).map(|(began, _)| Nanos::from_millis(*began));
+            for (job, &(began, _)) in jobs.iter().zip(&hosts) {
+                prop_assert_eq!(job.stamp(), first.unwrap_or(Nanos::from_millis(began)));
+            }
         }
     }
 }
