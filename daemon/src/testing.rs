@@ -41,6 +41,7 @@ pub struct Rows {
     /// Orders by row: rate and expiry.
     pub orders: BTreeMap<Row, (Rate, Nanos)>,
     pub marks: BTreeMap<Row, Bytes>,
+    pub counters: sluice_ebpf::Counters,
     /// Rows asked to be given back.
     pub released: Vec<Row>,
     next: u32,
@@ -121,6 +122,9 @@ impl Datapath for Fake {
     }
     fn release(&mut self, row: Row) {
         self.rows().released.push(row);
+    }
+    fn counters(&self) -> sluice_ebpf::Counters {
+        self.rows().counters
     }
 }
 

@@ -85,11 +85,6 @@ words! {
         Off = "off",
         Id = "id",
     }
-    MetricFlows {
-        Off = "off",
-        /// A small index within (job, host).
-        Index = "index",
-    }
     LogFormat {
         /// journald under systemd, text on a terminal, else json.
         Auto = "auto",

@@ -73,7 +73,6 @@ settings! {
     }
     [switch: SwitchSettings] {
         stale_slots: u64 = 2, "slots", Rule::Int(1, 16), false, "Slots a switch's view is held before it decays.";
-        copies: u64 = 2, "", Rule::Int(1, 3), false, "Announcements per slot over UDP.";
     }
     [peer: Peer] {
         listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()], "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster. Beyond loopback only with peer.peers or peer.open.";
@@ -93,8 +92,6 @@ settings! {
     [metrics: Metrics] {
         jobs: MetricJobs = MetricJobs::Id, "", Rule::Words(MetricJobs::WORDS), false, "Label job_id or none.";
         max_jobs: u64 = 32, "", Rule::Int(0, 256), false, "Live job ids; more are summed as _other.";
-        flows: MetricFlows = MetricFlows::Off, "", Rule::Words(MetricFlows::WORDS), false, "Series per flow.";
-        max_flows: u64 = 64, "", Rule::Int(1, 256), false, "Flows with series of their own.";
     }
     [timeline: Timeline] {
         seconds: u64 = 120, "s", Rule::Int(0, 3600), false, "Length of the ring of decisions.";

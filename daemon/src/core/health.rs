@@ -2,7 +2,7 @@
 
 use sluice_ebpf::Tier;
 use sluice_schedule::host::ViewState;
-use sluice_schedule::{HolderId, Now, Refusal};
+use sluice_schedule::{HolderId, Nanos, Now, Refusal};
 
 use super::Core;
 use crate::conditions::{Condition, ConditionCode, Severity};
@@ -11,6 +11,26 @@ use crate::config::{Backend, ClockSource, Mode};
 /// What an unsynchronised clock costs where the configuration trusts it.
 const TRUSTED_ALL_THE_SAME: &str = "nothing so far: clock.require_sync = false trusts it; hosts whose clocks drift apart by \
                                     half a slot stop hearing each other";
+
+/// What was counted this long ago is no trouble of now.
+const LATELY: Nanos = Nanos::from_millis(60_000);
+
+/// When a count last grew; what was counted before the first look is of an earlier process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Growth {
+    count: Option<u64>,
+    at: Option<Nanos>,
+}
+
+impl Growth {
+    /// Has the count grown lately?
+    fn lately(&mut self, now: Now, count: u64) -> bool {
+        if self.count.replace(count).is_some_and(|before| count > before) {
+            self.at = Some(now.mono);
+        }
+        self.at.is_some_and(|at| now.mono.minus(at) < LATELY)
+    }
+}
 
 /// Slots of silence after which a holder counts as unreachable.
 pub const SILENT_SLOTS: u64 = 3;
@@ -26,6 +46,10 @@ impl Core {
         let guarded = self.monitor.sockets.iter().filter(|socket| socket.stats.loss_guard).count();
         let text = || format!("{guarded} flows lose segments and are held at what they deliver");
         self.conditions.hold(unix, ConditionCode::LossGuard, "", (guarded > 0).then(text));
+        let lost = self.datapath.counters().events_lost;
+        let text = || format!("the kernel had no room for what it had to tell, {lost} times in all");
+        let lately = self.events_lost.lately(now, lost);
+        self.conditions.hold(unix, ConditionCode::EventsLost, "", lately.then(text));
         let foreign = self.datapath.counters().foreign;
         let text = || format!("{foreign} managed sockets were given another congestion control by somebody else");
         self.conditions.hold(unix, ConditionCode::ForeignChange, "", (foreign > 0).then(text));

@@ -224,6 +224,22 @@ fn a_lost_switch_ages_and_is_said() {
 }
 
 #[test]
+fn lost_events_are_said_for_a_minute() {
+    let mut star = Star::new(vec![Site::new(0, 1, "a")]);
+    let said = |star: &Star| star.sites[0].core.conditions.holds(crate::conditions::ConditionCode::EventsLost);
+    star.sites[0].kernel.rows().counters.events_lost = 7;
+    star.run(0, 600);
+    assert!(!said(&star), "an earlier process lost those");
+    star.sites[0].kernel.rows().counters.events_lost = 9;
+    star.run(600, 700);
+    assert!(said(&star));
+    star.run(60_000, 60_200);
+    assert!(said(&star), "not a minute ago");
+    star.run(60_800, 61_000);
+    assert!(!said(&star));
+}
+
+#[test]
 fn the_snapshot_shows_jobs_flows_and_links() {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
     star.run(0, 300);

@@ -41,7 +41,11 @@ pub fn jobs(core: &Core) -> Vec<Job> {
                 progress_ratio: ratio(delivered, demand),
                 remaining_bytes: (demand > Bytes::ZERO).then(|| demand.minus(delivered).0),
                 demand_bytes: (demand > Bytes::ZERO).then_some(demand.0),
-                ordered_bps: enforced.then(|| sum(|flow| flow.order.0)),
+                // What a flow has in hand until its turn comes, nobody counts on.
+                ordered_bps: enforced.then(|| {
+                    let counts = |flow: &FlowStatus<'_>| flow.rates.first().is_none_or(|rate| *rate > Rate::ZERO);
+                    flows.iter().filter(|flow| counts(flow)).fold(0, |sum: u64, flow| sum.saturating_add(flow.order.0))
+                }),
                 delivered_bps: Some(delivered_rate(core, *id).0),
                 round_p50_ns: job.median_round().map(|round| round.0),
                 period_ns: report.map(|report| report.period.0).filter(|period| *period > 0),
