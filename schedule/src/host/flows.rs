@@ -151,11 +151,8 @@ impl Flow {
             self.until = Nanos::ZERO;
             return;
         };
-        let lead = self.lead();
-        let until = now.wall.plus(time).minus(lead);
-        // Where others begin by it, one that has passed is none.
-        let passed = lead > Nanos::ZERO && self.until <= now.wall;
-        if passed || until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
+        let until = now.wall.plus(time).minus(self.lead());
+        if until.0.abs_diff(self.until.0) > END_HYSTERESIS.0.max(time.0 / 8) {
             self.until = until;
         }
     }
