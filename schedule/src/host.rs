@@ -340,19 +340,6 @@ impl Host {
         }
     }
 
-    /// Looks at what every flow takes of what it may; true if others may have more or less of it now.
-    fn look_at_uptake(&mut self, now: Now) -> bool {
-        let mut changed = false;
-        for flow in self.flows.values_mut() {
-            if flow.sends() && !flow.waits() {
-                changed |= flow.uptake.look(now.mono, flow.delivered);
-            } else {
-                flow.uptake.interrupt();
-            }
-        }
-        changed
-    }
-
     fn feedback(&mut self, now: Now, holder: HolderId, feedback: Feedback) {
         if !self.announcer.accept(holder, &feedback) {
             return;

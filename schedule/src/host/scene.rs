@@ -212,6 +212,19 @@ impl Host {
         }
     }
 
+    /// Looks at what every flow takes of what it may; true if others may have more or less of it now.
+    pub(super) fn look_at_uptake(&mut self, now: Now) -> bool {
+        let mut changed = false;
+        for flow in self.flows.values_mut() {
+            if flow.sends() && !flow.waits() {
+                changed |= flow.uptake.look(now.mono, flow.delivered);
+            } else {
+                flow.uptake.interrupt();
+            }
+        }
+        changed
+    }
+
     /// Looks whose turn has come; true if that is another than before.
     pub(super) fn look_at_turns(&mut self, now: Now) -> bool {
         let turn = |flow: &Flow| {
