@@ -344,11 +344,17 @@ impl Host {
         if !self.announcer.accept(holder, &feedback) {
             return;
         }
+        for crowd in &feedback.crowds {
+            let told = |origin| feedback.jobs.iter().any(|s| s.job == crowd.job && s.origin == origin);
+            if let Some(job) = self.jobs.get_mut(&crowd.job) {
+                self.news |= job.crowded(now, holder, crowd.hosts as usize, told);
+            }
+        }
         for status in feedback.jobs {
             if status.origin != self.config.host
                 && let Some(job) = self.jobs.get_mut(&status.job)
             {
-                self.news |= job.heard(now, status);
+                self.news |= job.heard(now, holder, status);
             }
         }
         // A holder in another slot talks of other slots: its view does not count, and the old one ages.

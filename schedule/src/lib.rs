@@ -9,6 +9,7 @@
 //! | [`units`] | rates, bytes, times, slots and ids as types |
 //! | [`clock`] | the slot grid: wall time to slot number, never backwards |
 //! | [`message`] | what hosts and table holders tell each other |
+//! | [`deciding`] | of the statuses of a job's hosts the few that have to be told |
 //! | [`event`] | what enters a host's brain and what leaves it |
 //! | [`table`] | load tables: the exact per-flow map with leases, and the double-buffered soft table of P4 switches |
 //! | [`switch`] | the brain of a table holder |
@@ -19,6 +20,7 @@
 //! | [`host`] | the brain of a host |
 
 pub mod clock;
+pub mod deciding;
 pub mod event;
 pub mod graph;
 pub mod greedy;
@@ -35,5 +37,5 @@ pub use event::{
     Action, Arrival, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor,
     Role, Term, Terms,
 };
-pub use message::{Announcement, Feedback, FlowPromise, JobStatus, LinkView, Rank, Refusal};
+pub use message::{Announcement, Crowd, Feedback, FlowPromise, JobStatus, LinkView, PromiseSum, Rank, Refusal};
 pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};

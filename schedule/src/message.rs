@@ -134,8 +134,20 @@ pub struct Feedback {
     pub refused: Option<Refusal>,
     /// One view per watched link that this holder keeps.
     pub links: Vec<LinkView>,
-    /// Other hosts' statuses of the jobs this host takes part in.
+    /// Other hosts' statuses of the jobs this host takes part in: of each job all of them, or those that decide.
     pub jobs: Vec<JobStatus>,
+    /// The jobs of which only the statuses that decide are told.
+    pub crowds: Vec<Crowd>,
+}
+
+/// A job with more hosts than a holder tells of one by one. What it tells instead are the statuses from which all that
+/// matters follows, [`crate::deciding`], and they replace what it told before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crowd {
+    /// The job.
+    pub job: JobId,
+    /// How many other hosts told the holder of it.
+    pub hosts: u32,
 }
 
 /// What a holder knows of one link.
@@ -149,14 +161,30 @@ pub struct LinkView {
     pub cross: Rate,
     /// K sums of the rates other hosts promised there, from the feedback's slot on.
     pub load: Vec<Rate>,
-    /// Other hosts' promises there, best rank first, `links` empty, `rates` the current slot's only; cut at
-    /// [`LinkView::MAX_FLOWS`] (the rest is in `load` only).
+    /// Other hosts' promises there, best rank first, `links` empty; `rates` are K for jobs that the asker has a part in, the
+    /// current slot's only for others. Cut at [`LinkView::MAX_FLOWS`]; the sums of the others are in `rest`.
     pub flows: Vec<FlowPromise>,
+    /// The promises that are not listed, summed: one sum for each job that the asker has a part in, and sums of all other
+    /// jobs by rank, so that nobody thinks the link emptier than it is.
+    pub rest: Vec<PromiseSum>,
 }
 
 impl LinkView {
     /// How many promises a view lists at most.
     pub const MAX_FLOWS: usize = 64;
+    /// How many sums of the others it has at most.
+    pub const MAX_SUMS: usize = 64;
+}
+
+/// Promises on one link in sum.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PromiseSum {
+    /// How many of them have a rate in the current slot.
+    pub flows: u32,
+    /// They are all that is not listed of this one job, in which the asker has a part.
+    pub of_job: bool,
+    /// What they have together, with the rank and the job of the best of them; `flow`, `until` and `links` are empty.
+    pub sum: FlowPromise,
 }
 
 /// Why a holder did not apply an announcement.

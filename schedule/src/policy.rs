@@ -77,9 +77,11 @@ impl Why {
     }
 }
 
-/// Another host's promise on a link, as far as a plan needs it.
+/// Another host's promise on a link, as far as a plan needs it; or many of them in sum, which count as the best of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Other {
+    /// How many promises beyond this one it stands for.
+    pub more: u32,
     /// The round's place in the order.
     pub rank: Rank,
     /// The rate promised for the current slot.
@@ -96,6 +98,14 @@ impl Other {
     /// Has it sent all it had, as far as it could tell?
     pub fn over(&self, now: Nanos) -> bool {
         self.until > Nanos::ZERO && self.until <= now
+    }
+    /// How many flows it is.
+    pub fn flows(&self) -> u64 {
+        u64::from(self.more) + 1
+    }
+    /// What is promised beyond each flow's floor.
+    pub fn above(&self, floor: Rate) -> Rate {
+        self.rate.minus(Rate(floor.0.saturating_mul(self.flows())))
     }
 }
 

@@ -9,6 +9,7 @@ mod change;
 mod hosts;
 mod jobs;
 mod links;
+mod rest;
 
 use crate::clock::Unroll;
 use crate::message::{Announcement, Feedback, Refusal};
@@ -392,7 +393,7 @@ impl Switch {
         let Some(host) = self.hosts.get(at) else { return feedback };
         feedback.seq = host.seq;
         feedback.links = host.watch.iter().map(|&link| self.view(now, link, Some((at, host)))).collect();
-        feedback.jobs = self.jobs.seen_by(host.id, &host.jobs);
+        (feedback.jobs, feedback.crowds) = self.jobs.seen_by(host.id, &host.jobs);
         self.hosts.saw(at, self.ticket.last());
         feedback
     }
@@ -422,6 +423,6 @@ impl Switch {
                 }
             }
         }
-        self.links.view(link, load, asker.map(|(at, _)| at), now, &self.hosts, self.limits.horizon)
+        self.links.view(link, load, asker, now, &self.hosts, self.limits.horizon)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use prost::Message;
-use sluice_schedule::{Feedback, HolderId, HostId};
+use sluice_schedule::{Feedback, HolderId, HostId, LinkView};
 use sluice_wire::outbox::{Drain, Outbox, outbox};
 use sluice_wire::{convert, limits, pb};
 use tonic::Status;
@@ -34,26 +34,26 @@ pub fn queue(welcome: pb::Welcome) -> (Queue, Answers) {
 }
 
 fn message(pending: BTreeMap<Option<HolderId>, News>) -> Result<pb::HolderMessage, Status> {
-    let mut message = pb::HolderMessage::default();
-    let mut views = 0;
+    let mut all = Vec::with_capacity(pending.len());
     for (holder, news) in pending {
         match (holder, news) {
             (_, News::End(status)) => return Err(status),
-            (Some(holder), News::Feedback(feedback)) => {
-                views += feedback.links.len();
-                message.feedback.push(convert::from_feedback(holder, &feedback));
-            }
+            (Some(holder), News::Feedback(feedback)) => all.push((holder, feedback)),
             (None, News::Feedback(_)) => {}
         }
     }
-    // A host that watches very much gets the sums without the single promises rather than a message it must refuse.
-    if views > MANY_VIEWS && too_large(&message) {
-        for feedback in &mut message.feedback {
-            feedback.rounds.clear();
-            feedback.links.iter_mut().for_each(|view| view.promises.clear());
-        }
+    let written = |all: &[(HolderId, Feedback)]| pb::HolderMessage {
+        welcome: None,
+        feedback: all.iter().map(|(holder, feedback)| convert::from_feedback(*holder, feedback)).collect(),
+    };
+    let message = written(&all);
+    // A host that watches very much gets sums in place of the single promises rather than a message it must refuse.
+    let views: usize = all.iter().map(|(_, feedback)| feedback.links.len()).sum();
+    if views <= MANY_VIEWS || !too_large(&message) {
+        return Ok(message);
     }
-    Ok(message)
+    all.iter_mut().flat_map(|(_, feedback)| &mut feedback.links).for_each(LinkView::sum_list);
+    Ok(written(&all))
 }
 
 fn too_large(message: &pb::HolderMessage) -> bool {
@@ -133,10 +133,16 @@ mod tests {
     }
 
     #[test]
-    fn a_message_too_large_loses_its_lists_only() {
-        use sluice_schedule::{FlowId, FlowPromise, JobId, LinkId, LinkView, Rate};
+    fn a_message_too_large_has_sums_in_place_of_its_lists() {
+        use sluice_schedule::{FlowId, FlowPromise, JobId, LinkId, Rate};
         let flows = |link: u64| {
-            (0..64).map(move |n| FlowPromise { flow: FlowId(link << 40 | n), job: JobId(n), ..Default::default() })
+            let (job, rates) = (JobId, vec![Rate(3)]);
+            (0..64).map(move |n| FlowPromise {
+                flow: FlowId(link << 40 | n),
+                job: job(n),
+                rates: rates.clone(),
+                ..Default::default()
+            })
         };
         let view = |link| LinkView {
             link: LinkId(link),
@@ -149,5 +155,8 @@ mod tests {
         assert!(message.encoded_len() < limits::MESSAGE);
         assert_eq!(message.feedback[0].links.len(), 300);
         assert!(message.feedback[0].rounds.is_empty());
+        let read = convert::feedback(message.feedback[0].clone()).expect("is legal").1;
+        let rest = |view: &LinkView| view.rest.iter().map(|rest| (rest.flows, rest.sum.rate(0))).collect::<Vec<_>>();
+        assert!(read.links.iter().all(|view| view.flows.is_empty() && rest(view) == [(64, Rate(192))]));
     }
 }

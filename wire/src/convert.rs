@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use sluice_schedule::{
-    Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, JobStatus, LinkId, LinkView,
-    Nanos, Rate, Refusal, Slot,
+    Announcement, BootId, Bytes, Crowd, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, JobStatus, LinkId,
+    LinkView, Nanos, PromiseSum, Rate, Refusal, Slot,
 };
 
 use crate::{limits, pb};
@@ -33,6 +33,7 @@ impl From<Malformed> for tonic::Status {
 const ALLOWED_FLOWS: &str = "0 to 8192 promises";
 const ALLOWED_LINKS: &str = "0 to 16 links";
 const ALLOWED_JOBS: &str = "0 to 256 jobs";
+const ALLOWED_STATUSES: &str = "0 to 4352 statuses";
 const ALLOWED_WATCH: &str = "0 to 4096 links";
 const ALLOWED_SLOTS: &str = "0 to 32 slots, and at least one rate if there is a slot";
 
@@ -91,6 +92,7 @@ pub fn from_feedback(holder: HolderId, f: &Feedback) -> pb::Feedback {
         load: from_rates(0, &view.load),
         slots: view.load.len() as u32,
         promises: places.into_iter().map(|(round, at)| starts[round] + at as u32).collect(),
+        rest: view.rest.iter().map(from_sum).collect(),
     };
     pb::Feedback {
         holder: holder.0,
@@ -102,6 +104,7 @@ pub fn from_feedback(holder: HolderId, f: &Feedback) -> pb::Feedback {
         links: f.links.iter().zip(numbers).map(view).collect(),
         rounds: listed.rounds.iter().map(|r| from_round(holder, HostId(0), r.iter().copied())).collect(),
         jobs: f.jobs.iter().map(|s| from_status(HostId(0), BootId(0), s)).collect(),
+        crowds: f.crowds.iter().map(|crowd| pb::Crowd { job: crowd.job.0, hosts: crowd.hosts }).collect(),
     }
 }
 
@@ -114,6 +117,7 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
     for view in wire.links {
         let allowed = "0 to 64 promises";
         within("feedback.links.promises", view.promises.len(), LinkView::MAX_FLOWS, allowed)?;
+        within("feedback.links.rest", view.rest.len(), LinkView::MAX_SUMS, "0 to 64 sums")?;
         let mut flows = Vec::with_capacity(view.promises.len());
         for number in view.promises {
             let allowed = "the number of a listed promise";
@@ -127,8 +131,11 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
             cross: Rate(view.cross),
             load: rates("feedback.links.slots", 0, &view.load, view.slots)?,
             flows,
+            rest: view.rest.into_iter().map(sum).collect::<Result<_, _>>()?,
         });
     }
+    within("feedback.crowds", wire.crowds.len(), limits::JOBS, ALLOWED_JOBS)?;
+    let crowds = wire.crowds.iter().map(|crowd| Crowd { job: JobId(crowd.job), hosts: crowd.hosts });
     let feedback = Feedback {
         boot: BootId(wire.boot),
         seq: wire.seq,
@@ -137,6 +144,7 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
         refused: refusal(wire.refused)?,
         links,
         jobs: statuses(HostId(0), BootId(0), &wire.jobs)?,
+        crowds: crowds.collect(),
     };
     Ok((holder, feedback))
 }
@@ -256,6 +264,38 @@ fn promises(
     Ok(out)
 }
 
+fn from_sum(rest: &PromiseSum) -> pb::PromiseSum {
+    let FlowPromise { job, promoted, key, t0, takes, demand, delivered, .. } = rest.sum;
+    pb::PromiseSum {
+        flows: rest.flows,
+        of_job: rest.of_job,
+        job: job.0,
+        promoted,
+        key: key.0,
+        t0: t0.0,
+        takes: takes.0,
+        demand: demand.0,
+        delivered: delivered.0,
+        rates: from_rates(takes.0, &rest.sum.rates),
+        slots: rest.sum.rates.len() as u32,
+    }
+}
+
+fn sum(wire: pb::PromiseSum) -> Result<PromiseSum, Malformed> {
+    let sum = FlowPromise {
+        job: JobId(wire.job),
+        promoted: wire.promoted,
+        key: Nanos(wire.key),
+        t0: Nanos(wire.t0),
+        takes: Rate(wire.takes),
+        demand: Bytes(wire.demand),
+        delivered: Bytes(wire.delivered),
+        rates: rates("feedback.links.rest.slots", wire.takes, &wire.rates, wire.slots)?,
+        ..FlowPromise::default()
+    };
+    Ok(PromiseSum { flows: wire.flows, of_job: wire.of_job, sum })
+}
+
 fn from_status(host: HostId, boot: BootId, status: &JobStatus) -> pb::JobStatus {
     pb::JobStatus {
         job: status.job.0,
@@ -273,7 +313,7 @@ fn from_status(host: HostId, boot: BootId, status: &JobStatus) -> pb::JobStatus 
 }
 
 fn statuses(host: HostId, boot: BootId, wire: &[pb::JobStatus]) -> Result<Vec<JobStatus>, Malformed> {
-    within("jobs", wire.len(), limits::JOBS, ALLOWED_JOBS)?;
+    within("jobs", wire.len(), limits::STATUSES, ALLOWED_STATUSES)?;
     let status = |s: &pb::JobStatus| JobStatus {
         job: JobId(s.job),
         origin: HostId(s.origin ^ host.0),

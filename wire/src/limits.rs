@@ -8,8 +8,10 @@ use tonic::transport::{Endpoint, Server};
 pub(crate) const FLOWS: usize = 8192;
 /// Links of one promise.
 pub(crate) const LINKS_PER_FLOW: usize = 16;
-/// Job statuses in one message.
+/// Jobs of one host.
 pub(crate) const JOBS: usize = 256;
+/// Job statuses in one message: of each job the host's own, and of others as many as are told one by one.
+pub(crate) const STATUSES: usize = JOBS * (1 + sluice_schedule::deciding::MAX_TOLD);
 /// Links watched by one announcement, and views in one feedback.
 pub(crate) const WATCH: usize = 4096;
 /// Slots of one schedule.

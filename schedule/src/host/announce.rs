@@ -275,7 +275,7 @@ impl Host {
                 ..job.own_status(offer)
             });
             if self.config.relay {
-                statuses.extend(job.relayed().cloned());
+                statuses.extend(job.relayed());
             }
         }
         statuses

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{JobReport, Stall};
+use crate::deciding;
 use crate::event::{Now, Pattern};
 use crate::message::{JobStatus, Rank};
 use crate::path::{KeyHysteresis, Waiting};
 use crate::policy::{Planned, Scene, Why};
-use crate::units::{Bytes, HostId, JobId, Nanos, Rate};
+use crate::units::{Bytes, HolderId, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
 const MAX_HOSTS: usize = 4096;
@@ -31,10 +32,19 @@ fn averaged(known: Option<Nanos>, newest: Nanos) -> Nanos {
     known.map_or(newest, |average| average.scaled(1.0 - NEWEST_WEIGHT).plus(newest.scaled(NEWEST_WEIGHT)))
 }
 
-/// What another host of the job said last, and when that was heard, on the monotonic clock.
+/// What another host of the job said last, by whom and when that was heard, on the monotonic clock.
 #[derive(Debug)]
 struct Heard {
     status: JobStatus,
+    by: HolderId,
+    at: Nanos,
+}
+
+/// How many other hosts a holder knows of that tells only of those that decide.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    by: HolderId,
+    hosts: usize,
     at: Nanos,
 }
 
@@ -73,6 +83,8 @@ pub(super) struct Job {
     waiting: Waiting,
     /// The last status of each other host of the job.
     others: BTreeMap<HostId, Heard>,
+    /// What holders say of how many they are, where they do not tell of each.
+    told: Vec<Told>,
     accounted: Nanos,
     stalls: [Stall; 3],
 }
@@ -101,6 +113,7 @@ impl Job {
             ranked_key: Nanos::ZERO,
             waiting: Waiting::default(),
             others: BTreeMap::new(),
+            told: Vec::new(),
             accounted: Nanos::ZERO,
             stalls: [Why::Rank, Why::Job, Why::Predecessor].map(|why| Stall { why, time: Nanos::ZERO }),
         }
@@ -215,37 +228,51 @@ impl Job {
         self.alive().map(|s| s.round_time).fold(self.own_round_time, Nanos::max)
     }
 
-    fn alive(&self) -> impl Iterator<Item = &JobStatus> {
+    fn alive(&self) -> impl Iterator<Item = &JobStatus> + Clone {
         self.others.values().map(|heard| &heard.status)
     }
 
-    /// Another host's status; older news than what is known changes nothing. True if it says something new.
-    pub fn heard(&mut self, now: Now, status: JobStatus) -> bool {
+    /// Another host's status by a holder; older news than what is known changes nothing. True if it says something new.
+    pub fn heard(&mut self, now: Now, by: HolderId, status: JobStatus) -> bool {
         let full = self.others.len() >= MAX_HOSTS;
         match self.others.get_mut(&status.origin) {
             Some(known) if known.status.boot == status.boot && known.status.seq >= status.seq => false,
             Some(known) => {
                 let says = |s: &JobStatus| (s.t0, s.key, s.round_time, s.offer, s.promoted);
                 let new = says(&known.status) != says(&status);
-                *known = Heard { status, at: now.mono };
+                *known = Heard { status, by, at: now.mono };
                 new
             }
             None if full => false,
             None => {
-                self.others.insert(status.origin, Heard { status, at: now.mono });
+                self.others.insert(status.origin, Heard { status, by, at: now.mono });
                 true
             }
         }
     }
 
+    /// A holder tells of so many hosts only by the statuses that decide, and has just told those of `origins`: what it told
+    /// of others before does not decide any more. True if that says something new.
+    pub fn crowded(&mut self, now: Now, by: HolderId, hosts: usize, origins: impl Fn(HostId) -> bool) -> bool {
+        let before = self.others.len();
+        self.others.retain(|origin, heard| heard.by != by || origins(*origin));
+        self.told.retain(|told| told.by != by);
+        self.told.push(Told { by, hosts, at: now.mono });
+        before != self.others.len()
+    }
+
     /// Forgets hosts that were silent for longer than a lease (2 slots, and one for the way).
     pub fn forget_old(&mut self, now: Now, slot: Nanos) {
         self.others.retain(|_, heard| now.mono.minus(heard.at) <= slot.times(3));
+        self.told.retain(|told| now.mono.minus(told.at) <= slot.times(3));
     }
 
-    /// Statuses of other hosts, to be relayed where a holder may not have heard them.
-    pub fn relayed(&self) -> impl Iterator<Item = &JobStatus> {
-        self.alive()
+    /// Statuses of other hosts, to be relayed where a holder may not have heard them: all, or of many those that decide.
+    pub fn relayed(&self) -> Vec<JobStatus> {
+        if self.others.len() <= deciding::MAX_TOLD {
+            return self.alive().cloned().collect();
+        }
+        deciding::of(self.alive()).into_iter().cloned().collect()
     }
 
     /// This host's own status, but for who says it and its number.
@@ -287,7 +314,7 @@ impl Job {
             rounds: self.rounds,
             key: self.key(),
             promoted: self.promoted(),
-            peers: self.others.len(),
+            peers: self.told.iter().map(|told| told.hosts).fold(self.others.len(), usize::max),
             period: self.period,
             last_round: self.last_round,
             stalls: self.stalls,
@@ -321,7 +348,7 @@ mod tests {
             for job in &mut jobs {
                 for status in &said {
                     if status.origin != job.host {
-                        job.heard(at(1000), status.clone());
+                        job.heard(at(1000), HolderId(1), status.clone());
                     }
                 }
             }

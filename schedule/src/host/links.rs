@@ -9,15 +9,19 @@
 //! | decaying | up to K slots, or the holder is not warm yet | count less and less | moves to an equal share |
 //! | local | longer | forgotten | equal share of what is known |
 
+mod rounds;
+
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
 use super::config::{HostConfig, MAX_LINKS};
 use crate::event::{ClockTrust, Hop, Now};
-use crate::message::LinkView;
+use crate::message::{FlowPromise, LinkView};
 use crate::path::{self, CrossTraffic};
 use crate::policy::Other;
-use crate::units::{Bytes, HolderId, JobId, LinkId, Nanos, Rate, Slot};
+use crate::units::{HolderId, JobId, LinkId, Nanos, Rate, Slot};
+pub(super) use rounds::Foreign;
+use rounds::RoundOnLink;
 
 /// How a holder's view counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,8 +48,6 @@ pub(super) struct Trust {
 
 /// How long a link counts as one with unmanaged traffic after that was last seen.
 const UNMANAGED_MEMORY: Nanos = Nanos::from_millis(10_000);
-/// How many jobs are remembered per link for the demand density D.
-const MAX_JOBS_PER_LINK: usize = 256;
 
 #[derive(Debug, Default)]
 struct HolderView {
@@ -55,41 +57,6 @@ struct HolderView {
     warm: bool,
     state: ViewState,
     trust: f64,
-}
-
-/// The last round of a job that used a link, for the demand density.
-#[derive(Debug)]
-struct RoundOnLink {
-    /// The job has flows on this host.
-    own: bool,
-    /// Start of the round that was seen last, and when it was first seen to be over.
-    t0: Nanos,
-    over: Option<Nanos>,
-    /// From round to round if it never waited for others; zero until the second round.
-    period: Nanos,
-    /// Bytes of the job's round on the link, as time at the link's rate.
-    time: Nanos,
-    at: Nanos,
-}
-
-impl RoundOnLink {
-    /// The part of the link that the job would fill if nothing ever waited. It is all of it as long as nobody knows
-    /// how long the job pauses.
-    fn density(&self) -> f64 {
-        if self.period == Nanos::ZERO { 1.0 } else { (self.time.0 as f64 / self.period.0 as f64).min(1.0) }
-    }
-}
-
-/// A job's round on a link as far as other hosts carry it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Foreign {
-    job: JobId,
-    /// Bytes still to deliver.
-    pub left: Bytes,
-    /// Bytes of the whole round.
-    pub whole: Bytes,
-    /// The latest start any of them names.
-    t0: Nanos,
 }
 
 /// One link that some flow's path crosses.
@@ -209,6 +176,7 @@ impl Links {
             if link.uses == 0 {
                 link.view.load.clear();
                 link.view.flows.clear();
+                link.view.rest.clear();
                 link.others.clear();
                 link.foreign.clear();
             }
@@ -310,6 +278,7 @@ impl Links {
                 continue;
             }
             view.flows.truncate(LinkView::MAX_FLOWS);
+            view.rest.truncate(LinkView::MAX_SUMS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
             let before = (link.capacity(), link.cross());
             link.view = view;
@@ -369,96 +338,32 @@ impl Links {
         }
         moved
     }
-
-    /// Notes a job's round on a link of this host, for the density.
-    pub fn note_own_round(&mut self, now: Now, index: usize, job: JobId, time: Nanos, period: Nanos) {
-        let rounds = &mut self.all[index].rounds;
-        if rounds.len() < MAX_JOBS_PER_LINK || rounds.contains_key(&job) {
-            rounds.insert(job, RoundOnLink { own: true, t0: Nanos::ZERO, over: None, period, time, at: now.mono });
-        }
-    }
-
-    /// D of a link: how much of it the rounds of all jobs seen there would fill, Σ (round's time on the link / period
-    /// on empty links). More than 1 where they ask for more than it has.
-    pub fn density(&self, index: usize) -> f64 {
-        self.all[index].rounds.values().map(RoundOnLink::density).sum()
-    }
-
-    /// A job with flows here is over.
-    pub fn forget_job(&mut self, job: JobId) {
-        self.all.iter_mut().for_each(|link| {
-            link.rounds.remove(&job);
-        });
-    }
-
-    /// Forgets jobs that were not seen for ten of their periods.
-    pub fn forget_jobs(&mut self, now: Now) {
-        let patience = |round: &RoundOnLink| round.period.times(10).max(Nanos::from_millis(10_000));
-        for link in &mut self.all {
-            link.rounds.retain(|_, round| now.mono.minus(round.at) <= patience(round));
-        }
-    }
 }
 
 impl Link {
     /// Reduces a new view to what every decision needs; true if it says other promises than the one before.
     fn take_promises(&mut self) -> bool {
-        let mut same = 0;
-        let mut count = 0;
+        let before = std::mem::take(&mut self.others);
         self.foreign.clear();
-        for promise in &self.view.flows {
-            if promise.rate(0) > Rate::ZERO {
-                let rate = promise.rate(0);
+        let view = std::mem::take(&mut self.view);
+        let listed = view.flows.iter().map(|promise| (promise, 1, true));
+        let summed = view.rest.iter().map(|rest| (&rest.sum, rest.flows, rest.of_job));
+        let mut others = Vec::with_capacity(before.len());
+        for (promise, flows, of_job) in listed.chain(summed) {
+            let rate = promise.rate(0);
+            if let Some(more) = flows.checked_sub(1).filter(|_| rate > Rate::ZERO) {
                 let filled = promise.takes.minus(rate);
-                let other = Other { rank: promise.rank(), rate, filled, demand: promise.demand, until: promise.until };
-                match self.others.get_mut(count) {
-                    Some(before) if *before == other => same += 1,
-                    Some(before) => *before = other,
-                    None => self.others.push(other),
-                }
-                count += 1;
+                let &FlowPromise { demand, until, .. } = promise;
+                others.push(Other { more, rank: promise.rank(), rate, filled, demand, until });
             }
-            let left = promise.demand.minus(promise.delivered);
-            match self.foreign.iter_mut().find(|foreign| foreign.job == promise.job) {
-                Some(known) => {
-                    (known.left, known.whole) = (known.left.plus(left), known.whole.plus(promise.demand));
-                    known.t0 = known.t0.max(promise.t0);
-                }
-                None => self.foreign.push(Foreign { job: promise.job, left, whole: promise.demand, t0: promise.t0 }),
+            if of_job {
+                self.take_round(promise);
             }
         }
-        let new = same != self.others.len() || count != self.others.len();
-        self.others.truncate(count);
-        new
-    }
-
-    /// Learns the rounds of other hosts' jobs from the view: how long each fills the link, and how long it pauses.
-    fn remember_jobs(&mut self, now: Now) {
-        let capacity = self.capacity();
-        for (job, round) in self.rounds.iter_mut().filter(|(_, round)| !round.own && round.over.is_none()) {
-            if !self.foreign.iter().any(|foreign| foreign.job == *job) {
-                round.over = Some(now.wall);
-            }
+        if !view.rest.is_empty() {
+            others.sort_by_key(|other| other.rank);
         }
-        for &Foreign { job, whole, t0, .. } in &self.foreign {
-            let room = self.rounds.len() < MAX_JOBS_PER_LINK;
-            let time = whole.at(capacity);
-            match self.rounds.get_mut(&job) {
-                Some(known) if known.own => {}
-                Some(known) => {
-                    let over = known.over.take();
-                    if t0 > known.t0 {
-                        known.t0 = t0;
-                        known.period = over.map_or(known.period, |over| time.plus(t0.minus(over)).max(Nanos(1)));
-                    }
-                    (known.time, known.at) = (time, now.mono);
-                }
-                None if room => {
-                    let round = RoundOnLink { own: false, t0, over: None, period: Nanos::ZERO, time, at: now.mono };
-                    self.rounds.insert(job, round);
-                }
-                None => {}
-            }
-        }
+        (self.view, self.others) = (view, others);
+        self.others != before
     }
 }

@@ -7,7 +7,7 @@ use super::{Flow, Host, PolicyName};
 use crate::event::{Arrival, Now, Pattern, Term};
 use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
-use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Scene};
+use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Other, Scene};
 use crate::units::{Bytes, FlowId, Nanos, Rate};
 
 /// Another host's flow that ends within this time counts as over: the flows of one round end together, and one decision
@@ -162,7 +162,7 @@ impl Host {
                 drawn.load.extend_from_slice(link.load_from(scene.now.slot));
             }
             drawn.load.resize(horizon, Rate::ZERO);
-            drawn.active += drawn.others.len() as u64;
+            drawn.active += drawn.others.iter().map(Other::flows).sum::<u64>();
             drawn.usable = link.usable(self.config.reserve);
             drawn.configured = link.configured();
             drawn.own = link.holder.is_none();

@@ -15,7 +15,7 @@
 
 mod granted;
 
-use super::{FlowScene, Grant, JobScene, LinkScene, Planned, Policy, Scene, Why, forecast, resize};
+use super::{FlowScene, Grant, JobScene, LinkScene, Other, Planned, Policy, Scene, Why, forecast, resize};
 use crate::message::Rank;
 use crate::units::{Bytes, Rate, Share};
 
@@ -123,7 +123,7 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
             break;
         }
         if other.rank.job != rank.job || rank.is_of_plan() {
-            shared.used = shared.used.plus(other.rate.minus(link.floor));
+            shared.used = shared.used.plus(other.above(link.floor));
         }
         shared.next += 1;
     }
@@ -132,9 +132,9 @@ fn count_better(link: &LinkScene, shared: &mut Shared, rank: Rank) {
 /// What better ranks leave of a link for each of the job's flows there that has a full share.
 fn link_offer(link: &LinkScene, shared: &Shared, job: &JobScene) -> Rate {
     let of_job = || link.others.iter().filter(|other| other.rank.job == job.job);
-    let here = (shared.here + of_job().count() as u64).max(1);
+    let here = (shared.here + of_job().map(Other::flows).sum::<u64>()).max(1);
     // Other hosts' flows say how much they carry by their demand.
-    let others = of_job().map(|other| Share::of(other.demand.0, job.full.0).parts());
+    let others = of_job().map(|other| Share::of(other.demand.0 / other.flows(), job.full.0).parts() * other.flows());
     let all_alike = job.full == Bytes::ZERO;
     let parts = if all_alike { here * Share::FULL.parts() } else { shared.parts + others.sum::<u64>() };
     let above_floors = link.usable.minus(Rate(link.floor.0.saturating_mul(link.active)));
@@ -214,14 +214,13 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
         return free; // It has its own part of that, by its rate.
     }
     // Other hosts of the job see the same rest at the same moment.
-    let same = link.others.iter().filter(|other| other.rank.job == rank.job).count();
-    free.share(1 + same as u64)
+    let same = link.others.iter().filter(|other| other.rank.job == rank.job).map(Other::flows);
+    free.share(1 + same.sum::<u64>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Other;
     use crate::units::{FlowId, JobId, Nanos};
     use proptest::prelude::*;
 
@@ -287,7 +286,7 @@ mod tests {
             scene.jobs[0].peer_offer = Rate::mbps(300);
             let better = Rank { ordinary: true, key: Nanos(0), job: JobId(1) };
             scene.links[1].others =
-                vec![Other { rank: better, rate: Rate::mbps(100), filled, demand: Bytes(1), until: Nanos::ZERO }];
+                vec![Other { rank: better, rate: Rate::mbps(100), filled, demand: Bytes(1), ..Other::default() }];
             let mut out = Vec::new();
             SrptP.plan(&scene, &mut out);
             (out[0].rates[0], out[0].rate)
@@ -314,7 +313,7 @@ mod tests {
                         rate: said[f].0,
                         filled: said[f].1,
                         demand: Bytes(1),
-                        until: Nanos::ZERO,
+                        ..Other::default()
                     })
                     .collect();
                 others.sort_by_key(|other| other.rank);

@@ -107,14 +107,6 @@ impl Host {
             old_boots,
         }
     }
-
-    /// The promise a view shows for entry `at`.
-    pub(super) fn shown(&self, at: usize, now: u64, horizon: usize) -> Option<FlowPromise> {
-        let entry = self.promises.entries.get(at)?;
-        let mut promise = self.flows.get(entry.which as usize)?.clone();
-        promise.rates = vec![self.promises.rate_at(at, now, horizon)];
-        Some(promise)
-    }
 }
 
 /// What ends at some slot.

@@ -4,13 +4,17 @@
 //! counts only where the origin itself does not speak here, only for jobs the relaying host takes part in, and lives two
 //! slots from its first hearing: a repeat of the same sequence number renews nothing, so that old news cannot circle
 //! between holders for ever.
+//!
+//! Of a job with many hosts each is told only the statuses that decide ([`Deciding`]), and is told anew only when one of
+//! those has changed: what a host hears of a job does not grow with the job.
 
 use std::collections::BTreeMap;
 
 use super::Limits;
 use super::change::{Change, Ticket, moved};
 use super::hosts::{Host, Hosts, Lease};
-use crate::message::{Announcement, JobStatus};
+use crate::deciding::{Deciding, MAX_TOLD};
+use crate::message::{Announcement, Crowd, JobStatus};
 use crate::units::{BootId, HostId, JobId};
 
 /// Slots for which the sequence number of a status that is gone is remembered, so that no relay brings it back.
@@ -41,9 +45,43 @@ struct Source {
 #[derive(Debug, Default)]
 struct Job {
     origins: BTreeMap<HostId, StatusRecord>,
+    /// How many origins have a status.
+    speaking: usize,
+    deciding: Deciding,
     members: Vec<u32>,
     change: Change,
     changed: bool,
+}
+
+impl Job {
+    /// Takes another record of an origin; gives the status that it had before.
+    fn set(&mut self, origin: HostId, record: StatusRecord) -> Option<JobStatus> {
+        let before = self.origins.get_mut(&origin).and_then(|record| record.status.take());
+        if let Some(before) = &before {
+            self.deciding.remove(before);
+            self.speaking -= 1;
+        }
+        if let Some(status) = &record.status {
+            self.deciding.insert(status);
+            self.speaking += 1;
+        }
+        self.origins.insert(origin, record);
+        before
+    }
+
+    /// Is every host told of every other?
+    fn tells_all(&self) -> bool {
+        self.speaking <= MAX_TOLD
+    }
+
+    /// Do other hosts have to hear of this origin?
+    fn hears_of(&self, origin: HostId) -> bool {
+        self.tells_all() || self.deciding.decides(origin)
+    }
+
+    fn status(&self, origin: HostId) -> Option<&JobStatus> {
+        self.origins.get(&origin)?.status.as_ref()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +93,7 @@ pub(super) struct Jobs {
 impl Jobs {
     /// How many statuses are known, of all jobs and origins.
     pub(super) fn len(&self) -> usize {
-        self.jobs.values().map(|job| job.origins.values().filter(|record| record.status.is_some()).count()).sum()
+        self.jobs.values().map(|job| job.speaking).sum()
     }
 
     /// Takes in the statuses of an applied announcement, whose host stands at `at` already. Returns how many were left
@@ -122,11 +160,21 @@ impl Jobs {
         }
     }
 
-    /// Other origins' statuses of these jobs.
-    pub(super) fn seen_by(&self, me: HostId, jobs: &[JobId]) -> Vec<JobStatus> {
-        let known = jobs.iter().filter_map(|job| self.jobs.get(job));
-        let record = known.flat_map(|job| job.origins.iter().filter(|(origin, _)| **origin != me));
-        record.filter_map(|(_, record)| record.status.clone()).collect()
+    /// Other origins' statuses of these jobs, and of which of them only those that decide.
+    pub(super) fn seen_by(&self, me: HostId, jobs: &[JobId]) -> (Vec<JobStatus>, Vec<Crowd>) {
+        let (mut statuses, mut crowds) = (Vec::new(), Vec::new());
+        for (&id, job) in jobs.iter().filter_map(|id| Some((id, self.jobs.get(id)?))) {
+            if job.tells_all() {
+                let others = job.origins.iter().filter(|(origin, _)| **origin != me);
+                statuses.extend(others.filter_map(|(_, record)| record.status.clone()));
+            } else {
+                let hosts = job.speaking - usize::from(job.status(me).is_some());
+                crowds.push(Crowd { job: id, hosts: u32::try_from(hosts).unwrap_or(u32::MAX) });
+                let others = job.deciding.without(me).into_iter();
+                statuses.extend(others.filter_map(|origin| job.status(origin).cloned()));
+            }
+        }
+        (statuses, crowds)
     }
 
     /// Adds the members of changed jobs that have not seen the change to `stale`.
@@ -153,14 +201,15 @@ impl Jobs {
         if !newer {
             return false;
         }
-        let differs = before.and_then(|record| record.status.as_ref()).is_none_or(|old| differs(old, status));
+        let heard_of = job.hears_of(status.origin);
+        let before = job.origins.get(&status.origin);
         if !from.direct && before.is_none_or(|record| record.direct || record.ends != from.ends) {
             hosts.remind(from.ends, Lease::Status(status.job, status.origin));
         }
         let Source { boot, direct, ends, .. } = from;
         let record = StatusRecord { boot, seq: status.seq, status: Some(status.clone()), direct, ends };
-        job.origins.insert(status.origin, record);
-        if differs {
+        let differs = job.set(status.origin, record).is_none_or(|old| differs(&old, status));
+        if differs && (heard_of || job.hears_of(status.origin)) {
             self.note(status.job, from.by, ticket);
         }
         true
@@ -168,12 +217,16 @@ impl Jobs {
 
     /// Forgets a status, but not that it was there.
     fn withdraw(&mut self, id: JobId, origin: HostId, now: u64, by: u32, ticket: &mut Ticket, hosts: &mut Hosts) {
-        let record = self.jobs.get_mut(&id).and_then(|job| job.origins.get_mut(&origin));
-        if let Some(record) = record.filter(|record| record.status.is_some()) {
-            record.status = None;
-            record.ends = now + REMEMBERED_SLOTS;
-            hosts.remind(record.ends, Lease::Status(id, origin));
-            self.note(id, by, ticket);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let heard_of = job.hears_of(origin);
+        if let Some(record) = job.origins.get(&origin).filter(|record| record.status.is_some()) {
+            let ends = now + REMEMBERED_SLOTS;
+            let silent = StatusRecord { status: None, ends, ..*record };
+            job.set(origin, silent);
+            hosts.remind(ends, Lease::Status(id, origin));
+            if heard_of {
+                self.note(id, by, ticket);
+            }
         }
         self.drop_if_unused(id);
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::change::{Change, NOBODY, Ticket, moved};
 use super::hosts::{Host, Hosts};
+use super::rest::Rest;
 use super::{Limits, LinkConfig};
 use crate::message::{Announcement, FlowPromise, LinkView, Rank};
 use crate::table::{Entry, LoadTable, Promises};
@@ -269,17 +270,33 @@ impl Links {
         &self,
         link: u32,
         load: Vec<Rate>,
-        asker: Option<u32>,
+        asker: Option<(u32, &Host)>,
         now: u64,
         hosts: &Hosts,
         horizon: usize,
     ) -> LinkView {
         let link = &self.links[link as usize];
-        let others = link.listed.values().filter(|listed| Some(listed.host) != asker);
-        let shown = others.take(LinkView::MAX_FLOWS);
+        let (own_at, own_jobs) = asker.map_or((NOBODY, &[][..]), |(at, host)| (at, &host.jobs[..]));
         let mut flows = Vec::with_capacity(link.listed.len().min(LinkView::MAX_FLOWS));
-        flows.extend(shown.filter_map(|at| hosts.get(at.host)?.shown(at.entry as usize, now, horizon)));
-        LinkView { link: link.config.link, capacity: link.config.capacity, cross: link.cross(), load, flows }
+        let mut rest = Rest::new(own_jobs);
+        for listed in link.listed.values() {
+            if listed.host == own_at {
+                rest.own();
+                continue;
+            }
+            let Some(host) = hosts.get(listed.host) else { continue };
+            let promised = Promised { host, entry: listed.entry as usize };
+            let Some(flow) = promised.flow() else { continue };
+            let rates = (now..now + horizon as u64).map(|slot| promised.rate_at(slot, horizon));
+            if flows.len() < LinkView::MAX_FLOWS {
+                let told = if own_jobs.binary_search(&flow.job).is_ok() { horizon } else { 1 };
+                flows.push(FlowPromise { rates: rates.take(told).collect(), ..flow.clone() });
+            } else {
+                rest.add(flow, rates);
+            }
+        }
+        let rest = rest.into_sums();
+        LinkView { link: link.config.link, capacity: link.config.capacity, cross: link.cross(), load, flows, rest }
     }
 
     pub(super) fn summary(&self, link: u32, load: Vec<Rate>) -> LinkLoad {

@@ -59,11 +59,21 @@ prop_compose! {
     }
 }
 
+fn promise_sum() -> impl Strategy<Value = PromiseSum> {
+    let nothing = FlowPromise::default;
+    let sum = move |sum| FlowPromise { flow: nothing().flow, until: nothing().until, links: Vec::new(), ..sum };
+    (any::<u32>(), any::<bool>(), promise()).prop_map(move |(flows, of_job, promise)| PromiseSum {
+        flows,
+        of_job,
+        sum: sum(promise),
+    })
+}
+
 prop_compose! {
     fn view()(link in any::<u64>(), capacity in rate(), cross in rate(), load in rates(),
-        flows in prop::collection::vec(promise(), 0..9)) -> LinkView
+        flows in prop::collection::vec(promise(), 0..9), rest in prop::collection::vec(promise_sum(), 0..4)) -> LinkView
     {
-        LinkView { link: LinkId(link), capacity, cross, load, flows }
+        LinkView { link: LinkId(link), capacity, cross, load, flows, rest }
     }
 }
 
@@ -76,13 +86,14 @@ prop_compose! {
         links in prop::collection::vec(view(), 0..6),
         again in any::<bool>(),
         jobs in prop::collection::vec(status(), 0..4),
+        crowds in prop::collection::vec(any::<(u64, u32)>().prop_map(|(job, hosts)| Crowd { job: JobId(job), hosts }), 0..3),
     ) -> Feedback {
         let mut links = links;
         // The usual case: several links list the same promises.
         if again && let [first, rest @ ..] = links.as_mut_slice() {
             rest.iter_mut().for_each(|view| view.flows.clone_from(&first.flows));
         }
-        Feedback { boot: BootId(boot), seq, slot: Slot(slot), warm, refused, links, jobs }
+        Feedback { boot: BootId(boot), seq, slot: Slot(slot), warm, refused, links, jobs, crowds }
     }
 }
 
@@ -171,6 +182,7 @@ fn messages_stay_small() {
         cross: Rate::ZERO,
         load: (0..10).map(|n| Rate(9_000_000_123 + n / 5)).collect(),
         flows: flows.clone(),
+        rest: Vec::new(),
     };
     let feedback = Feedback { links: (3..7).map(view).collect(), ..Default::default() };
     let size = from_feedback(holder, &feedback).encoded_len();
