@@ -53,6 +53,8 @@ pub struct Host {
     renewed: Option<crate::units::Slot>,
     /// Something that plans depend on has happened since the last one.
     news: bool,
+    /// A flow came, went or took another path: jobs may use other links.
+    paths_changed: bool,
     /// When the first ends of the other hosts' promises that the last plan counted, or of the own flows in an order, on the
     /// cluster's clock.
     due: Option<Nanos>,
@@ -150,6 +152,7 @@ impl Host {
             arrivals: 0,
             renewed: None,
             news: true,
+            paths_changed: true,
             due: None,
             scene: Scene::default(),
             flow_in_scene: Vec::new(),
@@ -291,6 +294,7 @@ impl Host {
         spec.preds.truncate(crate::graph::MAX_PREDECESSORS);
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.job(spec.job);
+        self.paths_changed = true;
         match self.flows.get_mut(&spec.flow) {
             Some(known) => {
                 self.links.drop_path(&known.path);
@@ -305,6 +309,7 @@ impl Host {
     fn flow_closed(&mut self, flow: FlowId) {
         let Some(state) = self.flows.remove(&flow) else { return };
         self.links.drop_path(&state.path);
+        self.paths_changed = true;
         if !self.flows.values().any(|f| f.spec.job == state.spec.job)
             && let Some(job) = self.jobs.get_mut(&state.spec.job)
         {
@@ -315,8 +320,9 @@ impl Host {
     fn round_began(&mut self, now: Now, job: JobId, demands: &[(FlowId, Bytes)]) {
         self.arrivals += 1;
         self.job(job).round_began(now);
+        let demands: BTreeMap<FlowId, Bytes> = demands.iter().rev().copied().collect();
         for flow in self.flows.values_mut().filter(|f| f.spec.job == job) {
-            let demand = demands.iter().find(|(id, _)| *id == flow.spec.flow).map_or(Bytes::ZERO, |(_, bytes)| *bytes);
+            let demand = demands.get(&flow.spec.flow).copied().unwrap_or(Bytes::ZERO);
             flow.round_began(demand, self.arrivals);
         }
     }
@@ -388,9 +394,7 @@ impl Host {
                 self.due = self.due.into_iter().chain([flow.until]).filter(|due| *due > now.wall).min();
             }
         }
-        for job in self.jobs.values_mut() {
-            job.account(now, scene, planned);
-        }
+        self.account(now, planned);
     }
 
     /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.

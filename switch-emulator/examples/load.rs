@@ -11,7 +11,12 @@
 //! | `cpu_us_per_host_slot` | CPU time of the server per host and slot |
 //! | `rss_mib` | resident memory of the server at the end |
 //! | `wire_mbit_s` | bytes of both directions with TCP, IP and Ethernet headers, of all hosts together |
+//! | `wire_bytes_per_host_slot` | the same for one host and slot |
 //! | `pushes_per_host_slot` | unasked feedback |
+//! | `heard_slots` | slots from a change of a job's rank and pace at its first host until a host of it heard: p50, p99, max |
+//! | `unheard` | changes that a host had not heard when the next one came |
+//!
+//! With `--job-size` so many hosts share a job. Every second the first of them says another rank and pace.
 //!
 //! `cargo run --release -p sluice-switch --example load -- --hosts 1000 --seconds 60`
 
@@ -25,7 +30,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
 use sluice_schedule::{
-    Announcement, BootId, Bytes, FlowId, FlowPromise, HolderId, HostId, JobId, LinkId, Nanos, Rate, Slot,
+    Announcement, BootId, Bytes, Feedback, FlowId, FlowPromise, HolderId, HostId, JobId, JobStatus, LinkId, Nanos,
+    Rate, Slot,
 };
 use sluice_wire::hello::{ClockSource, Grid, Hello};
 use sluice_wire::session::SessionClient;
@@ -44,6 +50,9 @@ struct Arguments {
     /// Where in the slot hosts announce.
     #[arg(long, value_enum, default_value_t = Phase::Spread)]
     phase: Phase,
+    /// Hosts of one job.
+    #[arg(long, default_value_t = 8)]
+    job_size: u32,
     /// Promises change in every slot.
     #[arg(long)]
     moving: bool,
@@ -132,7 +141,40 @@ fn hello(name: &str) -> Hello {
     Hello { grid, name: name.into(), host: HostId::of(name), boot: BootId(1), slot: slot(), now: Nanos::ZERO }
 }
 
-fn announcement(index: u32, hosts: u32, seq: u64, moving: bool) -> Announcement {
+/// Slots from one change of a job's rank and pace to the next.
+const CHANGE_SLOTS: u32 = 17;
+
+fn job(index: u32, arguments: &Arguments) -> JobId {
+    JobId(u64::from(index / arguments.job_size) | 0xabcd_ef01_0000_0000)
+}
+
+/// What the first host of a job says in this slot: the longest time and the least offer of all, other ones after every
+/// change.
+fn first_says(slot: Slot) -> (Nanos, Rate) {
+    let change = u64::from(slot.0 / CHANGE_SLOTS);
+    (Nanos(10_000_000_000 + change), Rate(1_000_000 + change))
+}
+
+fn status(index: u32, arguments: &Arguments, seq: u64) -> JobStatus {
+    let first = index.is_multiple_of(arguments.job_size);
+    let (key, offer) = if first { first_says(slot()) } else { (Nanos(300_123_456), Rate(3_000_000_123)) };
+    JobStatus {
+        job: job(index, arguments),
+        origin: HostId::of(&format!("h{index}")),
+        boot: BootId(1),
+        seq,
+        round: 3,
+        t0: Nanos(1_795_253_293_123_456_789),
+        key,
+        round_time: key,
+        period: Nanos(900_000_000),
+        offer,
+        promoted: false,
+    }
+}
+
+fn announcement(index: u32, arguments: &Arguments, seq: u64) -> Announcement {
+    let (hosts, moving) = (arguments.hosts, arguments.moving);
     let (name, s0) = (format!("h{index}"), HolderId::of("s0"));
     let host = HostId::of(&name);
     let links = |n: u32| {
@@ -144,7 +186,7 @@ fn announcement(index: u32, hosts: u32, seq: u64, moving: bool) -> Announcement 
         let rate = Rate(3_000_000_123 + 200_000_000 * step + u64::from(n));
         FlowPromise {
             flow: FlowId(u64::from(host.0) << 32 | u64::from(0x9e37_79b9_u32.wrapping_mul(n + 1))),
-            job: JobId(u64::from(index / 8) | 0xabcd_ef01_0000_0000),
+            job: job(index, arguments),
             key: Nanos(300_123_456 - 27_000_000 * step),
             t0: Nanos(1_795_253_293_123_456_789),
             takes: rate,
@@ -162,6 +204,7 @@ fn announcement(index: u32, hosts: u32, seq: u64, moving: bool) -> Announcement 
         seq,
         slot: slot(),
         flows: (0..8).map(flow).collect(),
+        jobs: vec![status(index, arguments, seq)],
         watch,
         ..Announcement::default()
     }
@@ -172,6 +215,40 @@ struct Totals {
     slots: AtomicU64,
     missed: AtomicU64,
     refused: AtomicU64,
+    unheard: AtomicU64,
+}
+
+/// What a host hears of its job's first one.
+#[derive(Default)]
+struct Ear {
+    /// The number of the change heard last.
+    heard: Option<u64>,
+    /// Slots from each change to its hearing.
+    late: Vec<u32>,
+    unheard: u64,
+}
+
+impl Ear {
+    fn listen(&mut self, job: JobId, feedback: &Feedback) {
+        let now = slot();
+        for said in feedback.jobs.iter().filter(|said| said.job == job) {
+            let Some(change) = said.key.0.checked_sub(10_000_000_000) else { continue };
+            if said.offer != Rate(1_000_000 + change) || self.heard == Some(change) {
+                continue;
+            }
+            if let Some(before) = self.heard.replace(change) {
+                self.unheard += change.saturating_sub(before + 1);
+                self.late.push(now.0.wrapping_sub(change as u32 * CHANGE_SLOTS));
+            }
+        }
+    }
+}
+
+/// What one host measured.
+#[derive(Default)]
+struct Measured {
+    exchanges: Vec<Duration>,
+    late: Vec<u32>,
 }
 
 /// One host's slots until `end`; gives the exchanges' durations.
@@ -181,7 +258,9 @@ async fn host(
     uri: String,
     began: Instant,
     totals: Arc<Totals>,
-) -> anyhow::Result<Vec<Duration>> {
+) -> anyhow::Result<Measured> {
+    let mut ear = Ear::default();
+    let job = job(index, &arguments);
     let mut session = SessionClient::connect(&uri, &hello(&format!("h{index}"))).await?;
     let phase = match arguments.phase {
         Phase::Sync => Duration::ZERO,
@@ -201,10 +280,11 @@ async fn host(
         }
         seq += 1;
         let sent = Instant::now();
-        session.sender.announce(s0, announcement(index, arguments.hosts, seq, arguments.moving));
+        session.sender.announce(s0, announcement(index, &arguments, seq));
         let answer = async {
             loop {
                 let news = session.receiver.next().await?.context("session ended")?;
+                news.iter().for_each(|(_, feedback)| ear.listen(job, feedback));
                 if let Some((_, feedback)) =
                     news.iter().find(|(_, feedback)| feedback.seq >= seq || feedback.refused.is_some())
                 {
@@ -223,7 +303,8 @@ async fn host(
             }
         }
     }
-    Ok(durations)
+    totals.unheard.fetch_add(ear.unheard, Ordering::Relaxed);
+    Ok(Measured { exchanges: durations, late: ear.late })
 }
 
 fn cpu(pid: u32) -> anyhow::Result<Duration> {
@@ -270,7 +351,7 @@ fn main() -> anyhow::Result<()> {
     let runtime = builder.worker_threads(arguments.threads).enable_all().build()?;
     // The server lets 100 connections a second in, after a first hundred.
     let began = Instant::now() + Duration::from_millis(2000 + 11 * u64::from(arguments.hosts));
-    let (mut durations, before, after) = runtime.block_on(async {
+    let (Measured { exchanges: mut durations, mut late }, before, after) = runtime.block_on(async {
         let mut hosts = tokio::task::JoinSet::new();
         for index in 0..arguments.hosts {
             hosts.spawn(host(index, arguments.clone(), server.uri.clone(), began, totals.clone()));
@@ -281,13 +362,17 @@ fn main() -> anyhow::Result<()> {
         let before = sample()?;
         tokio::time::sleep(Duration::from_secs(arguments.seconds)).await;
         let after = sample()?;
-        let mut all = Vec::new();
+        let mut all = Measured::default();
         while let Some(done) = hosts.join_next().await {
-            all.append(&mut done??);
+            let mut done = done??;
+            all.exchanges.append(&mut done.exchanges);
+            all.late.append(&mut done.late);
         }
         anyhow::Ok((all, before, after))
     })?;
     durations.sort_unstable();
+    late.sort_unstable();
+    let slots_late = |part: f64| late.get(((late.len() as f64 * part) as usize).min(late.len().saturating_sub(1)));
     let at =
         |part: f64| durations.get(((durations.len() as f64 * part) as usize).min(durations.len().saturating_sub(1)));
     let ms = |part: f64| at(part).map_or(0.0, |d| (d.as_secs_f64() * 1e6).round() / 1e3);
@@ -303,6 +388,7 @@ fn main() -> anyhow::Result<()> {
         "seconds": arguments.seconds,
         "phase": if arguments.phase == Phase::Spread { "spread" } else { "sync" },
         "moving": arguments.moving,
+        "job_size": arguments.job_size,
         "workers": arguments.workers,
         "exchange_ms": {"p50": ms(0.5), "p90": ms(0.9), "p99": ms(0.99), "max": ms(1.0)},
         "missed_slots": missed as f64 / slots.max(1) as f64,
@@ -311,6 +397,9 @@ fn main() -> anyhow::Result<()> {
         "table_us_per_exchange": exchanged * 1e6 / slots.max(1) as f64,
         "rss_mib": rss_mib(pid)?,
         "wire_mbit_s": bytes as f64 * 8.0 / time / 1e6,
+        "wire_bytes_per_host_slot": bytes as f64 / host_slots,
+        "heard_slots": {"p50": slots_late(0.5), "p99": slots_late(0.99), "max": slots_late(1.0), "changes": late.len()},
+        "unheard": totals.unheard.load(Ordering::Relaxed),
         "packets_s": (after.1.1 - before.1.1) as f64 / time,
         "header_bytes_per_packet": WIRE_HEADERS,
         "pushes_per_host_slot": pushes / slots.max(1) as f64,

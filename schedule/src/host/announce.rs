@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rendezvous::Rendezvous;
-use super::{Flow, Host, Job};
+use super::{Host, Job};
 use crate::event::{Action, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
 use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
@@ -18,6 +18,7 @@ const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 #[derive(Clone, Copy, Debug)]
 struct FlowSummary {
     flow: FlowId,
+    job: JobId,
     /// Rate promised for the current slot.
     promised: Rate,
     /// Rate taken, with what the fill adds.
@@ -38,11 +39,18 @@ struct JobSummary {
     offer: Rate,
 }
 
-/// Everything whose change is worth an announcement.
+/// Everything whose change is worth an announcement to one holder, each list in order of ids.
 #[derive(Clone, Debug, Default)]
 struct Summary {
     flows: Vec<FlowSummary>,
     jobs: Vec<JobSummary>,
+}
+
+/// What one holder is to be told, collected for all holders at once.
+#[derive(Debug, Default)]
+struct Told {
+    summary: Summary,
+    watch: Vec<LinkId>,
 }
 
 /// What a holder is to this host.
@@ -83,8 +91,8 @@ pub(super) struct Announcer {
     lost: BTreeSet<HolderId>,
     /// Where each job's hosts meet.
     rendezvous: Rendezvous,
-    /// As of the last plan.
-    summary: Summary,
+    /// For each holder of links in use, or at which a job is met, what it is to be told, as of the last news.
+    told: BTreeMap<HolderId, Told>,
     /// Sequence number of this host's last job status.
     status_seq: u64,
     now: Nanos,
@@ -128,14 +136,19 @@ impl Host {
         self.announcer.now = now.mono;
         let Announcer { rendezvous, lost, .. } = &mut self.announcer;
         rendezvous.arrange(self.jobs.keys(), &self.config.switches, lost);
-        let summary = if self.news { self.summary() } else { std::mem::take(&mut self.announcer.summary) };
+        if self.news {
+            self.announcer.told = self.collect();
+        }
+        let told = std::mem::take(&mut self.announcer.told);
+        let nothing = Told::default();
         for (holder, part) in self.audience() {
             let Some(state) = self.announcer.holders.get(&holder) else { continue };
             // It keeps nothing of this host's and was told so; there is nothing to say until that changes.
             if part == Part::None && !state.keeps {
                 continue;
             }
-            let changed = state.seq == 0 || self.news && self.changed(state, &summary, part);
+            let now_told = told.get(&holder).unwrap_or(&nothing);
+            let changed = state.seq == 0 || self.news && self.changed(state, &now_told.summary);
             let lost = self.announcer.lost.contains(&holder);
             let state = self.announcer.holders.entry(holder).or_default();
             let since = now.mono.minus(state.announced_at);
@@ -155,21 +168,21 @@ impl Host {
             state.pending = false;
             state.announced_at = now.mono;
             state.seq += 1;
-            state.announced.clone_from(&summary);
+            state.announced.clone_from(&now_told.summary);
             state.keeps = part != Part::None;
             let announcement = Announcement {
                 host: self.config.host,
                 boot: self.config.boot,
                 seq: state.seq,
                 slot: now.slot,
-                flows: self.promises(holder),
-                jobs: self.statuses(holder, part),
-                watch: self.links.used(holder).collect(),
+                flows: self.promises(holder, &now_told.summary),
+                jobs: self.statuses(&now_told.summary),
+                watch: now_told.watch.clone(),
                 measured: self.links.measured_ingress(holder).into_iter().collect(),
             };
             actions.push(Action::Announce { holder, announcement });
         }
-        self.announcer.summary = summary;
+        self.announcer.told = told;
     }
 
     /// Every holder that this host announces to or announced to, by id, with what it is to this host now.
@@ -187,37 +200,63 @@ impl Host {
         holders.keys().map(|&holder| (holder, part(holder))).collect()
     }
 
-    /// What others' plans depend on.
-    fn summary(&self) -> Summary {
-        let active = || self.flows.values().filter(|f| f.sends());
-        let job =
-            |job: &Job| JobSummary { job: job.id, promoted: job.promoted(), key: job.own_key(), offer: Rate::MAX };
-        let mut jobs: Vec<_> = self.jobs.values().map(job).collect();
-        for flow in active() {
-            if let Ok(at) = jobs.binary_search_by_key(&flow.spec.job, |summary| summary.job) {
-                jobs[at].offer = jobs[at].offer.min(flow.full_offer());
-            }
+    /// What others' plans depend on, holder by holder. One that keeps links in use hears of the flows that cross them and of
+    /// their jobs; the holder of the own ingress of all jobs, because whoever sends to this host looks there; and where a
+    /// job is met, of that job.
+    fn collect(&self) -> BTreeMap<HolderId, Told> {
+        let mut all: BTreeMap<HolderId, Told> = BTreeMap::new();
+        for (holder, link) in self.links.in_use_by_holder() {
+            all.entry(holder).or_default().watch.push(link);
         }
-        let flow = |f: &Flow| FlowSummary {
-            flow: f.spec.flow,
-            promised: f.rates.first().copied().unwrap_or(f.order),
-            taken: f.order,
-            egress: f.path.first().copied(),
-            until: f.until,
+        let job = |job: &Job| {
+            let (promoted, key) = (job.promoted(), job.own_key());
+            (job.id, JobSummary { job: job.id, promoted, key, offer: Rate::MAX })
         };
-        Summary { flows: active().map(flow).collect(), jobs }
-    }
-
-    /// Every flow with demand that crosses a link of this holder.
-    fn promises(&self, holder: HolderId) -> Vec<FlowPromise> {
-        let mut promises = Vec::new();
-        for flow in self.flows.values().filter(|f| f.sends()) {
-            let held = |&&l: &&usize| self.links.get(l).holder == Some(holder);
-            let links: Vec<LinkId> = flow.path.iter().filter(held).map(|&l| self.links.get(l).link).collect();
-            let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
-            if links.is_empty() {
+        let mut jobs: BTreeMap<JobId, JobSummary> = self.jobs.values().map(job).collect();
+        // The holders of one path are few: what a flow has been told to is looked up in a short list.
+        let mut holders: Vec<HolderId> = Vec::new();
+        let mut concerned: BTreeSet<(HolderId, JobId)> = BTreeSet::new();
+        for flow in self.flows.values() {
+            holders.clear();
+            for &link in &flow.path {
+                if let Some(holder) = self.links.get(link).holder.filter(|holder| !holders.contains(holder)) {
+                    holders.push(holder);
+                }
+            }
+            let Some(job) = jobs.get_mut(&flow.spec.job) else { continue };
+            concerned.extend(holders.iter().map(|holder| (*holder, job.job)));
+            if !flow.sends() {
                 continue;
             }
+            job.offer = job.offer.min(flow.full_offer());
+            let summary = FlowSummary {
+                flow: flow.spec.flow,
+                job: job.job,
+                promised: flow.rates.first().copied().unwrap_or(flow.order),
+                taken: flow.order,
+                egress: flow.path.first().copied(),
+                until: flow.until,
+            };
+            for holder in &holders {
+                all.entry(*holder).or_default().summary.flows.push(summary);
+            }
+        }
+        let ingress = self.links.ingress().and_then(|link| link.holder);
+        concerned.extend(ingress.into_iter().flat_map(|holder| jobs.keys().map(move |job| (holder, *job))));
+        let met = |job: &JobId| Some((self.announcer.rendezvous.of(*job)?, *job));
+        concerned.extend(jobs.keys().filter_map(met));
+        for (holder, job) in concerned {
+            all.entry(holder).or_default().summary.jobs.extend(jobs.get(&job));
+        }
+        all
+    }
+
+    /// The flows of a summary as a holder of these links is told of them.
+    fn promises(&self, holder: HolderId, summary: &Summary) -> Vec<FlowPromise> {
+        let mut promises = Vec::with_capacity(summary.flows.len());
+        for FlowSummary { flow, job, .. } in &summary.flows {
+            let (Some(flow), Some(job)) = (self.flows.get(flow), self.jobs.get(job)) else { continue };
+            let held = |&&l: &&usize| self.links.get(l).holder == Some(holder);
             let rank = self.rank_of(flow, job);
             let (promoted, t0) = if rank.is_of_plan() { (true, rank.key) } else { (job.promoted(), job.stamp()) };
             promises.push(FlowPromise {
@@ -231,15 +270,15 @@ impl Host {
                 rates: if flow.rates.is_empty() { vec![flow.order] } else { flow.rates.clone() },
                 demand: flow.demand,
                 delivered: flow.delivered.min(flow.demand),
-                links,
+                links: flow.path.iter().filter(held).map(|&l| self.links.get(l).link).collect(),
             });
         }
         promises
     }
 
     /// Whether what was last announced to a holder differs from now by more than the hysteresis.
-    fn changed(&self, state: &HolderState, now: &Summary, part: Part) -> bool {
-        let least = now.flows.iter().filter_map(|f| f.egress).map(|l| self.links.get(l).capacity()).min();
+    fn changed(&self, state: &HolderState, is: &Summary) -> bool {
+        let least = is.flows.iter().filter_map(|f| f.egress).map(|l| self.links.get(l).capacity()).min();
         let least = least.unwrap_or(Rate::ZERO).times(RATE_HYSTERESIS).max(Rate(1));
         let moved = |was: Rate, is: Rate| was.0.abs_diff(is.0) > least.0;
         let flow = |(was, is): (&FlowSummary, &FlowSummary)| {
@@ -251,28 +290,24 @@ impl Host {
         let job = |(was, is): (&JobSummary, &JobSummary)| {
             was.job != is.job || was.promoted != is.promoted || was.key != is.key || moved(was.offer, is.offer)
         };
-        let (was, is) = (&state.announced, now);
-        let flows = || was.flows.len() != is.flows.len() || was.flows.iter().zip(&is.flows).any(flow);
-        let jobs = was.jobs.len() != is.jobs.len() || was.jobs.iter().zip(&is.jobs).any(job);
-        jobs || part == Part::Links && flows()
+        let was = &state.announced;
+        was.jobs.len() != is.jobs.len()
+            || was.flows.len() != is.flows.len()
+            || was.jobs.iter().zip(&is.jobs).any(job)
+            || was.flows.iter().zip(&is.flows).any(flow)
     }
 
-    /// This host's own status of each job, and the statuses of other hosts that it relays. A holder that keeps no link in
-    /// use hears of the jobs that meet there.
-    fn statuses(&mut self, holder: HolderId, part: Part) -> Vec<JobStatus> {
+    /// This host's own status of each job of a summary, and the statuses of other hosts that it relays.
+    fn statuses(&mut self, summary: &Summary) -> Vec<JobStatus> {
         let mut statuses = Vec::new();
-        for job in self.jobs.values() {
-            if part != Part::Links && self.announcer.rendezvous.of(job.id) != Some(holder) {
-                continue;
-            }
+        for JobSummary { job, offer, .. } in &summary.jobs {
+            let Some(job) = self.jobs.get(job) else { continue };
             self.announcer.status_seq += 1;
-            let active = self.flows.values().filter(|f| f.spec.job == job.id && f.sends());
-            let offer = active.map(Flow::full_offer).min().unwrap_or(Rate::MAX);
             statuses.push(JobStatus {
                 origin: self.config.host,
                 boot: self.config.boot,
                 seq: self.announcer.status_seq,
-                ..job.own_status(offer)
+                ..job.own_status(*offer)
             });
             if self.config.relay {
                 statuses.extend(job.relayed());

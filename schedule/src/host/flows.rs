@@ -37,6 +37,8 @@ pub(super) struct Flow {
     pub spec: FlowSpec,
     /// Indices into the host's links, the own egress first.
     pub path: Vec<usize>,
+    /// The places of these links in its job's work.
+    pub work: Vec<u32>,
     pub demand: Bytes,
     pub delivered: Bytes,
     pub queued: Bytes,
@@ -86,6 +88,7 @@ impl Flow {
         Flow {
             spec,
             path,
+            work: Vec::new(),
             demand: Bytes::ZERO,
             delivered: Bytes::ZERO,
             queued: Bytes::ZERO,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{JobReport, Stall};
+use super::{Host, JobReport, Stall};
 use crate::deciding;
 use crate::event::{Now, Pattern};
 use crate::message::{JobStatus, Rank};
 use crate::path::{KeyHysteresis, Waiting};
-use crate::policy::{Planned, Scene, Why};
+use crate::policy::{Planned, Why};
 use crate::units::{Bytes, HolderId, HostId, JobId, Nanos, Rate};
 
 /// Hosts of one job whose status is remembered.
@@ -85,7 +85,12 @@ pub(super) struct Job {
     others: BTreeMap<HostId, Heard>,
     /// What holders say of how many they are, where they do not tell of each.
     told: Vec<Told>,
+    /// When it was last accounted for, and the time from the plan before to that one.
     accounted: Nanos,
+    passed: Nanos,
+    /// Of the last plan: has it flows there, and are they all at their floor?
+    planned: bool,
+    all_held: bool,
     stalls: [Stall; 3],
 }
 
@@ -115,6 +120,9 @@ impl Job {
             others: BTreeMap::new(),
             told: Vec::new(),
             accounted: Nanos::ZERO,
+            passed: Nanos::ZERO,
+            planned: false,
+            all_held: false,
             stalls: [Why::Rank, Why::Job, Why::Predecessor].map(|why| Stall { why, time: Nanos::ZERO }),
         }
     }
@@ -290,22 +298,21 @@ impl Job {
         }
     }
 
-    /// Keeps the books of waiting; a job all of whose flows here are at their floor is held.
-    pub fn account(&mut self, now: Now, scene: &Scene, planned: &[Planned]) {
-        let passed = now.mono.minus(self.accounted);
+    /// A plan was made: how long after the one before is known from here on.
+    fn begin_account(&mut self, now: Now) {
         let first = self.accounted == Nanos::ZERO;
-        self.accounted = now.mono;
-        let (mut any, mut all_held) = (false, true);
-        let own = |job: usize| scene.jobs.get(job).is_some_and(|of| of.job == self.id);
-        for (flow, plan) in scene.flows.iter().zip(planned).filter(|(f, _)| own(f.job)) {
-            any = true;
-            // What the fill adds comes and goes; only what the rank gives counts as service.
-            all_held &= plan.rates.first().is_none_or(|rate| *rate <= flow.floor);
-            if !first && let Some(stall) = self.stalls.iter_mut().find(|stall| stall.why == plan.why) {
-                stall.time = stall.time.plus(passed);
-            }
+        self.passed = if first { Nanos::ZERO } else { now.mono.minus(self.accounted) };
+        (self.accounted, self.planned, self.all_held) = (now.mono, false, true);
+    }
+
+    /// It has this flow in the plan; what the flow waited for since the last one is written down.
+    fn account_flow(&mut self, floor: Rate, plan: &Planned) {
+        self.planned = true;
+        // What the fill adds comes and goes; only what the rank gives counts as service.
+        self.all_held &= plan.rates.first().is_none_or(|rate| *rate <= floor);
+        if let Some(stall) = self.stalls.iter_mut().find(|stall| stall.why == plan.why) {
+            stall.time = stall.time.plus(self.passed);
         }
-        self.waiting.decided(now.mono, any && all_held);
     }
 
     pub fn report(&self) -> JobReport {
@@ -318,6 +325,27 @@ impl Job {
             period: self.period,
             last_round: self.last_round,
             stalls: self.stalls,
+        }
+    }
+}
+
+impl Host {
+    /// Keeps the books of waiting; a job all of whose flows here are at their floor is held.
+    pub(super) fn account(&mut self, now: Now, planned: &[Planned]) {
+        self.jobs.values_mut().for_each(|job| job.begin_account(now));
+        let scene = &self.scene;
+        let mut flows = scene.flows.iter().zip(planned).peekable();
+        // Flows of a job stand together in the scene.
+        while let Some((first, _)) = flows.peek().copied() {
+            let mut job = scene.jobs.get(first.job).and_then(|of| self.jobs.get_mut(&of.job));
+            while let Some((flow, plan)) = flows.next_if(|(flow, _)| flow.job == first.job) {
+                if let Some(job) = &mut job {
+                    job.account_flow(flow.floor, plan);
+                }
+            }
+        }
+        for job in self.jobs.values_mut() {
+            job.waiting.decided(now.mono, job.planned && job.all_held);
         }
     }
 }

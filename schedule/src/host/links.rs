@@ -236,9 +236,9 @@ impl Links {
         self.holders.get(&holder).is_some_and(|view| view.uses > 0)
     }
 
-    /// The links of a holder that are used.
-    pub fn used(&self, holder: HolderId) -> impl Iterator<Item = LinkId> + '_ {
-        self.all.iter().filter(move |link| link.holder == Some(holder) && link.uses > 0).map(|link| link.link)
+    /// The links that are used, each with its holder.
+    pub fn in_use_by_holder(&self) -> impl Iterator<Item = (HolderId, LinkId)> {
+        self.all.iter().filter(|link| link.uses > 0).filter_map(|link| Some((link.holder?, link.link)))
     }
 
     /// How much the view of this link counts.

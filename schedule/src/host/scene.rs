@@ -8,7 +8,7 @@ use crate::event::{Arrival, Now, Pattern, Term};
 use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
 use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Other, Scene};
-use crate::units::{Bytes, FlowId, Nanos, Rate};
+use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 
 /// Another host's flow that ends within this time counts as over: the flows of one round end together, and one decision
 /// is enough for all of them.
@@ -28,17 +28,17 @@ impl Host {
     /// Recomputes every job's key and promotion from demands, progress and views; true if any place has changed.
     pub(super) fn rank_jobs(&mut self, now: Now) -> bool {
         let mut moved = false;
-        for job in self.jobs.values_mut() {
-            job.work.clear();
+        if std::mem::take(&mut self.paths_changed) {
+            self.lay_out_work();
         }
+        let cleared = |work: &mut Work| (work.left, work.whole) = (Bytes::ZERO, Bytes::ZERO);
+        self.jobs.values_mut().for_each(|job| job.work.iter_mut().for_each(cleared));
         for flow in self.flows.values().filter(|f| !f.released) {
             let Some(job) = self.jobs.get_mut(&flow.spec.job) else { continue };
             let (left, whole) = (flow.remaining(), flow.demand);
-            for &link in &flow.path {
-                match job.work.iter_mut().find(|work| work.link == link) {
-                    Some(known) => (known.left, known.whole) = (known.left.plus(left), known.whole.plus(whole)),
-                    None => job.work.push(Work { link, left, whole }),
-                }
+            for &place in &flow.work {
+                let Some(work) = job.work.get_mut(place as usize) else { continue };
+                (work.left, work.whole) = (work.left.plus(left), work.whole.plus(whole));
             }
         }
         for job in self.jobs.values_mut() {
@@ -60,6 +60,27 @@ impl Host {
             moved |= job.take_rank();
         }
         moved
+    }
+
+    /// Finds the links of each job, and for each flow their places among them.
+    fn lay_out_work(&mut self) {
+        let mut links: Vec<(JobId, usize)> = Vec::new();
+        for flow in self.flows.values() {
+            links.extend(flow.path.iter().map(|link| (flow.spec.job, *link)));
+        }
+        links.sort_unstable();
+        links.dedup();
+        for job in self.jobs.values_mut() {
+            let first = links.partition_point(|(other, _)| *other < job.id);
+            let of_job = links[first..].iter().take_while(|(other, _)| *other == job.id);
+            let none = |link| Work { link, left: Bytes::ZERO, whole: Bytes::ZERO };
+            job.work = of_job.map(|(_, link)| none(*link)).collect();
+        }
+        for flow in self.flows.values_mut() {
+            let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
+            let place = |link: &usize| job.work.binary_search_by_key(link, |work| work.link).ok();
+            flow.work = flow.path.iter().filter_map(place).map(|place| place as u32).collect();
+        }
     }
 
     /// Once per slot: how full the links are of rounds (D), which sets how long each job's patience lasts.
