@@ -13,6 +13,7 @@
 //! | `links` | a link's state: the last view and how much it still counts |
 //! | `rendezvous` | where the hosts of a job hear each other |
 //! | `scene` | draws the scene for the policy |
+//! | `orders` | what was planned, within the guards, as orders |
 //! | `announce` | when to announce what to whom |
 
 mod announce;
@@ -20,6 +21,7 @@ pub mod config;
 mod flows;
 mod jobs;
 mod links;
+mod orders;
 mod rendezvous;
 mod scene;
 
@@ -272,13 +274,22 @@ impl Host {
         }
     }
 
+    fn rearranged(&mut self) {
+        self.paths_changed = true;
+        self.announcer.rearranged();
+    }
+
     /// The job's state, from now on if there was none.
     fn job(&mut self, job: JobId) -> &mut Job {
+        if !self.jobs.contains_key(&job) {
+            self.rearranged();
+        }
         self.jobs.entry(job).or_insert_with(|| Job::new(job, self.config.host))
     }
 
     fn job_gone(&mut self, job: JobId) {
         self.jobs.remove(&job);
+        self.rearranged();
         self.links.forget_job(job);
         for flow in self.flows.values_mut().filter(|f| f.spec.job == job) {
             flow.demand = Bytes::ZERO;
@@ -294,7 +305,7 @@ impl Host {
         spec.preds.truncate(crate::graph::MAX_PREDECESSORS);
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.job(spec.job);
-        self.paths_changed = true;
+        self.rearranged();
         match self.flows.get_mut(&spec.flow) {
             Some(known) => {
                 self.links.drop_path(&known.path);
@@ -309,7 +320,7 @@ impl Host {
     fn flow_closed(&mut self, flow: FlowId) {
         let Some(state) = self.flows.remove(&flow) else { return };
         self.links.drop_path(&state.path);
-        self.paths_changed = true;
+        self.rearranged();
         if !self.flows.values().any(|f| f.spec.job == state.spec.job)
             && let Some(job) = self.jobs.get_mut(&state.spec.job)
         {
@@ -366,83 +377,6 @@ impl Host {
         // A holder in another slot talks of other slots: its view does not count, and the old one ages.
         if feedback.refused != Some(Refusal::SlotGuard) {
             self.news |= self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
-        }
-    }
-
-    /// Takes over what the policy planned, within the guards.
-    fn adopt_plan(&mut self, now: Now, planned: &mut [Planned]) {
-        let scene = &self.scene;
-        for (flow, &index) in self.flows.values_mut().filter(|f| f.sends()).zip(&self.flow_in_scene) {
-            let (Some(drawn), Some(plan)) = (scene.flows.get(index), planned.get_mut(index)) else { continue };
-            let links = || drawn.links.iter().map(|&l| &scene.links[l]);
-            let share = || links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
-            let fresh = links().all(|link| link.fresh);
-            let limit = flow.step_limit(fresh, self.config.max_step_up, share);
-            // The rate of a plan was shared out before anybody could look.
-            let limit = limit.max(drawn.grant.map_or(Rate::ZERO, |grant| grant.rate));
-            plan.rate = plan.rate.min(limit);
-            if let Some(first) = plan.rates.first_mut() {
-                *first = (*first).min(limit);
-            }
-            flow.floor = drawn.floor;
-            flow.offer = plan.offer;
-            flow.why = plan.why;
-            flow.order = plan.rate;
-            flow.predict_end(now);
-            flow.rates.clone_from(&plan.rates);
-            if drawn.grant.is_some_and(|grant| grant.ordered && grant.counts()) {
-                self.due = self.due.into_iter().chain([flow.until]).filter(|due| *due > now.wall).min();
-            }
-        }
-        self.account(now, planned);
-    }
-
-    /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.
-    fn order_idle_flows(&mut self) {
-        let mut left: Vec<(usize, Rate, u64)> = Vec::new();
-        for (index, usable) in self.links.own_usable(self.config.reserve) {
-            let active = self.flows.values().filter(|f| f.path.contains(&index));
-            let (mut used, mut idle) = (Rate::ZERO, 0);
-            for flow in active {
-                match () {
-                    () if flow.remaining() == Bytes::ZERO => idle += 1,
-                    () if flow.waits() => {}
-                    () => used = used.plus(flow.order),
-                }
-            }
-            left.push((index, usable.minus(used), idle));
-        }
-        for flow in self.flows.values_mut().filter(|f| f.remaining() == Bytes::ZERO) {
-            let shares = left.iter().filter(|(index, ..)| flow.path.contains(index));
-            let share = shares.map(|(_, rest, idle)| rest.share(*idle)).min().unwrap_or(Rate::ZERO);
-            let limit = if flow.adopted { flow.order.times(self.config.max_step_up) } else { Rate::MAX };
-            flow.floor = self.links.floor(&flow.path, &self.config);
-            let (least, most) = flow.planned_idle();
-            flow.order = share.min(limit.max(flow.floor)).max(least).min(most).max(flow.floor);
-            flow.offer = Rate::MAX;
-            flow.why = Why::NoDemand;
-            flow.rates.clear();
-        }
-    }
-
-    /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
-    /// overshoots.
-    fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
-        for raise in [false, true] {
-            for (id, flow) in &mut self.flows {
-                if let Some(why) = flow.releasing.take() {
-                    actions.push(Action::Release { flow: *id, why });
-                    flow.ordered = Rate::ZERO;
-                    flow.released = true;
-                } else if !flow.released
-                    && (flow.order > flow.ordered) == raise
-                    && (renew || flow.order != flow.ordered)
-                {
-                    actions.push(Action::Order { flow: *id, rate: flow.order });
-                    flow.uptake.ordered(now.mono, flow.order);
-                    flow.ordered = flow.order;
-                }
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rendezvous::Rendezvous;
-use super::{Host, Job};
+use super::{Flow, Host, Job};
 use crate::event::{Action, Now};
 use crate::message::{Announcement, Feedback, FlowPromise, JobStatus};
 use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
@@ -46,11 +46,37 @@ struct Summary {
     jobs: Vec<JobSummary>,
 }
 
-/// What one holder is to be told, collected for all holders at once.
-#[derive(Debug, Default)]
+/// A holder that is told of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Concern {
+    holder: HolderId,
+    job: JobId,
+}
+
+/// What one holder is to be told.
+#[derive(Debug)]
 struct Told {
+    holder: HolderId,
     summary: Summary,
     watch: Vec<LinkId>,
+}
+
+/// What all holders are to be told, in order of their ids.
+#[derive(Debug, Default)]
+struct AllTold(Vec<Told>);
+
+impl AllTold {
+    fn of(&mut self, holder: HolderId) -> &mut Told {
+        let nothing = || Told { holder, summary: Summary::default(), watch: Vec::new() };
+        let at = match self.0.binary_search_by_key(&holder, |told| told.holder) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, nothing());
+                at
+            }
+        };
+        &mut self.0[at]
+    }
 }
 
 /// What a holder is to this host.
@@ -91,14 +117,21 @@ pub(super) struct Announcer {
     lost: BTreeSet<HolderId>,
     /// Where each job's hosts meet.
     rendezvous: Rendezvous,
-    /// For each holder of links in use, or at which a job is met, what it is to be told, as of the last news.
-    told: BTreeMap<HolderId, Told>,
+    /// For each holder of links in use, or at which a job is met, what it is to be told, as of the last news; by holder.
+    told: Vec<Told>,
+    /// Who hears of which job, in order; `None`: to be found again.
+    concerned: Option<Vec<Concern>>,
     /// Sequence number of this host's last job status.
     status_seq: u64,
     now: Nanos,
 }
 
 impl Announcer {
+    /// Flows or jobs came or went.
+    pub fn rearranged(&mut self) {
+        self.concerned = None;
+    }
+
     /// The connection to a holder broke.
     pub fn lost(&mut self, holder: HolderId) {
         if self.lost.insert(holder) {
@@ -135,20 +168,24 @@ impl Host {
     pub(super) fn announce(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.announcer.now = now.mono;
         let Announcer { rendezvous, lost, .. } = &mut self.announcer;
-        rendezvous.arrange(self.jobs.keys(), &self.config.switches, lost);
+        let moved = rendezvous.arrange(self.jobs.keys(), &self.config.switches, lost);
+        if moved || self.announcer.concerned.is_none() {
+            self.announcer.concerned = Some(self.concerned());
+        }
         if self.news {
             self.announcer.told = self.collect();
         }
         let told = std::mem::take(&mut self.announcer.told);
-        let nothing = Told::default();
+        let nothing = Summary::default();
         for (holder, part) in self.audience() {
             let Some(state) = self.announcer.holders.get(&holder) else { continue };
             // It keeps nothing of this host's and was told so; there is nothing to say until that changes.
             if part == Part::None && !state.keeps {
                 continue;
             }
-            let now_told = told.get(&holder).unwrap_or(&nothing);
-            let changed = state.seq == 0 || self.news && self.changed(state, &now_told.summary);
+            let told = told.binary_search_by_key(&holder, |told| told.holder).ok().map(|at| &told[at]);
+            let summary = told.map_or(&nothing, |told| &told.summary);
+            let changed = state.seq == 0 || self.news && self.changed(state, summary);
             let lost = self.announcer.lost.contains(&holder);
             let state = self.announcer.holders.entry(holder).or_default();
             let since = now.mono.minus(state.announced_at);
@@ -168,16 +205,16 @@ impl Host {
             state.pending = false;
             state.announced_at = now.mono;
             state.seq += 1;
-            state.announced.clone_from(&now_told.summary);
+            state.announced.clone_from(summary);
             state.keeps = part != Part::None;
             let announcement = Announcement {
                 host: self.config.host,
                 boot: self.config.boot,
                 seq: state.seq,
                 slot: now.slot,
-                flows: self.promises(holder, &now_told.summary),
-                jobs: self.statuses(&now_told.summary),
-                watch: now_told.watch.clone(),
+                flows: self.promises(holder, summary),
+                jobs: self.statuses(summary),
+                watch: told.map_or_else(Vec::new, |told| told.watch.clone()),
                 measured: self.links.measured_ingress(holder).into_iter().collect(),
             };
             actions.push(Action::Announce { holder, announcement });
@@ -203,51 +240,54 @@ impl Host {
     /// What others' plans depend on, holder by holder. One that keeps links in use hears of the flows that cross them and of
     /// their jobs; the holder of the own ingress of all jobs, because whoever sends to this host looks there; and where a
     /// job is met, of that job.
-    fn collect(&self) -> BTreeMap<HolderId, Told> {
-        let mut all: BTreeMap<HolderId, Told> = BTreeMap::new();
+    fn collect(&self) -> Vec<Told> {
+        let mut all = AllTold::default();
         for (holder, link) in self.links.in_use_by_holder() {
-            all.entry(holder).or_default().watch.push(link);
+            all.of(holder).watch.push(link);
         }
-        let job = |job: &Job| {
-            let (promoted, key) = (job.promoted(), job.own_key());
-            (job.id, JobSummary { job: job.id, promoted, key, offer: Rate::MAX })
-        };
-        let mut jobs: BTreeMap<JobId, JobSummary> = self.jobs.values().map(job).collect();
-        // The holders of one path are few: what a flow has been told to is looked up in a short list.
-        let mut holders: Vec<HolderId> = Vec::new();
-        let mut concerned: BTreeSet<(HolderId, JobId)> = BTreeSet::new();
-        for flow in self.flows.values() {
-            holders.clear();
-            for &link in &flow.path {
-                if let Some(holder) = self.links.get(link).holder.filter(|holder| !holders.contains(holder)) {
-                    holders.push(holder);
-                }
-            }
-            let Some(job) = jobs.get_mut(&flow.spec.job) else { continue };
-            concerned.extend(holders.iter().map(|holder| (*holder, job.job)));
-            if !flow.sends() {
-                continue;
-            }
-            job.offer = job.offer.min(flow.full_offer());
+        let job =
+            |job: &Job| JobSummary { job: job.id, promoted: job.promoted(), key: job.own_key(), offer: Rate::MAX };
+        let mut jobs: Vec<JobSummary> = self.jobs.values().map(job).collect();
+        for flow in self.flows.values().filter(|flow| flow.sends()) {
+            let Ok(at) = jobs.binary_search_by_key(&flow.spec.job, |job| job.job) else { continue };
+            jobs[at].offer = jobs[at].offer.min(flow.full_offer());
             let summary = FlowSummary {
                 flow: flow.spec.flow,
-                job: job.job,
+                job: flow.spec.job,
                 promised: flow.rates.first().copied().unwrap_or(flow.order),
                 taken: flow.order,
                 egress: flow.path.first().copied(),
                 until: flow.until,
             };
-            for holder in &holders {
-                all.entry(*holder).or_default().summary.flows.push(summary);
+            for holder in &flow.holders {
+                all.of(*holder).summary.flows.push(summary);
             }
         }
-        let ingress = self.links.ingress().and_then(|link| link.holder);
-        concerned.extend(ingress.into_iter().flat_map(|holder| jobs.keys().map(move |job| (holder, *job))));
-        let met = |job: &JobId| Some((self.announcer.rendezvous.of(*job)?, *job));
-        concerned.extend(jobs.keys().filter_map(met));
-        for (holder, job) in concerned {
-            all.entry(holder).or_default().summary.jobs.extend(jobs.get(&job));
+        for of_holder in
+            self.announcer.concerned.iter().flatten().collect::<Vec<_>>().chunk_by(|a, b| a.holder == b.holder)
+        {
+            let told = all.of(of_holder[0].holder);
+            let job = |concern: &&Concern| jobs.binary_search_by_key(&concern.job, |job| job.job).ok();
+            told.summary.jobs.extend(of_holder.iter().filter_map(job).map(|at| jobs[at]));
         }
+        all.0
+    }
+
+    /// Which holder hears of which job.
+    fn concerned(&self) -> Vec<Concern> {
+        let ingress = self.links.ingress().and_then(|link| link.holder);
+        let of_flow = |flow: &Flow| {
+            let job = flow.spec.job;
+            flow.holders.clone().into_iter().map(move |holder| Concern { holder, job })
+        };
+        let of_job = |&job: &JobId| {
+            let met = self.announcer.rendezvous.of(job);
+            ingress.into_iter().chain(met).map(move |holder| Concern { holder, job })
+        };
+        let flows = self.flows.values().flat_map(of_flow);
+        let mut all: Vec<Concern> = flows.chain(self.jobs.keys().flat_map(of_job)).collect();
+        all.sort_unstable();
+        all.dedup();
         all
     }
 

@@ -5,7 +5,7 @@ use crate::event::{FlowSpec, Now, ReleaseReason, Term, Terms};
 use crate::message::Rank;
 use crate::path::{Ceiling, Sample, Uptake};
 use crate::policy::Why;
-use crate::units::{Bytes, Nanos, Rate};
+use crate::units::{Bytes, HolderId, Nanos, Rate};
 
 /// Bytes in a send buffer that may be anything: control messages, the last segments of a round.
 pub(super) const STRAY: Bytes = Bytes(64 << 10);
@@ -37,6 +37,8 @@ pub(super) struct Flow {
     pub spec: FlowSpec,
     /// Indices into the host's links, the own egress first.
     pub path: Vec<usize>,
+    /// Who keeps their tables, each once.
+    pub holders: Vec<HolderId>,
     /// The places of these links in its job's work.
     pub work: Vec<u32>,
     pub demand: Bytes,
@@ -83,9 +85,17 @@ pub(super) struct Turn {
     pub since: Nanos,
 }
 
+fn holders(spec: &FlowSpec) -> Vec<HolderId> {
+    let mut holders: Vec<HolderId> = spec.path.iter().filter_map(|hop| hop.holder).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    holders
+}
+
 impl Flow {
     pub fn new(spec: FlowSpec, path: Vec<usize>, config: &HostConfig) -> Flow {
         Flow {
+            holders: holders(&spec),
             spec,
             path,
             work: Vec::new(),
@@ -120,6 +130,7 @@ impl Flow {
         if path != self.path {
             self.uptake.forget();
         }
+        self.holders = holders(&spec);
         self.spec = spec;
         self.path = path;
         self.released = false;

@@ -16,19 +16,21 @@ pub(super) struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Chooses anew for jobs that came and drops those that went; all others keep their place until [`Self::forget`].
+    /// Chooses anew for jobs that came and drops those that went; all others keep their place until [`Self::forget`]. True
+    /// if any has another place than before.
     pub fn arrange<'a>(
         &mut self,
         jobs: impl Iterator<Item = &'a JobId> + Clone,
         switches: &[HolderId],
         lost: &BTreeSet<HolderId>,
-    ) {
+    ) -> bool {
         if switches.len() < 2 || jobs.clone().eq(self.of.keys()) {
-            return;
+            return false;
         }
         let before = std::mem::take(&mut self.of);
         let place = |job: &JobId| before.get(job).copied().or_else(|| choose(*job, switches, lost));
         self.of = jobs.filter_map(|job| Some((*job, place(job)?))).collect();
+        true
     }
 
     /// A switch came or went: all jobs are to be placed anew.

@@ -1,0 +1,85 @@
+//! Makes orders of what was planned, within the guards.
+
+use super::Host;
+use crate::event::{Action, Now};
+use crate::policy::{Planned, Why};
+use crate::units::{Bytes, Rate};
+
+impl Host {
+    /// Takes over what the policy planned, within the guards.
+    pub(super) fn adopt_plan(&mut self, now: Now, planned: &mut [Planned]) {
+        let scene = &self.scene;
+        for (flow, &index) in self.flows.values_mut().filter(|f| f.sends()).zip(&self.flow_in_scene) {
+            let (Some(drawn), Some(plan)) = (scene.flows.get(index), planned.get_mut(index)) else { continue };
+            let links = || drawn.links.iter().map(|&l| &scene.links[l]);
+            let share = || links().map(|link| link.usable.share(link.active)).min().unwrap_or(Rate::ZERO);
+            let fresh = links().all(|link| link.fresh);
+            let limit = flow.step_limit(fresh, self.config.max_step_up, share);
+            // The rate of a plan was shared out before anybody could look.
+            let limit = limit.max(drawn.grant.map_or(Rate::ZERO, |grant| grant.rate));
+            plan.rate = plan.rate.min(limit);
+            if let Some(first) = plan.rates.first_mut() {
+                *first = (*first).min(limit);
+            }
+            flow.floor = drawn.floor;
+            flow.offer = plan.offer;
+            flow.why = plan.why;
+            flow.order = plan.rate;
+            flow.predict_end(now);
+            flow.rates.clone_from(&plan.rates);
+            if drawn.grant.is_some_and(|grant| grant.ordered && grant.counts()) {
+                self.due = self.due.into_iter().chain([flow.until]).filter(|due| *due > now.wall).min();
+            }
+        }
+        self.account(now, planned);
+    }
+
+    /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.
+    pub(super) fn order_idle_flows(&mut self) {
+        let mut left: Vec<(usize, Rate, u64)> = Vec::new();
+        for (index, usable) in self.links.own_usable(self.config.reserve) {
+            let active = self.flows.values().filter(|f| f.path.contains(&index));
+            let (mut used, mut idle) = (Rate::ZERO, 0);
+            for flow in active {
+                match () {
+                    () if flow.remaining() == Bytes::ZERO => idle += 1,
+                    () if flow.waits() => {}
+                    () => used = used.plus(flow.order),
+                }
+            }
+            left.push((index, usable.minus(used), idle));
+        }
+        for flow in self.flows.values_mut().filter(|f| f.remaining() == Bytes::ZERO) {
+            let shares = left.iter().filter(|(index, ..)| flow.path.contains(index));
+            let share = shares.map(|(_, rest, idle)| rest.share(*idle)).min().unwrap_or(Rate::ZERO);
+            let limit = if flow.adopted { flow.order.times(self.config.max_step_up) } else { Rate::MAX };
+            flow.floor = self.links.floor(&flow.path, &self.config);
+            let (least, most) = flow.planned_idle();
+            flow.order = share.min(limit.max(flow.floor)).max(least).min(most).max(flow.floor);
+            flow.offer = Rate::MAX;
+            flow.why = Why::NoDemand;
+            flow.rates.clear();
+        }
+    }
+
+    /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
+    /// overshoots.
+    pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
+        for raise in [false, true] {
+            for (id, flow) in &mut self.flows {
+                if let Some(why) = flow.releasing.take() {
+                    actions.push(Action::Release { flow: *id, why });
+                    flow.ordered = Rate::ZERO;
+                    flow.released = true;
+                } else if !flow.released
+                    && (flow.order > flow.ordered) == raise
+                    && (renew || flow.order != flow.ordered)
+                {
+                    actions.push(Action::Order { flow: *id, rate: flow.order });
+                    flow.uptake.ordered(now.mono, flow.order);
+                    flow.ordered = flow.order;
+                }
+            }
+        }
+    }
+}
