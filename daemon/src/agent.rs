@@ -339,7 +339,8 @@ fn serve_own_table(
         return;
     }
     let limits = Limits { horizon: usize::try_from(core.config().slot.horizon).unwrap_or(10), ..Limits::default() };
-    let link = |hop: &Hop| LinkConfig { link: hop.link, capacity: hop.capacity, cross: Rate::ZERO };
+    let attached = Some(fabric.host);
+    let link = |hop: &Hop| LinkConfig { link: hop.link, capacity: hop.capacity, cross: Rate::ZERO, attached };
     let links: Vec<LinkConfig> = kept.iter().map(link).collect();
     let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &links));
     let wake = news.clone();

@@ -49,6 +49,8 @@ use holders::Holders;
 const ADOPT_EVERY: Nanos = Nanos::from_millis(2_000);
 /// The longest pause between two tries.
 const ADOPT_RARELY: Nanos = Nanos::from_millis(64_000);
+/// After so many slots the kernel is asked again by which card it sends to whom.
+const ROUTES_ASKED_SLOTS: u64 = 512;
 /// Progress alone is reason for a decision this often; everything else at once.
 const DECIDE_EVERY: Nanos = Nanos::from_millis(7);
 
@@ -206,7 +208,7 @@ impl Core {
         self.take_socket_events(now);
         self.take_inbox(now, inbox);
         let edge = self.slot != Some(now.slot);
-        self.traffic.promise(self.promised_here());
+        self.traffic.promise(&self.promised_here());
         if edge {
             trigger = Trigger::Slot;
             self.slot_edge(now);
@@ -411,6 +413,9 @@ impl Core {
         self.slot = Some(now.slot);
         self.ended_slots += 1;
         self.counters.slots += 1;
+        if self.ended_slots.is_multiple_of(ROUTES_ASKED_SLOTS) {
+            self.monitor.fabric.forget_routes();
+        }
         self.counters.lateness_s.observe(now.into_slot.as_secs_f64());
         let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };
         self.events.push(Event::Clock(trust));
@@ -418,11 +423,15 @@ impl Core {
         self.released.retain(|flow| self.monitor.sockets.of_flow(*flow).is_some());
     }
 
-    /// What other hosts promised to send to this one in the present slot.
-    fn promised_here(&self) -> Rate {
-        let Some(ingress) = self.monitor.fabric.ingress() else { return Rate::MAX };
-        let mut links = self.host.links().filter(|status| status.link == ingress.link);
-        links.next().and_then(|status| status.load.first().copied()).unwrap_or(Rate::ZERO)
+    /// What other hosts promised to send to this one in the present slot, link by link.
+    fn promised_here(&self) -> Vec<Rate> {
+        let fabric = &self.monitor.fabric;
+        let promised = |at: usize| {
+            let Some(ingress) = fabric.ingress(at) else { return Rate::MAX };
+            let mut links = self.host.links().filter(|status| status.link == ingress.link);
+            links.next().and_then(|status| status.load.first().copied()).unwrap_or(Rate::ZERO)
+        };
+        (0..fabric.links.len()).map(promised).collect()
     }
 }
 

@@ -1,5 +1,8 @@
 //! Where this host stands: its links, who has which address, and the path of a flow as the brain wants it.
 //!
+//! A host may have several cards, each a link of its own with its own rate: by which one a flow leaves the kernel's routes
+//! say, and by which one it comes, its address.
+//!
 //! With switches configured, the links a switch keeps are part of a path; without, the receiving host's daemon keeps
 //! the table of its own ingress and stands in for them. A cable that leads straight to another host has one sender, which
 //! keeps its table: there it is the whole path.
@@ -30,13 +33,32 @@ const MAX_PATHS: usize = 4096;
 /// A link by which this host sends and receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnLink {
+    /// Of the card; VLANs on one card are one link.
     pub name: String,
+    /// Of all its interfaces.
     pub addresses: Vec<IpAddr>,
+    /// The interfaces whose traffic it carries.
+    interfaces: Vec<String>,
+    /// Part of it that is left free, where it has one of its own.
+    pub reserve: Option<f64>,
     /// Payload rate; `None`: not known, so flows there are left alone.
     pub capacity: Option<Rate>,
     pub egress: LinkId,
     /// Where it receives, if no switch keeps that.
     pub ingress: LinkId,
+}
+
+/// By which interface the kernel sends from one address to another.
+type RouteOf = fn(IpAddr, IpAddr) -> Option<String>;
+
+/// What a path depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct PathKey {
+    /// The own link.
+    from: usize,
+    to: HostId,
+    /// The other host's cable.
+    rail: Option<usize>,
 }
 
 /// The network as this host needs it.
@@ -55,7 +77,10 @@ pub struct Fabric {
     own: Vec<IpNet>,
     /// Addresses of all interfaces, so that those of unmanaged ones are not taken for a container's.
     beside: Vec<IpAddr>,
-    paths: RefCell<HashMap<(usize, HostId), Vec<Hop>>>,
+    paths: RefCell<HashMap<PathKey, Vec<Hop>>>,
+    /// By which link the kernel sends from one address to another, where there are several.
+    leaves_by: RefCell<HashMap<(IpAddr, IpAddr), Option<usize>>>,
+    route: RouteOf,
     /// Hosts at the other end of a cable, with the own link that the cable is.
     cables: BTreeMap<HostId, usize>,
     /// Do hosts forward, along routes that the topology gives?
@@ -71,19 +96,26 @@ impl Fabric {
         let rates =
             topology.as_ref().zip(node).map(|(topology, node)| topology.sending_rates(node)).unwrap_or_default();
         let own_networks = topology.as_ref().zip(node).map(|(t, n)| t.networks(n).to_vec()).unwrap_or_default();
-        let mut links = Vec::new();
-        let selected = selected(config, interfaces, &own_networks);
+        let mut links: Vec<OwnLink> = Vec::new();
+        let selected = selected(config, interfaces, &own_networks, rates.len());
         // As many links as cables: they are the cables, in order. Else the slowest cable is what is certain.
         let slowest = rates.iter().copied().min();
         let cable = |at: usize| if rates.len() == selected.len() { rates.get(at).copied() } else { slowest };
         for (at, &interface) in selected.iter().enumerate() {
+            if let Some(link) = links.iter_mut().find(|link| link.name == interface.card) {
+                link.addresses.extend(&interface.addresses);
+                link.interfaces.push(interface.name.clone());
+                continue;
+            }
             let entry = config.links.iter().find(|link| link.name == interface.name);
             let configured = entry.and_then(|link| gbps(link.gbps?).ok()).map(Rate);
             let wire = configured.or_else(|| cable(at)).or(interface.speed);
-            let port = 2 * at as u32;
+            let port = 2 * links.len() as u32;
             links.push(OwnLink {
-                name: interface.name.clone(),
+                name: interface.card.clone(),
                 addresses: interface.addresses.clone(),
+                interfaces: vec![interface.name.clone()],
+                reserve: entry.map(|link| link.reserve),
                 capacity: wire.map(Rate::payload),
                 egress: LinkId::new(host.0, port),
                 ingress: LinkId::new(host.0, port + 1),
@@ -104,6 +136,8 @@ impl Fabric {
             own: own_networks,
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
+            leaves_by: RefCell::default(),
+            route: crate::route::interface,
             cables: cables.map(|cables| cables.straight).unwrap_or_default(),
             forwards,
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
@@ -129,7 +163,7 @@ impl Fabric {
         let own = self.links.iter().filter(|_| self.forwards());
         let egress =
             own.filter_map(|link| Some(Hop { link: link.egress, capacity: link.capacity?, holder: self.keeper() }));
-        self.ingress().into_iter().chain(egress).collect()
+        self.ingresses().into_iter().chain(egress).collect()
     }
 
     fn keeper(&self) -> Option<HolderId> {
@@ -163,14 +197,44 @@ impl Fabric {
     }
 
     /// The own link by which a flow leaves, as its place in [`Fabric::links`]: the cable to the other host, if there is
-    /// one, else the one with its address.
+    /// one; where there are several links the one that the kernel's routes lead by; else the one with its address.
     pub fn link_between(&self, local: IpAddr, remote: IpAddr) -> Option<usize> {
         let by_address = self.link_of(local)?;
         if let Some((topology, [first, ..])) = self.route(self.host_of(remote)) {
             return Some(topology.links[*first].port as usize).filter(|index| *index < self.links.len());
         }
         let cable = if self.cables.is_empty() { None } else { self.cables.get(&self.host_of(remote)) };
-        cable.copied().filter(|index| *index < self.links.len()).or(Some(by_address))
+        cable
+            .copied()
+            .filter(|index| *index < self.links.len())
+            .or_else(|| Some(self.leaves_by(by_address, local, remote)))
+    }
+
+    fn leaves_by(&self, by_address: usize, local: IpAddr, remote: IpAddr) -> usize {
+        if self.links.len() < 2 {
+            return by_address;
+        }
+        let ends = (local.to_canonical(), remote.to_canonical());
+        let mut known = self.leaves_by.borrow_mut();
+        if known.len() >= MAX_PATHS {
+            known.clear();
+        }
+        let asked = known.entry(ends).or_insert_with(|| {
+            let name = (self.route)(ends.0, ends.1)?;
+            self.links.iter().position(|link| link.interfaces.contains(&name))
+        });
+        asked.unwrap_or(by_address)
+    }
+
+    /// Routes may have changed: the kernel is asked again.
+    pub fn forget_routes(&self) {
+        self.leaves_by.borrow_mut().clear();
+    }
+
+    /// Are the own links the node's cables, in order?
+    fn has_rails(&self) -> bool {
+        let cables = self.topology.as_ref().zip(self.node).map(|(topology, node)| topology.cables(node).count);
+        cables == Some(self.links.len())
     }
 
     /// May a flow between these addresses be managed at all?
@@ -190,7 +254,9 @@ impl Fabric {
         let index = self.link_between(local, remote)?;
         let link = self.links.get(index)?;
         let to = self.host_of(remote);
-        if let Some(path) = self.paths.borrow().get(&(index, to)) {
+        let rail = self.ends(to).and_then(|(topology, _, node)| topology.rail_of(node, remote));
+        let key = PathKey { from: index, to, rail };
+        if let Some(path) = self.paths.borrow().get(&key) {
             return Some(path.clone());
         }
         let mut path = vec![Hop { link: link.egress, capacity: link.capacity?, holder: None }];
@@ -202,36 +268,45 @@ impl Fabric {
         } else if !self.cables.contains_key(&to)
             && let Some((topology, from, to_node)) = self.ends(to)
         {
-            let common = topology.common_links(from, to_node);
+            let by_rail = rail.filter(|_| self.has_rails() && topology.route(from, to_node).is_none());
+            let by_rail = by_rail.and_then(|rail| topology.links_between((from, index), (to_node, rail)));
+            let common = by_rail.unwrap_or_else(|| topology.common_links(from, to_node));
             path.extend(common.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
             if self.nic_mode() {
                 let last = common.last().map(|&hop| topology.links[hop].capacity);
                 let capacity = last.or_else(|| topology.sending_rates(to_node).into_iter().min()).unwrap_or(Rate::MAX);
-                path.push(Hop { link: LinkId::ingress(to), capacity: capacity.payload(), holder: Some(to.holder()) });
+                let link = ingress(to, rail.unwrap_or(0));
+                path.push(Hop { link, capacity: capacity.payload(), holder: Some(to.holder()) });
             }
         }
         let mut paths = self.paths.borrow_mut();
         if paths.len() < MAX_PATHS {
-            paths.insert((index, to), path.clone());
+            paths.insert(key, path.clone());
         }
         Some(path)
     }
 
-    /// The link by which this host receives, with whoever keeps its table.
-    pub fn ingress(&self) -> Option<Hop> {
-        let link = self.links.first()?;
-        if self.nic_mode() {
-            let all = self.topology.as_ref().zip(self.node).filter(|_| self.forwards());
-            let capacity = match all {
-                Some((topology, node)) => topology.receiving_rate(node).payload(),
-                None => link.capacity?,
-            };
-            return Some(Hop { link: LinkId::ingress(self.host), capacity, holder: self.keeper() });
-        }
+    /// The links by which this host receives, one for each own link, with whoever keeps their tables; one for all where
+    /// hosts forward. None where it is not known by which link what arrives.
+    pub fn ingresses(&self) -> Vec<Hop> {
+        (0..self.links.len()).filter_map(|at| self.ingress(at)).collect()
+    }
+
+    /// The link by which this host receives on an own link.
+    pub fn ingress(&self, at: usize) -> Option<Hop> {
+        let link = self.links.get(at)?;
         let (topology, node) = (self.topology.as_ref()?, self.node?);
-        let mut into = topology.links.iter().enumerate().filter(|(_, link)| link.to == node);
-        let (only, more) = (into.next()?, into.next());
-        if more.is_some() { None } else { self.switch_hop(topology, only.0) }
+        if self.forwards() {
+            let capacity = topology.receiving_rate(node).payload();
+            return (at == 0).then_some(Hop { link: link.ingress, capacity, holder: self.keeper() });
+        }
+        let back = topology.back(node, at).filter(|_| self.has_rails());
+        if self.nic_mode() {
+            // Other hosts know only of the first, if they cannot tell the cards apart.
+            let capacity = back.map(|link| topology.links[link].capacity.payload()).or(link.capacity)?;
+            return (at == 0 || back.is_some()).then_some(Hop { link: link.ingress, capacity, holder: self.keeper() });
+        }
+        self.switch_hop(topology, back?)
     }
 
     /// Where the daemon of a host answers in `nic` mode.
@@ -258,6 +333,11 @@ impl Fabric {
     }
 }
 
+/// The link by which a host receives on one of its cards, where it keeps the table itself.
+fn ingress(host: HostId, rail: usize) -> LinkId {
+    LinkId::new(host.0, 2 * rail as u32 + 1)
+}
+
 /// A cable that leaves a host which forwards; that host keeps its table.
 fn host_hop(topology: &Topology, link: usize) -> Option<Hop> {
     let of = topology.links[link];
@@ -265,9 +345,9 @@ fn host_hop(topology: &Topology, link: usize) -> Option<Hop> {
     Some(Hop { link: topology.link_id(link)?, capacity: of.capacity.payload(), holder: Some(holder) })
 }
 
-/// The interfaces whose traffic is managed: the named ones, else those that carry one of the node's own addresses,
-/// else every one that looks like a card.
-fn selected<'a>(config: &Config, interfaces: &'a [Interface], own: &[IpNet]) -> Vec<&'a Interface> {
+/// The interfaces whose traffic is managed: the named ones; else, where the node has so many addresses, those that carry the
+/// first of them, one for each of its cables; else the one with its first address, else every one that looks like a card.
+fn selected<'a>(config: &Config, interfaces: &'a [Interface], own: &[IpNet], cables: usize) -> Vec<&'a Interface> {
     let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
     if !config.links.is_empty() {
         return config.links.iter().filter_map(|link| by_name(&link.name)).take(16).collect();
@@ -275,10 +355,19 @@ fn selected<'a>(config: &Config, interfaces: &'a [Interface], own: &[IpNet]) -> 
     if config.capture.interfaces.iter().any(|name| name.name().is_some()) {
         return config.capture.interfaces.iter().filter_map(Named::name).filter_map(by_name).take(16).collect();
     }
-    let first = own.first();
-    let carries =
-        |interface: &&Interface| first.is_some_and(|n| interface.addresses.iter().any(|a| network::contains(n, *a)));
-    if let Some(interface) = interfaces.iter().find(carries) {
+    let carries = |own: &IpNet| {
+        let has = |interface: &&Interface| interface.addresses.iter().any(|address| network::contains(own, *address));
+        interfaces.iter().find(has)
+    };
+    let first = own.first().and_then(carries);
+    let alike =
+        own.iter().filter(|net| own.first().is_some_and(|first| first.addr().is_ipv4() == net.addr().is_ipv4()));
+    let mut rails: Vec<&Interface> = alike.take(cables.min(16)).filter_map(carries).collect();
+    rails.dedup_by_key(|interface| &interface.name);
+    if cables > 1 && rails.len() == cables {
+        return rails;
+    }
+    if let Some(interface) = first {
         return vec![interface];
     }
     interfaces.iter().filter(|interface| interface.looks_physical()).take(16).collect()

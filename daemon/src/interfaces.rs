@@ -17,6 +17,8 @@ const VIRTUAL: [&str; 9] = ["lo", "docker", "veth", "br-", "virbr", "cni", "flan
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     pub name: String,
+    /// The card that its traffic shares with others': its own name, unless it is a VLAN.
+    pub card: String,
     /// Its addresses, IPv4 not mapped.
     pub addresses: Vec<IpAddr>,
     /// What the driver says, if it says something.
@@ -57,6 +59,7 @@ pub fn list() -> Vec<Interface> {
     let mut list: Vec<Interface> = found.into_values().collect();
     for interface in &mut list {
         interface.speed = speed(&interface.name);
+        interface.card = card(&interface.name);
     }
     list
 }
@@ -81,6 +84,24 @@ fn parse_counters(text: &str) -> BTreeMap<String, Counters> {
         Some((name.trim().to_owned(), Counters { received: payload(0, 1)?, sent: payload(8, 9)? }))
     };
     text.lines().filter_map(line).collect()
+}
+
+/// The card under a VLAN; any other interface is its own, a bond with all its cards too.
+fn card(name: &str) -> String {
+    let mut card = name.to_owned();
+    // VLANs in VLANs are two deep; more is a loop that cannot be.
+    for _ in 0..4 {
+        let dir = std::path::Path::new("/sys/class/net").join(&card);
+        let vlan = std::fs::read_to_string(dir.join("uevent")).is_ok_and(|text| text.contains("DEVTYPE=vlan"));
+        let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        let mut lower =
+            entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("lower_").map(str::to_owned));
+        match lower.next().filter(|_| vlan) {
+            Some(lower) => card = lower,
+            None => break,
+        }
+    }
+    card
 }
 
 /// The driver's word on the rate, only where `/sys` shows this namespace.

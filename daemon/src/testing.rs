@@ -162,7 +162,8 @@ pub fn config(i: usize, with_switch: bool) -> Config {
 /// Where host `h<i>` stands.
 pub fn fabric(i: usize, config: &Config) -> Rc<Fabric> {
     let address = Ipv4Addr::new(10, 0, 0, i as u8 + 1);
-    let interface = Interface { name: "eth0".into(), addresses: vec![address.into()], speed: None, up: true };
+    let interface =
+        Interface { name: "eth0".into(), card: "eth0".into(), addresses: vec![address.into()], speed: None, up: true };
     Rc::new(Fabric::new(config, Some(Arc::new(star())), &[interface]))
 }
 

@@ -139,6 +139,31 @@ impl Topology {
             _ => LinkId::new(HostId::of(name).0, link.port.saturating_mul(2)),
         })
     }
+    /// The number of the cable that an address of a host with several cables belongs to: of each family of addresses, the
+    /// first of the node's is the first cable's, and so on. `None` for one behind them, which may be anywhere.
+    pub fn rail_of(&self, node: usize, address: IpAddr) -> Option<usize> {
+        let address = address.to_canonical();
+        let singles = self.networks(node).iter().filter_map(network::single);
+        let rail = singles.filter(|known| known.is_ipv4() == address.is_ipv4()).position(|known| known == address)?;
+        Some(rail).filter(|rail| *rail < self.out.get(node).map_or(0, Vec::len))
+    }
+    /// The link that comes back along the cable by which a host sends.
+    pub fn back(&self, node: usize, cable: usize) -> Option<usize> {
+        let out = self.out.get(node)?;
+        let to = self.links[*out.get(cable)?].to;
+        let twins = out[..cable].iter().filter(|link| self.links[**link].to == to).count();
+        self.into.get(node)?.iter().copied().filter(|link| self.links[*link].from == to).nth(twins)
+    }
+    /// The links that every path from one cable of host `from` to one of host `to` has in common, those two included.
+    pub fn links_between(&self, from: (usize, usize), to: (usize, usize)) -> Option<Vec<usize>> {
+        let first = *self.out.get(from.0)?.get(from.1)?;
+        let last = self.back(to.0, to.1)?;
+        if first == last {
+            return Some(vec![first]);
+        }
+        let between = path::common(self, self.links[first].to, self.links[last].from);
+        Some([first].into_iter().chain(between).chain([last]).collect())
+    }
     /// The links that every path from host `from` to host `to` has in common, in order.
     pub fn common_links(&self, from: usize, to: usize) -> Vec<usize> {
         match self.explicit.get(&(from, to)) {

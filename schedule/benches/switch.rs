@@ -37,8 +37,9 @@ fn announcement(host: u32, seq: u64, slot: u32, spread: u32) -> Announcement {
 }
 
 fn bench(c: &mut Criterion) {
-    let links: Vec<LinkConfig> =
-        (0..2 * HOSTS).map(|n| LinkConfig { link: link(n), capacity: Rate::mbps(25_000), cross: Rate::ZERO }).collect();
+    let links: Vec<LinkConfig> = (0..2 * HOSTS)
+        .map(|n| LinkConfig { link: link(n), capacity: Rate::mbps(25_000), ..LinkConfig::default() })
+        .collect();
     for (name, kind) in [("exact", TableKind::Exact), ("double-buffer", TableKind::DoubleBuffer)] {
         let mut switch = Switch::with_table(BootId(1), Limits::default(), &links, kind);
         let messages: Vec<Announcement> = (0..HOSTS).map(|host| announcement(host, 1, 1, 2)).collect();

@@ -33,7 +33,7 @@ use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
 
 use announce::Announcer;
-pub use config::{HostConfig, PolicyName};
+pub use config::{HostConfig, PolicyName, Reserve};
 use flows::Flow;
 use jobs::Job;
 pub use links::ViewState;

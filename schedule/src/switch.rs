@@ -62,6 +62,8 @@ pub struct LinkConfig {
     pub capacity: Rate,
     /// Unmanaged load, from configuration or a background source.
     pub cross: Rate,
+    /// The host that the link leads to, whose word on unmanaged traffic there counts; `None`: nobody's does.
+    pub attached: Option<HostId>,
 }
 
 /// What a holder has done, for metrics; counts since its start.
@@ -216,6 +218,12 @@ impl Switch {
     /// Sets capacity and unmanaged load of a link kept here; false if it is not.
     pub fn set_link(&mut self, config: LinkConfig) -> bool {
         self.links.set(config, &mut self.ticket)
+    }
+
+    /// Sets the unmanaged load of a link kept here, at most its capacity; false if it is not.
+    pub fn set_cross(&mut self, link: LinkId, cross: Rate) -> bool {
+        let Some(known) = self.links.config(link) else { return false };
+        self.set_link(LinkConfig { cross: cross.min(known.capacity), ..known })
     }
 
     /// The identity of this process.
@@ -379,7 +387,7 @@ impl Switch {
         let listed = table.kind() == TableKind::Exact;
         let mut host = Host::next(&mut old, announcement, promises, lease_end, listed);
         host.watch = self.links.resolve(&announcement.watch);
-        host.measured = self.links.resolve_measured(&announcement.measured);
+        host.measured = self.links.resolve_measured(announcement.host, &announcement.measured);
         self.links.remeasure(at, &old.measured, &host.measured, &mut self.ticket);
         self.links.rewatch(at, &old.watch, &host.watch);
         self.links.relist(at, now, &old, &host, self.limits.horizon, &mut self.ticket);

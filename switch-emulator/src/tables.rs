@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tonic::Status;
 
 use crate::background::PortLoad;
-use crate::config::Config;
+use crate::config::{Config, PortConfig};
 use crate::sessions::{Queue, Sessions};
 use crate::time;
 
@@ -130,7 +130,7 @@ impl Tables {
         let held = |switch: &crate::config::SwitchConfig| {
             let ports = switch.ports.iter().map(|port| (switch.link(port), port.to.clone())).collect();
             let links = switch.ports.iter();
-            let links = links.map(|port| link_config(switch.link(port), port.wire, port.background));
+            let links = links.map(|port| link_config(switch.link(port), port));
             let links: Vec<LinkConfig> = links.collect();
             Held {
                 name: switch.name.clone(),
@@ -306,11 +306,8 @@ impl Tables {
             let at = state.index.get(&holder).copied();
             let known = at.and_then(|at| state.switches.get_mut(at)).is_some_and(|held| {
                 let link = LinkId::new(holder.0, load.port);
-                let capacity = held.brain.links().find(|known| known.link == link).map(|known| known.capacity);
                 held.touched = true;
-                capacity.is_some_and(|capacity| {
-                    held.brain.set_link(LinkConfig { link, capacity, cross: load.rate.payload().min(capacity) })
-                })
+                held.brain.set_cross(link, load.rate.payload())
             });
             unknown += usize::from(!known);
         }
@@ -405,7 +402,8 @@ fn result(refused: Option<Refusal>) -> usize {
     }
 }
 
-/// A link as the brain is told: payload rates.
-fn link_config(link: LinkId, wire: Rate, background: Rate) -> LinkConfig {
-    LinkConfig { link, capacity: wire.payload(), cross: background.payload() }
+/// A link as the brain is told: payload rates. What it leads to is a host of that name, or a switch, which measures nothing.
+fn link_config(link: LinkId, port: &PortConfig) -> LinkConfig {
+    let attached = Some(HostId::of(&port.to));
+    LinkConfig { link, capacity: port.wire.payload(), cross: port.background.payload(), attached }
 }

@@ -1,6 +1,6 @@
 //! From the configuration to what the brain is told.
 
-use sluice_schedule::host::{HostConfig, PolicyName};
+use sluice_schedule::host::{HostConfig, PolicyName, Reserve};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{BootId, HolderId, HostId};
 
@@ -18,7 +18,7 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         phase: config.slot_length().scaled(config.slot.spread * spread(&config.node.name)),
         relay: fabric.nic_mode(),
         switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
-        ingress: fabric.ingress(),
+        ingress: fabric.ingresses(),
         policy: match config.schedule.policy {
             Policy::SrptP => PolicyName::SrptP,
             Policy::PrimalDual => PolicyName::PrimalDual,
@@ -39,8 +39,19 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         max_wait: config.max_wait(),
         stale_slots: u32::try_from(config.switch.stale_slots).unwrap_or(2),
         reserve: first.map_or(0.05, |link| link.reserve),
+        reserves: reserves(fabric),
         ..HostConfig::new(host, boot)
     }
+}
+
+/// What is left free of each own link, both ways.
+fn reserves(fabric: &Fabric) -> Vec<Reserve> {
+    let own = fabric.links.iter().enumerate().filter_map(|(at, link)| Some((at, link, link.reserve?)));
+    let both = own.flat_map(|(at, link, part)| {
+        let links = [Some(link.egress), fabric.ingress(at).map(|hop| hop.link)];
+        links.into_iter().flatten().map(move |link| Reserve { link, part })
+    });
+    both.collect()
 }
 
 /// A host's place in the first part of the slot, 0 to 1, from its name.

@@ -93,7 +93,7 @@ impl Star {
             .map(|port| LinkConfig {
                 link: LinkId::new(HolderId::of("s").0, port),
                 capacity: LINK.payload(),
-                cross: Rate::ZERO,
+                ..LinkConfig::default()
             })
             .collect();
         Star { switch: Switch::new(BootId(99), Limits::default(), &links), sites }

@@ -20,7 +20,7 @@ fn identity(name: &str, cluster: &str) -> Arc<Identity> {
 
 fn table(name: &str) -> Arc<Mutex<OwnTable>> {
     let host = HostId::of(name);
-    let link = LinkConfig { link: LinkId::ingress(host), capacity: Rate::mbps(100), cross: Rate::ZERO };
+    let link = LinkConfig { link: LinkId::ingress(host), capacity: Rate::mbps(100), ..LinkConfig::default() };
     Arc::new(Mutex::new(OwnTable::new(host, Switch::new(BootId(1), Limits::default(), &[link]))))
 }
 

@@ -12,6 +12,7 @@ const STAR: &str = r#"{ "sluice_topology": 1,
 fn interfaces() -> Vec<Interface> {
     let interface = |name: &str, address: &str| Interface {
         name: name.into(),
+        card: name.into(),
         addresses: vec![address.parse().expect("address")],
         speed: None,
         up: true,
@@ -54,7 +55,7 @@ fn with_a_switch_the_path_ends_at_its_port() {
     let switch = HolderId::of("s");
     assert_eq!(path[0], Hop { link: LinkId::egress(HostId::of("h0")), capacity: Rate::mbps(1448), holder: None });
     assert_eq!(path[1], Hop { link: LinkId::new(switch.0, 1), capacity: Rate::mbps(724), holder: Some(switch) });
-    assert_eq!(fabric.ingress().expect("one cable").link, LinkId::new(switch.0, 0));
+    assert_eq!(fabric.ingress(0).expect("one cable").link, LinkId::new(switch.0, 0));
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn without_switches_the_receiver_keeps_its_ingress() {
     let path = fabric.path(ip("10.0.0.1"), ip("10.0.0.2")).expect("covered");
     let peer = HostId::of("h1");
     assert_eq!(path[1], Hop { link: LinkId::ingress(peer), capacity: Rate::mbps(724), holder: Some(peer.holder()) });
-    assert_eq!(fabric.ingress().map(|hop| hop.holder), Some(Some(fabric.host.holder())));
+    assert_eq!(fabric.ingress(0).map(|hop| hop.holder), Some(Some(fabric.host.holder())));
     assert_eq!(fabric.exchange_address(peer.holder()), Some("172.16.0.2:9604".parse().expect("address")));
 }
 
@@ -91,8 +92,13 @@ fn a_cable_to_another_host_is_the_whole_path() {
  "links": [ {"from":"h0","to":"h1","capacity":"1514Mbit/s","duplex":true},
    {"from":"h0","to":"h2","capacity":"757Mbit/s","duplex":true},
    {"from":"h1","to":"h2","capacity":"757Mbit/s","duplex":true} ] }"#;
-    let interface =
-        |name: &str| Interface { name: name.into(), addresses: vec![ip("10.0.0.1")], speed: None, up: true };
+    let interface = |name: &str| Interface {
+        name: name.into(),
+        card: name.into(),
+        addresses: vec![ip("10.0.0.1")],
+        speed: None,
+        up: true,
+    };
     let mut config = Config::default();
     config.node.name = "h0".into();
     config.capture.interfaces = vec![Named::Name("eth0".into()), Named::Name("eth1".into())];
@@ -123,8 +129,13 @@ fn where_hosts_forward_every_cable_of_the_route_is_kept_by_the_host_it_leaves() 
  "routing": {"kind": "explicit", "paths": [ {"src":"h0","dst":"h1"}, {"src":"h0","dst":"h2","via":["h1"]},
    {"src":"h1","dst":"h2"}, {"src":"h1","dst":"h0"}, {"src":"h2","dst":"h1"}, {"src":"h2","dst":"h0","via":["h1"]} ] } }"#;
     let topology = Arc::new(Topology::of_text(LINE));
-    let interface =
-        |name: &str, own: &str| Interface { name: name.into(), addresses: vec![ip(own)], speed: None, up: true };
+    let interface = |name: &str, own: &str| Interface {
+        name: name.into(),
+        card: name.into(),
+        addresses: vec![ip(own)],
+        speed: None,
+        up: true,
+    };
     let fabric = |host: &str, own: &str, names: &[&str]| {
         let mut config = Config::default();
         config.node.name = host.into();
@@ -148,4 +159,87 @@ fn where_hosts_forward_every_cable_of_the_route_is_kept_by_the_host_it_leaves() 
         kept,
         [(LinkId::ingress(ids[1]), Rate::mbps(2172)), (egress(0), Rate::mbps(1448)), (egress(2), Rate::mbps(724))]
     );
+}
+
+const RAILS: &str = r#"{ "sluice_topology": 1,
+ "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1","10.1.0.1","fd00::1","172.16.0.1"]},
+   {"id":"h1","kind":"host","addresses":["10.0.0.2","10.1.0.2","fd00::2","172.16.0.2"]},
+   {"id":"s0","kind":"switch"}, {"id":"s1","kind":"switch"}, {"id":"s2","kind":"switch"} ],
+ "links": [ {"from":"h0","to":"s0","capacity":"1514Mbit/s","duplex":true}, {"from":"h0","to":"s1","capacity":"757Mbit/s","duplex":true},
+   {"from":"h1","to":"s0","capacity":"757Mbit/s","duplex":true}, {"from":"h1","to":"s1","capacity":"1514Mbit/s","duplex":true},
+   {"from":"s0","to":"s2","capacity":"757Mbit/s","duplex":true}, {"from":"s1","to":"s2","capacity":"757Mbit/s","duplex":true} ] }"#;
+
+/// Two cards, the second one by a VLAN on it as well, and a network for management.
+fn with_rails(switches: &[&str]) -> Fabric {
+    let interface = |name: &str, card: &str, own: &str| Interface {
+        name: name.into(),
+        card: card.into(),
+        addresses: vec![ip(own)],
+        speed: None,
+        up: true,
+    };
+    let mut config = Config::default();
+    config.node.name = "h0".into();
+    config.peer.networks = vec!["172.16.0.0/16".parse().expect("a network")];
+    for name in switches {
+        let address = HostPort { host: "x".into(), port: 1 };
+        config.switches.push(SwitchEntry { name: (*name).into(), address, ..SwitchEntry::default() });
+    }
+    let interfaces = [
+        interface("mgmt0", "mgmt0", "172.16.0.1"),
+        interface("eth1.7", "eth1", "10.1.0.1"),
+        interface("eth0", "eth0", "10.0.0.1"),
+    ];
+    let mut fabric = Fabric::new(&config, Some(Arc::new(Topology::of_text(RAILS))), &interfaces);
+    fabric.route = |_, _| None;
+    fabric
+}
+
+#[test]
+fn each_card_is_a_link_of_its_own() {
+    let fabric = with_rails(&["s0", "s1"]);
+    let names: Vec<&str> = fabric.links.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["eth0", "eth1"], "in the order of the node's addresses, which is that of its cables");
+    assert_eq!(fabric.links[1].capacity, Some(Rate::mbps(724)));
+    let (h0, s1) = (HostId::of("h0"), HolderId::of("s1"));
+    let path = fabric.path(ip("10.1.0.1"), ip("10.1.0.2")).expect("covered");
+    let hop = |link, mbps, holder| Hop { link, capacity: Rate::mbps(mbps), holder };
+    assert_eq!(path, [hop(LinkId::new(h0.0, 2), 724, None), hop(LinkId::new(s1.0, 1), 1448, Some(s1))]);
+    let into: Vec<LinkId> = fabric.ingresses().iter().map(|hop| hop.link).collect();
+    assert_eq!(into, [LinkId::new(HolderId::of("s0").0, 0), LinkId::new(s1.0, 0)]);
+}
+
+#[test]
+fn from_card_to_card_all_that_every_way_has_in_common_counts() {
+    let fabric = with_rails(&["s0", "s1", "s2"]);
+    let path = fabric.path(ip("10.0.0.1"), ip("10.1.0.2")).expect("covered");
+    let holders: Vec<_> = path.iter().map(|hop| hop.holder).collect();
+    let named = |name| Some(HolderId::of(name));
+    assert_eq!(holders, [None, named("s0"), named("s2"), named("s1")]);
+}
+
+#[test]
+fn without_switches_every_card_of_the_other_host_counts_by_itself() {
+    let fabric = with_rails(&[]);
+    let h1 = HostId::of("h1");
+    let last = |remote| fabric.path(ip("10.0.0.1"), ip(remote)).and_then(|path| path.last().copied()).expect("covered");
+    let hop = |port, mbps| Hop { link: LinkId::new(h1.0, port), capacity: Rate::mbps(mbps), holder: Some(h1.holder()) };
+    assert_eq!((last("10.0.0.2"), last("10.1.0.2")), (hop(1, 724), hop(3, 1448)));
+    assert_eq!(fabric.kept().len(), 2);
+    assert_eq!(fabric.kept()[1].link, LinkId::new(fabric.host.0, 3));
+}
+
+#[test]
+fn a_flow_is_on_the_card_that_its_route_leads_by() {
+    let mut fabric = with_rails(&["s0", "s1"]);
+    fabric.route = |_, _| Some("eth1.7".into());
+    assert_eq!(fabric.link_between(ip("10.0.0.1"), ip("10.0.0.2")), Some(1), "whatever its address");
+    fabric.route = |_, _| Some("eth0".into());
+    assert_eq!(
+        fabric.link_between(ip("10.0.0.1"), ip("10.0.0.2")),
+        Some(1),
+        "the kernel is not asked for every packet"
+    );
+    fabric.forget_routes();
+    assert_eq!(fabric.link_between(ip("10.0.0.1"), ip("10.0.0.2")), Some(0));
 }

@@ -37,6 +37,17 @@ pub struct Load {
     pub other_bytes: Bytes,
 }
 
+/// What is remembered of one link from slot to slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The most that was promised to come by it, in the running slot and in the last one.
+    promised: Rate,
+    promised_before: Rate,
+    /// Unmanaged rates of the last slot.
+    sent_before: Rate,
+    received_before: Rate,
+}
+
 #[derive(Debug)]
 pub struct Traffic {
     source: CrossSource,
@@ -45,10 +56,8 @@ pub struct Traffic {
     /// What jobs had received at the last slot edge.
     jobs_received: Bytes,
     at: Nanos,
-    /// The most that was promised to come here, in the running slot and in the last one.
-    promised: (Rate, Rate),
-    /// Unmanaged rates of the last slot: sent per link, received on the first.
-    before: (Vec<Rate>, Rate),
+    /// By place in [`Fabric::links`], as are the others.
+    links: Vec<Known>,
     /// By place in [`Fabric::links`].
     pub loads: Vec<Load>,
 }
@@ -61,8 +70,7 @@ impl Traffic {
             last: BTreeMap::new(),
             jobs_received: Bytes::ZERO,
             at: Nanos::ZERO,
-            promised: (Rate::ZERO, Rate::ZERO),
-            before: (Vec::new(), Rate::ZERO),
+            links: Vec::new(),
             loads: Vec::new(),
         }
     }
@@ -74,20 +82,21 @@ impl Traffic {
     }
 
     /// What other hosts promise to send to this one at the moment; call it in every turn.
-    pub fn promise(&mut self, rate: Rate) {
-        self.promised.0 = self.promised.0.max(rate);
+    pub fn promise(&mut self, rates: &[Rate]) {
+        self.links.resize(rates.len(), Known::default());
+        for (link, rate) in self.links.iter_mut().zip(rates) {
+            link.promised = link.promised.max(*rate);
+        }
     }
 
     /// Call it once per slot. `received`: what jobs counted so far.
     pub fn measure(&mut self, now: Now, fabric: &Fabric, sockets: &mut Sockets, received: Bytes, out: &mut Vec<Event>) {
         let newly = received.minus(std::mem::replace(&mut self.jobs_received, received));
-        let promised = self.promised.0.max(self.promised.1);
-        self.promised = (Rate::ZERO, self.promised.0);
         let elapsed = now.mono.minus(self.at);
         let first = self.at.0 == 0;
         self.at = now.mono;
         self.loads.resize(fabric.links.len(), Load::default());
-        self.before.0.resize(fabric.links.len(), Rate::ZERO);
+        self.links.resize(fabric.links.len(), Known::default());
         let mut managed = vec![Bytes::ZERO; fabric.links.len()];
         for socket in sockets.iter_mut() {
             socket.slot_edge();
@@ -103,6 +112,8 @@ impl Traffic {
             self.last = counters;
             return;
         }
+        let arrived: Vec<Bytes> = fabric.links.iter().map(|link| arrived(&self.last, &counters, &link.name)).collect();
+        let arrived_in_all = arrived.iter().fold(Bytes::ZERO, |sum, bytes| sum.plus(*bytes));
         let file = self.file.as_deref().filter(|_| self.source == CrossSource::File).map(read).unwrap_or_default();
         for (index, link) in fabric.links.iter().enumerate() {
             let rate = |bytes: Bytes| Rate::needed(bytes, elapsed);
@@ -124,22 +135,37 @@ impl Traffic {
             }
             let forwarded = fabric.forwards() && self.source == CrossSource::Nic;
             let cross = if forwarded { Rate::ZERO } else { load.sent.minus(managed_rate) };
-            let lasting = cross.min(std::mem::replace(&mut self.before.0[index], cross));
+            let known = &mut self.links[index];
+            let lasting = cross.min(std::mem::replace(&mut known.sent_before, cross));
             load.other = lasting;
             out.push(Event::Measured { link: link.egress, total: managed_rate.plus(lasting), managed: managed_rate });
-            if index == 0
-                && !fabric.forwards()
-                && let Some(ingress) = fabric.ingress()
+            let promised = known.promised.max(std::mem::replace(&mut known.promised_before, known.promised));
+            known.promised = Rate::ZERO;
+            if !fabric.forwards()
+                && let Some(ingress) = fabric.ingress(index)
             {
-                let ours = if received > Bytes::ZERO { rate(newly) } else { promised };
+                // Jobs count what they receive, not by which card.
+                let part = || Bytes(split(newly.0, arrived[index].0, arrived_in_all.0));
+                let ours = if received > Bytes::ZERO { rate(part()) } else { promised };
                 let cross = load.received.minus(ours);
-                let lasting = cross.min(std::mem::replace(&mut self.before.1, cross));
+                let lasting = cross.min(std::mem::replace(&mut known.received_before, cross));
                 let managed = load.received.minus(cross);
                 out.push(Event::Measured { link: ingress.link, total: managed.plus(lasting), managed });
             }
         }
         self.last = counters;
     }
+}
+
+/// What arrived on an interface from one reading to the next.
+fn arrived(before: &BTreeMap<String, Counters>, after: &BTreeMap<String, Counters>, name: &str) -> Bytes {
+    let (before, after) = (before.get(name), after.get(name));
+    before.zip(after).map_or(Bytes::ZERO, |(before, after)| after.received.minus(before.received))
+}
+
+/// `part` of `whole`, as a part of `of`; nothing of nothing.
+fn split(of: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(of) * u128::from(part)).checked_div(u128::from(whole)).map_or(0, |bytes| bytes as u64)
 }
 
 /// `interface bit/s` per line; anything else is skipped.

@@ -26,7 +26,10 @@ pub fn common(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
     let on_path = |link: &&usize| {
         let link = &topology.links[**link];
         let (u, v) = (link.from, link.to);
-        ahead[u] != FAR
+        let forwards = |node, end| node == end || topology.kind(node) == Some(Kind::Switch);
+        forwards(u, from)
+            && forwards(v, to)
+            && ahead[u] != FAR
             && behind[v] != FAR
             && ahead[u] + 1 + behind[v] == ahead[to]
             && to_node[u].saturating_mul(from_node[v]) == all

@@ -215,7 +215,7 @@ impl Host {
                 flows: self.promises(holder, summary),
                 jobs: self.statuses(summary),
                 watch: told.map_or_else(Vec::new, |told| told.watch.clone()),
-                measured: self.links.measured_ingress(holder).into_iter().collect(),
+                measured: self.links.measured_ingress(holder).collect(),
             };
             actions.push(Action::Announce { holder, announcement });
         }
@@ -275,14 +275,15 @@ impl Host {
 
     /// Which holder hears of which job.
     fn concerned(&self) -> Vec<Concern> {
-        let ingress = self.links.ingress().and_then(|link| link.holder);
+        let mut ingress: Vec<HolderId> = self.links.ingress().filter_map(|link| link.holder).collect();
+        ingress.dedup();
         let of_flow = |flow: &Flow| {
             let job = flow.spec.job;
             flow.holders.clone().into_iter().map(move |holder| Concern { holder, job })
         };
         let of_job = |&job: &JobId| {
             let met = self.announcer.rendezvous.of(job);
-            ingress.into_iter().chain(met).map(move |holder| Concern { holder, job })
+            ingress.clone().into_iter().chain(met).map(move |holder| Concern { holder, job })
         };
         let flows = self.flows.values().flat_map(of_flow);
         let mut all: Vec<Concern> = flows.chain(self.jobs.keys().flat_map(of_job)).collect();

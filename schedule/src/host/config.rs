@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Hop;
-use crate::units::{BootId, HolderId, HostId, Nanos, Rate};
+use crate::units::{BootId, HolderId, HostId, LinkId, Nanos, Rate};
 
 /// The largest number of jobs that a host keeps.
 pub(crate) const MAX_JOBS: usize = 256;
@@ -41,8 +41,9 @@ pub struct HostConfig {
     /// The same on all hosts. With one or none there is nothing to choose.
     #[serde(default)]
     pub switches: Vec<HolderId>,
-    /// The link by which this host receives; watched for the progress of predecessors. `None`: not watched.
-    pub ingress: Option<Hop>,
+    /// The links by which this host receives, one for each card; watched for the progress of predecessors.
+    #[serde(default)]
+    pub ingress: Vec<Hop>,
     /// The rule by which demand becomes rates.
     pub policy: PolicyName,
     /// κ: a round older than κ(1+D)m is promoted.
@@ -76,6 +77,18 @@ pub struct HostConfig {
     pub stale_slots: u32,
     /// Part of every link left free.
     pub reserve: f64,
+    /// Own links of which another part is left free.
+    #[serde(default)]
+    pub reserves: Vec<Reserve>,
+}
+
+/// The part of one own link that is left free, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reserve {
+    /// The link.
+    pub link: LinkId,
+    /// What is left free of it.
+    pub part: f64,
 }
 
 impl HostConfig {
@@ -90,7 +103,7 @@ impl HostConfig {
             announce_gap: Nanos::from_millis(2),
             relay: false,
             switches: Vec::new(),
-            ingress: None,
+            ingress: Vec::new(),
             policy: PolicyName::SrptP,
             promote_kappa: 4.0,
             fair_floor: FAIR_FLOOR,
@@ -107,6 +120,7 @@ impl HostConfig {
             max_wait: Nanos::from_millis(1200),
             stale_slots: 2,
             reserve: 0.05,
+            reserves: Vec::new(),
         }
     }
 }

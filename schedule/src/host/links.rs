@@ -14,7 +14,7 @@ mod rounds;
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
-use super::config::{HostConfig, MAX_LINKS};
+use super::config::{HostConfig, MAX_LINKS, Reserve};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::{FlowPromise, LinkView};
 use crate::path::{self, CrossTraffic};
@@ -65,6 +65,8 @@ pub(super) struct Link {
     pub link: LinkId,
     configured: Rate,
     pub holder: Option<HolderId>,
+    /// Part of it that is left free.
+    reserve: f64,
     /// Flows whose path crosses it.
     uses: u32,
     view: LinkView,
@@ -80,14 +82,23 @@ pub(super) struct Link {
     rounds: BTreeMap<JobId, RoundOnLink>,
 }
 
+/// A link that this host receives by, and the unmanaged traffic that it measures there.
+#[derive(Debug)]
+struct Ingress {
+    /// Its place among all links.
+    index: usize,
+    cross: CrossTraffic,
+}
+
 /// All links, by index in order of first use.
 #[derive(Debug)]
 pub(super) struct Links {
     all: Vec<Link>,
     index: BTreeMap<LinkId, usize>,
     holders: BTreeMap<HolderId, HolderView>,
-    ingress: Option<Hop>,
-    ingress_cross: CrossTraffic,
+    ingress: Vec<Ingress>,
+    reserve: f64,
+    reserves: Vec<Reserve>,
 }
 
 impl Link {
@@ -135,9 +146,9 @@ impl Link {
         }
     }
     /// What managed flows may use beside unmanaged traffic.
-    pub fn usable(&self, reserve: f64) -> Rate {
+    pub fn usable(&self) -> Rate {
         let capacity = self.capacity();
-        capacity.times(1.0 - reserve).min(capacity.minus(self.cross()))
+        capacity.times(1.0 - self.reserve).min(capacity.minus(self.cross()))
     }
 }
 
@@ -147,11 +158,13 @@ impl Links {
             all: Vec::new(),
             index: BTreeMap::new(),
             holders: BTreeMap::new(),
-            ingress: config.ingress,
-            ingress_cross: CrossTraffic::default(),
+            ingress: Vec::new(),
+            reserve: config.reserve,
+            reserves: config.reserves.clone(),
         };
-        if let Some(hop) = &config.ingress {
-            links.take_up(hop);
+        for hop in &config.ingress {
+            let ingress = Ingress { index: links.take_up(hop), cross: CrossTraffic::default() };
+            links.ingress.push(ingress);
         }
         links
     }
@@ -197,10 +210,12 @@ impl Links {
         if let Some(holder) = hop.holder {
             self.holders.entry(holder).or_default();
         }
+        let own = self.reserves.iter().find(|own| own.link == hop.link);
         self.all.push(Link {
             link: hop.link,
             configured: hop.capacity,
             holder: hop.holder,
+            reserve: own.map_or(self.reserve, |own| own.part),
             view: LinkView::default(),
             uses: 0,
             view_slot: Slot::default(),
@@ -256,9 +271,9 @@ impl Links {
     }
 
     /// Links only this host sends on, with what managed flows may use.
-    pub fn own_usable(&self, reserve: f64) -> Vec<(usize, Rate)> {
+    pub fn own_usable(&self) -> Vec<(usize, Rate)> {
         let own = self.all.iter().enumerate().filter(|(_, link)| link.holder.is_none());
-        own.map(|(index, link)| (index, link.usable(reserve))).collect()
+        own.map(|(index, link)| (index, link.usable())).collect()
     }
 
     /// Takes a holder's views in; true if they say something new that rates depend on.
@@ -293,22 +308,26 @@ impl Links {
     pub fn measured(&mut self, now: Now, id: LinkId, total: Rate, managed: Rate) {
         let Some(&index) = self.index.get(&id) else { return };
         let capacity = self.all[index].capacity();
-        if self.ingress.is_some_and(|hop| hop.link == id) {
-            self.ingress_cross.record(total, managed, capacity);
+        if let Some(ingress) = self.ingress.iter_mut().find(|ingress| ingress.index == index) {
+            ingress.cross.record(total, managed, capacity);
         } else {
             self.all[index].cross.record(total, managed, capacity);
             self.all[index].remember_unmanaged(now);
         }
     }
 
-    /// The own ingress and what is to be left there to unmanaged traffic; `None` unless this holder keeps that link.
-    pub fn measured_ingress(&self, holder: HolderId) -> Option<(LinkId, Rate)> {
-        let hop = self.ingress.filter(|hop| hop.holder == Some(holder))?;
-        Some((hop.link, self.ingress_cross.reserved(self.ingress()?.capacity())))
+    /// The links that this host receives by and this holder keeps, with what is to be left there to unmanaged traffic.
+    pub fn measured_ingress(&self, holder: HolderId) -> impl Iterator<Item = (LinkId, Rate)> {
+        let link = move |ingress: &Ingress| {
+            let link = &self.all[ingress.index];
+            (link.holder == Some(holder)).then(|| (link.link, ingress.cross.reserved(link.capacity())))
+        };
+        self.ingress.iter().filter_map(link)
     }
 
-    pub fn ingress(&self) -> Option<&Link> {
-        self.ingress.and_then(|hop| self.index.get(&hop.link)).map(|&index| &self.all[index])
+    /// The links that this host receives by.
+    pub fn ingress(&self) -> impl Iterator<Item = &Link> {
+        self.ingress.iter().map(|ingress| &self.all[ingress.index])
     }
 
     pub fn capacity_changed(&mut self, id: LinkId, capacity: Rate) {

@@ -37,7 +37,7 @@ impl Host {
     /// Flows without demand share what their own egress has left, so that a round need not wait for its first order.
     pub(super) fn order_idle_flows(&mut self) {
         let mut left: Vec<(usize, Rate, u64)> = Vec::new();
-        for (index, usable) in self.links.own_usable(self.config.reserve) {
+        for (index, usable) in self.links.own_usable() {
             let active = self.flows.values().filter(|f| f.path.contains(&index));
             let (mut used, mut idle) = (Rate::ZERO, 0);
             for flow in active {

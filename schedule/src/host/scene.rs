@@ -184,7 +184,7 @@ impl Host {
             }
             drawn.load.resize(horizon, Rate::ZERO);
             drawn.active += drawn.others.iter().map(Other::flows).sum::<u64>();
-            drawn.usable = link.usable(self.config.reserve);
+            drawn.usable = link.usable();
             drawn.configured = link.configured();
             drawn.own = link.holder.is_none();
             drawn.trust = trust;
@@ -210,8 +210,8 @@ impl Host {
         if let Some(own) = self.flows.get(&id) {
             return Some(Progress::with_plan(own.delivered, own.demand, Rate::ZERO, Nanos::ZERO));
         }
-        let ingress = self.links.ingress().map_or(&[][..], |link| &link.view().flows);
-        let heard = ingress.iter().find(|promise| promise.flow == id)?;
+        let mut heard = self.links.ingress().flat_map(|link| &link.view().flows);
+        let heard = heard.find(|promise| promise.flow == id)?;
         Some(Progress::with_plan(heard.delivered, heard.demand, Rate::ZERO, Nanos::ZERO))
     }
 

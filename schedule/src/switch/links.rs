@@ -8,7 +8,7 @@ use super::rest::Rest;
 use super::{Limits, LinkConfig};
 use crate::message::{Announcement, FlowPromise, LinkView, Rank};
 use crate::table::{Entry, LoadTable, Promises};
-use crate::units::{FlowId, LinkId, Rate};
+use crate::units::{FlowId, HostId, LinkId, Rate};
 
 /// Load of one link, for status and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,6 +132,10 @@ impl Links {
         found
     }
 
+    pub(super) fn config(&self, link: LinkId) -> Option<LinkConfig> {
+        self.find(link).map(|at| self.links[at as usize].config)
+    }
+
     pub(super) fn set(&mut self, config: LinkConfig, ticket: &mut Ticket) -> bool {
         let Some(at) = self.find(config.link) else { return false };
         if self.links[at as usize].config != config {
@@ -141,10 +145,11 @@ impl Links {
         true
     }
 
-    /// Measured traffic by link index, of links kept here.
-    pub(super) fn resolve_measured(&self, measured: &[(LinkId, Rate)]) -> Vec<(u32, Rate)> {
+    /// Measured traffic by link index, of links kept here to which this host is attached.
+    pub(super) fn resolve_measured(&self, host: HostId, measured: &[(LinkId, Rate)]) -> Vec<(u32, Rate)> {
         let first = measured.iter().take(Limits::MEASURED);
-        let found = first.filter_map(|&(link, rate)| Some((self.find(link)?, rate)));
+        let own = |link: u32| self.links[link as usize].config.attached == Some(host);
+        let found = first.filter_map(|&(link, rate)| Some((self.find(link).filter(|link| own(*link))?, rate)));
         found.collect::<BTreeMap<u32, Rate>>().into_iter().collect()
     }
 

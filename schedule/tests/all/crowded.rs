@@ -12,7 +12,7 @@ const HORIZON: usize = 4;
 const ASKER: u32 = 1;
 
 fn switch() -> Switch {
-    let link = LinkConfig { link: LINK, capacity: Rate::mbps(100_000), cross: Rate::ZERO };
+    let link = LinkConfig { link: LINK, capacity: Rate::mbps(100_000), ..LinkConfig::default() };
     let mut switch = Switch::new(BootId(7), Limits { horizon: HORIZON, ..Limits::default() }, &[link]);
     switch.expire(Slot(0).offset(-3));
     switch.expire(Slot(1));

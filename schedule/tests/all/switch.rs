@@ -10,7 +10,7 @@ const OTHER: LinkId = LinkId::new(9, 2);
 const CAPACITY: Rate = Rate::mbps(1000);
 
 fn switch_with(limits: Limits) -> Switch {
-    let link = |link| LinkConfig { link, capacity: CAPACITY, cross: Rate::ZERO };
+    let link = |link| LinkConfig { link, capacity: CAPACITY, cross: Rate::ZERO, attached: Some(HostId(1)) };
     Switch::new(BootId(1), limits, &[link(LINK), link(OTHER)])
 }
 
@@ -220,7 +220,7 @@ fn relayed_news_ages_and_does_not_come_back() {
 
 #[test]
 fn a_double_buffered_holder_answers_with_sums_only() {
-    let links = [LinkConfig { link: LINK, capacity: CAPACITY, cross: Rate::ZERO }];
+    let links = [LinkConfig { link: LINK, capacity: CAPACITY, ..LinkConfig::default() }];
     let limits = Limits { horizon: 4, ..Limits::default() };
     let mut switch = Switch::with_table(BootId(1), limits, &links, TableKind::DoubleBuffer);
     switch.announce(Slot(10), &says(1, 1, 10, vec![promise(1, 1, &[100])]));
@@ -236,7 +236,7 @@ fn a_double_buffered_holder_answers_with_sums_only() {
 fn capacity_and_cross_traffic_may_change() {
     let mut switch = switch();
     switch.announce(Slot(1), &says(1, 1, 1, vec![]));
-    let slower = LinkConfig { link: LINK, capacity: Rate::mbps(100), cross: Rate::mbps(10) };
+    let slower = LinkConfig { link: LINK, capacity: Rate::mbps(100), cross: Rate::mbps(10), attached: None };
     assert!(switch.set_link(slower) && !switch.set_link(LinkConfig { link: LinkId(3), ..slower }));
     assert_eq!(switch.take_stale(), [HostId(1)]);
     let view = &switch.feedback(Slot(1), HostId(1)).expect("has a lease").links[0];
@@ -256,4 +256,13 @@ fn measured_traffic_counts_while_its_reporter_lives() {
     assert_eq!(cross(&mut switch, 2), Some(CAPACITY), "no more than the link");
     switch.announce(Slot(3), &says(2, 3, 3, vec![]));
     assert_eq!(cross(&mut switch, 4), Some(Rate::ZERO));
+}
+
+#[test]
+fn only_the_host_at_its_end_says_what_others_take_of_a_link() {
+    let mut switch = switch();
+    let measured = vec![(LINK, CAPACITY)];
+    switch.announce(Slot(1), &Announcement { measured, ..says(2, 1, 1, vec![]) });
+    let view = &switch.announce(Slot(1), &says(3, 1, 1, vec![])).links[0];
+    assert_eq!(view.cross, Rate::ZERO, "host 2 is not attached there, so it cannot hold the others at their floor");
 }

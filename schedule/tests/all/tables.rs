@@ -142,8 +142,9 @@ fn check(model: &Model, exact: &mut Switch, soft: &mut Switch, now: Slot, horizo
 }
 
 fn run(start: u32, horizon: usize, slots: &[Vec<Deed>]) -> Result<(), TestCaseError> {
-    let links: Vec<LinkConfig> =
-        (0..LINKS).map(|n| LinkConfig { link: link(n), capacity: Rate::mbps(60_000), cross: Rate::ZERO }).collect();
+    let links: Vec<LinkConfig> = (0..LINKS)
+        .map(|n| LinkConfig { link: link(n), capacity: Rate::mbps(60_000), ..LinkConfig::default() })
+        .collect();
     let limits = Limits { horizon, ..Limits::default() };
     let mut exact = Switch::new(BootId(1), limits.clone(), &links);
     let mut soft = Switch::with_table(BootId(1), limits, &links, TableKind::DoubleBuffer);
@@ -334,7 +335,7 @@ proptest! {
         sender in 0..6_u32, rates in prop::collection::vec(any::<u64>(), 0..20), n in 0..4_u32, soft in any::<bool>(),
     ) {
         let kind = if soft { TableKind::DoubleBuffer } else { TableKind::Exact };
-        let config = LinkConfig { link: link(0), capacity: Rate(u64::MAX), cross: Rate(u64::MAX) };
+        let config = LinkConfig { link: link(0), capacity: Rate(u64::MAX), cross: Rate(u64::MAX), attached: None };
         let mut switch = Switch::with_table(BootId(1), Limits { hosts: 2, ..Limits::default() }, &[config], kind);
         for round in 0..3 {
             let flow = FlowPromise {

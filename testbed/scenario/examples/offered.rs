@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use sluice_scenario::arrivals::isolated_s;
-use sluice_scenario::workload::{Queue, Started, arrival_order, round_flows};
+use sluice_scenario::workload::{Queue, Started, arrival_order, channels, round_flows};
 use sluice_scenario::{LinkIx, NodeIx, Scenario};
 
 struct Flow {
@@ -109,10 +109,10 @@ fn forecast(s: &Scenario) -> (f64, f64, f64) {
 
 fn begin(s: &Scenario, start: &Started, now: f64) -> Option<Running> {
     let job = s.jobs.get(start.job)?;
-    let flows = round_flows(job, &start.placement);
+    let flows = channels(round_flows(job, &start.placement), s.network.rails);
     let flow = |f: &sluice_scenario::workload::RoundFlow| {
         let bits = f.bytes as f64 * 8.0;
-        s.path(&job.id, &f.name, f.src, f.dst).map(|path| Flow { path, bits, left: 0.0 })
+        s.path_of(&job.id, f).map(|path| Flow { path, bits, left: 0.0 })
     };
     let flows = flows.iter().filter(|f| !f.local()).filter_map(flow).collect();
     Some(Running {

@@ -53,6 +53,8 @@ pub struct Link {
 pub struct Network {
     /// The kind the file named.
     pub kind: &'static str,
+    /// Cards of every host over which its flows are spread; 1 where nothing is said.
+    pub rails: u32,
     /// Hosts in order of id; node index = place here.
     pub hosts: Vec<Host>,
     /// Switch names in order of id; node index = number of hosts + place here.
@@ -103,7 +105,7 @@ impl Network {
         for list in &mut out {
             list.sort_by_key(|&LinkIx(i)| links.get(i).map(|l| (l.to, l.cable)));
         }
-        let mut network = Network { kind, hosts, switches, links, out, index };
+        let mut network = Network { kind, rails: 1, hosts, switches, links, out, index };
         if kind != "three-tier" && kind != "file" {
             network.racks_by_first_switch();
         }

@@ -64,6 +64,18 @@ impl<'a> Router<'a> {
 
     /// The links a flow takes, in order; empty between a host and itself, `None` where there is no path.
     pub fn path(&mut self, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
+        self.path_by(None, job, flow, src, dst)
+    }
+
+    /// The same by one card of the sender.
+    pub fn path_by(
+        &mut self,
+        rail: Option<u32>,
+        job: &str,
+        flow: &str,
+        src: NodeIx,
+        dst: NodeIx,
+    ) -> Option<Vec<LinkIx>> {
         if src == dst {
             return Some(Vec::new());
         }
@@ -77,6 +89,10 @@ impl<'a> Router<'a> {
         while node != dst {
             self.candidates.clear();
             self.candidates.extend(nearer(network, hops, node, dst));
+            if let Some(rail) = rail.filter(|_| node == src) {
+                let own = network.out(src).get(rail as usize).copied()?;
+                self.candidates.retain(|link| *link == own);
+            }
             let which = match self.candidates.len() {
                 0 => return None,
                 1 => 0,

@@ -5,6 +5,7 @@ use crate::network::{LinkIx, Network, NodeIx};
 use crate::route::{Router, Routing};
 use crate::scheduler::Schedulers;
 use crate::settings::{Control, CrossFlow, CrossTraffic, Fault, Output, PlacementRules, Testbed, Time};
+use crate::workload::RoundFlow;
 
 /// A scenario: resolved, checked, drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,5 +48,10 @@ impl Scenario {
     /// The links a flow of a job takes; `None` where there is no path.
     pub fn path(&self, job: &str, flow: &str, src: NodeIx, dst: NodeIx) -> Option<Vec<LinkIx>> {
         Router::new(&self.routing, &self.network, self.seed).path(job, flow, src, dst)
+    }
+
+    /// The links that a flow of a job's round takes, by its card if it has one; `None` where there is no path.
+    pub fn path_of(&self, job: &str, flow: &RoundFlow) -> Option<Vec<LinkIx>> {
+        Router::new(&self.routing, &self.network, self.seed).path_by(flow.rail, job, &flow.name, flow.src, flow.dst)
     }
 }

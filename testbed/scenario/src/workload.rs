@@ -1,6 +1,7 @@
 //! What a scenario's jobs do, without doing it: who arrives when, who gets which hosts, which flows a round has, when
 //! cross traffic flows. Pure: the testbed's runner and the simulator ask the same code, so both see one workload.
 
+mod channels;
 pub mod cross;
 pub mod place;
 pub mod queue;
@@ -11,6 +12,7 @@ mod tests;
 
 use crate::scenario::Scenario;
 
+pub use channels::channels;
 pub use cross::CrossEvents;
 pub use queue::{Queue, Started};
 pub use round::{Member, Pred, RoundFlow, round_flows};

@@ -196,7 +196,7 @@ impl SluiceScheduler {
             let mut traffic = Traffic::default();
             let own = scenario.network.out(NodeIx(node));
             own.iter().for_each(|&link| traffic.watch(link, self.fabric.link(link)));
-            if let (Some(ingress), Some(out)) = (config.ingress, own.first()) {
+            for (ingress, out) in config.ingress.iter().zip(own) {
                 traffic.watch(sluice_scenario::LinkIx(out.0 ^ 1), ingress.link);
             }
             traffic
@@ -209,16 +209,14 @@ impl SluiceScheduler {
         let (fabric, daemons, slot, horizon) = (&self.fabric, &self.daemons, self.slot, self.horizon);
         self.holders.entry(node).or_insert_with(|| {
             let own_table = fabric.is_host(node);
+            let link =
+                |link, capacity, to| LinkConfig { link, capacity, cross: Rate::ZERO, attached: Some(host_id(to)) };
             let links: Vec<LinkConfig> = if own_table {
-                let ingress = fabric.ingress(scenario, node);
-                ingress
-                    .iter()
-                    .map(|hop| LinkConfig { link: hop.link, capacity: hop.capacity, cross: Rate::ZERO })
-                    .collect()
+                fabric.ingress(scenario, node).iter().map(|hop| link(hop.link, hop.capacity, node)).collect()
             } else {
                 let out = scenario.network.out(NodeIx(node)).iter();
-                let capacity = |link| scenario.network.link(link).map_or(Rate::ZERO, |known| known.rate);
-                out.map(|&l| LinkConfig { link: fabric.link(l), capacity: capacity(l), cross: Rate::ZERO }).collect()
+                let known = out.filter_map(|&l| Some((fabric.link(l), scenario.network.link(l)?)));
+                known.map(|(id, known)| link(id, known.rate, known.to.0)).collect()
             };
             let limits = Limits { horizon, ..Limits::default() };
             let clock = daemons.get(node).filter(|_| own_table).map(|daemon| daemon.clock.restarted());

@@ -97,7 +97,7 @@ fn whose_turn_has_not_come_leaves_the_link_to_the_next() {
         capacity: Rate::mbps(1000),
         holder: Some(HolderId::of("s0")),
     };
-    let mut host = Host::new(HostConfig { ingress: Some(ingress), ..lone_host().config().clone() });
+    let mut host = Host::new(HostConfig { ingress: vec![ingress], ..lone_host().config().clone() });
     let before = FlowId(77);
     let first = planned(&mut host, 1, "a", vec![term(2_000_000, 0, Some(0), &[(before, 500_000)])], true);
     let second = planned(&mut host, 2, "b", vec![term(2_000_000, 0, Some(1), &[])], true);

@@ -107,7 +107,7 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
             phase: Nanos(slot.0 / 2 * (h as u64) / options.hosts as u64),
             relay: options.leaves == 0,
             switches: (0..options.leaves).map(leaf_id).collect(),
-            ingress: Some(Hop { link, capacity, holder: Some(holder) }),
+            ingress: vec![Hop { link, capacity, holder: Some(holder) }],
             policy: options.policy,
             events: options.events,
             fair_floor: options.fair_floor as f64 / 100.0,
@@ -122,13 +122,13 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
         let within = (options.leaves == 0).then_some(n);
         let id = within.map_or(leaf_id(n), |h| host_id(h).holder());
         let mut links: Vec<LinkConfig> = (0..options.hosts)
-            .map(|h| plan.down(h))
-            .filter(|(_, holder)| *holder == id)
-            .map(|(link, _)| LinkConfig { link, capacity, cross: Rate::ZERO })
+            .map(|h| (plan.down(h), h))
+            .filter(|((_, holder), _)| *holder == id)
+            .map(|((link, _), h)| LinkConfig { link, capacity, cross: Rate::ZERO, attached: Some(host_id(h)) })
             .collect();
         if options.leaves > 1 {
             let (link, capacity) = plan.up(n);
-            links.push(LinkConfig { link, capacity, cross: Rate::ZERO });
+            links.push(LinkConfig { link, capacity, ..LinkConfig::default() });
         }
         let clock = within.map_or_else(&mut clock, |h| daemons[h].clock);
         let mut holder = Holder {

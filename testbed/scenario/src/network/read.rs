@@ -45,10 +45,14 @@ fn star(t: &Table<'_>, d: Defaults) -> Option<Network> {
     let hosts = t.require("hosts").and_then(|i| i.int(&(1..=MAX_HOSTS)));
     let gpus = gpus(t);
     let rate = t.require("gbps").and_then(|i| i.gbps());
+    // Each card of a host has a switch of its own.
+    let rails = t.int32("rails", 1..=16).unwrap_or(1);
     let (hosts, rate) = (hosts?, rate?);
-    let cables: Vec<Cable> = (0..hosts).map(|i| d.cable(format!("h{i}"), "s0".into(), rate)).collect();
+    let cable = |host, rail| d.cable(format!("h{host}"), format!("s{rail}"), rate);
+    let cables: Vec<Cable> = (0..hosts).flat_map(|host| (0..rails).map(move |rail| cable(host, rail))).collect();
     let hosts = (0..hosts).map(|i| Host { name: format!("h{i}"), gpus, rack: 0, edge: 0 }).collect();
-    Some(Network::build("star", hosts, vec!["s0".into()], &cables))
+    let switches = (0..rails).map(|rail| format!("s{rail}")).collect();
+    Some(Network { rails, ..Network::build("star", hosts, switches, &cables) })
 }
 
 fn three_tier(t: &Table<'_>, d: Defaults) -> Option<Network> {

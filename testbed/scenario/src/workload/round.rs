@@ -61,6 +61,8 @@ pub struct RoundFlow {
     pub preds: Vec<Pred>,
     /// Which stage of the round it belongs to, 0 for the first: a server's broadcasts and a tree's broadcasts are 1.
     pub stage: u32,
+    /// The card by which it leaves its host, where hosts have several.
+    pub rail: Option<u32>,
 }
 
 impl RoundFlow {
@@ -79,7 +81,7 @@ impl RoundFlow {
             Member::Server(index) => placement.servers[index as usize],
             Member::Host => NodeIx::default(),
         };
-        RoundFlow { name, from, to, src: host(from), dst: host(to), bytes, preds, stage }
+        RoundFlow { name, from, to, src: host(from), dst: host(to), bytes, preds, stage, rail: None }
     }
 
     /// Both ends on one host: no time, no bandwidth.
@@ -167,6 +169,7 @@ fn listed(job: &Job) -> Vec<RoundFlow> {
             bytes: f.bytes,
             preds: f.pipelined.iter().map(pred(false)).chain(f.after.iter().map(pred(true))).collect(),
             stage: 0,
+            rail: None,
         }
     };
     job.flows.iter().map(flow).collect()

@@ -2,7 +2,7 @@
 
 use sluice_scenario::jobs::ring_chunks;
 use sluice_scenario::route::Router;
-use sluice_scenario::workload::{RoundFlow, Stages, flows_in_stages, flows_of};
+use sluice_scenario::workload::{RoundFlow, Stages, channels, flows_in_stages, flows_of};
 use sluice_scenario::{Arch, Job, LinkIx, Placement, Scenario};
 use sluice_schedule::Nanos;
 
@@ -39,6 +39,7 @@ pub(super) fn network_flows(
             flows_in_stages(job, placement, Stages { ring_chain, whole_job: !per_server })
         }
     };
+    let all = channels(all, scenario.network.rails);
     let mut place = vec![0u32; all.len()];
     let mut count = 0;
     for (flow, place) in all.iter().zip(&mut place) {
@@ -70,7 +71,7 @@ fn network_flow(
         _ => &flow.name,
     };
     let no_path = || SimError::NoPath { job: job.id.clone(), flow: flow.name.clone() };
-    let path = router.path(&job.id, whole, flow.src, flow.dst).ok_or_else(no_path)?;
+    let path = router.path_by(flow.rail, &job.id, whole, flow.src, flow.dst).ok_or_else(no_path)?;
     let loss = loss_on(scenario, &path);
     let bytes = flow.bytes as f64;
     let deps = flow.preds.iter().filter_map(|p| {

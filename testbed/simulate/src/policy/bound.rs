@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub use srpt::{last_end, srpt};
 
-use sluice_scenario::workload::{RoundFlow, round_flows};
+use sluice_scenario::workload::{RoundFlow, channels, round_flows};
 use sluice_scenario::{LinkIx, Placement, Scenario};
 
 /// The smallest factor that jitter leaves of a compute time.
@@ -37,11 +37,11 @@ impl JobWork {
     /// With compute jitter each compute time counts by the smallest factor that jitter can have.
     pub fn of(scenario: &Scenario, job: usize, placement: &Placement) -> Option<JobWork> {
         let spec = scenario.jobs.get(job)?;
-        let flows = round_flows(spec, placement);
+        let flows = channels(round_flows(spec, placement), scenario.network.rails);
         let mut links: BTreeMap<LinkIx, f64> = BTreeMap::new();
         let mut alone = Vec::with_capacity(flows.len());
         for flow in &flows {
-            let path = scenario.path(&spec.id, &flow.name, flow.src, flow.dst)?;
+            let path = scenario.path_of(&spec.id, flow)?;
             let mut longest = 0.0f64;
             for link in path {
                 let seconds = flow.bytes as f64 * 8.0 / scenario.network.link(link)?.rate.0 as f64;

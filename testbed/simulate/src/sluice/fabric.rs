@@ -21,7 +21,7 @@ pub(super) struct Fabric {
     pub tables: Tables,
     hosts: usize,
     known_routes: bool,
-    paths: HashMap<(NodeIx, NodeIx), Vec<Hop>>,
+    paths: HashMap<(Option<LinkIx>, Option<LinkIx>), Vec<Hop>>,
     links: Vec<LinkId>,
 }
 
@@ -81,14 +81,15 @@ impl Fabric {
         self.links.get(link.0).copied().unwrap_or_default()
     }
 
-    /// The link by which a host receives, with its keeper; `None` for a host with several, as in the daemon.
-    pub fn ingress(&self, scenario: &Scenario, host: usize) -> Option<Hop> {
-        let mut into = scenario.network.out(NodeIx(host)).iter().map(|&out| LinkIx(out.0 ^ 1));
-        let (first, more) = (into.next()?, into.next());
+    /// The links by which a host receives, one for each card, with their keepers.
+    pub fn ingress(&self, scenario: &Scenario, host: usize) -> Vec<Hop> {
+        let into = scenario.network.out(NodeIx(host)).iter().map(|&out| LinkIx(out.0 ^ 1));
         match self.tables {
-            Tables::Nic => self.nic_ingress(scenario, host, first),
-            Tables::Switch if more.is_none() => self.hop(scenario, first).filter(|hop| hop.holder.is_some()),
-            Tables::Switch | Tables::Own => None,
+            Tables::Nic => into.filter_map(|link| self.nic_ingress(scenario, host, link)).collect(),
+            Tables::Switch => {
+                into.filter_map(|link| self.hop(scenario, link)).filter(|hop| hop.holder.is_some()).collect()
+            }
+            Tables::Own => Vec::new(),
         }
     }
 
@@ -97,13 +98,14 @@ impl Fabric {
         if self.known_routes && self.tables == Tables::Switch {
             return flow.path.iter().filter_map(|&link| self.hop(scenario, link)).collect();
         }
-        let ends = (flow.src, flow.dst);
+        // Hosts know by which of its cards a flow leaves one and by which it comes to the other.
+        let ends = (flow.path.first().copied(), flow.path.last().copied());
         if let Some(known) = self.paths.get(&ends) {
             return known.clone();
         }
         let common = match scenario.routing.given(flow.src, flow.dst) {
             Some(given) => given.to_vec(),
-            None => common(scenario, flow.src, flow.dst),
+            None => common(scenario, flow),
         };
         let mut path: Vec<Hop> = Vec::with_capacity(common.len());
         if self.tables != Tables::Switch {
@@ -125,7 +127,8 @@ impl Fabric {
 
     fn nic_ingress(&self, scenario: &Scenario, host: usize, link: LinkIx) -> Option<Hop> {
         let capacity = scenario.network.link(link)?.rate;
-        Some(Hop { link: LinkId::ingress(host_id(host)), capacity, holder: Some(holder_id(host)) })
+        let card = scenario.network.out(NodeIx(host)).iter().position(|out| out.0 ^ 1 == link.0)?;
+        Some(Hop { link: LinkId::new(host_id(host).0, 2 * card as u32 + 1), capacity, holder: Some(holder_id(host)) })
     }
 
     fn hop(&self, scenario: &Scenario, link: LinkIx) -> Option<Hop> {
@@ -135,12 +138,18 @@ impl Fabric {
     }
 }
 
-/// The links on every shortest path, in order: those that are alone at their distance.
-fn common(scenario: &Scenario, src: NodeIx, dst: NodeIx) -> Vec<LinkIx> {
+/// The links on every shortest path between the cards that a flow leaves and comes by, in order: those that are alone at
+/// their distance.
+fn common(scenario: &Scenario, flow: &Flow) -> Vec<LinkIx> {
     let network = &scenario.network;
+    let (Some(&first), Some(&last)) = (flow.path.first(), flow.path.last()) else { return Vec::new() };
+    let (Some(out), Some(into)) = (network.link(first), network.link(last)) else { return Vec::new() };
+    if first == last {
+        return vec![first];
+    }
+    let (mut common, dst) = (vec![first], into.from);
     let nearer = next_hops(network, dst);
-    let mut common = Vec::new();
-    let mut here = vec![src];
+    let mut here = vec![out.to];
     for _ in 0..network.nodes() {
         if here.contains(&dst) {
             break;
@@ -158,6 +167,7 @@ fn common(scenario: &Scenario, src: NodeIx, dst: NodeIx) -> Vec<LinkIx> {
             break;
         }
     }
+    common.push(last);
     common
 }
 
@@ -209,7 +219,7 @@ mod tests {
         let across = fabric.path(&scenario, &flow(&scenario, 0, 2));
         let holders: Vec<_> = across.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert_eq!(holders, [None, Some(4)], "which spine is not known");
-        assert_eq!(fabric.ingress(&scenario, 2).map(|hop| hop.link), across.last().map(|hop| hop.link));
+        assert_eq!(fabric.ingress(&scenario, 2).first().map(|hop| hop.link), across.last().map(|hop| hop.link));
         let told = super::tests::fabric(&scenario, Tables::Switch, true).path(&scenario, &flow(&scenario, 0, 2));
         let holders: Vec<_> = told.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert!(
@@ -226,6 +236,6 @@ mod tests {
         assert_eq!(path.len(), 2);
         assert_eq!(path[0].link, LinkId::egress(host_id(0)));
         assert_eq!((path[1].link, path[1].holder), (LinkId::ingress(host_id(2)), Some(holder_id(2))));
-        assert_eq!(fabric.ingress(&scenario, 2), Some(path[1]));
+        assert_eq!(fabric.ingress(&scenario, 2), [path[1]]);
     }
 }
