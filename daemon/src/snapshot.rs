@@ -2,9 +2,11 @@
 
 mod flows;
 
+use std::collections::HashMap;
+
 use sluice_ebpf::Tier;
-use sluice_schedule::host::{LinkStatus, ViewState};
-use sluice_schedule::{Bytes, FlowId, Nanos};
+use sluice_schedule::host::{FlowStatus, LinkStatus, ViewState};
+use sluice_schedule::{Bytes, FlowId, LinkId, Nanos};
 use sluice_wire::snapshot::{
     Backend, Clock, Cost, Daemon, Enforcement, Explanation, Label, Link, Mode as WireMode, SlotReason, Snapshot,
     SwitchState, SwitchStatus, View,
@@ -201,12 +203,17 @@ fn switches(core: &Core) -> Vec<SwitchStatus> {
 fn links(core: &Core) -> Vec<Link> {
     let horizon = core.host().config().horizon;
     let mut list = Vec::new();
+    let mut crossing: HashMap<LinkId, Vec<FlowStatus<'_>>> = HashMap::new();
+    for flow in core.host().flows() {
+        for hop in &flow.spec.path {
+            crossing.entry(hop.link).or_default().push(flow.clone());
+        }
+    }
     for LinkStatus { link: id, capacity, load, cross } in core.host().links() {
         let own = core.monitor().fabric.links.iter().position(|link| link.egress == id);
-        let flows: Vec<_> =
-            core.host().flows().filter(|flow| flow.spec.path.iter().any(|hop| hop.link == id)).collect();
-        let holder =
-            flows.iter().flat_map(|flow| &flow.spec.path).find(|hop| hop.link == id).and_then(|hop| hop.holder);
+        let flows = crossing.remove(&id).unwrap_or_default();
+        let hop = flows.first().and_then(|flow| flow.spec.path.iter().find(|hop| hop.link == id));
+        let holder = hop.and_then(|hop| hop.holder);
         let active = || flows.iter().filter(|flow| flow.demand > flow.delivered);
         let planned = |i: usize| {
             let mine = active()
@@ -243,7 +250,11 @@ fn link_name(core: &Core, id: sluice_schedule::LinkId) -> String {
     let holder = sluice_schedule::HolderId(id.node());
     let name = core.holder_name(holder);
     let host = core.monitor().fabric.name_of(sluice_schedule::HostId(id.node())).is_some();
-    if host && id.port() == 1 { format!("{name}:in") } else { format!("{name}:{}", id.port()) }
+    match id.port() {
+        1 if host => format!("{name}:in"),
+        port if host && port % 2 == 1 => format!("{name}:in{}", port / 2),
+        port => format!("{name}:{port}"),
+    }
 }
 
 fn cost(core: &Core, facts: &Facts) -> Cost {

@@ -71,6 +71,9 @@ pub struct FabricSpec {
     pub hosts: Vec<String>,
     /// Switch names; they forward.
     pub switches: Vec<String>,
+    /// Cards of every host, each with an address of its own; with more than one every cable is one host's next card and
+    /// leads to a switch that no other switch knows, so that what is sent from a card arrives by the same one.
+    pub rails: usize,
     /// Cables between hosts and switches; cable c is links 2c and 2c + 1 of the [`Layout`].
     pub cables: Vec<Cable>,
     /// MTU of every link, 576 to 65 535.
@@ -101,6 +104,15 @@ impl FabricSpec {
         let hosts: Vec<String> = (0..n).map(|i| format!("h{i}")).collect();
         let cables = hosts.iter().map(|h| Cable::plain(h, "s0", rate, queue)).collect();
         FabricSpec { hosts, switches: vec!["s0".into()], cables, ..FabricSpec::default() }
+    }
+
+    /// `n` hosts with so many cards each, and a switch for each card; every link at `rate` with `queue` bytes per port.
+    pub fn rails(n: usize, rails: usize, rate: Rate, queue: Bytes) -> FabricSpec {
+        let hosts: Vec<String> = (0..n).map(|i| format!("h{i}")).collect();
+        let cable = |host, rail| Cable::plain(host, format!("s{rail}"), rate, queue);
+        let cables = hosts.iter().flat_map(|host| (0..rails).map(move |rail| cable(host, rail))).collect();
+        let switches = (0..rails).map(|rail| format!("s{rail}")).collect();
+        FabricSpec { hosts, switches, cables, rails, ..FabricSpec::default() }
     }
 
     /// The hosts with data of their own, by index.
@@ -142,6 +154,7 @@ impl Default for FabricSpec {
         FabricSpec {
             hosts: Vec::new(),
             switches: Vec::new(),
+            rails: 1,
             cables: Vec::new(),
             mtu: 1500,
             gso_max: Bytes(16_384),

@@ -8,6 +8,7 @@
 //! Placement, start times and the network are `run`'s business.
 
 mod buffer;
+mod channels;
 mod collective;
 mod connect;
 mod engine;

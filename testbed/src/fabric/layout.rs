@@ -45,6 +45,8 @@ pub struct Layout {
     pub nodes: Vec<String>,
     /// How many of them are hosts.
     pub hosts: usize,
+    /// Cards of each host with an address of its own.
+    pub rails: usize,
     /// Two directed links per cable: 2c is a→b, 2c+1 is b→a.
     pub links: Vec<DirectedLink>,
     /// `next[node][host]`: the directed links that lead one hop nearer, all shortest paths; empty at the host itself.
@@ -115,12 +117,34 @@ impl Layout {
                 return Err(FabricError::Spec(format!("no way from {} to {}", nodes[from], nodes[to])));
             }
         }
-        Ok(Layout { nodes, hosts: spec.hosts.len(), links, next })
+        check_rails(spec, &ports, &links)?;
+        Ok(Layout { nodes, hosts: spec.hosts.len(), rails: spec.rails, links, next })
     }
 
     /// Address of host `i` on the data network.
     pub fn host_address(&self, i: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, (i / 250) as u8, (i % 250 + 1) as u8)
+    }
+
+    /// Address of a card of host `i`, the first of which is the host's.
+    pub fn rail_address(&self, i: usize, rail: usize) -> Ipv4Addr {
+        let [_, _, high, low] = self.host_address(i).octets();
+        if rail == 0 { self.host_address(i) } else { Ipv4Addr::new(10, 80 + rail as u8, high, low) }
+    }
+
+    /// The addresses of all cards of host `i`, if it has several.
+    pub fn rails_of(&self, i: usize) -> Vec<Ipv4Addr> {
+        let rails = if self.rails > 1 { self.rails } else { 0 };
+        (0..rails).map(|rail| self.rail_address(i, rail)).collect()
+    }
+
+    /// Address at a port: of a host's card, or of a switch.
+    pub fn port_address(&self, port: &PortRef) -> Ipv4Addr {
+        if port.node < self.hosts {
+            self.rail_address(port.node, if self.rails > 1 { port.port } else { 0 })
+        } else {
+            self.address(port.node)
+        }
     }
 
     /// Address of switch `i`, the next hop of its neighbours.
@@ -140,6 +164,25 @@ impl Layout {
         let name = format!("{}->{}", self.nodes[l.from.node], self.nodes[l.to.node]);
         if twins > 1 { format!("{name}#{}", l.cable) } else { name }
     }
+}
+
+/// Refuses hosts with another number of cards than they should have, and switches that know each other beside rails.
+fn check_rails(spec: &FabricSpec, ports: &[usize], links: &[DirectedLink]) -> Result<(), FabricError> {
+    if spec.rails == 1 {
+        return Ok(());
+    }
+    let hosts = spec.hosts.len();
+    if !(1..=16).contains(&spec.rails) || ports[..hosts].iter().any(|ports| *ports != spec.rails) {
+        let what = format!("{} rails need 1 to 16 of them, and as many cables at every host", spec.rails);
+        return Err(FabricError::Spec(what));
+    }
+    let apart = |link: &DirectedLink| (link.from.node < hosts) != (link.to.node < hosts);
+    if !links.iter().all(apart) || !spec.routes.is_empty() {
+        return Err(FabricError::Spec(
+            "with rails every cable leads from a host to a switch, and there are no routes".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses memories and groups that contradict themselves; `links`: how many there are.

@@ -73,6 +73,9 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             // A host's address is its card's, as daemons expect; a switch only routes.
             if is_host { "eth0" } else { "lo" }
         );
+        for rail in (1..layout.rails).filter(|_| is_host) {
+            _ = writeln!(links, "addr add {}/32 dev eth{rail}", layout.rail_address(n, rail));
+        }
         let mut shape = String::new();
         for (at, link) in layout.links.iter().enumerate().filter(|(_, l)| l.from.node == n) {
             let device = &link.from.device;
@@ -84,13 +87,26 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
             }
             _ = writeln!(links, "link set dev {device} mtu {} gso_max_size {gso}{segments}", spec.mtu);
             _ = writeln!(links, "link set dev {device} up");
-            let peer = layout.address(link.to.node);
+            let peer = layout.port_address(&link.to);
             _ = writeln!(links, "neigh replace {peer} lladdr {} dev {device} nud permanent", link.to.mac);
             // What forwards must not hold packets for long.
             let limit = if is_host && !passes_on { spec.host_queue } else { spec.cables[link.cable].queue };
             _ = writeln!(shape, "{}", tbf(spec, device, spec.rate(at), limit));
         }
-        for (host, hops) in layout.next[n].iter().enumerate().filter(|(_, hops)| !hops.is_empty()) {
+        for (host, hops) in layout.next[n].iter().enumerate().filter(|_| layout.rails > 1) {
+            for link in hops.iter().map(|hop| &layout.links[*hop]) {
+                // From card to card: what leaves a host's card goes to the same card of another.
+                let (rail, source) = if is_host {
+                    (link.from.port, format!(" src {}", layout.port_address(&link.from)))
+                } else {
+                    (link.to.port, String::new())
+                };
+                let (target, via) = (layout.rail_address(host, rail), layout.port_address(&link.to));
+                _ = writeln!(links, "route add {target}/32{source} via {via} dev {} onlink", link.from.device);
+            }
+        }
+        let plain = layout.next[n].iter().filter(|_| layout.rails == 1);
+        for (host, hops) in plain.enumerate().filter(|(_, hops)| !hops.is_empty()) {
             let target = layout.host_address(host);
             let source = if is_host { format!(" src {}", node.address) } else { String::new() };
             let via = |e: &usize| {

@@ -29,7 +29,12 @@ pub struct Collective {
 impl Collective {
     /// The member `file.rank` of the job.
     pub fn new(file: &JobFile) -> Collective {
-        let real = usize::try_from(file.bytes.div_ceil(4)).unwrap_or(usize::MAX);
+        Collective::of_bytes(file, file.bytes)
+    }
+
+    /// The same for so many bytes of the gradient.
+    pub fn of_bytes(file: &JobFile, bytes: u64) -> Collective {
+        let real = usize::try_from(bytes.div_ceil(4)).unwrap_or(usize::MAX);
         let (n, rank) = (file.workers, file.rank);
         let servers = file.members.len() - n;
         let is_worker = file.is_worker();
@@ -187,7 +192,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     fn job(arch: Arch, workers: usize, servers: usize, bytes: u64) -> Vec<Collective> {
-        let member = Member { host: "h0".into(), address: Ipv4Addr::LOCALHOST, port: 1 };
+        let member = Member { host: "h0".into(), address: Ipv4Addr::LOCALHOST, port: 1, rails: Vec::new() };
         let members = vec![member; workers + servers];
         (0..workers + servers)
             .map(|rank| {

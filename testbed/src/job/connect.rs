@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,10 @@ fn new_socket(file: &JobFile) -> Result<OwnedFd, JobError> {
 }
 
 fn listener(file: &JobFile) -> Result<TcpListener, JobError> {
-    let own = file.members[file.rank].endpoint();
+    let member = &file.members[file.rank];
+    // By several cards come the streams of one port.
+    let own =
+        if member.rails.is_empty() { member.endpoint() } else { SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, member.port) };
     let fd = new_socket(file)?;
     setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(JobError::sys("setting SO_REUSEADDR"))?;
     bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(own))
@@ -77,7 +80,8 @@ fn connect_outs(file: &JobFile, group: u64, streams: &[Stream], deadline: Instan
     streams
         .iter()
         .map(|stream| {
-            let to = file.members[stream.peer].endpoint();
+            let peer = &file.members[stream.peer];
+            let to = SocketAddrV4::new(peer.rail(stream.lane), peer.port);
             loop {
                 match connect_one(file, group, stream, to) {
                     Err(JobError::Io { source, .. }) if Instant::now() > deadline => {
@@ -98,6 +102,11 @@ fn connect_one(file: &JobFile, group: u64, stream: &Stream, to: std::net::Socket
     let fd = new_socket(file)?;
     // Bounds connect(2), which knows no other time-out.
     setsockopt(&fd, sockopt::SendTimeout, &TimeVal::new(2, 0)).map_err(JobError::sys("setting SO_SNDTIMEO"))?;
+    if !file.members[file.rank].rails.is_empty() {
+        let own = SocketAddrV4::new(file.members[file.rank].rail(stream.lane), 0);
+        bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(own))
+            .map_err(JobError::sys("binding the address of a card"))?;
+    }
     connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(to)).map_err(JobError::sys("connecting"))?;
     let mut socket = TcpStream::from(fd);
     socket.set_nodelay(true).map_err(JobError::io("setting TCP_NODELAY"))?;
@@ -148,7 +157,7 @@ fn greet(file: &JobFile, group: u64, mut socket: TcpStream, from: SocketAddr) ->
     socket.read_exact(&mut hello).ok()?;
     let caller = parse(&hello, group)?;
     let known = file.members.get(caller.rank)?;
-    if SocketAddr::V4(known.endpoint()).ip() != from.ip() {
+    if !known.has(from.ip()) {
         return None;
     }
     socket.set_nonblocking(true).ok()?;

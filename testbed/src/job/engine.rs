@@ -14,6 +14,7 @@ use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, 
 use nix::time::{ClockId, clock_gettime};
 
 use super::buffer::Difference;
+use super::channels::Channels;
 use super::collective::Collective;
 use super::connect::{Connections, connect_all};
 use super::exchange::{Exchange, LaneFlow};
@@ -84,7 +85,10 @@ fn exchange_of(file: &JobFile) -> Result<Box<dyn Exchange>, JobError> {
                 Box::new(Trees::new(&followed, file.rank, file.bytes))
             }
         }
-        _ => Box::new(Collective::new(file)),
+        _ => match file.members[file.rank].rails.len() {
+            0 => Box::new(Collective::new(file)),
+            channels => Box::new(Channels::new(file, channels)),
+        },
     })
 }
 

@@ -1,6 +1,6 @@
 //! What one member of a job is told: a JSON document.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -35,12 +35,25 @@ pub struct Member {
     pub address: Ipv4Addr,
     /// TCP port at that address.
     pub port: u16,
+    /// The addresses of all cards of the host, over which streams are spread; empty: the one above is all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rails: Vec<Ipv4Addr>,
 }
 
 impl Member {
     /// Where its peers connect to.
     pub fn endpoint(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.port)
+    }
+
+    /// The address of its card for this lane.
+    pub fn rail(&self, lane: u32) -> Ipv4Addr {
+        self.rails.get(lane as usize).copied().unwrap_or(self.address)
+    }
+
+    /// Is this one of its addresses?
+    pub fn has(&self, address: IpAddr) -> bool {
+        address == IpAddr::V4(self.address) || self.rails.iter().any(|rail| address == IpAddr::V4(*rail))
     }
 }
 
@@ -133,6 +146,14 @@ impl JobFile {
         if self.rank >= self.members.len() {
             let allowed = format!("less than the number of members, {}", self.members.len());
             return bad("rank", self.rank.to_string(), &allowed);
+        }
+        let rails = self.members[0].rails.len();
+        if rails == 1 || rails > 16 || self.members.iter().any(|member| member.rails.len() != rails) {
+            let allowed = "none, or 2 to 16 addresses, as many for every member";
+            return bad("members.rails", rails.to_string(), allowed);
+        }
+        if rails > 0 && self.arch == Arch::Plan {
+            return bad("members.rails", rails.to_string(), "none for a job of arch plan, whose lanes its plan names");
         }
         if self.members.len() > 4096 {
             return bad("members", self.members.len().to_string(), "at most 4096");

@@ -44,6 +44,7 @@ impl RunPlan {
             hosts: network.hosts.iter().map(|h| h.name.clone()).collect(),
             switches: network.switches.clone(),
             cables,
+            rails: network.rails as usize,
             mtu: testbed.mtu,
             ..FabricSpec::default()
         };

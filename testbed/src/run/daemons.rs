@@ -297,7 +297,9 @@ fn ask_tcp(address: &str) -> bool {
 /// A network as `topology.json`; with `nic` its switches keep no tables and have no address.
 pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
     let hosts = spec.hosts.iter().enumerate().map(|(i, name)| {
-        let mut addresses = vec![layout.host_address(i).to_string(), management_address(i).to_string()];
+        let mut addresses: Vec<String> =
+            (0..layout.rails).map(|rail| layout.rail_address(i, rail).to_string()).collect();
+        addresses.push(management_address(i).to_string());
         addresses.extend(spec.containers.contains(&i).then(|| format!("{}/24", container_address(i, 0))));
         let kind = if spec.memories.contains(&i) { "memory" } else { "host" };
         json!({"id": name, "kind": kind, "addresses": addresses})

@@ -79,6 +79,7 @@ impl RunningJob {
                 host: fabric.hosts[h].name.clone(),
                 address: fabric.hosts[h].address,
                 port: (FIRST_PORT + (serial * 37 + rank) % PORTS) as u16,
+                rails: fabric.layout.rails_of(h),
             })
             .collect();
         let mut job = RunningJob { hosts: hosts.clone(), members: Vec::new() };

@@ -7,11 +7,12 @@ use std::time::Duration;
 use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, quiet, star};
 use nix::sys::signal::Signal;
 use sluice_report::PolicyRun;
-use sluice_schedule::{Nanos, Rate};
+use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
+use sluice_testbed::fabric::FabricSpec;
 use sluice_testbed::job::{self as jobs, Arch};
 use sluice_testbed::run::pages::Pages;
 use sluice_testbed::run::{Binaries, FixedQueue, Placement, Policy, RunPlan, Session, Silent, run_once};
@@ -70,6 +71,44 @@ fn two_hosts_a_switch_and_two_jobs_end_to_end() {
         for host in &plan.fabric.hosts {
             let [managed, other] = acknowledged(&dir, host);
             assert!(managed > 9 * other && managed > 16_000_000, "{policy}, {host}: {managed} managed, {other} not");
+        }
+    }
+}
+
+#[test]
+fn hosts_with_two_cards_use_both_and_both_are_scheduled() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(programs) = programs() else { return };
+    for policy in ["sluice", "sluice:srpt-p@nic"] {
+        let (_keep, dir) = dir();
+        let mut work = vec![job("a", Arch::Ring, 3, 0, 3_000_000, 6), job("b", Arch::Ps, 2, 1, 3_000_000, 6)];
+        work.iter_mut().for_each(|j| j.compute = vec![Nanos::from_millis(60)]);
+        let fabric = FabricSpec::rails(3, 2, Rate::mbps(100), Bytes(400_000));
+        let plan = RunPlan { fabric, jobs: work, ..RunPlan::default() };
+        let places = vec![
+            Placement { workers: vec![0, 1, 2], servers: vec![] },
+            Placement { workers: vec![0, 1], servers: vec![2] },
+        ];
+        let session = Session { binaries: &programs, dir: dir.clone(), stop: &NEVER };
+        let policy = policy.parse::<Policy>().unwrap();
+        let run = run_once(&plan, &mut FixedQueue::new(places), &policy, &session, &mut Silent).unwrap();
+        assert!(run.jobs.iter().all(|result| result.rounds.len() == 6), "{policy}: {:?}", run.jobs);
+        for host in &plan.fabric.hosts {
+            let file = dir.join(format!("sluiced-{host}.snapshot.json"));
+            let snapshot: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let own: Vec<(String, u64)> = snapshot["links"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|link| Some((link["name"].as_str()?.to_owned(), link["managed_bytes"].as_u64()?)))
+                .filter(|(name, _)| name.starts_with("eth"))
+                .collect();
+            let [(_, first), (_, second)] = &own[..] else { panic!("{policy}, {host}: {snapshot:#}") };
+            // A ring of three sends 4/3 of its bytes in each of six rounds.
+            assert!(first.min(second) * 2 > 3_000_000 * 6, "{policy}, {host}: {own:?}");
+            assert!(first.abs_diff(*second) * 10 < first + second, "{policy}, {host}: one card has more: {own:?}");
+            let [managed, other] = acknowledged(&dir, host);
+            assert!(managed > 9 * other, "{policy}, {host}: {managed} managed, {other} not");
         }
     }
 }
