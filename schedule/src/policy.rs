@@ -176,7 +176,7 @@ pub struct FlowScene {
     pub delivered: Bytes,
     /// Bytes that its predecessors allow it to have sent by now.
     pub allowed: Bytes,
-    /// Bytes by which it lags behind its slowest predecessor (Δ).
+    /// Bytes by which what it delivered lags behind what it depends on: Δ before anything is planned for the current slot.
     pub behind: Bytes,
     /// B_f: highest rate worth trying.
     pub ceiling: Rate,

@@ -7,8 +7,7 @@
 //! | | literal | repaired |
 //! | --- | --- | --- |
 //! | price | the bare sum of loads, in Gbit/s | λ(ρ), dimensionless |
-//! | lag behind a predecessor | applied up to B_f, even beyond the headroom | the same, within the headroom |
-//! | running ahead of a predecessor | only what its sender reports is cut | the own flow is held to its bound |
+//! | lag behind a predecessor | applied up to B_f, even beyond the headroom; a new flow, without B_f, up to the headroom | the same, within the headroom |
 //! | own old contribution in a table | counts like anybody's | is taken out first |
 //! | several flows of one job on a link | the first takes all | each plans on its share |
 //! | unused capacity of the current slot | stays unused | goes to flows with demand |
@@ -55,6 +54,8 @@ pub struct Link {
     pub usable: Rate,
     /// Only this host sends there: what is planned here is all there is, and is never more than the link.
     pub own: bool,
+    /// What other hosts' flows take there now beyond what they promised: the fill leaves it to them.
+    pub filled: Rate,
 }
 
 /// One link of one flow's path.
@@ -66,6 +67,9 @@ pub struct Hop<'a> {
     pub load: &'a [Rate],
     /// Flows with demand that this flow's own job has there, on all hosts, this one included; 0 counts as 1.
     pub sharers: u64,
+    /// What the own job's flows of other hosts promised there for the current slot. They do not stand in each other's way
+    /// when a schedule is made, only when the fill gives out what nobody scheduled.
+    pub siblings: Rate,
 }
 
 impl Hop<'_> {
@@ -87,10 +91,9 @@ pub struct FlowView<'a> {
     pub remaining: Bytes,
     /// What of them its predecessors allow to be sent by the end of the current slot.
     pub usable: Bytes,
-    /// Δ: the bytes by which it lags behind what it depends on.
+    /// The bytes by which what it delivered lags behind what it depends on. Δ is what of them Algorithm 1's rate does not
+    /// make up for by the end of the current slot, because that rate is part of the flow's progress.
     pub behind: Bytes,
-    /// The bytes by which it runs ahead of what it is fed, as its predecessor's sender reported.
-    pub ahead: Bytes,
     /// B_f; [`Rate::MAX`] if nothing is known.
     pub ceiling: Rate,
     /// What it keeps as long as it has demand.
@@ -296,10 +299,14 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, ou
         _ if path.alone => Why::LinkCap,
         _ => Why::Headroom,
     };
-    let adjusted = adjust(initial, flow.behind, problem.rest, flow.ceiling);
+    // A new flow has no history and starts from headroom; in the repaired form the headroom bounds everything anyway.
+    let unknown = flow.ceiling == Rate::MAX && !config.repaired;
+    let ceiling = if unknown { path.headroom[0] } else { flow.ceiling };
+    let adjusted = adjust(initial, flow.behind.minus(initial.over(problem.rest)), problem.rest, ceiling);
     now = match adjusted.step {
         Step::Kept => now,
-        Step::CaughtUp | Step::AtCeiling if adjusted.rate >= initial => {
+        _ if adjusted.rate == initial => now,
+        Step::CaughtUp | Step::AtCeiling if adjusted.rate > initial => {
             out.why = Why::CatchUp;
             adjusted.rate
         }
@@ -308,15 +315,12 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, ou
             adjusted.rate
         }
     };
-    if flow.ahead > Bytes::ZERO {
-        let cut = now.minus(Rate::needed(flow.ahead, problem.rest));
-        out.why = lower(&mut now, out.why, cut, Why::Successor);
-    }
     if config.repaired {
         out.why = lower(&mut now, out.why, flow.ceiling, Why::LinkCap);
         out.why = lower(&mut now, out.why, path.headroom[0], Why::Headroom);
-        out.why = lower(&mut now, out.why, predecessor_limit(flow, problem.rest), Why::Predecessor);
     }
+    // A flow that would end the slot ahead of what it is fed is cut by the excess.
+    out.why = lower(&mut now, out.why, predecessor_limit(flow, problem.rest), Why::Predecessor);
     out.why = lower(&mut now, out.why, path.hard, if path.alone { Why::LinkCap } else { Why::Headroom });
     let floor = scratch.floors[f];
     if now < floor {
