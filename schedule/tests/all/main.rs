@@ -2,6 +2,7 @@
 
 mod clock;
 mod fault_run;
+mod primal_dual_reference;
 mod scheduling_guide;
 mod switch;
 mod tables;
