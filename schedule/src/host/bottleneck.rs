@@ -49,7 +49,7 @@ fn tightest(links: &Links, path: &[usize], config: &HostConfig) -> Option<usize>
 
 impl Host {
     /// What every managed flow of this host delivered at best in the remembered slots, by link.
-    pub(super) fn best_on_links(&self) -> BestOnLinks {
+    fn best_on_links(&self) -> BestOnLinks {
         let mut bests = BestOnLinks::default();
         for flow in self.flows.values().filter(|flow| !flow.released) {
             let rate = flow.ceiling.best();
@@ -58,8 +58,13 @@ impl Host {
         bests
     }
 
-    /// B_f: the highest rate worth trying, by what the flow and the host's others on its tightest link delivered.
-    pub(super) fn ceiling_of(&self, flow: &Flow, bests: &BestOnLinks) -> Rate {
+    /// B_f: the highest rate worth trying, by what the flow and the host's others on its tightest link delivered. `bests` is
+    /// that of [`Host::best_on_links`], worked out by the first flow that needs it: most have no ceiling, whatever others got.
+    pub(super) fn ceiling_of(&self, flow: &Flow, bests: &mut Option<BestOnLinks>) -> Rate {
+        if flow.ceiling.rate(Rate::ZERO) == Rate::MAX {
+            return Rate::MAX;
+        }
+        let bests = bests.get_or_insert_with(|| self.best_on_links());
         let others = tightest(&self.links, &flow.path, &self.config);
         flow.ceiling.rate(others.map_or(Rate::ZERO, |link| bests.of_others(link, flow.spec.flow)))
     }

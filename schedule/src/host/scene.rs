@@ -1,6 +1,5 @@
 //! Ranks the jobs and draws the scene that the policy plans on.
 
-use super::bottleneck::BestOnLinks;
 use super::flows::Turn;
 use super::jobs::{Job, Work};
 use super::links::Trust;
@@ -95,7 +94,7 @@ impl Host {
             known.map(|(job, flow, nth)| Ranked { rank: self.rank_of(flow, job), id: flow.spec.flow, nth, job, flow });
         let mut ranked: Vec<_> = ranked.collect();
         ranked.sort_unstable_by_key(|ranked| (ranked.rank, ranked.id));
-        let bests = if follows { self.best_on_links() } else { BestOnLinks::default() };
+        let mut bests = None;
         scene.flows.resize_with(ranked.len(), FlowScene::default);
         scene.links.iter_mut().for_each(|link| link.active = 0);
         for (drawn, Ranked { rank, id, job, flow, .. }) in scene.flows.iter_mut().zip(&ranked) {
@@ -126,7 +125,7 @@ impl Host {
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
             if follows {
                 self.follow_predecessors(now, flow, drawn);
-                drawn.ceiling = self.ceiling_of(flow, &bests);
+                drawn.ceiling = self.ceiling_of(flow, &mut bests);
             }
             drawn.worth = flow.uptake.worth(self.config.probe_gain);
             drawn.arrival = flow.arrival;

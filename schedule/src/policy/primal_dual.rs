@@ -147,6 +147,10 @@ pub struct Scratch {
     /// Floors of flows not planned yet, per link.
     pending: Vec<Rate>,
     floors: Vec<Rate>,
+    /// By link × slot: what the flow that planned there last saw.
+    cells: Vec<Cell>,
+    /// Per link: which flow that was.
+    seen: Vec<Option<Seen>>,
     fill: fill::Scratch,
 }
 
@@ -196,6 +200,10 @@ fn prepare(problem: &Problem, horizon: usize, scratch: &mut Scratch) {
         table.clear();
         table.resize(problem.links.len() * horizon, Rate::ZERO);
     }
+    scratch.cells.clear();
+    scratch.cells.resize(problem.links.len() * horizon, Cell::default());
+    scratch.seen.clear();
+    scratch.seen.resize(problem.links.len(), None);
     // With many flows the floors alone would be more than an own link: there each is at most an equal share.
     scratch.floors.clear();
     scratch.floors.extend(flows.iter().map(|flow| flow.floor));
@@ -237,49 +245,89 @@ struct Path {
     alone: bool,
 }
 
-fn survey(problem: &Problem, config: &Config, flow: &FlowView, scratch: &Scratch) -> Path {
+/// What flows of one job find on a link in one slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    /// What is promised there by other hosts' flows of other jobs.
+    load: Rate,
+    /// The same with what own flows of other jobs have: what the price is for.
+    others: Rate,
+    price: Price,
+    /// A flow's share of what the others leave; to the letter there is no such bound.
+    share: Rate,
+}
+
+/// Whose view of a link is in the table: the flow and which hop of its path.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    flow: usize,
+    hop: usize,
+}
+
+/// What the links of a path look like to one flow. Flows of a job that plan one after another see the same others on a
+/// link, so what was worked out for one serves the next: whoever plans on a link looks at it first.
+fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch) -> Path {
+    let flow = &problem.flows[f];
     let horizon = scratch.planned.len() / problem.links.len().max(1);
     let mut path =
         Path { price: [Price::ZERO; MAX_SLOTS], headroom: [Rate::MAX; MAX_SLOTS], hard: Rate::MAX, alone: true };
-    for hop in flow.path {
+    for (h, hop) in flow.path.iter().enumerate() {
         let link = problem.links[hop.link];
         let row = hop.link * horizon..(hop.link + 1) * horizon;
-        let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row]);
-        // Promises are the same for many slots in a row, and the price is the dearest thing here.
-        let mut last = (Rate::ZERO, config.curve.link(Rate::ZERO, link.usable));
-        for (t, (&planned, &of_job)) in own.enumerate() {
-            let mut load = hop.load(t);
-            if config.repaired {
-                load = load.minus(flow.old.get(t).copied().unwrap_or(Rate::ZERO));
-            }
-            let others = load.plus(planned.minus(of_job));
-            let mut room = link.usable.minus(load.plus(planned));
-            if t == 0 {
-                if link.own {
-                    room = room.minus(scratch.pending[hop.link]);
-                }
-                path.hard = path.hard.min(if link.own { room } else { link.usable });
-                path.alone &= others == Rate::ZERO && of_job == Rate::ZERO;
-            }
-            if config.repaired {
-                room = room.min(link.usable.minus(others).share(hop.sharers));
-            }
-            path.headroom[t] = path.headroom[t].min(room);
+        let same = |seen: &Seen| {
+            let (other, before) = (&problem.flows[seen.flow], &problem.flows[seen.flow].path[seen.hop]);
+            other.job == flow.job && before.sharers == hop.sharers && before.load == hop.load && other.old == flow.old
+        };
+        if !scratch.seen[hop.link].as_ref().is_some_and(same) {
+            scratch.seen[hop.link] = Some(Seen { flow: f, hop: h });
+            look_at(config, flow, hop, link, horizon, scratch);
+        }
+        let cells = scratch.cells[row.clone()].iter();
+        let (headroom, price) = (&mut path.headroom[..horizon], &mut path.price[..horizon]);
+        for (((cell, planned), headroom), price) in cells.zip(&scratch.planned[row.clone()]).zip(headroom).zip(price) {
+            let room = link.usable.minus(cell.load.plus(*planned));
+            *headroom = (*headroom).min(room).min(cell.share);
             if !flow.due {
-                if others != last.0 {
-                    last = (others, config.curve.link(others, link.usable));
-                }
-                path.price[t] = path.price[t].plus(last.1);
+                *price = price.plus(cell.price);
             }
         }
+        let (now, planned) = (&scratch.cells[row.start], scratch.planned[row.start]);
+        let room = link.usable.minus(now.load.plus(planned));
+        let room = if link.own { room.minus(scratch.pending[hop.link]) } else { room };
+        path.headroom[0] = path.headroom[0].min(room);
+        path.hard = path.hard.min(if link.own { room } else { link.usable });
+        path.alone &= now.others == Rate::ZERO && scratch.of_job[row.start] == Rate::ZERO;
     }
     path
 }
 
+/// Fills in a link's cells for a job's flows with this view of it.
+fn look_at(config: &Config, flow: &FlowView, hop: &Hop, link: Link, horizon: usize, scratch: &mut Scratch) {
+    let row = hop.link * horizon..(hop.link + 1) * horizon;
+    let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row.clone()]);
+    let of = |others: Rate| {
+        let share = if config.repaired { link.usable.minus(others).share(hop.sharers) } else { Rate::MAX };
+        Cell { load: Rate::ZERO, others, price: config.curve.link(others, link.usable), share }
+    };
+    // Promises are the same for many slots in a row, and the price is the dearest thing here.
+    let mut last = of(Rate::ZERO);
+    for (t, ((&planned, &of_job), cell)) in own.zip(&mut scratch.cells[row]).enumerate() {
+        let mut load = hop.load(t);
+        if config.repaired {
+            load = load.minus(flow.old.get(t).copied().unwrap_or(Rate::ZERO));
+        }
+        let others = load.plus(planned.minus(of_job));
+        if others != last.others {
+            last = of(others);
+        }
+        *cell = Cell { load, ..last };
+    }
+}
+
 /// Algorithms 1 and 2 for one flow.
-fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, out: &mut Schedule) {
+fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, out: &mut Schedule) {
     let flow = &problem.flows[f];
-    let path = survey(problem, config, flow, scratch);
+    let path = survey(problem, config, f, scratch);
     let horizon = out.rates.len();
     let request = Request {
         demand: flow.remaining,

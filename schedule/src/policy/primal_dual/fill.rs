@@ -88,6 +88,10 @@ fn share_out(problem: &Problem, horizon: usize, order: &[usize], planned: &mut [
         scratch.share.clear();
         for (at, &f) in order.iter().enumerate() {
             let weight = u128::from(scratch.weight[at]);
+            if weight == 0 {
+                scratch.share.push(Rate::ZERO);
+                continue;
+            }
             let own = problem.flows[f].path.iter().filter(|hop| problem.links[hop.link].own);
             let of_link = |hop: &Hop| {
                 let left = u128::from(left(problem, horizon, hop, Rate::ZERO, planned).0);
