@@ -151,6 +151,7 @@ pub struct Scratch {
     cells: Vec<Cell>,
     /// Per link: which flow that was.
     seen: Vec<Option<Seen>>,
+    path: Path,
     fill: fill::Scratch,
 }
 
@@ -236,9 +237,11 @@ fn collect_job(problem: &Problem, job: JobId, horizon: usize, done: &[usize], ou
 }
 
 /// What one flow finds on its path.
+#[derive(Clone, Debug, Default)]
 struct Path {
-    price: [Price; MAX_SLOTS],
-    headroom: [Rate; MAX_SLOTS],
+    /// Per slot of the horizon.
+    price: Vec<Price>,
+    headroom: Vec<Rate>,
     /// The most its links can bear in the current slot, whatever others promised on those that are shared.
     hard: Rate,
     /// Nobody else is on the path in the current slot.
@@ -266,11 +269,14 @@ struct Seen {
 
 /// What the links of a path look like to one flow. Flows of a job that plan one after another see the same others on a
 /// link, so what was worked out for one serves the next: whoever plans on a link looks at it first.
-fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch) -> Path {
+fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, path: &mut Path) {
     let flow = &problem.flows[f];
-    let horizon = scratch.planned.len() / problem.links.len().max(1);
-    let mut path =
-        Path { price: [Price::ZERO; MAX_SLOTS], headroom: [Rate::MAX; MAX_SLOTS], hard: Rate::MAX, alone: true };
+    let horizon = problem.horizon.clamp(1, MAX_SLOTS);
+    path.price.clear();
+    path.price.resize(horizon, Price::ZERO);
+    path.headroom.clear();
+    path.headroom.resize(horizon, Rate::MAX);
+    (path.hard, path.alone) = (Rate::MAX, true);
     for (h, hop) in flow.path.iter().enumerate() {
         let link = problem.links[hop.link];
         let row = hop.link * horizon..(hop.link + 1) * horizon;
@@ -283,7 +289,7 @@ fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch) -
             look_at(config, flow, hop, link, horizon, scratch);
         }
         let cells = scratch.cells[row.clone()].iter();
-        let (headroom, price) = (&mut path.headroom[..horizon], &mut path.price[..horizon]);
+        let (headroom, price) = (&mut path.headroom, &mut path.price);
         for (((cell, planned), headroom), price) in cells.zip(&scratch.planned[row.clone()]).zip(headroom).zip(price) {
             let room = link.usable.minus(cell.load.plus(*planned));
             *headroom = (*headroom).min(room).min(cell.share);
@@ -298,7 +304,6 @@ fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch) -
         path.hard = path.hard.min(if link.own { room } else { link.usable });
         path.alone &= now.others == Rate::ZERO && scratch.of_job[row.start] == Rate::ZERO;
     }
-    path
 }
 
 /// Fills in a link's cells for a job's flows with this view of it.
@@ -327,12 +332,12 @@ fn look_at(config: &Config, flow: &FlowView, hop: &Hop, link: Link, horizon: usi
 /// Algorithms 1 and 2 for one flow.
 fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, out: &mut Schedule) {
     let flow = &problem.flows[f];
-    let path = survey(problem, config, f, scratch);
-    let horizon = out.rates.len();
+    let mut path = std::mem::take(&mut scratch.path);
+    survey(problem, config, f, scratch, &mut path);
     let request = Request {
         demand: flow.remaining,
-        price: &path.price[..horizon],
-        headroom: &path.headroom[..horizon],
+        price: &path.price,
+        headroom: &path.headroom,
         slot: problem.slot,
         first: problem.rest,
         weight: config.weight,
@@ -380,6 +385,7 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch
     if now != initial {
         out.chosen = refill(&request, now, &mut out.rates);
     }
+    scratch.path = path;
 }
 
 /// Lowers a rate to `most` and gives the reason it has then.
