@@ -10,6 +10,7 @@
 //! | lag behind a predecessor | applied up to B_f, even beyond the headroom; a new flow, without B_f, up to the headroom | the same, within the headroom |
 //! | own old contribution in a table | counts like anybody's | is taken out first |
 //! | several flows of one job on a link | the first takes all | each plans on its share |
+//! | a round that waited too long | is priced like any other | goes now, whatever a slot costs |
 //! | unused capacity of the current slot | stays unused | goes to flows with demand |
 //!
 //! In both forms the rates on an own link never add up to more than the link, in no slot, floors included. When to
@@ -98,7 +99,7 @@ pub struct FlowView<'a> {
     pub ceiling: Rate,
     /// What it keeps as long as it has demand.
     pub floor: Rate,
-    /// It has been deferred too long: it goes now, whatever a slot costs.
+    /// It has been deferred too long: in the repaired form it goes now, whatever a slot costs.
     pub due: bool,
     /// What the loads above still contain of this flow's own last schedule, if anything.
     pub old: &'a [Rate],
@@ -293,7 +294,7 @@ fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, p
         for (((cell, planned), headroom), price) in cells.zip(&scratch.planned[row.clone()]).zip(headroom).zip(price) {
             let room = link.usable.minus(cell.load.plus(*planned));
             *headroom = (*headroom).min(room).min(cell.share);
-            if !flow.due {
+            if !(flow.due && config.repaired) {
                 *price = price.plus(cell.price);
             }
         }

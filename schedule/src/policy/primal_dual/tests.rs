@@ -73,6 +73,11 @@ fn a_later_slot_is_taken_if_it_is_cheap_enough() {
     assert_eq!(patient[0].why, Why::Price);
     let due = FlowView { due: true, ..flows[0] };
     assert_eq!(planned(&links, &[due], &Config::repaired(10.0, 100.0, false))[0].rates[0], Rate::mbps(100));
+    // The paper knows no round that has waited too long.
+    assert_eq!(
+        planned(&links, &[due], &Config::literal(10.0))[0].rates[..3],
+        [Rate::ZERO, Rate::ZERO, Rate::mbps(100)]
+    );
 }
 
 #[test]
