@@ -54,13 +54,13 @@ fn host(c: &mut Criterion) {
     for (name, config) in [("literal", Config::literal(1.0)), ("repaired", Config::repaired(1.0, 100.0, true))] {
         for slots in [10, 32] {
             let loads: Vec<Vec<Rate>> = (0..=2 * PORTS).map(|link| load(link, slots)).collect();
-            let mut links = vec![Link { usable: LINK, own: false }; 1 + 2 * PORTS];
+            let mut links = vec![Link { usable: LINK, ..Link::default() }; 1 + 2 * PORTS];
             links[0].own = true;
             let paths: Vec<[Hop; 3]> = (0..FLOWS as usize)
                 .map(|i| {
-                    let hop = |link: usize| Hop { link, load: &loads[link], sharers: 1 };
+                    let hop = |link: usize| Hop { link, load: &loads[link], sharers: 1, ..Hop::default() };
                     [
-                        Hop { link: 0, load: &[], sharers: FLOWS / JOBS },
+                        Hop { link: 0, load: &[], sharers: FLOWS / JOBS, ..Hop::default() },
                         hop(1 + i % PORTS),
                         hop(1 + PORTS + i * 7 % PORTS),
                     ]

@@ -160,6 +160,10 @@ pub struct FlowSpec {
     pub path: Vec<Hop>,
     /// What bounds it, 64 at most.
     pub preds: Vec<Predecessor>,
+    /// Flows that it catches up with, though they do not bound it, 64 at most: those that a server broadcasts, for a flow
+    /// that it aggregates.
+    #[serde(default)]
+    pub watches: Vec<FlowId>,
     /// What it carries against the other flows of its job.
     pub share: Share,
     /// What a plan of rates, weights or an order gives it.

@@ -18,7 +18,7 @@ mod fill;
 mod plan;
 
 pub use adjust::{Adjusted, Step, adjust};
-pub use fill::{Leg, fill, ring_lead};
+pub use fill::{Leg, fill, ring_lead, watches};
 pub use plan::{PlanFlow, PlanFlows, PlanTree};
 
 use crate::event::{PredKind, Predecessor, Role};
@@ -89,7 +89,8 @@ pub fn bound(demand: Bytes, preds: impl IntoIterator<Item = PredecessorProgress>
 ///
 /// `looks_at` are, by role: the predecessors of a ring, broadcast, reduce or spread flow (the slowest counts); the
 /// server's broadcast flows of an aggregation flow (the fastest counts); ignored for a plain flow. A ring's lead is not
-/// part of Δ: being level with the predecessor is what is caught up to.
+/// part of Δ: being level with the predecessor is what is caught up to. Whoever plans `flow` after this gives its progress
+/// without the current slot, and takes what it plans there off Δ.
 pub(crate) fn catch_up(role: Role, flow: Progress, looks_at: impl IntoIterator<Item = Progress>) -> Bytes {
     let scaled = looks_at.into_iter().map(|other| other.scaled_to(flow.demand));
     let level = match role {

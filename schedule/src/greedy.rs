@@ -116,11 +116,17 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     }
     let slots = request.slots().min(rates.len());
     let demand = u128::from(request.demand.0);
-    let (mut order, mut place_of) = ([0_u8; MAX_SLOTS], [0_u8; MAX_SLOTS]);
-    for (t, at) in order[..slots].iter_mut().enumerate() {
-        *at = t as u8;
+    let (mut rooms, mut all) = ([0_u64; MAX_SLOTS], 0_u128);
+    for (t, room) in rooms[..slots].iter_mut().enumerate() {
+        *room = request.room(t).min(request.demand.0);
+        all += u128::from(*room);
     }
-    order[..slots].sort_unstable_by_key(|&t| (request.price[usize::from(t)], t));
+    if all < demand {
+        // No completion slot is feasible, and on a busy link that is so for most flows: nothing to sort then.
+        return Chosen { unplaced: fill_all(request, &mut rates[..slots]), ..Chosen::default() };
+    }
+    let (mut order, mut place_of) = ([0_u8; MAX_SLOTS], [0_u8; MAX_SLOTS]);
+    by_price(&request.price[..slots], &mut order);
     for (place, &t) in order[..slots].iter().enumerate() {
         place_of[usize::from(t)] = place as u8;
     }
@@ -130,7 +136,7 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     let (mut best, mut one_later) = (None::<(usize, u128)>, None);
     for (t, &place) in place_of[..slots].iter().enumerate() {
         let place = usize::from(place);
-        let room = request.room(t).min(request.demand.0);
+        let room = rooms[t];
         // Once all bytes have a slot, one that is dearer than all in use is of no help.
         if room > 0 && (placed < demand || place < dearest) {
             taken[place] = room;
@@ -171,7 +177,7 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     for &t in &order[..slots] {
         let t = usize::from(t);
         if t <= last {
-            let take = request.room(t).min(left);
+            let take = rooms[t].min(left);
             rates[t] = Rate::needed(Bytes(take), request.length(t));
             left -= take;
         }
@@ -181,6 +187,21 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
         cost: in_slots(cost, per),
         one_later: one_later.map(|cost| in_slots(cost, per)),
         unplaced: Bytes::ZERO,
+    }
+}
+
+/// Slots in order of price, ties to the earlier. Price and slot go into one number, because plain numbers sort fastest.
+fn by_price(price: &[Price], order: &mut [u8; MAX_SLOTS]) {
+    const SLOT_BITS: u32 = MAX_SLOTS.ilog2();
+    const { assert!(Price::MAX.units() <= u64::MAX >> SLOT_BITS) };
+    let mut keys = [0_u64; MAX_SLOTS];
+    let keys = &mut keys[..price.len()];
+    for (t, (key, price)) in keys.iter_mut().zip(price).enumerate() {
+        *key = price.units() << SLOT_BITS | t as u64;
+    }
+    keys.sort_unstable();
+    for (at, key) in order.iter_mut().zip(keys) {
+        *at = (*key % MAX_SLOTS as u64) as u8;
     }
 }
 

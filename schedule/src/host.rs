@@ -10,6 +10,7 @@
 //! | [`config`] | what the brain is told at start |
 //! | `flows` | a flow's state: demand, progress, order |
 //! | `jobs` | a job's state: rounds, key, promotion, what its other hosts say |
+//! | `bottleneck` | what the host's flows got on each link |
 //! | `links` | a link's state: the last view and how much it still counts |
 //! | `rendezvous` | where the hosts of a job hear each other |
 //! | `scene` | draws the scene for the policy |
@@ -17,6 +18,7 @@
 //! | `announce` | when to announce what to whom |
 
 mod announce;
+mod bottleneck;
 pub mod config;
 mod flows;
 mod jobs;
@@ -303,6 +305,7 @@ impl Host {
         }
         spec.path.truncate(config::MAX_HOPS);
         spec.preds.truncate(crate::graph::MAX_PREDECESSORS);
+        spec.watches.truncate(crate::graph::MAX_PREDECESSORS);
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.job(spec.job);
         self.rearranged();

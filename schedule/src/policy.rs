@@ -109,6 +109,17 @@ impl Other {
     }
 }
 
+/// What other hosts' flows of one job promised on a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobLoad {
+    /// The job.
+    pub job: JobId,
+    /// How many of its flows have a rate there.
+    pub flows: u64,
+    /// Their sums, from the current slot on; missing slots are idle.
+    pub load: Vec<Rate>,
+}
+
 /// One link that this host's flows cross.
 #[derive(Clone, Debug, Default)]
 pub struct LinkScene {
@@ -122,6 +133,8 @@ pub struct LinkScene {
     pub others: Vec<Other>,
     /// Other hosts' load per slot, from the current slot on.
     pub load: Vec<Rate>,
+    /// What of it each job has, by job; only where the policy follows predecessors.
+    pub jobs: Vec<JobLoad>,
     /// 1: the view counts in full; 0: nothing is known of others. Between: the view decays.
     pub trust: f64,
     /// Heard at most a slot ago: rates may be raised at once.
@@ -186,7 +199,7 @@ pub struct FlowScene {
     pub delivered: Bytes,
     /// Bytes that its predecessors allow it to have sent by now.
     pub allowed: Bytes,
-    /// Bytes by which it lags behind its slowest predecessor (Δ).
+    /// Bytes by which what it delivered lags behind what it depends on: Δ before anything is planned for the current slot.
     pub behind: Bytes,
     /// B_f: highest rate worth trying.
     pub ceiling: Rate,

@@ -77,6 +77,10 @@ const MAX_UTILISATION: f64 = 2.0;
 pub enum Curve {
     /// λ(ρ) = (μ^ρ − 1)/(μ − 1): 0 on an idle link, 1 on a full one, convex between.
     Exponential(Exponential),
+    /// λ(ρ) = ρ: 0 on an idle link, 1 on a full one, as convex as can just be. No setting chooses it: it is there for
+    /// comparison with exact references, because it is rational and its prices need no rounding where ρ is a binary
+    /// fraction.
+    Linear,
     /// The paper's: the load itself, in Gbit/s. It has a unit, so what a slot of delay is worth changes with link speed.
     BareLoad,
 }
@@ -116,6 +120,7 @@ impl Curve {
                 (Rate::ZERO, Rate(1..)) => Price::ZERO,
                 _ => curve.at(utilisation(load, usable)),
             },
+            Curve::Linear => Price::new(utilisation(load, usable)),
             Curve::BareLoad => Price::new(load.0 as f64 / 1e9),
         }
     }
@@ -160,6 +165,13 @@ mod tests {
         assert_eq!(Price::new(f64::NAN), Price::ZERO);
         assert_eq!(Price::new(f64::INFINITY), Price::MAX);
         assert_eq!(Weight::new(f64::NAN), Weight::new(0.0));
+    }
+
+    #[test]
+    fn the_linear_price_is_the_utilisation_up_to_twice_the_link() {
+        let at = |load| real(Curve::Linear.link(Rate::mbps(load), Rate::mbps(8)));
+        assert_eq!([at(0), at(1), at(8), at(16), at(17)], [0.0, 0.125, 1.0, 2.0, 2.0]);
+        assert_eq!(real(Curve::Linear.link(Rate::ZERO, Rate::ZERO)), 2.0);
     }
 
     #[test]

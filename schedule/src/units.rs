@@ -115,14 +115,21 @@ impl Rate {
     }
     /// The bytes this rate moves in `time`.
     pub fn over(self, time: Nanos) -> Bytes {
-        Bytes(saturate(u128::from(self.0) * u128::from(time.0) / 8_000_000_000))
+        // A decision asks this a thousand times, and a wide division costs many times a narrow one.
+        match self.0.checked_mul(time.0) {
+            Some(product) => Bytes(product / 8_000_000_000),
+            None => Bytes(saturate(u128::from(self.0) * u128::from(time.0) / 8_000_000_000)),
+        }
     }
     /// The rate that moves `bytes` in `time`, rounded up; [`Rate::MAX`] in no time at all.
     pub fn needed(bytes: Bytes, time: Nanos) -> Rate {
         if time.0 == 0 {
             return if bytes.0 == 0 { Rate::ZERO } else { Rate::MAX };
         }
-        Rate(saturate((u128::from(bytes.0) * 8_000_000_000).div_ceil(u128::from(time.0))))
+        match bytes.0.checked_mul(8_000_000_000) {
+            Some(product) => Rate(product.div_ceil(time.0)),
+            None => Rate(saturate((u128::from(bytes.0) * 8_000_000_000).div_ceil(u128::from(time.0)))),
+        }
     }
     /// An equal share among `n` (none counts as one).
     pub const fn share(self, n: u64) -> Rate {
@@ -384,6 +391,20 @@ mod tests {
         assert_eq!(rate.over(Nanos::from_millis(60)), Bytes(1_500_000));
         assert_eq!(Bytes(1_500_000).at(rate), Nanos::from_millis(60));
         assert_eq!(Rate::needed(Bytes(1_500_000), Nanos::from_millis(60)), rate);
+    }
+
+    proptest::proptest! {
+        /// The narrow way and the wide one give the same, on both sides of where the narrow one ends.
+        #[test]
+        fn rates_over_times_are_what_wide_numbers_say(bits: [u32; 2], rate: u64, time: u64) {
+            let (a, b) = (rate >> (bits[0] % 64), time >> (bits[1] % 64));
+            let wide = u128::from(a) * u128::from(b) / 8_000_000_000;
+            proptest::prop_assert_eq!(u128::from(Rate(a).over(Nanos(b)).0), wide.min(u128::from(u64::MAX)));
+            if b > 0 {
+                let wide = (u128::from(a) * 8_000_000_000).div_ceil(u128::from(b));
+                proptest::prop_assert_eq!(u128::from(Rate::needed(Bytes(a), Nanos(b)).0), wide.min(u128::from(u64::MAX)));
+            }
+        }
     }
 
     #[test]

@@ -50,8 +50,9 @@ impl Monitor {
                 let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
                 let Some(path) = self.fabric.path(local, remote) else { continue };
                 let to = self.fabric.host_of(remote);
-                let Connection { role, preds, share, terms, .. } = connection;
-                let spec = FlowSpec { flow: socket.flow, job: process.job, to, role, path, preds, share, terms };
+                let Connection { role, preds, watches, share, terms, .. } = connection;
+                let (flow, job) = (socket.flow, process.job);
+                let spec = FlowSpec { flow, job, to, role, path, preds, watches, share, terms };
                 socket.process = Some(*key);
                 if socket.told.as_ref() != Some(&spec) {
                     out.push(Event::FlowOpened(spec.clone()));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole};
-use sluice_schedule::graph::{Leg, PlanFlows, fill, ring_lead};
+use sluice_schedule::graph::{Leg, PlanFlows, fill, ring_lead, watches};
 use sluice_schedule::{Bytes, FlowId, Pattern, Predecessor, Role, Share, Terms};
 
 use super::tuple::Tuple;
@@ -22,6 +22,8 @@ pub struct Connection {
     pub role: Role,
     /// The flows that bound its progress.
     pub preds: Vec<Predecessor>,
+    /// The flows that it catches up with, though they do not bound it.
+    pub watches: Vec<FlowId>,
     /// What it carries against the job's other flows.
     pub share: Share,
     /// What a plan of rates, weights or an order gives it.
@@ -31,8 +33,15 @@ pub struct Connection {
 impl Connection {
     /// One on which the process sends nothing of the round.
     pub fn silent(tuple: Tuple) -> Connection {
-        let terms = Terms::default();
-        Connection { tuple, sends: false, role: Role::Plain, preds: Vec::new(), share: Share::FULL, terms }
+        Connection {
+            tuple,
+            sends: false,
+            role: Role::Plain,
+            preds: Vec::new(),
+            watches: Vec::new(),
+            share: Share::FULL,
+            terms: Terms::default(),
+        }
     }
 }
 
@@ -64,26 +73,24 @@ pub fn connections(view: &PageView, fabric: &Fabric, round: Bytes) -> Vec<Connec
             // Two connections to the same peer: who connected sends on it.
             if peer.kind == PeerKind::Connected { back = None } else { out = None }
         }
-        let lane = |role: Role, list: &[(u32, Leg)]| {
-            let rank = peer.rank.unwrap_or(u32::MAX);
-            list.iter().filter(|(other, leg)| *other == rank && leg.role == role).count() as u32
-        };
         let rank = peer.rank.unwrap_or(u32::MAX);
+        let lane =
+            |role: Role, list: &[Leg]| list.iter().filter(|leg| leg.peer == rank && leg.role == role).count() as u32;
         if let Some(role) = back {
             let flow = tuple.incoming(fabric.host_of(peer.remote.ip()));
-            incoming.push((rank, Leg { flow, role, lane: lane(role, &incoming) }));
+            incoming.push(Leg { flow, role, lane: lane(role, &incoming), peer: rank });
         }
         if let Some(role) = out {
-            outgoing.push((rank, Leg { flow: tuple.outgoing(fabric.host), role, lane: lane(role, &outgoing) }));
+            let flow = tuple.outgoing(fabric.host);
+            outgoing.push(Leg { flow, role, lane: lane(role, &outgoing), peer: rank });
         }
         let role = out.unwrap_or_default();
         all.push(Connection { sends: out.is_some(), role, ..Connection::silent(tuple) });
     }
-    let legs = |list: &[(u32, Leg)]| list.iter().map(|(_, leg)| *leg).collect::<Vec<_>>();
-    let preds = fill(&legs(&outgoing), &legs(&incoming), ring_lead(chunk(view, round), local_hops(view)));
+    let preds = fill(&outgoing, &incoming, ring_lead(chunk(view, round), local_hops(view)));
     let senders = all.iter_mut().filter(|connection| connection.sends);
-    for (connection, preds) in senders.zip(preds) {
-        connection.preds = preds;
+    for ((connection, preds), watches) in senders.zip(preds).zip(watches(&outgoing, &incoming)) {
+        (connection.preds, connection.watches) = (preds, watches);
     }
     all
 }

@@ -1,4 +1,5 @@
-//! Fills the graph: the predecessors of each flow that one process sends, from the roles of its flows.
+//! Fills the graph: the predecessors of each flow that one process sends, and what it catches up with beside them, from
+//! the roles of its flows.
 //!
 //! A process (one rank, or one server) sees its own sockets only, and that is enough: every rule of the table in the
 //! graph's specification names flows that leave the process and flows that enter it.
@@ -16,6 +17,8 @@ pub struct Leg {
     pub role: Role,
     /// Which of several parallel connections between the same ranks it is (a channel); 0 if there is one.
     pub lane: u32,
+    /// The rank of the process at its other end; of different processes, where ranks are not known, the same one.
+    pub peer: u32,
 }
 
 /// The lead of a ring flow: its rank's own first chunk, and one more for every local hop that was taken out between
@@ -31,6 +34,23 @@ pub fn ring_lead(chunk: Bytes, local_hops: u64) -> Bytes {
 /// 64 keeps those with the lowest ids: it is then bound by fewer, never by wrong ones.
 pub fn fill(outgoing: &[Leg], incoming: &[Leg], lead: Bytes) -> Vec<Vec<Predecessor>> {
     outgoing.iter().map(|leg| predecessors(leg, incoming, lead)).collect()
+}
+
+/// The flows that each outgoing flow of one process catches up with and that do not bound it, in the order of `outgoing`:
+/// for a flow to a parameter server those that come from that server. A server's own flows have them as predecessors.
+///
+/// A worker hears of the broadcasts that come to itself, and the progress of the furthest of those is what it looks at.
+pub fn watches(outgoing: &[Leg], incoming: &[Leg]) -> Vec<Vec<FlowId>> {
+    let of = |leg: &Leg| {
+        let back =
+            |other: &&Leg| leg.role == Role::Aggregate && other.role == Role::Broadcast && other.peer == leg.peer;
+        let mut flows: Vec<FlowId> = incoming.iter().filter(back).map(|other| other.flow).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        flows.truncate(MAX_PREDECESSORS);
+        flows
+    };
+    outgoing.iter().map(of).collect()
 }
 
 fn predecessors(leg: &Leg, incoming: &[Leg], lead: Bytes) -> Vec<Predecessor> {
@@ -62,7 +82,7 @@ mod tests {
     use super::*;
 
     fn leg(flow: u64, role: Role) -> Leg {
-        Leg { flow: FlowId(flow), role, lane: 0 }
+        Leg { flow: FlowId(flow), role, ..Leg::default() }
     }
 
     fn ids(preds: &[Predecessor]) -> Vec<u64> {
@@ -79,7 +99,7 @@ mod tests {
 
     #[test]
     fn channels_of_a_ring_are_kept_apart() {
-        let lane = |flow, lane| Leg { flow: FlowId(flow), role: Role::RingNext, lane };
+        let lane = |flow, lane| Leg { lane, ..leg(flow, Role::RingNext) };
         let preds = fill(&[lane(10, 0), lane(11, 1), lane(12, 2)], &[lane(1, 0), lane(2, 1)], Bytes(1));
         assert_eq!(preds.iter().map(|p| ids(p)).collect::<Vec<_>>(), [vec![1], vec![2], vec![1, 2]]);
     }
@@ -92,6 +112,18 @@ mod tests {
         assert!(preds.iter().flatten().all(|pred| pred.lead == Bytes::ZERO));
         // The worker's own flow is free, although broadcasts enter the worker.
         assert_eq!(fill(&[leg(1, Role::Aggregate)], &[leg(7, Role::Broadcast)], Bytes(9)), [vec![]]);
+    }
+
+    #[test]
+    fn a_worker_looks_at_what_comes_back_from_the_server_it_sends_to() {
+        let with = |flow, role, peer| Leg { peer, ..leg(flow, role) };
+        let (up, down) = (Role::Aggregate, Role::Broadcast);
+        // Two servers, ranks 8 and 9; the second one sends over two connections.
+        let incoming = [with(3, down, 9), with(1, down, 8), with(2, down, 9), with(4, up, 9)];
+        let found = watches(&[with(11, up, 8), with(12, up, 9), with(13, down, 9)], &incoming);
+        assert_eq!(found, [vec![FlowId(1)], vec![FlowId(2), FlowId(3)], vec![]]);
+        let many: Vec<Leg> = (0..1000).map(|flow| leg(flow, down)).collect();
+        assert_eq!(watches(&[leg(5000, up)], &many)[0].len(), MAX_PREDECESSORS);
     }
 
     #[test]

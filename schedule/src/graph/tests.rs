@@ -182,7 +182,7 @@ proptest! {
     ) {
         // Rank i > 0 sends flow i−1 up to (i−1)/2 and receives flow ranks−1+i−1 from it, filled per process.
         let (up, down) = (|i: usize| i - 1, |i: usize| ranks - 1 + i - 1);
-        let leg = |flow: usize, role| Leg { flow: FlowId(flow as u64), role, lane: 0 };
+        let leg = |flow: usize, role| Leg { flow: FlowId(flow as u64), role, ..Leg::default() };
         let children = |i: usize| (1..ranks).filter(move |&c| (c - 1) / 2 == i);
         let mut preds = vec![Vec::new(); 2 * (ranks - 1)];
         for i in 0..ranks {

@@ -190,10 +190,13 @@ impl Host {
             let state = self.announcer.holders.entry(holder).or_default();
             let since = now.mono.minus(state.announced_at);
             let gap_over = since >= self.config.announce_gap;
-            if !gap_over && since <= now.into_slot && state.renewed.is_some() {
-                state.renewed = Some(now.slot); // An announcement made a moment ago in this slot renews the lease as well.
+            let in_phase = now.into_slot >= self.config.phase;
+            if in_phase && !gap_over && since <= now.into_slot && state.renewed.is_some() {
+                // An announcement made a moment ago in this slot renews the lease as well. One made long before the phase
+                // does not: the next would follow so late that the view that it brings had grown old.
+                state.renewed = Some(now.slot);
             }
-            let due = state.renewed != Some(now.slot) && now.into_slot >= self.config.phase
+            let due = state.renewed != Some(now.slot) && in_phase
                 || state.renewed.is_some_and(|slot| now.slot.since(slot) > 1);
             state.pending |= changed;
             if lost || !(due || state.pending && gap_over && self.config.events) {

@@ -51,7 +51,7 @@ pub struct HostConfig {
     /// φ: part of the equal share every flow keeps on links where unmanaged traffic was seen of late: it eats what a
     /// held-back round leaves idle.
     pub fair_floor: f64,
-    /// φ on all other links, for `srpt-p`.
+    /// φ on all other links, for `srpt-p`; `fair` has the above everywhere, and the paper's forms have none.
     pub fair_floor_alone: f64,
     /// w: slots one unit of price is worth (`primal-dual`).
     pub delay_weight: f64,

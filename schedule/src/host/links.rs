@@ -14,11 +14,11 @@ mod rounds;
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
-use super::config::{HostConfig, MAX_LINKS, Reserve};
+use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::{FlowPromise, LinkView};
 use crate::path::{self, CrossTraffic};
-use crate::policy::Other;
+use crate::policy::{JobLoad, Other};
 use crate::units::{HolderId, JobId, LinkId, Nanos, Rate, Slot};
 pub(super) use rounds::Foreign;
 use rounds::RoundOnLink;
@@ -75,6 +75,9 @@ pub(super) struct Link {
     others: Vec<Other>,
     /// What other hosts' promises say of each job here.
     foreign: Vec<Foreign>,
+    /// Their sums slot by slot from the view's slot on, by job; kept only if asked for.
+    jobs: Vec<JobLoad>,
+    keeps_jobs: bool,
     /// Unmanaged traffic, measured here: only of own links.
     cross: CrossTraffic,
     /// When unmanaged traffic was last seen there, here or by the holder's word.
@@ -99,6 +102,8 @@ pub(super) struct Links {
     ingress: Vec<Ingress>,
     reserve: f64,
     reserves: Vec<Reserve>,
+    /// Does the policy ask what each job has in every slot?
+    keeps_jobs: bool,
 }
 
 impl Link {
@@ -122,6 +127,12 @@ impl Link {
     pub fn load_from(&self, now: Slot) -> &[Rate] {
         let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);
         self.view.load.get(passed..).unwrap_or_default()
+    }
+    /// What of it each job has.
+    pub fn jobs_from(&self, now: Slot) -> impl Iterator<Item = JobLoad> {
+        let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);
+        let from = move |job: &JobLoad| JobLoad { load: job.load.get(passed..).unwrap_or_default().to_vec(), ..*job };
+        self.jobs.iter().map(from)
     }
     pub fn view(&self) -> &LinkView {
         &self.view
@@ -161,6 +172,7 @@ impl Links {
             ingress: Vec::new(),
             reserve: config.reserve,
             reserves: config.reserves.clone(),
+            keeps_jobs: matches!(config.policy, PolicyName::PrimalDual | PolicyName::PrimalDualLiteral),
         };
         for hop in &config.ingress {
             let ingress = Ingress { index: links.take_up(hop), cross: CrossTraffic::default() };
@@ -192,6 +204,7 @@ impl Links {
                 link.view.rest.clear();
                 link.others.clear();
                 link.foreign.clear();
+                link.jobs.clear();
             }
             if let Some(view) = link.holder.and_then(|holder| self.holders.get_mut(&holder)) {
                 view.uses = view.uses.saturating_sub(1);
@@ -221,6 +234,8 @@ impl Links {
             view_slot: Slot::default(),
             others: Vec::new(),
             foreign: Vec::new(),
+            jobs: Vec::new(),
+            keeps_jobs: self.keeps_jobs,
             cross: CrossTraffic::default(),
             unmanaged: None,
             rounds: BTreeMap::new(),
@@ -364,6 +379,7 @@ impl Link {
     fn take_promises(&mut self) -> bool {
         let before = std::mem::take(&mut self.others);
         self.foreign.clear();
+        self.jobs.clear();
         let view = std::mem::take(&mut self.view);
         let listed = view.flows.iter().map(|promise| (promise, 1, true));
         let summed = view.rest.iter().map(|rest| (&rest.sum, rest.flows, rest.of_job));
@@ -377,6 +393,7 @@ impl Link {
             }
             if of_job {
                 self.take_round(promise);
+                self.take_load(promise, flows, view.load.len());
             }
         }
         if !view.rest.is_empty() {
@@ -384,5 +401,24 @@ impl Link {
         }
         (self.view, self.others) = (view, others);
         self.others != before
+    }
+
+    /// Adds what a promise, or a sum of many, has in each slot to what its job has.
+    fn take_load(&mut self, promise: &FlowPromise, flows: u32, slots: usize) {
+        if !self.keeps_jobs || promise.rate(0) == Rate::ZERO && promise.rates.len() < 2 {
+            return;
+        }
+        let at = match self.jobs.binary_search_by_key(&promise.job, |job| job.job) {
+            Ok(at) => at,
+            Err(at) => {
+                self.jobs.insert(at, JobLoad { job: promise.job, flows: 0, load: vec![Rate::ZERO; slots] });
+                at
+            }
+        };
+        let job = &mut self.jobs[at];
+        job.flows += u64::from(flows) * u64::from(promise.rate(0) > Rate::ZERO);
+        for (ahead, sum) in job.load.iter_mut().enumerate() {
+            *sum = sum.plus(promise.rate(ahead));
+        }
     }
 }

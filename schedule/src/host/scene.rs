@@ -4,7 +4,7 @@ use super::flows::Turn;
 use super::jobs::{Job, Work};
 use super::links::Trust;
 use super::{Flow, Host, PolicyName};
-use crate::event::{Arrival, Now, Pattern, Term};
+use crate::event::{Arrival, FlowSpec, Now, Pattern, Term};
 use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
 use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Other, Scene};
@@ -115,6 +115,7 @@ impl Host {
             known.map(|(job, flow, nth)| Ranked { rank: self.rank_of(flow, job), id: flow.spec.flow, nth, job, flow });
         let mut ranked: Vec<_> = ranked.collect();
         ranked.sort_unstable_by_key(|ranked| (ranked.rank, ranked.id));
+        let mut bests = None;
         scene.flows.resize_with(ranked.len(), FlowScene::default);
         scene.links.iter_mut().for_each(|link| link.active = 0);
         for (drawn, Ranked { rank, id, job, flow, .. }) in scene.flows.iter_mut().zip(&ranked) {
@@ -144,8 +145,8 @@ impl Host {
             (drawn.flow, drawn.job) = (*id, scene.jobs.len() - 1);
             (drawn.demand, drawn.delivered) = (flow.demand, flow.delivered);
             if follows {
-                self.follow_predecessors(flow, drawn);
-                drawn.ceiling = flow.ceiling.rate(Rate::ZERO);
+                self.follow_predecessors(now, flow, drawn);
+                drawn.ceiling = self.ceiling_of(flow, &mut bests);
             }
             drawn.worth = flow.uptake.worth(self.config.probe_gain);
             drawn.arrival = flow.arrival;
@@ -170,6 +171,7 @@ impl Host {
     /// promises that count ends.
     fn draw_links(&self, scene: &mut Scene, used: &[usize]) -> Option<Nanos> {
         let horizon = scene.horizon;
+        let by_slot = self.policy.follows_predecessors();
         let (mut due, soon) = (None, scene.now.wall.plus(ENDS_TOGETHER));
         for (drawn, &index) in scene.links.iter_mut().zip(used) {
             let link = self.links.get(index);
@@ -183,6 +185,10 @@ impl Host {
                 drawn.load.extend_from_slice(link.load_from(scene.now.slot));
             }
             drawn.load.resize(horizon, Rate::ZERO);
+            drawn.jobs.clear();
+            if trust > 0.0 && by_slot {
+                drawn.jobs.extend(link.jobs_from(scene.now.slot));
+            }
             drawn.active += drawn.others.iter().map(Other::flows).sum::<u64>();
             drawn.usable = link.usable();
             drawn.configured = link.configured();
@@ -191,9 +197,13 @@ impl Host {
             drawn.fresh = fresh;
             let floor = self.links.floor(&[index], &self.config);
             let fair = drawn.usable.share(drawn.active.max(1));
-            // Only an order of rounds leaves something idle that it wants kept.
-            let keeps = self.config.policy != PolicyName::SrptP || link.unmanaged_lately(scene.now);
-            let phi = if keeps { self.config.fair_floor } else { self.config.fair_floor_alone };
+            let phi = match self.config.policy {
+                // Only an order of rounds leaves something idle that it wants kept.
+                PolicyName::SrptP if !link.unmanaged_lately(scene.now) => self.config.fair_floor_alone,
+                PolicyName::SrptP | PolicyName::Fair => self.config.fair_floor,
+                // The paper knows no share of a link that a flow has for itself, whatever was reserved before.
+                PolicyName::PrimalDual | PolicyName::PrimalDualLiteral => 0.0,
+            };
             drawn.floor = floor.max(fair.times(phi)).min(fair);
         }
         due
@@ -205,14 +215,21 @@ impl Host {
         flow.planned_rank(job).filter(|_| heeds).unwrap_or(job.rank())
     }
 
-    /// How far a flow of this host is, or one that comes to it and is promised.
-    fn progress_of(&self, id: FlowId) -> Option<Progress> {
+    /// What a flow of this host, or one that comes to it and is promised, has delivered of its round.
+    fn delivered_of(&self, id: FlowId) -> Option<Progress> {
+        self.progress_of(id, Nanos::ZERO, 0)
+    }
+
+    /// The same, with what its schedule gives it in what is left of the current slot (F). `passed`: how many slots lie
+    /// between the last plan of this host's flows and now.
+    fn progress_of(&self, id: FlowId, rest: Nanos, passed: usize) -> Option<Progress> {
         if let Some(own) = self.flows.get(&id) {
-            return Some(Progress::with_plan(own.delivered, own.demand, Rate::ZERO, Nanos::ZERO));
+            let planned = own.rates.get(passed).copied().unwrap_or(Rate::ZERO);
+            return Some(Progress::with_plan(own.delivered, own.demand, planned, rest));
         }
         let mut heard = self.links.ingress().flat_map(|link| &link.view().flows);
         let heard = heard.find(|promise| promise.flow == id)?;
-        Some(Progress::with_plan(heard.delivered, heard.demand, Rate::ZERO, Nanos::ZERO))
+        Some(Progress::with_plan(heard.delivered, heard.demand, heard.rate(0), rest))
     }
 
     /// What a flow's plan gives it now.
@@ -269,23 +286,27 @@ impl Host {
     /// Is it known that so much of a flow has been delivered? Of one that nobody promises nothing is: it may be over, or
     /// wait itself.
     fn has_come(&self, arrival: &Arrival) -> bool {
-        self.progress_of(arrival.flow).is_some_and(|progress| progress.ended || progress.bytes >= arrival.bytes)
+        self.delivered_of(arrival.flow).is_some_and(|progress| progress.ended || progress.bytes >= arrival.bytes)
     }
 
-    /// Sets the bytes that a flow may have sent by now as far as its predecessors go, and how far it lags behind them (Δ).
-    fn follow_predecessors(&self, flow: &Flow, drawn: &mut FlowScene) {
-        if flow.spec.preds.is_empty() {
+    /// Sets the bytes that a flow may have sent by the end of the slot as far as its predecessors go, and how far what it has
+    /// delivered lags behind them and behind the flows it watches (Δ, of which the policy takes off what it plans).
+    fn follow_predecessors(&self, now: Now, flow: &Flow, drawn: &mut FlowScene) {
+        let FlowSpec { preds, watches, role, .. } = &flow.spec;
+        if preds.is_empty() && watches.is_empty() {
             (drawn.allowed, drawn.behind) = (graph::bound(flow.demand, []), Bytes::ZERO);
             return;
         }
+        let rest = self.config.slot.minus(now.into_slot);
+        let passed = self.renewed.map_or(0, |planned| usize::try_from(now.slot.since(planned)).unwrap_or(0));
         // A predecessor nobody promises has nothing left to send: over, or not begun, which its bytes will show.
         let over = Progress { ended: true, ..Progress::default() };
-        let progress = |id: FlowId| self.progress_of(id).unwrap_or(over);
-        let preds = flow.spec.preds.iter().map(|by| PredecessorProgress { by: *by, progress: progress(by.flow) });
+        let progress = |id: FlowId| self.progress_of(id, rest, passed).unwrap_or(over);
+        let bounds = preds.iter().map(|by| PredecessorProgress { by: *by, progress: progress(by.flow) });
         let own = Progress::with_plan(flow.delivered, flow.demand, Rate::ZERO, Nanos::ZERO);
-        // A predecessor that is not heard of bounds nothing, and there is nothing to catch up with.
-        let levels = flow.spec.preds.iter().map(|by| progress(by.flow)).filter(|level| level.demand > Bytes::ZERO);
-        drawn.allowed = graph::bound(flow.demand, preds);
-        drawn.behind = graph::catch_up(flow.spec.role, own, levels);
+        // A flow that is not heard of bounds nothing, and there is nothing to catch up with.
+        let levels = preds.iter().map(|by| by.flow).chain(watches.iter().copied()).map(progress);
+        drawn.allowed = graph::bound(flow.demand, bounds);
+        drawn.behind = graph::catch_up(*role, own, levels.filter(|level| level.demand > Bytes::ZERO));
     }
 }

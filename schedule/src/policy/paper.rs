@@ -1,7 +1,7 @@
 //! The paper's allocator as a [`Policy`]: puts the scene into the words of [`primal_dual`] and its schedules back.
 
 use super::primal_dual::{self, Config, FlowView, Hop, Link, Problem, Schedule, Scratch};
-use super::{Planned, Policy, Scene, resize};
+use super::{FlowScene, JobLoad, LinkScene, Planned, Policy, Scene, resize};
 use crate::host::{HostConfig, PolicyName};
 use crate::units::Rate;
 
@@ -11,6 +11,8 @@ pub struct PrimalDual {
     config: Config,
     scratch: Scratch,
     schedules: Vec<Schedule>,
+    links: Vec<Link>,
+    on_links: OnLinks,
 }
 
 impl PrimalDual {
@@ -22,7 +24,13 @@ impl PrimalDual {
         } else {
             Config::repaired(config.delay_weight, config.price_mu, config.work_conserving)
         };
-        PrimalDual { config: form, scratch: Scratch::default(), schedules: Vec::new() }
+        PrimalDual {
+            config: form,
+            scratch: Scratch::default(),
+            schedules: Vec::new(),
+            links: Vec::new(),
+            on_links: OnLinks::default(),
+        }
     }
 }
 
@@ -33,20 +41,20 @@ impl Policy for PrimalDual {
 
     fn plan(&mut self, scene: &Scene, out: &mut Vec<Planned>) {
         resize(out, scene.flows.len());
-        let links: Vec<Link> = scene.links.iter().map(|link| Link { usable: link.usable, own: link.own }).collect();
-        let loads = foreign_loads(scene);
-        let sharers = sharers(scene);
-        let hop = |flow: &super::FlowScene, link: usize| Hop {
-            link,
-            load: &loads[link][flow.job],
-            sharers: sharers[link][flow.job],
+        self.links.clear();
+        let link = |link: &LinkScene| Link { usable: link.usable, own: link.own, filled: filled_by_others(link) };
+        self.links.extend(scene.links.iter().map(link));
+        self.on_links.survey(scene);
+        let hops: Vec<Hop<'_>> = self.on_links.hops(scene).collect();
+        let mut rest = &hops[..];
+        let view = |flow: &FlowScene| {
+            let (path, later) = rest.split_at(flow.links.len());
+            rest = later;
+            view(scene, flow, path)
         };
-        let path = |flow: &super::FlowScene| flow.links.iter().map(|&link| hop(flow, link)).collect();
-        let paths: Vec<Vec<Hop<'_>>> = scene.flows.iter().map(path).collect();
-        let flows: Vec<FlowView<'_>> =
-            scene.flows.iter().zip(&paths).map(|(flow, path)| view(scene, flow, path)).collect();
+        let flows: Vec<FlowView<'_>> = scene.flows.iter().map(view).collect();
         let rest = scene.slot.minus(scene.now.into_slot);
-        let problem = Problem { slot: scene.slot, rest, horizon: scene.horizon, links: &links, flows: &flows };
+        let problem = Problem { slot: scene.slot, rest, horizon: scene.horizon, links: &self.links, flows: &flows };
         primal_dual::plan(&problem, &self.config, &mut self.scratch, &mut self.schedules);
         for ((planned, schedule), flow) in out.iter_mut().zip(&self.schedules).zip(&scene.flows) {
             planned.rates.clone_from(&schedule.rates);
@@ -60,32 +68,84 @@ impl Policy for PrimalDual {
     }
 }
 
-/// Per (link, job on it): the load of other hosts' flows without those of that job.
-type Loads = Vec<Vec<Vec<Rate>>>;
-
-fn foreign_loads(scene: &Scene) -> Loads {
-    let without = |link: &super::LinkScene, job: &super::JobScene| {
-        let own =
-            link.others.iter().filter(|other| other.rank.job == job.job).fold(Rate::ZERO, |sum, o| sum.plus(o.rate));
-        link.load.iter().map(|load| load.minus(own)).collect()
-    };
-    scene.links.iter().map(|link| scene.jobs.iter().map(|job| without(link, job)).collect()).collect()
+/// What there is of one job on one link.
+#[derive(Clone, Copy, Debug, Default)]
+struct JobOnLink {
+    /// Own flows of the job there; 0: nobody asks for the rest.
+    flows: u64,
+    siblings: Siblings,
+    /// Where the load without the job begins among [`OnLinks::loads`]; `None`: all of the link's load is that of others.
+    load: Option<usize>,
 }
 
-/// Per (link, job on it): flows with demand that the job has there, on all hosts.
-fn sharers(scene: &Scene) -> Vec<Vec<u64>> {
-    let elsewhere = |link: &super::LinkScene, job: &super::JobScene| {
-        link.others.iter().filter(|other| other.rank.job == job.job).count() as u64
-    };
-    let of_link = |link| scene.jobs.iter().map(|job| elsewhere(link, job)).collect();
-    let mut sharers: Vec<Vec<u64>> = scene.links.iter().map(of_link).collect();
-    for flow in &scene.flows {
-        flow.links.iter().for_each(|&link| sharers[link][flow.job] += 1);
+/// What each job has on each link, by link × job.
+#[derive(Debug, Default)]
+struct OnLinks {
+    all: Vec<JobOnLink>,
+    /// Load rows, a horizon each.
+    loads: Vec<Rate>,
+}
+
+impl OnLinks {
+    /// Looks at every pair of a link and a job that has flows there.
+    fn survey(&mut self, scene: &Scene) {
+        let jobs = scene.jobs.len();
+        self.all.clear();
+        self.all.resize(scene.links.len() * jobs, JobOnLink::default());
+        self.loads.clear();
+        for flow in &scene.flows {
+            for &link in &flow.links {
+                let here = &mut self.all[link * jobs + flow.job];
+                here.flows += 1;
+                if here.flows > 1 {
+                    continue;
+                }
+                let (link, job) = (&scene.links[link], &scene.jobs[flow.job]);
+                if let Ok(at) = link.jobs.binary_search_by_key(&job.job, |known| known.job) {
+                    let siblings = &link.jobs[at];
+                    let rate = siblings.load.first().copied().unwrap_or(Rate::ZERO);
+                    here.siblings = Siblings { flows: siblings.flows, rate };
+                    here.load = Some(self.loads.len());
+                    foreign_load(link, siblings, &mut self.loads);
+                }
+            }
+        }
     }
-    sharers
+
+    /// The paths of all flows, one after another.
+    fn hops<'a>(&'a self, scene: &'a Scene) -> impl Iterator<Item = Hop<'a>> {
+        scene.flows.iter().flat_map(move |flow| {
+            flow.links.iter().map(move |&link| {
+                let here = &self.all[link * scene.jobs.len() + flow.job];
+                let all = &scene.links[link].load;
+                let load = here.load.map_or(&all[..], |at| &self.loads[at..at + all.len()]);
+                let Siblings { flows, rate } = here.siblings;
+                Hop { link, load, sharers: here.flows + flows, siblings: rate }
+            })
+        })
+    }
 }
 
-fn view<'a>(scene: &Scene, flow: &super::FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a> {
+/// What other hosts' flows of one job have on a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Siblings {
+    flows: u64,
+    /// What they promised for the current slot, in all.
+    rate: Rate,
+}
+
+/// Appends the load of other hosts' flows on a link slot by slot, without those of one job.
+fn foreign_load(link: &LinkScene, siblings: &JobLoad, out: &mut Vec<Rate>) {
+    let own = siblings.load.iter().copied().chain(std::iter::repeat(Rate::ZERO));
+    out.extend(link.load.iter().zip(own).map(|(load, own)| load.minus(own)));
+}
+
+/// What other hosts' flows take on a link beyond their promises.
+fn filled_by_others(link: &LinkScene) -> Rate {
+    link.others.iter().fold(Rate::ZERO, |sum, other| sum.plus(other.filled))
+}
+
+fn view<'a>(scene: &Scene, flow: &FlowScene, path: &'a [Hop<'a>]) -> FlowView<'a> {
     FlowView {
         flow: flow.flow,
         job: scene.jobs[flow.job].job,
@@ -93,11 +153,26 @@ fn view<'a>(scene: &Scene, flow: &super::FlowScene, path: &'a [Hop<'a>]) -> Flow
         remaining: flow.remaining(),
         usable: flow.allowed.minus(flow.delivered).min(flow.remaining()),
         behind: flow.behind,
-        ahead: flow.delivered.minus(flow.allowed),
         ceiling: flow.ceiling,
         floor: flow.floor,
         due: !scene.jobs[flow.job].rank.ordinary,
         old: &[],
         path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::JobId;
+
+    #[test]
+    fn a_jobs_own_promises_are_no_load_to_it_in_the_slots_in_which_they_are() {
+        let load = [600, 300, 100].map(Rate::mbps).to_vec();
+        let link = LinkScene { load, ..LinkScene::default() };
+        let siblings = JobLoad { job: JobId(1), flows: 1, load: [600, 0].map(Rate::mbps).to_vec() };
+        let mut left = Vec::new();
+        foreign_load(&link, &siblings, &mut left);
+        assert_eq!(left, [0, 300, 100].map(Rate::mbps));
     }
 }

@@ -7,10 +7,10 @@
 //! | | literal | repaired |
 //! | --- | --- | --- |
 //! | price | the bare sum of loads, in Gbit/s | λ(ρ), dimensionless |
-//! | lag behind a predecessor | applied up to B_f, even beyond the headroom | the same, within the headroom |
-//! | running ahead of a predecessor | only what its sender reports is cut | the own flow is held to its bound |
+//! | lag behind a predecessor | applied up to B_f, even beyond the headroom; a new flow, without B_f, up to the headroom | the same, within the headroom |
 //! | own old contribution in a table | counts like anybody's | is taken out first |
 //! | several flows of one job on a link | the first takes all | each plans on its share |
+//! | a round that waited too long | is priced like any other | goes now, whatever a slot costs |
 //! | unused capacity of the current slot | stays unused | goes to flows with demand |
 //!
 //! In both forms the rates on an own link never add up to more than the link, in no slot, floors included. When to
@@ -55,6 +55,8 @@ pub struct Link {
     pub usable: Rate,
     /// Only this host sends there: what is planned here is all there is, and is never more than the link.
     pub own: bool,
+    /// What other hosts' flows take there now beyond what they promised: the fill leaves it to them.
+    pub filled: Rate,
 }
 
 /// One link of one flow's path.
@@ -66,6 +68,9 @@ pub struct Hop<'a> {
     pub load: &'a [Rate],
     /// Flows with demand that this flow's own job has there, on all hosts, this one included; 0 counts as 1.
     pub sharers: u64,
+    /// What the own job's flows of other hosts promised there for the current slot. They do not stand in each other's way
+    /// when a schedule is made, only when the fill gives out what nobody scheduled.
+    pub siblings: Rate,
 }
 
 impl Hop<'_> {
@@ -87,15 +92,14 @@ pub struct FlowView<'a> {
     pub remaining: Bytes,
     /// What of them its predecessors allow to be sent by the end of the current slot.
     pub usable: Bytes,
-    /// Δ: the bytes by which it lags behind what it depends on.
+    /// The bytes by which what it delivered lags behind what it depends on. Δ is what of them Algorithm 1's rate does not
+    /// make up for by the end of the current slot, because that rate is part of the flow's progress.
     pub behind: Bytes,
-    /// The bytes by which it runs ahead of what it is fed, as its predecessor's sender reported.
-    pub ahead: Bytes,
     /// B_f; [`Rate::MAX`] if nothing is known.
     pub ceiling: Rate,
     /// What it keeps as long as it has demand.
     pub floor: Rate,
-    /// It has been deferred too long: it goes now, whatever a slot costs.
+    /// It has been deferred too long: in the repaired form it goes now, whatever a slot costs.
     pub due: bool,
     /// What the loads above still contain of this flow's own last schedule, if anything.
     pub old: &'a [Rate],
@@ -144,6 +148,11 @@ pub struct Scratch {
     /// Floors of flows not planned yet, per link.
     pending: Vec<Rate>,
     floors: Vec<Rate>,
+    /// By link × slot: what the flow that planned there last saw.
+    cells: Vec<Cell>,
+    /// Per link: which flow that was.
+    seen: Vec<Option<Seen>>,
+    path: Path,
     fill: fill::Scratch,
 }
 
@@ -193,6 +202,10 @@ fn prepare(problem: &Problem, horizon: usize, scratch: &mut Scratch) {
         table.clear();
         table.resize(problem.links.len() * horizon, Rate::ZERO);
     }
+    scratch.cells.clear();
+    scratch.cells.resize(problem.links.len() * horizon, Cell::default());
+    scratch.seen.clear();
+    scratch.seen.resize(problem.links.len(), None);
     // With many flows the floors alone would be more than an own link: there each is at most an equal share.
     scratch.floors.clear();
     scratch.floors.extend(flows.iter().map(|flow| flow.floor));
@@ -225,63 +238,107 @@ fn collect_job(problem: &Problem, job: JobId, horizon: usize, done: &[usize], ou
 }
 
 /// What one flow finds on its path.
+#[derive(Clone, Debug, Default)]
 struct Path {
-    price: [Price; MAX_SLOTS],
-    headroom: [Rate; MAX_SLOTS],
+    /// Per slot of the horizon.
+    price: Vec<Price>,
+    headroom: Vec<Rate>,
     /// The most its links can bear in the current slot, whatever others promised on those that are shared.
     hard: Rate,
     /// Nobody else is on the path in the current slot.
     alone: bool,
 }
 
-fn survey(problem: &Problem, config: &Config, flow: &FlowView, scratch: &Scratch) -> Path {
-    let horizon = scratch.planned.len() / problem.links.len().max(1);
-    let mut path =
-        Path { price: [Price::ZERO; MAX_SLOTS], headroom: [Rate::MAX; MAX_SLOTS], hard: Rate::MAX, alone: true };
-    for hop in flow.path {
+/// What flows of one job find on a link in one slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    /// What is promised there by other hosts' flows of other jobs.
+    load: Rate,
+    /// The same with what own flows of other jobs have: what the price is for.
+    others: Rate,
+    price: Price,
+    /// A flow's share of what the others leave; to the letter there is no such bound.
+    share: Rate,
+}
+
+/// Whose view of a link is in the table: the flow and which hop of its path.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    flow: usize,
+    hop: usize,
+}
+
+/// What the links of a path look like to one flow. Flows of a job that plan one after another see the same others on a
+/// link, so what was worked out for one serves the next: whoever plans on a link looks at it first.
+fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, path: &mut Path) {
+    let flow = &problem.flows[f];
+    let horizon = problem.horizon.clamp(1, MAX_SLOTS);
+    path.price.clear();
+    path.price.resize(horizon, Price::ZERO);
+    path.headroom.clear();
+    path.headroom.resize(horizon, Rate::MAX);
+    (path.hard, path.alone) = (Rate::MAX, true);
+    for (h, hop) in flow.path.iter().enumerate() {
         let link = problem.links[hop.link];
         let row = hop.link * horizon..(hop.link + 1) * horizon;
-        let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row]);
-        // Promises are the same for many slots in a row, and the price is the dearest thing here.
-        let mut last = (Rate::ZERO, config.curve.link(Rate::ZERO, link.usable));
-        for (t, (&planned, &of_job)) in own.enumerate() {
-            let mut load = hop.load(t);
-            if config.repaired {
-                load = load.minus(flow.old.get(t).copied().unwrap_or(Rate::ZERO));
-            }
-            let others = load.plus(planned.minus(of_job));
-            let mut room = link.usable.minus(load.plus(planned));
-            if t == 0 {
-                if link.own {
-                    room = room.minus(scratch.pending[hop.link]);
-                }
-                path.hard = path.hard.min(if link.own { room } else { link.usable });
-                path.alone &= others == Rate::ZERO && of_job == Rate::ZERO;
-            }
-            if config.repaired {
-                room = room.min(link.usable.minus(others).share(hop.sharers));
-            }
-            path.headroom[t] = path.headroom[t].min(room);
-            if !flow.due {
-                if others != last.0 {
-                    last = (others, config.curve.link(others, link.usable));
-                }
-                path.price[t] = path.price[t].plus(last.1);
+        let same = |seen: &Seen| {
+            let (other, before) = (&problem.flows[seen.flow], &problem.flows[seen.flow].path[seen.hop]);
+            other.job == flow.job && before.sharers == hop.sharers && before.load == hop.load && other.old == flow.old
+        };
+        if !scratch.seen[hop.link].as_ref().is_some_and(same) {
+            scratch.seen[hop.link] = Some(Seen { flow: f, hop: h });
+            look_at(config, flow, hop, link, horizon, scratch);
+        }
+        let cells = scratch.cells[row.clone()].iter();
+        let (headroom, price) = (&mut path.headroom, &mut path.price);
+        for (((cell, planned), headroom), price) in cells.zip(&scratch.planned[row.clone()]).zip(headroom).zip(price) {
+            let room = link.usable.minus(cell.load.plus(*planned));
+            *headroom = (*headroom).min(room).min(cell.share);
+            if !(flow.due && config.repaired) {
+                *price = price.plus(cell.price);
             }
         }
+        let (now, planned) = (&scratch.cells[row.start], scratch.planned[row.start]);
+        let room = link.usable.minus(now.load.plus(planned));
+        let room = if link.own { room.minus(scratch.pending[hop.link]) } else { room };
+        path.headroom[0] = path.headroom[0].min(room);
+        path.hard = path.hard.min(if link.own { room } else { link.usable });
+        path.alone &= now.others == Rate::ZERO && scratch.of_job[row.start] == Rate::ZERO;
     }
-    path
+}
+
+/// Fills in a link's cells for a job's flows with this view of it.
+fn look_at(config: &Config, flow: &FlowView, hop: &Hop, link: Link, horizon: usize, scratch: &mut Scratch) {
+    let row = hop.link * horizon..(hop.link + 1) * horizon;
+    let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row.clone()]);
+    let of = |others: Rate| {
+        let share = if config.repaired { link.usable.minus(others).share(hop.sharers) } else { Rate::MAX };
+        Cell { load: Rate::ZERO, others, price: config.curve.link(others, link.usable), share }
+    };
+    // Promises are the same for many slots in a row, and the price is the dearest thing here.
+    let mut last = of(Rate::ZERO);
+    for (t, ((&planned, &of_job), cell)) in own.zip(&mut scratch.cells[row]).enumerate() {
+        let mut load = hop.load(t);
+        if config.repaired {
+            load = load.minus(flow.old.get(t).copied().unwrap_or(Rate::ZERO));
+        }
+        let others = load.plus(planned.minus(of_job));
+        if others != last.others {
+            last = of(others);
+        }
+        *cell = Cell { load, ..last };
+    }
 }
 
 /// Algorithms 1 and 2 for one flow.
-fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, out: &mut Schedule) {
+fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, out: &mut Schedule) {
     let flow = &problem.flows[f];
-    let path = survey(problem, config, flow, scratch);
-    let horizon = out.rates.len();
+    let mut path = std::mem::take(&mut scratch.path);
+    survey(problem, config, f, scratch, &mut path);
     let request = Request {
         demand: flow.remaining,
-        price: &path.price[..horizon],
-        headroom: &path.headroom[..horizon],
+        price: &path.price,
+        headroom: &path.headroom,
         slot: problem.slot,
         first: problem.rest,
         weight: config.weight,
@@ -296,10 +353,14 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, ou
         _ if path.alone => Why::LinkCap,
         _ => Why::Headroom,
     };
-    let adjusted = adjust(initial, flow.behind, problem.rest, flow.ceiling);
+    // A new flow has no history and starts from headroom; in the repaired form the headroom bounds everything anyway.
+    let unknown = flow.ceiling == Rate::MAX && !config.repaired;
+    let ceiling = if unknown { path.headroom[0] } else { flow.ceiling };
+    let adjusted = adjust(initial, flow.behind.minus(initial.over(problem.rest)), problem.rest, ceiling);
     now = match adjusted.step {
         Step::Kept => now,
-        Step::CaughtUp | Step::AtCeiling if adjusted.rate >= initial => {
+        _ if adjusted.rate == initial => now,
+        Step::CaughtUp | Step::AtCeiling if adjusted.rate > initial => {
             out.why = Why::CatchUp;
             adjusted.rate
         }
@@ -308,15 +369,12 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, ou
             adjusted.rate
         }
     };
-    if flow.ahead > Bytes::ZERO {
-        let cut = now.minus(Rate::needed(flow.ahead, problem.rest));
-        out.why = lower(&mut now, out.why, cut, Why::Successor);
-    }
     if config.repaired {
         out.why = lower(&mut now, out.why, flow.ceiling, Why::LinkCap);
         out.why = lower(&mut now, out.why, path.headroom[0], Why::Headroom);
-        out.why = lower(&mut now, out.why, predecessor_limit(flow, problem.rest), Why::Predecessor);
     }
+    // A flow that would end the slot ahead of what it is fed is cut by the excess.
+    out.why = lower(&mut now, out.why, predecessor_limit(flow, problem.rest), Why::Predecessor);
     out.why = lower(&mut now, out.why, path.hard, if path.alone { Why::LinkCap } else { Why::Headroom });
     let floor = scratch.floors[f];
     if now < floor {
@@ -328,6 +386,7 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &Scratch, ou
     if now != initial {
         out.chosen = refill(&request, now, &mut out.rates);
     }
+    scratch.path = path;
 }
 
 /// Lowers a rate to `most` and gives the reason it has then.

@@ -152,7 +152,7 @@ fn all_invariants_hold_in_every_run() {
                 report.sometimes.iter().for_each(|(what, n)| *total.sometimes.entry(what).or_default() += n);
             }
             Err(wrong) => {
-                println!("seed {seed}: {wrong}");
+                println!("seed {seed}, {:?}: {wrong}", Options::from_seed(seed).policy);
                 failed.push((seed, wrong));
             }
         }

@@ -3,6 +3,7 @@
 mod clock;
 mod crowded;
 mod fault_run;
+mod primal_dual_reference;
 mod scheduling_guide;
 mod switch;
 mod tables;

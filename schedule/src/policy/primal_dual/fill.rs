@@ -88,10 +88,13 @@ fn share_out(problem: &Problem, horizon: usize, order: &[usize], planned: &mut [
         scratch.share.clear();
         for (at, &f) in order.iter().enumerate() {
             let weight = u128::from(scratch.weight[at]);
+            if weight == 0 {
+                scratch.share.push(Rate::ZERO);
+                continue;
+            }
             let own = problem.flows[f].path.iter().filter(|hop| problem.links[hop.link].own);
             let of_link = |hop: &Hop| {
-                let taken = hop.load(0).plus(planned[hop.link * horizon]);
-                let left = u128::from(problem.links[hop.link].usable.minus(taken).0);
+                let left = u128::from(left(problem, horizon, hop, Rate::ZERO, planned).0);
                 Rate(u64::try_from(left * weight / scratch.sum[hop.link].max(1)).unwrap_or(u64::MAX))
             };
             scratch.share.push(own.map(of_link).min().unwrap_or(Rate::ZERO));
@@ -125,11 +128,15 @@ fn room(problem: &Problem, horizon: usize, f: usize, planned: &[Rate]) -> Rate {
     if !path.iter().any(|hop| problem.links[hop.link].own) {
         return Rate::ZERO;
     }
-    let left = path.iter().map(|hop| {
-        let taken = hop.load(0).minus(old).plus(planned[hop.link * horizon]);
-        problem.links[hop.link].usable.minus(taken)
-    });
-    left.min().unwrap_or(Rate::ZERO)
+    path.iter().map(|hop| left(problem, horizon, hop, old, planned)).min().unwrap_or(Rate::ZERO)
+}
+
+/// What one link has left in the current slot beside all that is promised or taken there. `old`: what of its load is the
+/// flow's own.
+fn left(problem: &Problem, horizon: usize, hop: &Hop, old: Rate, planned: &[Rate]) -> Rate {
+    let link = &problem.links[hop.link];
+    let others = hop.load(0).minus(old).plus(hop.siblings).plus(link.filled);
+    link.usable.minus(others.plus(planned[hop.link * horizon]))
 }
 
 /// Takes bytes that were brought forward off the end.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use sluice_schedule::message::{Announcement, Feedback};
+use sluice_schedule::message::{Announcement, Feedback, FlowPromise};
 use sluice_schedule::units::{BootId, Bytes, HolderId, Nanos, Rate, Slot};
 use sluice_schedule::{ClockTrust, Now};
 
@@ -160,7 +160,10 @@ impl World {
             let own = busy.iter().filter(|other| other.spec.path.iter().any(|h| h.link == hop.link)).count() as u64;
             let heard = hop.holder.and_then(|holder| self.measures.heard.get(&(host, holder)));
             let view = heard.and_then(|heard| heard.last.links.iter().find(|view| view.link == hop.link));
-            let others = view.map_or(0, |view| view.flows.iter().filter(|flow| flow.rate(0) > Rate::ZERO).count());
+            // A promise says when it ends (within half a millisecond); after that it takes nothing of a share.
+            let lasts = |until: Nanos| until == Nanos::ZERO || until > now.wall.plus(Nanos(500_000));
+            let counts = |flow: &&FlowPromise| flow.rate(0) > Rate::ZERO && lasts(flow.until);
+            let others = view.map_or(0, |view| view.flows.iter().filter(counts).count());
             let age = heard.map(|heard| self.now.minus(heard.at).minus(now.into_slot));
             // Held views only: later ones are given up slot by slot, and without any the own links alone decide.
             let held = age.is_some_and(|age| age > slots(1.6) && age < slots(self.options.horizon as f64 - 2.0));

@@ -35,6 +35,8 @@ pub struct Flow {
     pub stalled_since: Option<Nanos>,
     /// Since when only its order holds it back, while every link of its path has room.
     pub throttled_since: Option<Nanos>,
+    /// When a flow that feeds it had bytes to send last.
+    pub fed: Option<Nanos>,
 }
 
 /// A cable in one direction.
@@ -128,7 +130,10 @@ impl Kernel {
                 flow.rate > 0.0 && flow.rate >= 0.98 * order && flow.path.iter().all(room)
             })
             .collect();
-        for (flow, held) in self.flows.iter_mut().zip(held) {
+        let feeds = |flow: &Flow| flow.feeds.iter().any(|&by| self.flows[by].has_demand());
+        let fed: Vec<bool> = self.flows.iter().map(feeds).collect();
+        for ((flow, held), fed) in self.flows.iter_mut().zip(held).zip(fed) {
+            flow.fed = if fed { Some(self.now) } else { flow.fed };
             flow.throttled_since = if held { flow.throttled_since.or(Some(self.now)) } else { None };
         }
     }

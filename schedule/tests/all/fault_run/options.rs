@@ -8,6 +8,16 @@ use sluice_schedule::table::TableKind;
 
 use super::rng::Rng;
 
+/// What hosts plan by: every rule there is, and half of the runs by the default.
+const POLICIES: [PolicyName; 6] = [
+    PolicyName::SrptP,
+    PolicyName::SrptP,
+    PolicyName::SrptP,
+    PolicyName::Fair,
+    PolicyName::PrimalDual,
+    PolicyName::PrimalDualLiteral,
+];
+
 /// Everything that is fixed before the first event; printed when a run fails.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -122,7 +132,7 @@ impl Options {
             capacity_mbps: *rng.pick(&[200, 1_000, 25_000]),
             uplink_percent: *rng.pick(&[100, 150, 300]),
             first_slot,
-            policy: *rng.pick(&[PolicyName::SrptP, PolicyName::SrptP, PolicyName::SrptP, PolicyName::Fair]),
+            policy: *rng.pick(&POLICIES),
             table,
             events: rng.chance(80),
             fair_floor: if seed.is_multiple_of(2) { 0 } else { 50 },

@@ -211,9 +211,12 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
         FlowId(u64::from(from.0) << 32 | (n as u64) << 8 | place as u64)
     };
     for (place, (from, to, role, feeds, lead, after)) in edges.iter().enumerate() {
+        let ends = (*from, *to);
         let (from, to) = (options.members[*from], options.members[*to]);
         let path = plan.path(from, to);
         let kind = if *after { PredKind::FinishToStart } else { PredKind::Pipelined };
+        let back = |other: &Edge| *role == Role::Aggregate && (other.0, other.1) == (ends.1, ends.0);
+        let watches = edges.iter().enumerate().filter(|(_, other)| back(other)).map(|(place, _)| flow_id(place));
         let preds = feeds.iter().map(|&by| Predecessor { flow: flow_id(by), kind, lead: Bytes((lead * bytes) as u64) });
         cluster.specs.push(FlowSpec {
             flow: flow_id(place),
@@ -221,6 +224,7 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             to: host_id(to),
             role: *role,
             preds: preds.collect(),
+            watches: watches.collect(),
             path: path.clone(),
             ..FlowSpec::default()
         });
@@ -238,6 +242,7 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             rate: 0.0,
             stalled_since: None,
             throttled_since: None,
+            fed: None,
         });
     }
     let pattern = match options.shape {

@@ -76,13 +76,17 @@ impl SluiceScheduler {
                     lead: Bytes(pred.lead as u64),
                 })
             });
+            let role = role(facts.arch, flow);
+            let back = flow.ends.filter(|_| role == Role::Aggregate).map(|(worker, server)| (server, worker));
+            let watches = world.flows_of(job).filter(|(_, other)| back.is_some() && other.ends == back);
             events.push(Event::FlowOpened(FlowSpec {
                 flow: flow_id(host, ix),
                 job: id,
                 to: host_id(flow.dst.0),
-                role: role(facts.arch, flow),
+                role,
                 path: self.fabric.path(world.scenario, flow),
                 preds: preds.collect(),
+                watches: watches.map(|(ix, other)| flow_id(other.src.0, ix)).collect(),
                 ..FlowSpec::default()
             }));
         }
