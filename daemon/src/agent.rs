@@ -32,7 +32,7 @@ use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, OwnLink};
 use crate::facts::Facts;
 use crate::interfaces;
 use crate::journal::Journal;
@@ -43,6 +43,8 @@ use pace::Pace;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
+/// This host's links are looked at this often.
+const LOOK_AT_LINKS: Nanos = Nanos::from_millis(10_000);
 
 pub struct Start {
     pub loaded: Loaded,
@@ -75,6 +77,7 @@ pub struct Agent {
     asked_clock: Option<Nanos>,
     published: Nanos,
     watchdog_fed: Nanos,
+    looked_at_links: Nanos,
     stop: bool,
 }
 
@@ -123,15 +126,6 @@ impl Agent {
         let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter } = start;
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
-        for link in fabric.links.iter().filter(|link| link.capacity.is_none()) {
-            tracing::warn!(
-                event = "link-speed-unknown",
-                link = link.name,
-                cost = "flows there run under ordinary congestion control",
-                next = "set gbps in a [[links]] entry",
-                "the rate of a link is not known"
-            );
-        }
         let Enforcement { datapath, reasons, adopted } = enforce::open(&loaded, &fabric, config.mode)?;
         let journal = Journal::new(&config.node.run_dir);
         if datapath.tier() != Tier::None && config.enforce.sysctls {
@@ -177,6 +171,7 @@ impl Agent {
             asked_clock: None,
             published: Nanos::ZERO,
             watchdog_fed: Nanos::ZERO,
+            looked_at_links: Nanos::ZERO,
             stop: false,
             core,
         };
@@ -191,6 +186,7 @@ impl Agent {
         while !agent.stop {
             agent.wait(&mut requests, &mut inbox, &mut news).await;
             agent.turn(&mut news);
+            agent.look_at_links();
         }
         agent.end();
         Ok(())
@@ -245,6 +241,30 @@ impl Agent {
         self.pace.turned(clock::thread_cpu().minus(spent));
         self.publish(false);
         self.change_datapath(now);
+    }
+
+    /// Takes over what has become of this host's links: another speed, another address, a card that came or went.
+    fn look_at_links(&mut self) {
+        let now = self.core.now().mono;
+        if now.minus(self.looked_at_links) < LOOK_AT_LINKS {
+            return;
+        }
+        self.looked_at_links = now;
+        let before = self.core.monitor().fabric.clone();
+        let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list());
+        if after.links == before.links {
+            return;
+        }
+        let links = |fabric: &Fabric| fabric.links.iter().map(OwnLink::to_string).collect::<Vec<_>>().join(", ");
+        tracing::info!(
+            event = "links-changed",
+            before = links(&before),
+            now = links(&after),
+            "this host's links have changed"
+        );
+        let fabric = Rc::new(after);
+        self.core.reload(self.core.loaded().clone(), fabric.clone());
+        self.exchange.reconfigure(self.core.config(), fabric);
     }
 
     /// In `active` the kernel enforces, otherwise it is left alone: opened and closed as the mode changes.

@@ -128,7 +128,7 @@ pub struct Core {
     adopt_pause: Nanos,
     /// Known connections without a row at the last try.
     missed: usize,
-    events_lost: health::Growth,
+    growths: health::Growths,
     decided: Nanos,
     /// Flows with something to send at the last decision.
     active: usize,
@@ -168,7 +168,7 @@ impl Core {
             adopted: Nanos::ZERO,
             adopt_pause: ADOPT_EVERY,
             missed: usize::MAX,
-            events_lost: health::Growth::default(),
+            growths: health::Growths::default(),
             decided: Nanos::ZERO,
             active: 0,
             released: BTreeSet::new(),

@@ -48,6 +48,15 @@ pub struct OwnLink {
     pub ingress: LinkId,
 }
 
+impl std::fmt::Display for OwnLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.capacity {
+            Some(capacity) => write!(f, "{} at {capacity}", self.name),
+            None => write!(f, "{} at an unknown rate", self.name),
+        }
+    }
+}
+
 /// By which interface the kernel sends from one address to another.
 type RouteOf = fn(IpAddr, IpAddr) -> Option<String>;
 
@@ -143,6 +152,16 @@ impl Fabric {
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
         }
+    }
+
+    /// What it was made of.
+    pub fn topology(&self) -> Option<&Arc<Topology>> {
+        self.topology.as_ref()
+    }
+
+    /// Has the topology this node?
+    pub fn is_in_topology(&self) -> bool {
+        self.node.is_some()
     }
 
     /// Do hosts keep the tables, because no switch is configured?

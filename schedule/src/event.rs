@@ -246,13 +246,6 @@ pub enum Event {
         /// The part of it that managed flows sent.
         managed: Rate,
     },
-    /// The rate of an own link changed.
-    LinkChanged {
-        /// The own link whose rate changed.
-        link: LinkId,
-        /// Its payload rate from now on.
-        capacity: Rate,
-    },
     /// The clock became trusted or lost trust.
     Clock(ClockTrust),
 }

@@ -197,7 +197,6 @@ impl Host {
             Event::HolderLost(holder) => self.announcer.lost(holder),
             Event::HolderBack(holder) => self.announcer.back(holder),
             Event::Measured { link, total, managed } => self.links.measured(now, link, total, managed),
-            Event::LinkChanged { link, capacity } => self.links.capacity_changed(link, capacity),
             Event::Clock(trust) => self.trust = trust,
         }
     }

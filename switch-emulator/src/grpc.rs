@@ -1,5 +1,6 @@
 //! The gRPC service: one stream per host, and the paper's two calls.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use sluice_schedule::{HolderId, HostId};
@@ -51,7 +52,7 @@ impl Service {
 
     fn answer(
         &self,
-        host: HostId,
+        (host, from): (HostId, IpAddr),
         wire: Vec<pb::Announcement>,
     ) -> Result<Vec<(HolderId, sluice_schedule::Feedback)>, Status> {
         let mut answers = Vec::with_capacity(wire.len());
@@ -63,15 +64,21 @@ impl Service {
                 );
                 return Err(Status::permission_denied(text));
             }
-            answers.push((holder, self.tables.announce(holder, &announcement)));
+            answers.push((holder, self.tables.announce(from, holder, &announcement)));
         }
         Ok(answers)
     }
 
-    async fn listen(self, host: HostId, number: u64, mut stream: Streaming<pb::HostMessage>, queue: Queue) {
+    async fn listen(
+        self,
+        (host, from): (HostId, IpAddr),
+        number: u64,
+        mut stream: Streaming<pb::HostMessage>,
+        queue: Queue,
+    ) {
         loop {
             let outcome = match stream.message().await {
-                Ok(Some(message)) => self.exchange(host, message, &queue),
+                Ok(Some(message)) => self.exchange((host, from), message, &queue),
                 Ok(None) => break,
                 Err(status) => Err(status),
             };
@@ -90,9 +97,9 @@ impl Service {
     }
 
     /// Answers one message on the stream it came by. False: nobody reads the answers any more.
-    fn exchange(&self, host: HostId, message: pb::HostMessage, queue: &Queue) -> Result<bool, Status> {
+    fn exchange(&self, speaker: (HostId, IpAddr), message: pb::HostMessage, queue: &Queue) -> Result<bool, Status> {
         let began = std::time::Instant::now();
-        for (holder, feedback) in self.answer(host, message.announcements)? {
+        for (holder, feedback) in self.answer(speaker, message.announcements)? {
             if !queue.put(Some(holder), News::Feedback(feedback)) {
                 return Ok(false);
             }
@@ -100,6 +107,11 @@ impl Service {
         self.metrics.exchanged(began.elapsed());
         Ok(!queue.is_closed())
     }
+}
+
+/// Where a request came from; the unspecified address where the transport has none.
+fn address<T>(request: &Request<T>) -> IpAddr {
+    request.remote_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
 }
 
 #[tonic::async_trait]
@@ -123,9 +135,10 @@ impl Switch for Service {
 
     async fn update_schedule(&self, request: Request<pb::HostMessage>) -> Result<Response<pb::HolderMessage>, Status> {
         let began = std::time::Instant::now();
+        let from = address(&request);
         let request = request.into_inner();
         let (hello, welcome) = self.greet(request.hello)?;
-        let feedback = self.answer(hello.host, request.announcements)?;
+        let feedback = self.answer((hello.host, from), request.announcements)?;
         let feedback = feedback.iter().map(|(holder, f)| convert::from_feedback(*holder, f)).collect();
         self.metrics.exchanged(began.elapsed());
         Ok(Response::new(pb::HolderMessage { welcome: Some(welcome), feedback }))
@@ -134,6 +147,7 @@ impl Switch for Service {
     type SessionStream = Answers;
 
     async fn session(&self, request: Request<Streaming<pb::HostMessage>>) -> Result<Response<Answers>, Status> {
+        let from = address(&request);
         let mut stream = request.into_inner();
         let first = tokio::time::timeout(limits::HANDSHAKE, stream.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("message-malformed: no hello within 2 s."))??;
@@ -142,11 +156,11 @@ impl Switch for Service {
         let (queue, answers) = sessions::queue(welcome);
         let number = self.tables.join(hello.host, queue.clone())?;
         tracing::debug!(event = "session-began", host = %hello.host, name = hello::label(&hello.name));
-        if let Err(status) = self.exchange(hello.host, first, &queue) {
+        if let Err(status) = self.exchange((hello.host, from), first, &queue) {
             self.tables.leave(hello.host, number);
             return Err(status);
         }
-        tokio::spawn(self.clone().listen(hello.host, number, stream, queue));
+        tokio::spawn(self.clone().listen((hello.host, from), number, stream, queue));
         Ok(Response::new(answers))
     }
 }

@@ -4,11 +4,12 @@
 //! lock is released before anything is sent. Nothing here waits.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluice_schedule::clock::SlotClock;
 use sluice_schedule::switch::{Counters, Limits, LinkConfig, LinkLoad, Switch};
-use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Rate, Refusal, Slot};
+use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Refusal, Slot};
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use tokio::sync::Notify;
 use tonic::Status;
@@ -21,6 +22,8 @@ use crate::time;
 /// After so many quota refusals in a row a host is not listened to for a while.
 const PATIENCE: u32 = 10;
 const PENALTY: Nanos = Nanos(60_000_000_000);
+/// So many hosts are kept account of; an attacker may claim any name.
+const MAX_OFFENDERS: usize = 16_384;
 
 /// All switches of one process.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ pub(crate) struct State {
     pub(crate) switches: Vec<Held>,
     index: HashMap<HolderId, usize>,
     pub(crate) sessions: Sessions,
-    offenders: HashMap<HostId, Offender>,
+    offenders: HashMap<Speaker, Offender>,
     promises: usize,
     pub(crate) counts: Counts,
     last_tick: Nanos,
@@ -53,6 +56,14 @@ pub(crate) struct Held {
     ports: Vec<(LinkId, String)>,
     touched: bool,
     pub(crate) updates: [Results; 2],
+}
+
+/// Whom a ban hits: what comes from this address in this name. A name alone can be claimed by anybody, and hosts may
+/// share an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Speaker {
+    from: IpAddr,
+    host: HostId,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -228,11 +239,11 @@ impl Tables {
         self.lock().sessions.end_all(status);
     }
 
-    /// Applies one announcement. The caller has checked that it comes from the host it names.
-    pub fn announce(&self, holder: HolderId, announcement: &Announcement) -> Feedback {
+    /// Applies one announcement that came from this address. The caller has checked that it comes from the host it names.
+    pub fn announce(&self, from: IpAddr, holder: HolderId, announcement: &Announcement) -> Feedback {
         let mut state = self.lock();
         let slot = self.now(&mut state).slot;
-        let feedback = state.announce(self, slot, holder, announcement, Transport::Grpc);
+        let feedback = state.announce(self, slot, holder, announcement, (from, Transport::Grpc));
         drop(state);
         self.changed.notify_one();
         feedback
@@ -348,7 +359,7 @@ impl State {
         slot: Slot,
         holder: HolderId,
         announcement: &Announcement,
-        transport: Transport,
+        (from, transport): (IpAddr, Transport),
     ) -> Feedback {
         let began = sluice_clock::thread_cpu();
         let Some(held) = self.index.get(&holder).and_then(|at| self.switches.get_mut(*at)) else {
@@ -356,7 +367,8 @@ impl State {
             return Feedback { boot: tables.boot, slot, warm: true, refused, ..Feedback::default() };
         };
         let (host, mono) = (announcement.host, sluice_clock::monotonic());
-        let offender = self.offenders.get(&host).copied().unwrap_or_default();
+        let speaker = Speaker { from: from.to_canonical(), host };
+        let offender = self.offenders.get(&speaker).copied().unwrap_or_default();
         let asked: usize = announcement.flows.iter().map(|flow| flow.links.len()).sum();
         let known =
             |held: &Held| held.brain.leases().find(|lease| lease.host == host).map_or(0, |lease| lease.promises);
@@ -380,11 +392,13 @@ impl State {
             let until = if refusals >= PATIENCE { mono.plus(PENALTY) } else { Nanos::ZERO };
             let refusals = if refusals >= PATIENCE { 0 } else { refusals };
             if until > mono {
-                tracing::warn!(event = "host-over-quota", host = %host, "a host asked for more than its quota 10 times in a row; it is not listened to for 60 s");
+                tracing::warn!(event = "host-over-quota", host = %host, %from, "a host asked for more than its quota 10 times in a row; it is not listened to from there for 60 s");
             }
-            self.offenders.insert(host, Offender { refusals, until });
+            if self.offenders.len() < MAX_OFFENDERS || self.offenders.contains_key(&speaker) {
+                self.offenders.insert(speaker, Offender { refusals, until });
+            }
         } else if feedback.refused.is_none() && offender.refusals > 0 {
-            self.offenders.remove(&host);
+            self.offenders.remove(&speaker);
         }
         self.counts.table_cpu = self.counts.table_cpu.plus(sluice_clock::thread_cpu().minus(began));
         feedback
@@ -407,3 +421,6 @@ fn link_config(link: LinkId, port: &PortConfig) -> LinkConfig {
     let attached = Some(HostId::of(&port.to));
     LinkConfig { link, capacity: port.wire.payload(), cross: port.background.payload(), attached }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,7 +112,7 @@ impl Pipeline {
         }
         let mut guard = tables.lock();
         for hop in self.paths.of(&packet.tuple) {
-            self.pass(tables, &mut guard, slot, hop, &mut packet);
+            self.pass(tables, &mut guard, slot, (hop, from), &mut packet);
         }
         drop(guard);
         packet.kind = Kind::Echo;
@@ -133,7 +133,14 @@ impl Pipeline {
     }
 
     /// What one switch does to the packet.
-    fn pass(&mut self, tables: &Tables, state: &mut State, slot: Slot, hop: Hop, packet: &mut Packet) {
+    fn pass(
+        &mut self,
+        tables: &Tables,
+        state: &mut State,
+        slot: Slot,
+        (hop, from): (Hop, IpAddr),
+        packet: &mut Packet,
+    ) {
         packet.hops = packet.hops.saturating_add(1);
         packet.path_sig ^= signature(self.boot, hop.link);
         if packet.slot.since(slot).unsigned_abs() > 1 {
@@ -142,7 +149,7 @@ impl Pipeline {
         }
         let host = packet.flow.sender();
         if packet.kind == Kind::Announce && !state.sessions.has(host) {
-            self.count(tables, state, slot, hop, packet);
+            self.count(tables, state, slot, (hop, from), packet);
         }
         let Some(held) = state.switches.get_mut(hop.switch) else { return };
         held.brain.expire(slot);
@@ -158,7 +165,14 @@ impl Pipeline {
         }
     }
 
-    fn count(&mut self, tables: &Tables, state: &mut State, slot: Slot, hop: Hop, packet: &mut Packet) {
+    fn count(
+        &mut self,
+        tables: &Tables,
+        state: &mut State,
+        slot: Slot,
+        (hop, from): (Hop, IpAddr),
+        packet: &mut Packet,
+    ) {
         let (flow, host) = (packet.flow, packet.flow.sender());
         if self.hosts.len() >= self.most_hosts && !self.hosts.contains_key(&(hop.switch, host)) {
             self.hosts.retain(|_, host| host.flows.values().any(|flow| slot.since(flow.slot) <= 2));
@@ -189,7 +203,7 @@ impl Pipeline {
             flows: known.flows.iter().filter_map(|(flow, known)| promise(*flow, known, packet.slot)).collect(),
             ..Announcement::default()
         };
-        let feedback = state.announce(tables, slot, hop.holder, &announcement, Transport::Udp);
+        let feedback = state.announce(tables, slot, hop.holder, &announcement, (from, Transport::Udp));
         match feedback.refused {
             None => {
                 packet.counted = packet.counted.saturating_add(1);

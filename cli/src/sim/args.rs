@@ -55,8 +55,8 @@ pub struct SimRunArgs {
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// A scheduler to run; repeat it to compare several; none: those of the scenario.
-    /// fair, static, sluice, sluice:primal-dual, sluice:fair, mcs, ccml, cassini, mltcp, sincronia, varys, aalo,
-    /// echelonflow, crux, oracle (the rule of sluice with one mind), and bound, which is what none of them can beat
+    /// fair, static, sluice, sluice:primal-dual, sluice:primal-dual-literal, sluice:fair, mcs, ccml, cassini, mltcp,
+    /// sincronia, varys, aalo, echelonflow, crux, oracle (the rule of sluice with one mind), and bound, which is what none of them can beat
     #[arg(long = "policy", value_name = "P")]
     pub policies: Vec<Policy>,
     /// A key and the value it gets instead of the scenario's; repeat it

@@ -43,8 +43,10 @@ words! {
     Policy {
         /// Least remaining round first, promoted when old.
         SrptP = "srpt-p",
-        /// The paper's algorithms.
+        /// The paper's algorithms, with our repairs.
         PrimalDual = "primal-dual",
+        /// The paper's algorithms to the letter.
+        PrimalDualLiteral = "primal-dual-literal",
         Fair = "fair",
     }
     Transport {

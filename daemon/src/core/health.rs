@@ -1,5 +1,7 @@
 //! Which conditions hold, judged once per slot.
 
+use std::collections::BTreeSet;
+
 use sluice_ebpf::Tier;
 use sluice_schedule::host::ViewState;
 use sluice_schedule::{HolderId, Nanos, Now, Refusal};
@@ -15,9 +17,17 @@ const TRUSTED_ALL_THE_SAME: &str = "nothing so far: clock.require_sync = false t
 /// What was counted this long ago is no trouble of now.
 const LATELY: Nanos = Nanos::from_millis(60_000);
 
+/// Counts whose growth is a condition for a while.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Growths {
+    events_lost: Growth,
+    table_full: Growth,
+    foreign: Growth,
+}
+
 /// When a count last grew; what was counted before the first look is of an earlier process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Growth {
+struct Growth {
     count: Option<u64>,
     at: Option<Nanos>,
 }
@@ -40,25 +50,50 @@ impl Core {
         self.judge_clock(now);
         self.judge_holders(now);
         let unix = now.wall.0;
-        let full = self.counters.flow_table_full > 0 && self.datapath.counters().table_full > 0;
-        let text = || format!("{} sockets found no free row", self.counters.flow_table_full);
-        self.conditions.hold(unix, ConditionCode::FlowTableFull, "", full.then(text));
+        let full = self.datapath.counters().table_full;
+        let text = || format!("sockets found no free row, {full} times in all");
+        let lately = self.growths.table_full.lately(now, full);
+        self.conditions.hold(unix, ConditionCode::FlowTableFull, "", lately.then(text));
         let guarded = self.monitor.sockets.iter().filter(|socket| socket.stats.loss_guard).count();
         let text = || format!("{guarded} flows lose segments and are held at what they deliver");
         self.conditions.hold(unix, ConditionCode::LossGuard, "", (guarded > 0).then(text));
         let lost = self.datapath.counters().events_lost;
         let text = || format!("the kernel had no room for what it had to tell, {lost} times in all");
-        let lately = self.events_lost.lately(now, lost);
+        let lately = self.growths.events_lost.lately(now, lost);
         self.conditions.hold(unix, ConditionCode::EventsLost, "", lately.then(text));
         let foreign = self.datapath.counters().foreign;
         let text = || format!("{foreign} managed sockets were given another congestion control by somebody else");
-        self.conditions.hold(unix, ConditionCode::ForeignChange, "", (foreign > 0).then(text));
+        let lately = self.growths.foreign.lately(now, foreign);
+        self.conditions.hold(unix, ConditionCode::ForeignChange, "", lately.then(text));
+        self.judge_paths(unix);
         self.judge_plans(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.
         let missed = self.counters.slots_stopped;
         let text = || format!("{missed} of {} slots passed without a decision", self.counters.slots);
         let late = self.counters.slots > 100 && missed * 20 > self.counters.slots;
         self.conditions.hold(unix, ConditionCode::SlotsLate, "", late.then(text));
+    }
+
+    /// Does this host know what its flows cross, and how much its own links carry?
+    fn judge_paths(&mut self, unix: u64) {
+        let (config, fabric) = (&self.config, &self.monitor.fabric);
+        let others = !config.switches.is_empty() || config.peer.beyond_loopback().is_some();
+        let text = match (fabric.topology(), fabric.is_in_topology()) {
+            _ if !others => None,
+            (None, _) if config.switches.is_empty() => Some("no topology says who the other hosts are".to_owned()),
+            (None, _) => Some("there are switches, and no topology says what crosses them".to_owned()),
+            (Some(_), false) => Some(format!("the topology has no node {:?}", config.node.name)),
+            (Some(_), true) => None,
+        };
+        self.conditions.hold(unix, ConditionCode::PathsUnknown, "", text);
+        let known = self.conditions.iter().filter(|condition| condition.code == ConditionCode::LinkSpeedUnknown);
+        let named: BTreeSet<String> = known.map(|condition| condition.subject.clone()).collect();
+        let unknown = fabric.links.iter().filter(|link| link.capacity.is_none());
+        let unknown: BTreeSet<String> = unknown.map(|link| link.name.clone()).collect();
+        for name in named.union(&unknown) {
+            let text = unknown.contains(name).then(|| format!("the rate of {name} is not known"));
+            self.conditions.hold(unix, ConditionCode::LinkSpeedUnknown, name, text);
+        }
     }
 
     /// Plans that cannot be followed, per job.

@@ -22,6 +22,7 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         policy: match config.schedule.policy {
             Policy::SrptP => PolicyName::SrptP,
             Policy::PrimalDual => PolicyName::PrimalDual,
+            Policy::PrimalDualLiteral => PolicyName::PrimalDualLiteral,
             Policy::Fair => PolicyName::Fair,
         },
         promote_kappa: config.schedule.promote_kappa,

@@ -240,6 +240,55 @@ fn lost_events_are_said_for_a_minute() {
 }
 
 #[test]
+fn a_full_table_and_foreign_hands_are_said_for_a_minute() {
+    use crate::conditions::ConditionCode::{FlowTableFull, ForeignChange};
+    let mut star = Star::new(vec![Site::new(0, 1, "a")]);
+    let said = |star: &Star| [FlowTableFull, ForeignChange].map(|code| star.sites[0].core.conditions.holds(code));
+    star.run(0, 300);
+    assert_eq!(said(&star), [false; 2]);
+    star.sites[0].kernel.rows().counters.table_full = 1;
+    star.run(300, 400);
+    assert_eq!(said(&star), [true, false]);
+    star.sites[0].kernel.rows().counters.foreign = 1;
+    star.run(400, 500);
+    assert_eq!(said(&star), [true; 2]);
+    star.run(60_600, 60_800);
+    assert_eq!(said(&star), [false; 2], "what was a minute ago is no trouble of now");
+}
+
+#[test]
+fn a_host_that_does_not_know_what_its_flows_cross_says_so() {
+    use crate::conditions::ConditionCode::{LinkSpeedUnknown, PathsUnknown};
+    let card = crate::interfaces::Interface {
+        name: "eth0".into(),
+        card: "eth0".into(),
+        addresses: vec![std::net::Ipv4Addr::new(10, 0, 0, 1).into()],
+        speed: None,
+        up: true,
+    };
+    let judged = |name: &str, topology: bool, speed| {
+        let mut site = Site::new(0, 1, "a");
+        let mut loaded = site.core.loaded.clone();
+        loaded.config.node.name = name.into();
+        let topology = topology.then(|| std::sync::Arc::new(crate::testing::star()));
+        let card = crate::interfaces::Interface { speed, ..card.clone() };
+        let fabric = Rc::new(crate::fabric::Fabric::new(&loaded.config, topology, &[card]));
+        let mut core = Core::new(
+            loaded.clone(),
+            Host::new(crate::core::settings::brain(&loaded.config, &fabric, BootId(7))),
+            fabric,
+            Box::new(site.kernel.clone()),
+        );
+        core.step(now(60), &mut site.inbox, &mut site.said);
+        [PathsUnknown, LinkSpeedUnknown].map(|code| core.conditions.holds(code))
+    };
+    assert_eq!(judged("h0", true, None), [false, false]);
+    assert_eq!(judged("h0", false, Some(Rate::mbps(100))), [true, false], "there are switches, and no topology");
+    assert_eq!(judged("h9", true, Some(Rate::mbps(100))), [true, false], "the topology has no such node");
+    assert_eq!(judged("h0", false, None), [true, true]);
+}
+
+#[test]
 fn the_snapshot_shows_jobs_flows_and_links() {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
     star.run(0, 300);
@@ -274,6 +323,30 @@ fn a_reload_keeps_flows_and_tells_the_new_brain_everything() {
     star.run(400, 1400);
     assert_eq!(star.sites[0].core.host.flows().count(), 1);
     assert_eq!(star.sites[0].core.counters.acked_managed_bytes, 6_000_000);
+}
+
+#[test]
+fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
+    let mut star = Star::new(vec![Site::new(0, 1, "a")]);
+    star.run(0, 300);
+    star.sites[0].begin(6_000_000);
+    star.run(300, 400);
+    let site = &mut star.sites[0];
+    let capacity = |core: &Core| {
+        let egress = sluice_schedule::LinkId::egress(HostId::of("h0"));
+        core.host.links().find(|link| link.link == egress).map(|link| link.capacity)
+    };
+    assert_eq!(capacity(&site.core), Some(LINK.payload()));
+    // What the interfaces say is looked at from time to time; a new rate comes as another fabric.
+    let loaded = site.core.loaded.clone();
+    let mut slower = loaded.config.clone();
+    slower.links.push(crate::config::LinkEntry { name: "eth0".into(), gbps: Some(0.04), ..Default::default() });
+    let fabric = crate::testing::fabric(0, &slower);
+    site.core.reload(loaded, fabric);
+    star.run(400, 700);
+    let core = &star.sites[0].core;
+    assert_eq!(capacity(core), Some(Rate::mbps(40).payload()));
+    assert!(core.host.flows().all(|flow| flow.order <= Rate::mbps(40)), "{:?}", core.host.flows().collect::<Vec<_>>());
 }
 
 #[test]

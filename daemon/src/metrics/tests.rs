@@ -53,7 +53,10 @@ fn every_series_exists_from_the_start() {
         assert!(samples.keys().any(|(name, _)| name.starts_with(family.name)), "{}", family.name);
     }
     assert_eq!(samples[&("sluice_mode".into(), vec![("mode".into(), "observe".into())])], 1.0);
-    assert_eq!(samples.keys().filter(|(name, _)| name == "sluice_condition").count(), 18);
+    assert_eq!(
+        samples.keys().filter(|(name, _)| name == "sluice_condition").count(),
+        crate::conditions::ConditionCode::ALL.len()
+    );
     assert!(samples.keys().all(|(_, labels)| labels.iter().all(|(name, _)| name != "job" && name != "instance")));
 }
 

@@ -345,12 +345,6 @@ impl Links {
         self.ingress.iter().map(|ingress| &self.all[ingress.index])
     }
 
-    pub fn capacity_changed(&mut self, id: LinkId, capacity: Rate) {
-        if let Some(&index) = self.index.get(&id) {
-            self.all[index].configured = capacity;
-        }
-    }
-
     /// Moves every view's state to now; true if any counts otherwise than before, or is old: then rates go up step by
     /// step.
     pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) -> bool {

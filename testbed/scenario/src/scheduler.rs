@@ -50,7 +50,7 @@ impl FromStr for Policy {
         }
         let variants: &[&str] = match name {
             "fair" => &["cubic", "reno", "bbr"],
-            "sluice" => &["srpt-p", "primal-dual", "fair"],
+            "sluice" => &["srpt-p", "primal-dual", "primal-dual-literal", "fair"],
             _ => &[],
         };
         if let Some(v) = variant

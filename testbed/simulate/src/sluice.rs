@@ -118,6 +118,7 @@ impl SluiceScheduler {
         let options = scenario.schedulers.options.sluice.clone();
         let rule = match policy.variant.as_deref() {
             Some("primal-dual") => PolicyName::PrimalDual,
+            Some("primal-dual-literal") => PolicyName::PrimalDualLiteral,
             Some("fair") => PolicyName::Fair,
             _ => PolicyName::SrptP,
         };

