@@ -134,7 +134,7 @@ fn percentiles(_: &mut Criterion) {
         singles(policy, USUAL, SINGLE);
     }
     for size in LARGE {
-        singles(PolicyName::SrptP, size, 400_000 / size.flows as usize);
+        singles(PolicyName::SrptP, size, 2_000_000 / size.flows as usize);
     }
 }
 
