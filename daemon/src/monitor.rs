@@ -101,6 +101,8 @@ pub struct Monitor {
     pub refused_pages: u64,
     /// Connections of pages that have no row, so that they run plain.
     pub uncaptured: usize,
+    /// Namespaces of jobs that may not be entered.
+    pub uncovered: namespaces::Uncovered,
     /// Rounds that ended since the last look: the job, its number, how long it took.
     pub ended_rounds: Vec<EndedRound>,
     progress: Vec<FlowProgress>,
@@ -129,6 +131,7 @@ impl Monitor {
             let_strays_go: false,
             refused_pages: 0,
             uncaptured: 0,
+            uncovered: namespaces::Uncovered::default(),
             ended_rounds: Vec::new(),
             progress: Vec::new(),
             received_before: Bytes::ZERO,

@@ -9,6 +9,7 @@ use sluice_schedule::{HolderId, Nanos, Now, Refusal};
 use super::Core;
 use crate::conditions::{Condition, ConditionCode, Severity};
 use crate::config::{Backend, ClockSource, Mode};
+use crate::monitor::namespaces::Uncovered;
 
 /// What an unsynchronised clock costs where the configuration trusts it.
 const TRUSTED_ALL_THE_SAME: &str = "nothing so far: clock.require_sync = false trusts it; hosts whose clocks drift apart by \
@@ -65,6 +66,9 @@ impl Core {
         let text = || format!("{foreign} managed sockets were given another congestion control by somebody else");
         let lately = self.growths.foreign.lately(now, foreign);
         self.conditions.hold(unix, ConditionCode::ForeignChange, "", lately.then(text));
+        let Uncovered { count, why } = &self.monitor.uncovered;
+        let text = || format!("{count} network namespaces of jobs cannot be entered: {why}");
+        self.conditions.hold(unix, ConditionCode::NetnsUncovered, "", (*count > 0).then(text));
         self.judge_paths(unix);
         self.judge_plans(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.

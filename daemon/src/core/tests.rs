@@ -257,6 +257,21 @@ fn a_full_table_and_foreign_hands_are_said_for_a_minute() {
 }
 
 #[test]
+fn namespaces_that_may_not_be_entered_are_said_while_that_is_so() {
+    use crate::monitor::namespaces::Uncovered;
+    let mut star = Star::new(vec![Site::new(0, 1, "a")]);
+    let said = |star: &Star| star.sites[0].core.conditions.holds(crate::conditions::ConditionCode::NetnsUncovered);
+    star.run(0, 100);
+    assert!(!said(&star));
+    star.sites[0].core.monitor.uncovered = Uncovered { count: 2, why: "Operation not permitted".into() };
+    star.run(100, 200);
+    assert!(said(&star));
+    star.sites[0].core.monitor.uncovered = Uncovered::default();
+    star.run(200, 300);
+    assert!(!said(&star));
+}
+
+#[test]
 fn a_host_that_does_not_know_what_its_flows_cross_says_so() {
     use crate::conditions::ConditionCode::{LinkSpeedUnknown, PathsUnknown};
     let card = crate::interfaces::Interface {

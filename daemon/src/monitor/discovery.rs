@@ -14,7 +14,7 @@ use std::time::Duration;
 use sluice_schedule::{Bytes, Nanos};
 
 use super::environ::Environ;
-use super::namespaces::Namespaces;
+use super::namespaces::{Namespaces, Uncovered};
 use super::tuple::Tuple;
 use crate::clock::monotonic;
 use crate::sock_diag::DiagSocket;
@@ -53,6 +53,8 @@ pub enum News {
     Found(Box<Origin>),
     /// A socket that was told is gone.
     Lost(Tuple, u32),
+    /// Other namespaces than before may not be entered.
+    Uncovered(Uncovered),
 }
 
 #[derive(Debug)]
@@ -105,7 +107,7 @@ impl Discovery {
 
 fn look_for_ever(threshold: Bytes, questions: &Receiver<Tuple>, news: &SyncSender<News>) {
     crate::sys::defer_this_thread();
-    let mut namespaces = Namespaces::default();
+    let (mut namespaces, mut uncovered) = (Namespaces::default(), Uncovered::default());
     let mut tracked = Tracked { threshold, ..Tracked::default() };
     let mut pause = EVERY;
     loop {
@@ -117,8 +119,12 @@ fn look_for_ever(threshold: Bytes, questions: &Receiver<Tuple>, news: &SyncSende
         let began = crate::clock::thread_cpu();
         let now = monotonic();
         tracked.begin();
-        namespaces.each(now, |foreign, seen| tracked.look(now, foreign, seen));
+        let refused = namespaces.each(now, |foreign, seen| tracked.look(now, foreign, seen));
         let mut out = Vec::new();
+        if refused != uncovered {
+            uncovered.clone_from(&refused);
+            out.push(News::Uncovered(refused));
+        }
         tracked.end(now, holders_of, &mut out);
         for item in out {
             if news.send(item).is_err() {

@@ -26,6 +26,7 @@ impl Monitor {
                         self.lost(key, &tuple, out);
                     }
                 }
+                News::Uncovered(uncovered) => self.uncovered = uncovered,
             }
         }
         // A page with more connections than it lists has sockets that only /proc can tell; they are asked for at once,

@@ -1,6 +1,6 @@
 //! The network namespaces in which jobs run: this daemon's own, and those of containers.
 //!
-//! Entering another one needs CAP_SYS_ADMIN; without it the flows of containers are left as they are, and one line says
+//! Entering another one needs CAP_SYS_ADMIN; without it the flows of containers are left as they are, and a condition says
 //! so. No descriptor of a namespace outlives the look into it, so that none is kept alive by being watched.
 
 use std::collections::HashMap;
@@ -21,6 +21,15 @@ const LOOKS: u8 = 3;
 /// Namespaces looked into at most.
 const MAX_FOREIGN: usize = 64;
 
+/// The network namespaces of jobs that could not be entered at the last look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uncovered {
+    /// How many.
+    pub count: usize,
+    /// What the system said of the last of them; empty if there is none.
+    pub why: String,
+}
+
 #[derive(Debug, Default)]
 pub struct Namespaces {
     listed: Option<Nanos>,
@@ -28,12 +37,11 @@ pub struct Namespaces {
     looked: HashMap<u32, u8>,
     /// By inode: a process of a job in it.
     foreign: HashMap<u64, u32>,
-    refused: bool,
 }
 
 impl Namespaces {
-    /// Every connection of the own namespace, then of the others; true: of another one.
-    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(bool, &DiagSocket)) {
+    /// Every connection of the own namespace, then of the others; true: of another one. Gives those that it may not enter.
+    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(bool, &DiagSocket)) -> Uncovered {
         let mut dump = |foreign: bool| match sock_diag::open() {
             Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(foreign, seen)),
             Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
@@ -43,24 +51,17 @@ impl Namespaces {
             self.listed = Some(now);
             self.list();
         }
-        let refused = &mut self.refused;
+        let mut uncovered = Uncovered::default();
         self.foreign.retain(|namespace, pid| {
             if of(*pid) != Some(*namespace) {
                 return false;
             }
-            if let Err(error) = within(*pid, || dump(true))
-                && !std::mem::replace(refused, true)
-            {
-                tracing::warn!(
-                    event = "netns-refused",
-                    %error,
-                    cost = "jobs of containers with a network namespace of their own run plain",
-                    next = "give the daemon CAP_SYS_ADMIN",
-                    "another network namespace cannot be entered"
-                );
+            if let Err(error) = within(*pid, || dump(true)) {
+                uncovered = Uncovered { count: uncovered.count + 1, why: error.to_string() };
             }
             true
         });
+        uncovered
     }
 
     fn list(&mut self) {

@@ -97,7 +97,8 @@ codes! {
         "flows run under ordinary congestion control; training is not affected", "sluice doctor";
     /// Network namespaces this daemon may not enter.
     NetnsUncovered, "netns-uncovered", Degraded,
-        "sockets there are paced, but sysctls stay as they are", "install sluiced-containers.conf";
+        "new connections there are paced; live ones, and jobs without a page, are not found",
+        "install sluiced-containers.conf, which gives the daemon CAP_SYS_ADMIN";
     /// The flow table has no free row.
     FlowTableFull, "flow-table-full", Degraded,
         "further flows run under ordinary congestion control", "raise enforce.max_flows and restart";

@@ -44,7 +44,7 @@ fn look(tracked: &mut Tracked, ms: u64, sockets: &[DiagSocket]) -> Vec<News> {
 fn told(news: &[News]) -> Vec<(u16, bool, bool)> {
     let found = news.iter().filter_map(|item| match item {
         News::Found(origin) => Some((origin.tuple.local.1, origin.sends, origin.receives)),
-        News::Lost(..) => None,
+        News::Lost(..) | News::Uncovered(_) => None,
     });
     found.collect()
 }
