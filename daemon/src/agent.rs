@@ -243,7 +243,7 @@ impl Agent {
         self.change_datapath(now);
     }
 
-    /// Takes over what has become of this host's links: another speed, another address, a card that came or went.
+    /// Takes over what has become of this host's links: another speed, another address, a card that came.
     fn look_at_links(&mut self) {
         let now = self.core.now().mono;
         if now.minus(self.looked_at_links) < LOOK_AT_LINKS {
@@ -252,7 +252,7 @@ impl Agent {
         self.looked_at_links = now;
         let before = self.core.monitor().fabric.clone();
         let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list());
-        if after.links == before.links {
+        if !after.follows(&before) {
             return;
         }
         let links = |fabric: &Fabric| fabric.links.iter().map(OwnLink::to_string).collect::<Vec<_>>().join(", ");

@@ -154,6 +154,13 @@ impl Fabric {
         }
     }
 
+    /// Has this become of `before`, and is it another? Where a link is missing it has not: a card without its address for a
+    /// moment would put another network in its place.
+    pub fn follows(&self, before: &Fabric) -> bool {
+        let stays = |link: &OwnLink| self.links.iter().any(|other| other.name == link.name);
+        self.links != before.links && before.links.iter().all(stays)
+    }
+
     /// What it was made of.
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         self.topology.as_ref()

@@ -7,10 +7,8 @@
 
 use std::collections::BTreeMap;
 
-#[cfg(test)]
-use sluice_schedule::Rate;
-use sluice_schedule::switch::Switch;
-use sluice_schedule::{Announcement, Feedback, HostId, Slot};
+use sluice_schedule::switch::{LinkConfig, Switch};
+use sluice_schedule::{Announcement, Feedback, Hop, HostId, Rate, Slot};
 use sluice_wire::session::PeerSender;
 
 /// The table, and whom to tell when it changes.
@@ -29,6 +27,14 @@ impl OwnTable {
     /// Whom to call when the own host should look.
     pub fn on_news(&mut self, wake: Box<dyn Fn() + Send>) {
         self.wake = Some(wake);
+    }
+    /// The links kept here carry this much from now on.
+    pub fn carry(&mut self, kept: &[Hop]) {
+        let attached = Some(self.host);
+        for hop in kept {
+            let (link, capacity) = (hop.link, hop.capacity);
+            self.switch.set_link(LinkConfig { link, capacity, cross: Rate::ZERO, attached });
+        }
     }
     /// Another host announced; it and everybody else concerned is told.
     pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {
@@ -60,6 +66,11 @@ impl OwnTable {
     /// The stream of a host ended.
     pub fn left(&mut self, host: HostId) {
         self.listeners.remove(&host);
+    }
+    #[cfg(test)]
+    /// What the first link carries.
+    pub fn capacity(&self) -> Rate {
+        self.switch.links().next().map_or(Rate::ZERO, |link| link.capacity)
     }
     #[cfg(test)]
     /// Promised by all hosts in the present slot.

@@ -89,7 +89,15 @@ impl Core {
             (Some(_), false) => Some(format!("the topology has no node {:?}", config.node.name)),
             (Some(_), true) => None,
         };
-        self.conditions.hold(unix, ConditionCode::PathsUnknown, "", text);
+        match text {
+            // Who only looks promises nothing to anybody and loses nothing.
+            Some(text) if self.mode != Mode::Active => {
+                let mut condition = Condition::new(ConditionCode::PathsUnknown, "", text);
+                condition.severity = Severity::Info;
+                self.conditions.put(unix, condition);
+            }
+            text => self.conditions.hold(unix, ConditionCode::PathsUnknown, "", text),
+        }
         let known = self.conditions.iter().filter(|condition| condition.code == ConditionCode::LinkSpeedUnknown);
         let named: BTreeSet<String> = known.map(|condition| condition.subject.clone()).collect();
         let unknown = fabric.links.iter().filter(|link| link.capacity.is_none());

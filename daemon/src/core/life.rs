@@ -97,6 +97,9 @@ impl Core {
         self.config = merged;
         self.loaded = loaded;
         self.monitor.reconfigure(&self.config, fabric.clone());
+        if let Some(table) = &self.own_table {
+            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).carry(&fabric.kept());
+        }
         let brain = super::settings::brain(&self.config, &fabric, self.host.config().boot);
         if brain != *self.host.config() {
             // A new brain under a new boot id, so that holders take its first word for news.

@@ -301,6 +301,16 @@ fn a_host_that_does_not_know_what_its_flows_cross_says_so() {
     assert_eq!(judged("h0", false, Some(Rate::mbps(100))), [true, false], "there are switches, and no topology");
     assert_eq!(judged("h9", true, Some(Rate::mbps(100))), [true, false], "the topology has no such node");
     assert_eq!(judged("h0", false, None), [true, true]);
+    // Who only looks loses nothing by it.
+    let mut site = Site::new(0, 1, "a");
+    let mut loaded = site.core.loaded.clone();
+    loaded.config.mode = crate::config::Mode::Observe;
+    let fabric = Rc::new(crate::fabric::Fabric::new(&loaded.config, None, &[card]));
+    let brain = crate::core::settings::brain(&loaded.config, &fabric, BootId(7));
+    let mut core = Core::new(loaded, Host::new(brain), fabric, Box::new(site.kernel.clone()));
+    core.step(now(60), &mut site.inbox, &mut site.said);
+    let condition = core.conditions.iter().find(|c| c.code == PathsUnknown).expect("it is said");
+    assert_eq!(condition.severity, crate::conditions::Severity::Info);
 }
 
 #[test]
@@ -357,6 +367,14 @@ fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
     let mut slower = loaded.config.clone();
     slower.links.push(crate::config::LinkEntry { name: "eth0".into(), gbps: Some(0.04), ..Default::default() });
     let fabric = crate::testing::fabric(0, &slower);
+    // A table of this host's own, as it keeps one where there are no switches, is told too.
+    slower.switches.clear();
+    let kept = crate::testing::fabric(0, &slower).kept();
+    let table =
+        Switch::new(BootId(5), Limits::default(), &[LinkConfig { link: kept[0].link, ..LinkConfig::default() }]);
+    let mut table = crate::own_table::OwnTable::new(HostId::of("h0"), table);
+    table.carry(&kept);
+    assert_eq!(table.capacity(), kept[0].capacity);
     site.core.reload(loaded, fabric);
     star.run(400, 700);
     let core = &star.sites[0].core;

@@ -243,3 +243,21 @@ fn a_flow_is_on_the_card_that_its_route_leads_by() {
     fabric.forget_routes();
     assert_eq!(fabric.link_between(ip("10.0.0.1"), ip("10.0.0.2")), Some(0));
 }
+
+#[test]
+fn a_card_that_has_lost_its_address_for_a_moment_puts_no_other_network_in_its_place() {
+    let with = |interfaces: &[Interface]| {
+        let mut config = Config::default();
+        config.node.name = "h0".into();
+        Fabric::new(&config, Some(Arc::new(Topology::of_text(STAR))), interfaces)
+    };
+    let [mgmt, card] = interfaces().try_into().expect("two");
+    let before = with(&[mgmt.clone(), card.clone()]);
+    let bare = Interface { addresses: Vec::new(), ..card.clone() };
+    let without = with(&[mgmt.clone(), bare]);
+    assert_eq!(without.links[0].name, "mgmt0", "at a start that would be all there is");
+    assert!(!without.follows(&before));
+    let more = Interface { addresses: vec![ip("10.0.0.1"), ip("fd00::1")], ..card };
+    assert!(with(&[mgmt.clone(), more]).follows(&before));
+    assert!(!with(&interfaces()).follows(&before), "nothing has changed");
+}
