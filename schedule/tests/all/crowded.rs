@@ -1,10 +1,14 @@
 //! Links with more promises than a view lists, and jobs with more hosts than are told of one by one.
 
 use proptest::prelude::*;
-use sluice_schedule::message::{Announcement, FlowPromise, JobStatus, LinkView, Rank};
+use sluice_schedule::host::{Host, HostConfig, PolicyName};
+use sluice_schedule::message::{Announcement, Crowd, Feedback, FlowPromise, JobStatus, LinkView, PromiseSum, Rank};
 use sluice_schedule::policy::{FlowScene, JobScene, LinkScene, Other, Policy, Scene, SrptP};
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{BootId, Bytes, FlowId, HostId, JobId, LinkId, Nanos, Rate, Slot, deciding};
+use sluice_schedule::{
+    Action, BootId, Bytes, Event, FlowId, FlowSpec, HolderId, Hop, HostId, JobId, LinkId, Nanos, Now, Rate, Slot,
+    deciding,
+};
 
 const LINK: LinkId = LinkId::new(9, 0);
 const HORIZON: usize = 4;
@@ -232,5 +236,45 @@ proptest! {
         // What the first is not given by its rank it may still fill, so only both together are sure to have no more.
         let total = |rates: &[Rate]| rates.iter().map(|rate| rate.0).sum::<u64>();
         prop_assert!(total(&summed) <= total(&known) + 1, "{summed:?} with sums, {known:?} with all");
+    }
+}
+
+proptest! {
+    /// Whatever a holder says in sums and of crowds, a host neither breaks nor orders more than its own link has.
+    #[test]
+    fn no_sums_hurt_a_host(
+        sums in prop::collection::vec((any::<u32>(), any::<bool>(), 0_u64..3, any::<bool>(), any::<[u64; 4]>(), prop::collection::vec(any::<u64>(), 0..6)), 0..70),
+        load in prop::collection::vec(any::<u64>().prop_map(Rate), 0..12), crowds in prop::collection::vec((0_u64..3, any::<u32>()), 0..4),
+        policy in prop::sample::select(vec![PolicyName::SrptP, PolicyName::PrimalDual, PolicyName::PrimalDualLiteral, PolicyName::Fair]),
+    ) {
+        let (me, leaf, capacity) = (HostId::of("h0"), HolderId::of("leaf"), Rate::mbps(1000));
+        let now = Now { mono: Nanos(9), wall: Nanos(9), slot: Slot(1), into_slot: Nanos(9) };
+        let mut host = Host::new(HostConfig { policy, ..HostConfig::new(me, BootId(1)) });
+        let link = LinkId::new(leaf.0, 1);
+        let path = vec![
+            Hop { link: LinkId::egress(me), capacity, holder: None },
+            Hop { link, capacity, holder: Some(leaf) },
+        ];
+        let flow = FlowId(u64::from(me.0) << 32 | 1);
+        host.handle(now, Event::FlowOpened(FlowSpec { flow, job: JobId(1), path, ..FlowSpec::default() }));
+        host.handle(now, Event::RoundBegan { job: JobId(1), flows: vec![(flow, Bytes(1 << 30))] });
+        let rest = sums.into_iter().map(|(flows, of_job, job, promoted, [key, takes, demand, delivered], rates)| {
+            let (job, key, takes) = (JobId(job), Nanos(key), Rate(takes));
+            let (demand, delivered) = (Bytes(demand), Bytes(delivered));
+            let rates = rates.into_iter().map(Rate).collect();
+            let sum = FlowPromise { job, promoted, key, t0: key, takes, demand, delivered, rates, ..FlowPromise::default() };
+            PromiseSum { flows, of_job, sum }
+        });
+        let view = LinkView { link, capacity, load, rest: rest.collect(), ..LinkView::default() };
+        let crowds = crowds.into_iter().map(|(job, hosts)| Crowd { job: JobId(job), hosts }).collect();
+        let feedback = Feedback { warm: true, slot: Slot(1), links: vec![view], crowds, ..Feedback::default() };
+        host.handle(now, Event::Feedback { holder: leaf, feedback });
+        let mut actions = Vec::new();
+        host.decide(now, &mut actions);
+        for action in actions {
+            if let Action::Order { rate, .. } = action {
+                prop_assert!(rate <= capacity, "{rate}");
+            }
+        }
     }
 }
