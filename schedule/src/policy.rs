@@ -32,8 +32,6 @@ pub enum Why {
     Headroom,
     /// Its predecessor has not delivered more.
     Predecessor,
-    /// Its successor ran ahead and was cut.
-    Successor,
     /// It lags behind its predecessor and catches up.
     CatchUp,
     /// Held at the floor.
@@ -63,7 +61,6 @@ impl Why {
             Why::Price => "price",
             Why::Headroom => "headroom",
             Why::Predecessor => "predecessor",
-            Why::Successor => "successor",
             Why::CatchUp => "catch-up",
             Why::Floor => "floor",
             Why::LinkCap => "link-cap",

@@ -53,7 +53,6 @@ fn sentence(why: &str) -> &'static str {
         "price" => "a later slot is cheaper",
         "headroom" => "the path's headroom is used up",
         "predecessor" => "the flow it waits for has not delivered more",
-        "successor" => "the flow behind it ran ahead and was cut",
         "catch-up" => "it lags behind its predecessor and catches up",
         "floor" => "it is held at the floor until its turn",
         "link-cap" => "a link of its path is full with it",

@@ -137,7 +137,7 @@ pub struct Flow {
     pub loss_guard: bool,
     /// Planned rates, from the present slot on.
     pub next_bps: Vec<u64>,
-    /// Why not more: `rank`, `price`, `headroom`, `predecessor`, `successor`, `catch-up`, `floor`, `link-cap`,
+    /// Why not more: `rank`, `price`, `headroom`, `predecessor`, `catch-up`, `floor`, `link-cap`,
     /// `loss-guard`, `uptake`, `plan`, `local-table`, `work-conserving`, `job`, `observe`, `no-demand`.
     pub why: Cow<'static, str>,
     /// Since it was seen first.
