@@ -60,7 +60,7 @@ fn version(clang: &str) -> Option<u32> {
 
 fn compile(clang: &str, source: &Path, target: &Path) {
     let status = Command::new(clang)
-        .args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-c"])
+        .args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"])
         .arg(source)
         .arg("-o")
         .arg(target)

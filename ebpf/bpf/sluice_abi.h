@@ -8,7 +8,7 @@
 #define SLUICE_ABI_H
 
 /* Number in the pin path. A change of any layout below raises it. */
-#define SLUICE_ABI 2
+#define SLUICE_ABI 3
 
 #define SLUICE_CC_NAME_LEN 16
 
@@ -22,7 +22,9 @@ struct sluice_ctl {
 	__u32 flags;
 	/* Tell when so many bytes have been acknowledged since the connection began; 0: never. Outside the sequence. */
 	__u64 mark;
-	__u64 reserved[4];
+	/* For barriers only. */
+	__u64 fence;
+	__u64 reserved[3];
 };
 
 /* Give the socket back at its next ACK or send. */
@@ -54,6 +56,12 @@ struct sluice_stat {
 	__u32 flags;
 	/* Low half of the last mark that was told. */
 	__u32 told;
+	/* Inode of the network namespace of the socket. */
+	__u32 netns;
+	__u32 unused;
+	/* For barriers only. */
+	__u64 fence;
+	__u64 reserved[6];
 };
 
 /* A socket owns the row now. */
@@ -78,7 +86,8 @@ struct sluice_event {
 	__u8 remote[16];
 	__u16 local_port;
 	__u16 remote_port;
-	__u32 reserved;
+	/* Inode of the network namespace of the socket. */
+	__u32 netns;
 };
 
 #define SLUICE_EVENT_OPENED 1
@@ -87,20 +96,14 @@ struct sluice_event {
 #define SLUICE_EVENT_EXPIRED 4
 #define SLUICE_EVENT_LOSS_GUARD 5
 #define SLUICE_EVENT_RELEASED 6
-#define SLUICE_EVENT_TABLE_FULL 7
-#define SLUICE_EVENT_FINISHED 8
+#define SLUICE_EVENT_FINISHED 7
 
 /* Written by the daemon; read by every program. */
 struct sluice_cfg {
-	__u64 default_rate;
 	__u64 floor;
 	__u64 ceiling;
-	/* A new flow follows the default rate for at most this long. */
-	__u64 order_lifetime;
 	/* An order that would live longer than this from now is garbage and void. */
 	__u64 max_expiry;
-	/* New sockets are captured until this instant; only the deciding loop moves it. */
-	__u64 capture_until;
 	/* Silence after which a first send is reported as Started. */
 	__u64 idle_ns;
 	/* Least length of a loss window. */
@@ -127,16 +130,21 @@ struct sluice_cfg {
 	__u64 reserved;
 };
 
-/* Only peers in sluice_peers are captured. */
-#define SLUICE_CFG_PEERS 1
-/* Only ports marked SLUICE_PORT_ONLY are captured. */
-#define SLUICE_CFG_ONLY_PORTS 2
 /* Tier iii: pace by SO_MAX_PACING_RATE under the socket's own congestion control. */
-#define SLUICE_CFG_SETSOCKOPT 4
+#define SLUICE_CFG_SETSOCKOPT 1
+/*
+ * Tier iii on kernels that cannot ask for callbacks of a live socket: every new socket of the cgroups asks for them, so
+ * that it can be paced later.
+ */
+#define SLUICE_CFG_CALLBACKS_EARLY 2
+/* This processor lets others see its loads and stores in another order than the program's. */
+#define SLUICE_CFG_WEAK_MEMORY 4
 
-/* Values of sluice_ports, keyed by a port of either end in host order. */
-#define SLUICE_PORT_EXCLUDED 1
-#define SLUICE_PORT_ONLY 2
+/* A socket that is to be managed, by its cookie, with its first order: never touched unless it is named here. */
+struct sluice_wanted {
+	__u64 rate;
+	__u64 expiry;
+};
 
 /* Counters that only rise. */
 struct sluice_counters {
@@ -158,7 +166,7 @@ struct sluice_sock {
 	char earlier[SLUICE_CC_NAME_LEN];
 	/* Not captured before this instant (loss guard); ~0: never (foreign change). */
 	__u64 banned_until;
-	/* The order it had when a program let go of it, for the next program that takes it. */
+	/* The order that the next program that takes it begins with. */
 	__u64 rate;
 	__u64 rate_until;
 	/* Tier iii only: its row. */
@@ -166,13 +174,19 @@ struct sluice_sock {
 	__u32 gen;
 	/* SLUICE_SOCK_* */
 	__u32 flags;
-	__u32 max_pacing;
+	__u32 reserved;
+	/* Tier iii only: the ceiling that the application has set, and the one that we have. */
+	__u64 theirs;
+	__u64 ours;
 };
 
 /* The change of congestion control that is under way is our own doing. */
 #define SLUICE_SOCK_OURS 1
 /* Tier iii: a pacing ceiling of ours is set. */
 #define SLUICE_SOCK_CAPPED 2
+
+/* It belongs to another instance, or somebody else has chosen its congestion control, or its pause is not over. */
+#define SLUICE_NOT_OURS 1
 
 /* One line of an iterator's answer. */
 struct sluice_seen {
@@ -182,7 +196,7 @@ struct sluice_seen {
 	__u16 remote_port;
 	__u32 uid;
 	__u64 cookie;
-	/* What the change returned: 0 or a negative errno. */
+	/* What the change returned: 0, SLUICE_NOT_OURS or a negative errno. */
 	__s32 result;
 	__u32 reserved;
 };

@@ -1,62 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Which sockets are managed: the cgroup program captures new ones, the iterators capture, release and lift live ones.
- * For kernels that refuse the congestion control, the cgroup program also holds the order itself, as a pacing ceiling
- * under the socket's own congestion control, with the same dead man: an expired order lifts the ceiling.
+ * Takes sockets and gives them back: the iterators capture the live sockets that are asked for by cookie, release and
+ * lift those that have a row. For kernels that refuse the congestion control, the cgroup program also holds the order
+ * itself, as a pacing ceiling under the socket's own congestion control, with the same dead man: an expired order lifts
+ * the ceiling.
  */
 #include "sluice_maps.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define UNLIMITED 0xffffffffU
+#define CALLBACKS (BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG)
 
-/* May a socket with these ends be captured? */
-INLINE bool allowed(struct sluice_cfg *cfg, struct tcp_sock *tp)
-{
-	struct sluice_seen ends = {};
-	struct sluice_prefix prefix = { .len = 128 };
-	__u32 local, remote, *of_local, *of_remote;
-
-	IDENTIFY(&ends, tp);
-	local = ends.local_port;
-	remote = ends.remote_port;
-	of_local = bpf_map_lookup_elem(&sluice_ports, &local);
-	of_remote = bpf_map_lookup_elem(&sluice_ports, &remote);
-	if ((of_local && *of_local == SLUICE_PORT_EXCLUDED) || (of_remote && *of_remote == SLUICE_PORT_EXCLUDED))
-		return 0;
-	if (cfg->flags & SLUICE_CFG_ONLY_PORTS && !of_local && !of_remote)
-		return 0;
-	if (cfg->flags & SLUICE_CFG_PEERS) {
-		__builtin_memcpy(prefix.address, ends.remote, 16);
-		if (!bpf_map_lookup_elem(&sluice_peers, &prefix))
-			return 0;
-	}
-	return 1;
-}
-
-/* `sk` is the socket itself, `via` what the setsockopt helper of this kind of program wants. */
-INLINE long capture(void *via, void *sk, struct sluice_cfg *cfg, __u64 now)
+/* Puts a live socket under the congestion control, with its first order. Returns 0, SLUICE_NOT_OURS or an error. */
+INLINE long capture(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wanted *wanted, __u64 now)
 {
 	char present[SLUICE_CC_NAME_LEN] = {}, name[SLUICE_CC_NAME_LEN], other[SLUICE_CC_NAME_LEN];
 	struct sluice_sock *own;
+	__u32 row = 0;
 	long result;
 
-	if (bpf_getsockopt(via, SOL_TCP, TCP_CONGESTION, present, sizeof(present)))
-		return -1;
+	if (bpf_getsockopt(tp, SOL_TCP, TCP_CONGESTION, present, sizeof(present)))
+		return -EOPNOTSUPP;
 	__builtin_memcpy(name, cfg->cc_name, sizeof(name));
 	__builtin_memcpy(other, cfg->other_name, sizeof(other));
+	if (same_name(present, name))
+		return -EALREADY;
 	/* Another instance's socket is its own. */
-	if (same_name(present, name) || (is_sluice(present) && !same_name(present, other)))
-		return 1;
-	own = bpf_sk_storage_get(&sluice_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (is_sluice(present) && !same_name(present, other))
+		return SLUICE_NOT_OURS;
+	/* MPTCP subflows are watched, not managed. */
+	if (field_exists(tp->is_mptcp) && tp->is_mptcp)
+		return -EOPNOTSUPP;
+	own = bpf_sk_storage_get(&sluice_socks, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!own || own->banned_until > now)
-		return 1;
-	if (is_sluice(present))
-		/* A program of ours under another name lets go of it. */
-		own->flags |= SLUICE_SOCK_OURS;
-	else
+		return SLUICE_NOT_OURS;
+	if (bpf_map_peek_elem(&sluice_free, &row)) {
+		COUNT_UP(table_full);
+		return -ENOSPC;
+	}
+	if (!is_sluice(present))
 		__builtin_memcpy(own->earlier, present, sizeof(present));
-	result = bpf_setsockopt(via, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
+	/* A program of ours under another name says what the order was when it lets go. */
+	own->flags |= SLUICE_SOCK_OURS;
+	if (wanted) {
+		own->rate = wanted->rate;
+		own->rate_until = wanted->expiry;
+	}
+	result = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
 	if (result)
 		own->flags &= ~SLUICE_SOCK_OURS;
 	else
@@ -64,45 +55,60 @@ INLINE long capture(void *via, void *sk, struct sluice_cfg *cfg, __u64 now)
 	return result;
 }
 
-INLINE long set_ceiling(void *via, __u64 rate)
+/* Sets our ceiling, never above the application's own; both are remembered. `sk`: the socket as the helper wants it. */
+INLINE void set_ceiling(void *via, struct tcp_sock *tp, struct sluice_sock *own, __u64 rate)
 {
+	__u64 present = ((struct sock *)tp)->sk_max_pacing_rate;
 	/* This helper takes exactly four bytes. */
-	__u32 value = rate >= UNLIMITED ? UNLIMITED : rate;
+	__u32 value;
 
-	return bpf_setsockopt(via, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value));
+	/* What is not ours the application has set meanwhile. */
+	if (present != own->ours)
+		own->theirs = present;
+	if (rate > own->theirs)
+		rate = own->theirs;
+	value = rate >= UNLIMITED ? UNLIMITED : rate;
+	if (!bpf_setsockopt(via, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)))
+		own->ours = ((struct sock *)tp)->sk_max_pacing_rate;
 }
 
-/* Tier iii: gives a new socket a row and the default rate as its ceiling. */
-INLINE void cap_new(struct bpf_sock_ops *ctx, struct bpf_sock *sk, struct tcp_sock *tp, struct sluice_cfg *cfg, __u64 now)
+/* Tier iii: gives a live socket a row and its first order as its ceiling. */
+INLINE long cap(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wanted *wanted, __u64 now)
 {
-	struct sluice_sock *own = bpf_sk_storage_get(&sluice_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	__u64 rate = clamp_rate(cfg, cfg->default_rate);
-	__u32 index = 0, gen;
+	struct sluice_sock *own = bpf_sk_storage_get(&sluice_socks, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	__u32 index = 0, gen, present = tp->bpf_sock_ops_cb_flags;
+	int flags = present | CALLBACKS;
 
-	if (!own || own->gen)
-		return;
-	gen = take_row(tp, &index, rate, now);
+	if (!own || own->banned_until > now)
+		return SLUICE_NOT_OURS;
+	if (own->gen)
+		return -EALREADY;
+	if ((present & CALLBACKS) != CALLBACKS &&
+	    bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+		return -EOPNOTSUPP;
+	gen = take_row(tp, cfg, &index, clamp_rate(cfg, wanted->rate), now);
 	if (!gen) {
 		COUNT_UP(table_full);
-		tell(tp, SLUICE_EVENT_TABLE_FULL, 0, 0);
-		return;
+		return -ENOSPC;
 	}
 	own->index = index;
 	own->gen = gen;
-	own->rate = rate;
-	own->rate_until = now + cfg->order_lifetime;
+	own->rate = clamp_rate(cfg, wanted->rate);
+	own->rate_until = wanted->expiry;
 	own->flags = SLUICE_SOCK_CAPPED;
-	bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG);
-	set_ceiling(ctx, rate);
+	own->theirs = ((struct sock *)tp)->sk_max_pacing_rate;
+	own->ours = own->theirs;
+	set_ceiling(tp, tp, own, own->rate);
 	COUNT_UP(captured);
 	tell(tp, SLUICE_EVENT_OPENED, index, gen);
+	return 0;
 }
 
 /*
  * Tier iii: applies the order of a capped socket, or lifts the ceiling if it has expired. Returns what happened as an
  * event kind, 0 for nothing. `force` also lifts a good order.
  */
-INLINE __u32 follow(void *via, struct sluice_sock *own, struct sluice_cfg *cfg, __u64 now, bool force)
+INLINE __u32 follow(void *via, struct tcp_sock *tp, struct sluice_sock *own, struct sluice_cfg *cfg, __u64 now, bool force)
 {
 	struct sluice_stat *row;
 	__u64 rate = own->rate, until = own->rate_until;
@@ -118,7 +124,8 @@ INLINE __u32 follow(void *via, struct sluice_sock *own, struct sluice_cfg *cfg, 
 	else if (now > until || row->gen != own->gen)
 		kind = SLUICE_EVENT_EXPIRED;
 	if (kind) {
-		set_ceiling(via, UNLIMITED);
+		/* Back to what the application has. */
+		set_ceiling(via, tp, own, ~0ULL);
 		free_row(index, own->gen);
 		own->flags = 0;
 		return kind;
@@ -127,7 +134,7 @@ INLINE __u32 follow(void *via, struct sluice_sock *own, struct sluice_cfg *cfg, 
 	rate = clamp_rate(cfg, rate);
 	if (rate != own->rate) {
 		own->rate = rate;
-		set_ceiling(via, rate);
+		set_ceiling(via, tp, own, rate);
 	}
 	return 0;
 }
@@ -143,10 +150,9 @@ INLINE void on_rtt(struct bpf_sock_ops *ctx, struct bpf_sock *sk, struct tcp_soc
 		return;
 	index = own->index;
 	gen = own->gen;
-	kind = follow(ctx, own, cfg, now, 0);
+	kind = follow(ctx, tp, own, cfg, now, 0);
 	if (kind) {
 		own->gen = 0;
-		bpf_sock_ops_cb_flags_set(ctx, 0);
 		tell(tp, kind, index, gen);
 		return;
 	}
@@ -156,13 +162,14 @@ INLINE void on_rtt(struct bpf_sock_ops *ctx, struct bpf_sock *sk, struct tcp_soc
 	last = row->last_ns;
 	if (tp->rate_interval_us)
 		delivery = (__u64)tp->rate_delivered * tp->mss_cache * 1000000 / tp->rate_interval_us;
-	write_row(row, tp, delivery, own->rate, now, 0);
+	write_row(cfg, row, tp, delivery, own->rate, now, 0);
 	if (now - last >= cfg->idle_ns && now - last > (__u64)(tp->srtt_us >> 3) * 2000)
 		tell(tp, SLUICE_EVENT_STARTED, index, gen);
 }
 
-SEC("sockops/capture")
-int sluice_capture(struct bpf_sock_ops *ctx)
+/* Tier iii only. Looks at the sockets that have a row, and leaves all others alone. */
+SEC("sockops/pace")
+int sluice_pace(struct bpf_sock_ops *ctx)
 {
 	struct sluice_cfg *cfg = config();
 	struct sluice_sock *own;
@@ -196,38 +203,10 @@ int sluice_capture(struct bpf_sock_ops *ctx)
 		}
 		return 1;
 	}
-	if (now > cfg->capture_until || !allowed(cfg, tp))
-		return 1;
-	/* Makes the cookie, which the other programs can only read. */
-	bpf_get_socket_cookie(ctx);
-	if (cfg->flags & SLUICE_CFG_SETSOCKOPT)
-		cap_new(ctx, sk, tp, cfg, now);
-	else
-		capture(ctx, sk, cfg, now);
+	/* Where live sockets cannot ask for callbacks: beside those that others have asked for. */
+	if (cfg->flags & SLUICE_CFG_CALLBACKS_EARLY)
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | CALLBACKS);
 	return 1;
-}
-
-/* Is the socket in one of the managed cgroups or below? */
-INLINE bool in_cgroup(struct tcp_sock *tp)
-{
-	struct cgroup_subsys_state *css;
-	struct cgroup *group = ((struct sock *)tp)->sk_cgrp_data.cgroup;
-
-#pragma clang loop unroll(full)
-	for (int depth = 0; depth < 12; depth++) {
-		__u64 id;
-
-		if (!group)
-			return 0;
-		id = group->kn->id;
-		if (bpf_map_lookup_elem(&sluice_cgroups, &id))
-			return 1;
-		css = group->self.parent;
-		if (!css)
-			return 0;
-		group = css->cgroup;
-	}
-	return 0;
 }
 
 INLINE void report(struct bpf_iter__tcp *ctx, struct tcp_sock *tp, long result)
@@ -263,7 +242,7 @@ INLINE long give_back(struct tcp_sock *tp, struct sluice_cfg *cfg, bool expired_
 	if (own && own->flags & SLUICE_SOCK_CAPPED) {
 		__u32 index = own->index, gen = own->gen, kind;
 
-		kind = follow(tp, own, cfg, now, !expired_only);
+		kind = follow(tp, tp, own, cfg, now, !expired_only);
 		if (!kind)
 			return 1;
 		own->gen = 0;
@@ -308,22 +287,47 @@ INLINE long give_back(struct tcp_sock *tp, struct sluice_cfg *cfg, bool expired_
 	return result;
 }
 
-/* Captures live sockets of the managed cgroups that are plain. */
-SEC("iter/adopt")
-int sluice_adopt(struct bpf_iter__tcp *ctx)
+/* Captures the live sockets that are asked for. */
+SEC("iter/capture")
+int sluice_capture(struct bpf_iter__tcp *ctx)
 {
 	struct tcp_sock *tp = live(ctx);
 	struct sluice_cfg *cfg = config();
-	__u64 now = bpf_ktime_get_ns();
+	struct sluice_wanted *wanted;
+	__u64 cookie, now;
 	long result;
 
-	if (!tp || !cfg || cfg->flags & SLUICE_CFG_SETSOCKOPT || now > cfg->capture_until)
+	if (!tp || !cfg)
 		return 0;
-	if (!in_cgroup(tp) || !allowed(cfg, tp))
+	cookie = ((struct sock *)tp)->__sk_common.skc_cookie.counter;
+	wanted = cookie ? bpf_map_lookup_elem(&sluice_wanted, &cookie) : NULL;
+	if (!wanted)
 		return 0;
-	result = capture(tp, tp, cfg, now);
-	if (result <= 0)
-		report(ctx, tp, result);
+	now = bpf_ktime_get_ns();
+	if (cfg->flags & SLUICE_CFG_SETSOCKOPT)
+		result = cap(tp, cfg, wanted, now);
+	else
+		result = capture(tp, cfg, wanted, now);
+	report(ctx, tp, result);
+	return 0;
+}
+
+/* Takes over those that an earlier program of this instance has, under its other name, with their orders. */
+SEC("iter/take_over")
+int sluice_take_over(struct bpf_iter__tcp *ctx)
+{
+	char present[SLUICE_CC_NAME_LEN] = {}, other[SLUICE_CC_NAME_LEN];
+	struct tcp_sock *tp = live(ctx);
+	struct sluice_cfg *cfg = config();
+
+	if (!tp || !cfg || cfg->flags & SLUICE_CFG_SETSOCKOPT)
+		return 0;
+	if (bpf_getsockopt(tp, SOL_TCP, TCP_CONGESTION, present, sizeof(present)))
+		return 0;
+	__builtin_memcpy(other, cfg->other_name, sizeof(other));
+	if (!same_name(present, other))
+		return 0;
+	report(ctx, tp, capture(tp, cfg, NULL, bpf_ktime_get_ns()));
 	return 0;
 }
 

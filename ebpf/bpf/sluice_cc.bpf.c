@@ -23,8 +23,9 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		reno(tp, flow, rs->losses > 0, rs->acked_sacked, now);
 		return 0;
 	}
+	/* Nobody asked for it, or no row was free. */
 	if (!flow->gen)
-		return SLUICE_EVENT_TABLE_FULL;
+		return SLUICE_EVENT_RELEASED;
 	row = bpf_map_lookup_elem(&sluice_stat, &index);
 	/* Another generation: the row was reclaimed. */
 	if (!cfg || !row || row->gen != flow->gen)
@@ -33,7 +34,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	expiry = flow->expiry;
 	if (read_order(cfg, index, flow->gen, now, &order, &expiry) == ORDER_RELEASE)
 		return SLUICE_EVENT_RELEASED;
-	new_order(tp, flow, now, flow->rate, order);
+	new_order(flow, flow->rate, order);
 	flow->rate = order;
 	flow->expiry = expiry;
 	if (now > expiry)
@@ -54,7 +55,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->frozen)
 		flags |= SLUICE_STAT_SQUEEZED;
-	write_row(row, tp, delivery, pacing, now, flags);
+	write_row(cfg, row, tp, delivery, pacing, now, flags);
 	tell_mark(tp, row, index, flow->gen);
 	return 0;
 }
@@ -106,16 +107,16 @@ int init(__u64 *ctx)
 	flow->trip_ns = 0;
 	flow->last_us = now / 1000;
 	open_window(tp, flow, now / 1000);
-	if (cfg) {
-		rate = clamp_rate(cfg, cfg->default_rate);
-		expiry = now + cfg->order_lifetime;
-		if (own && own->rate_until > now && own->rate_until <= now + cfg->max_expiry) {
-			rate = clamp_rate(cfg, own->rate);
-			expiry = own->rate_until;
-		}
-		/* MPTCP subflows are watched, not managed: without a row the first acknowledgement hands them back. */
-		if (!field_exists(tp->is_mptcp) || !tp->is_mptcp)
-			gen = take_row(tp, &index, rate, now);
+	/*
+	 * Only our own programs choose this control, and with an order. Whoever else does, by name or because a container's
+	 * administrator may, has no row, and the first acknowledgement hands the socket back.
+	 */
+	if (cfg && own && own->flags & SLUICE_SOCK_OURS && own->rate_until <= now + cfg->max_expiry) {
+		rate = clamp_rate(cfg, own->rate);
+		expiry = own->rate_until;
+		gen = take_row(tp, cfg, &index, rate, now);
+		if (!gen)
+			COUNT_UP(table_full);
 	}
 	if (own)
 		own->flags &= ~SLUICE_SOCK_OURS;
@@ -126,10 +127,8 @@ int init(__u64 *ctx)
 	flow->win_ns = now;
 	flow->win_lost = tp->lost;
 	flow->win_delivered = tp->delivered;
-	if (!gen) {
-		COUNT_UP(table_full);
+	if (!gen)
 		return 0;
-	}
 	if (sk->sk_pacing_status == SK_PACING_NONE) {
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 		flow->flags |= FLOW_PACING_OURS;
@@ -156,6 +155,8 @@ int release(__u64 *ctx)
 		sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 		if (flow->flags & FLOW_PACING_OURS)
 			sk->sk_pacing_status = SK_PACING_NONE;
+		/* Slow start ends at what the path was seen to hold, or the queue would be overrun within a few round trips. */
+		tp->snd_ssthresh = carried(tp, flow);
 		tp->snd_cwnd = in_flight(tp) + 10;
 	}
 	if (gen)
@@ -220,7 +221,7 @@ int cwnd_event(__u64 *ctx)
 	}
 	flow->flags &= ~FLOW_EMPTY;
 	flow->last_us = now / 1000;
-	write_row(row, tp, 0, sk->sk_pacing_rate, now, flags);
+	write_row(cfg, row, tp, 0, sk->sk_pacing_rate, now, flags);
 	return 0;
 }
 

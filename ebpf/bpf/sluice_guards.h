@@ -124,6 +124,22 @@ INLINE __u32 window(struct tcp_sock *tp, struct flow *flow, __u64 rate)
 	return cwnd;
 }
 
+/* Segments that the last order kept on the path without a queue, or what is in flight if that is more. */
+INLINE __u32 carried(struct tcp_sock *tp, struct flow *flow)
+{
+	__u64 rate = flow->cap && flow->cap < flow->rate ? flow->cap : flow->rate, segments;
+	__u32 mss = tp->mss_cache, flying = in_flight(tp), rtt = least_rtt(tp);
+
+	if (rtt > 1000000)
+		rtt = 1000000;
+	segments = rate * rtt / 1000000 / (mss ? mss : 536);
+	if (segments > 0x7fffffff)
+		segments = 0x7fffffff;
+	if (segments < flying)
+		segments = flying;
+	return segments < MIN_CWND ? MIN_CWND : segments;
+}
+
 INLINE long change_to(struct tcp_sock *tp, const char *name)
 {
 	char copy[SLUICE_CC_NAME_LEN];
@@ -164,12 +180,14 @@ INLINE void hand_over(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg 
 		sk->sk_pacing_rate = ~0UL;
 		if (flow->flags & FLOW_PACING_OURS)
 			sk->sk_pacing_status = SK_PACING_NONE;
+		tp->snd_ssthresh = carried(tp, flow);
 		tp->snd_cwnd = in_flight(tp) + 10;
 		if (row && row->gen == gen)
 			row->flags |= SLUICE_STAT_RENO;
 		COUNT_UP(refused);
 	}
-	tell(tp, why, index, gen);
+	if (gen)
+		tell(tp, why, index, gen);
 }
 
 /* In-program mode: slow start, one segment per round trip, half after a loss. */
@@ -196,22 +214,13 @@ INLINE void reno(struct tcp_sock *tp, struct flow *flow, __u32 losses, __u32 ack
 }
 
 /*
- * A new order starts with a clean slate: the one who gave it knows more than what the guards saw of the one before. What
- * they are for is an order that is wrong and stays.
+ * What the guards saw of the path holds whatever is ordered, or an order that changes all the time would never be
+ * guarded. Only an order below the cap needs none: it is less than the path was seen to carry.
  */
-INLINE void new_order(struct tcp_sock *tp, struct flow *flow, __u64 now, __u64 before, __u64 order)
+INLINE void new_order(struct flow *flow, __u64 before, __u64 order)
 {
-	__u64 apart = order > before ? order - before : before - order;
-
-	if (apart * 16 <= before)
-		return;
-	flow->cap = 0;
-	flow->trip_ns = 0;
-	flow->frozen = 0;
-	flow->flags &= ~(FLOW_LOSING | FLOW_SETTLING);
-	flow->win_ns = now;
-	flow->win_lost = tp->lost;
-	flow->win_delivered = tp->delivered;
+	if (order != before && flow->cap && order <= flow->cap)
+		flow->cap = 0;
 }
 
 /*

@@ -36,7 +36,6 @@ typedef _Bool bool;
 
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
-#define BPF_MAP_TYPE_LPM_TRIE 11
 #define BPF_MAP_TYPE_QUEUE 22
 #define BPF_MAP_TYPE_SK_STORAGE 24
 #define BPF_MAP_TYPE_RINGBUF 27
@@ -57,6 +56,11 @@ typedef _Bool bool;
 #define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
+
+#define ENOSPC 28
+#define EALREADY 114
+#define EOPNOTSUPP 95
 
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
@@ -77,6 +81,18 @@ typedef struct {
 	__s64 counter;
 } atomic64_t;
 
+struct ns_common {
+	__u32 inum;
+} KERNEL;
+
+struct net {
+	struct ns_common ns;
+} KERNEL;
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
 struct sock_common {
 	__u32 skc_daddr;
 	__u32 skc_rcv_saddr;
@@ -86,6 +102,7 @@ struct sock_common {
 	volatile __u8 skc_state;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
+	possible_net_t skc_net;
 	atomic64_t skc_cookie;
 } KERNEL;
 
@@ -93,31 +110,12 @@ typedef struct {
 	__u32 val;
 } kuid_t;
 
-struct kernfs_node {
-	__u64 id;
-} KERNEL;
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-	struct cgroup_subsys_state *parent;
-} KERNEL;
-
-struct cgroup {
-	struct cgroup_subsys_state self;
-	struct kernfs_node *kn;
-} KERNEL;
-
-struct sock_cgroup_data {
-	struct cgroup *cgroup;
-} KERNEL;
-
 struct sock {
 	struct sock_common __sk_common;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	kuid_t sk_uid;
-	struct sock_cgroup_data sk_cgrp_data;
 } KERNEL;
 
 struct inet_connection_sock {
@@ -156,6 +154,7 @@ struct tcp_sock {
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	bool is_mptcp;
+	__u8 bpf_sock_ops_cb_flags;
 } KERNEL;
 
 struct rate_sample {
@@ -202,12 +201,12 @@ struct bpf_sock_ops {
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static __u64 (*bpf_ktime_get_ns)(void) = (void *)5;
-static __u64 (*bpf_get_socket_cookie)(void *ctx) = (void *)46;
 static long (*bpf_setsockopt)(void *sk, int level, int name, void *value, int len) = (void *)49;
 static long (*bpf_getsockopt)(void *sk, int level, int name, void *value, int len) = (void *)57;
 static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ctx, int flags) = (void *)59;
 static long (*bpf_map_push_elem)(void *map, const void *value, __u64 flags) = (void *)87;
 static long (*bpf_map_pop_elem)(void *map, void *value) = (void *)88;
+static long (*bpf_map_peek_elem)(void *map, void *value) = (void *)89;
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, __u64 flags) = (void *)107;
 static long (*bpf_seq_write)(struct seq_file *seq, const void *data, __u32 len) = (void *)127;
 static long (*bpf_ringbuf_output)(void *ring, void *data, __u64 size, __u64 flags) = (void *)130;

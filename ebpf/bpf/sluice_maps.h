@@ -53,33 +53,13 @@ struct {
 	COUNT(262144, max_entries);
 } sluice_events SEC(".maps");
 
+/* By cookie. Filled for one pass over the sockets, and emptied after it. */
 struct {
 	COUNT(BPF_MAP_TYPE_HASH, type);
-	COUNT(1024, max_entries);
-	VALUE(__u32, key);
-	VALUE(__u32, value);
-} sluice_ports SEC(".maps");
-
-/* Ids of the cgroups whose sockets the iterator may capture. */
-struct {
-	COUNT(BPF_MAP_TYPE_HASH, type);
-	COUNT(64, max_entries);
+	COUNT(4096, max_entries);
 	VALUE(__u64, key);
-	VALUE(__u32, value);
-} sluice_cgroups SEC(".maps");
-
-struct sluice_prefix {
-	__u32 len;
-	__u8 address[16];
-};
-
-struct {
-	COUNT(BPF_MAP_TYPE_LPM_TRIE, type);
-	COUNT(BPF_F_NO_PREALLOC, map_flags);
-	COUNT(256, max_entries);
-	VALUE(struct sluice_prefix, key);
-	VALUE(__u32, value);
-} sluice_peers SEC(".maps");
+	VALUE(struct sluice_wanted, value);
+} sluice_wanted SEC(".maps");
 
 struct {
 	COUNT(BPF_MAP_TYPE_SK_STORAGE, type);
@@ -121,6 +101,23 @@ INLINE void map_ipv4(__u8 *to, __u32 address)
 	__builtin_memcpy(to + 12, &address, 4);
 }
 
+/*
+ * Orders what stands before it and what stands after it for every processor. An atomic operation that returns a value
+ * orders both sides in the BPF memory model, whatever word it is on; where the processor keeps loads in order and stores
+ * in order, as x86 does, the compiler alone has to be told.
+ */
+INLINE void fence(struct sluice_cfg *cfg, __u64 *word)
+{
+	barrier();
+	if (cfg && cfg->flags & SLUICE_CFG_WEAK_MEMORY) {
+		/* Used, or the compiler would leave the value away and the order with it. */
+		__u64 seen = __sync_fetch_and_add(word, 0);
+
+		__asm__ volatile("" : : "r"(seen) : "memory");
+	}
+	barrier();
+}
+
 /* Fills anything that has the fields local, remote, local_port, remote_port, uid and cookie. */
 #define IDENTIFY(to, sk_)                                                                \
 	do {                                                                                 \
@@ -138,6 +135,13 @@ INLINE void map_ipv4(__u8 *to, __u32 address)
 		(to)->cookie = identify_->__sk_common.skc_cookie.counter;                        \
 	} while (0)
 
+INLINE __u32 netns_of(struct tcp_sock *tp)
+{
+	struct net *net = ((struct sock *)tp)->__sk_common.skc_net.net;
+
+	return net ? net->ns.inum : 0;
+}
+
 INLINE void tell(struct tcp_sock *tp, __u32 kind, __u32 index, __u32 gen)
 {
 	struct sluice_event event = {};
@@ -147,12 +151,13 @@ INLINE void tell(struct tcp_sock *tp, __u32 kind, __u32 index, __u32 gen)
 	event.gen = gen;
 	event.time = bpf_ktime_get_ns();
 	IDENTIFY(&event, tp);
+	event.netns = netns_of(tp);
 	if (bpf_ringbuf_output(&sluice_events, &event, sizeof(event), 0))
 		COUNT_UP(events_lost);
 }
 
 /* Takes a free row for a socket; returns its generation, or 0 if none is free. */
-INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
+INLINE __u32 take_row(struct tcp_sock *tp, struct sluice_cfg *cfg, __u32 *index, __u64 rate, __u64 now)
 {
 	struct sluice_stat *row;
 	__u32 slot = 0, gen;
@@ -163,7 +168,7 @@ INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 	if (!row)
 		return 0;
 	WRITE_ONCE(row->seq, row->seq | 1);
-	barrier();
+	fence(cfg, &row->fence);
 	gen = row->gen + 1;
 	if (!gen)
 		gen = 1;
@@ -180,9 +185,10 @@ INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 	row->delivered = tp->delivered;
 	row->cwnd = tp->snd_cwnd;
 	IDENTIFY(row, tp);
+	row->netns = netns_of(tp);
 	row->told = 0;
 	row->flags = SLUICE_STAT_LIVE;
-	barrier();
+	fence(cfg, &row->fence);
 	WRITE_ONCE(row->seq, row->seq + 1);
 	*index = slot;
 	return gen;
@@ -208,10 +214,11 @@ INLINE __u32 least_rtt(struct tcp_sock *tp)
 	return rtt == ~0U ? 0 : rtt;
 }
 
-INLINE void write_row(struct sluice_stat *row, struct tcp_sock *tp, __u64 delivery, __u64 pacing, __u64 now, __u32 flags)
+INLINE void write_row(struct sluice_cfg *cfg, struct sluice_stat *row, struct tcp_sock *tp, __u64 delivery,
+		      __u64 pacing, __u64 now, __u32 flags)
 {
 	WRITE_ONCE(row->seq, row->seq | 1);
-	barrier();
+	fence(cfg, &row->fence);
 	row->acked = tp->bytes_acked;
 	row->queued = tp->write_seq - tp->snd_una;
 	if (delivery)
@@ -225,7 +232,7 @@ INLINE void write_row(struct sluice_stat *row, struct tcp_sock *tp, __u64 delive
 	row->delivered = tp->delivered;
 	row->cwnd = tp->snd_cwnd;
 	row->flags = SLUICE_STAT_LIVE | flags;
-	barrier();
+	fence(cfg, &row->fence);
 	WRITE_ONCE(row->seq, row->seq + 1);
 }
 
@@ -241,11 +248,11 @@ INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 ge
 	if (!ctl)
 		return ORDER_NONE;
 	before = READ_ONCE(ctl->gen);
-	barrier();
+	fence(cfg, &ctl->fence);
 	new_expiry = READ_ONCE(ctl->expiry);
 	new_rate = READ_ONCE(ctl->rate);
 	flags = READ_ONCE(ctl->flags);
-	barrier();
+	fence(cfg, &ctl->fence);
 	if (before != gen || READ_ONCE(ctl->gen) != gen)
 		return ORDER_NONE;
 	if (flags & SLUICE_CTL_RELEASE)

@@ -80,13 +80,14 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
 
 fn follow(net: &common::Net, mbps: u64, time: Duration) -> Value {
     let port = common::port();
-    let Some(options) = common::options(port) else { return json!({ "error": "no cgroup v2" }) };
+    let Some(options) = common::options() else { return json!({ "error": "no cgroup v2" }) };
     // Below half of the slowest order, which the usual floor would lift.
     let options = Options { floor: Rate::mbps(1), ..options };
     let Some(mut kernel) = common::open(net, options) else { return json!({ "error": "not permitted" }) };
     let listener = net.in_b(|| TcpListener::bind((common::B, port))).expect("bind");
     let mut out = net.in_a(|| TcpStream::connect((common::B, port))).expect("connect");
     let (mut peer, _) = listener.accept().expect("accept");
+    let row = kernel.take(net, &out).expect("an Opened event");
     let stop = Arc::new(AtomicBool::new(false));
     let reader = std::thread::spawn(move || {
         let (mut buffer, mut log, mut total) = (vec![0; 256 * 1024], Vec::new(), 0);
@@ -104,7 +105,6 @@ fn follow(net: &common::Net, mbps: u64, time: Duration) -> Value {
         let piece = vec![0; 64 * 1024];
         while !stopping.load(Ordering::Relaxed) && out.write_all(&piece).is_ok() {}
     });
-    let row = kernel.sender_row(port).expect("an Opened event");
     let canary = common::Canary::start();
     let start = Instant::now();
     let mut steps = Vec::new();
@@ -200,7 +200,7 @@ fn lossy(net: &common::Net, control: &str, probability: f64, time: Duration) -> 
     let b = on_thread(net.b.clone(), there).expect("a device");
     let relay = Relay::start(a, b, Duration::from_millis(5), probability);
     let port = common::port();
-    let Some(options) = common::options(port) else { return json!({ "error": "no cgroup v2" }) };
+    let Some(options) = common::options() else { return json!({ "error": "no cgroup v2" }) };
     let Some(mut kernel) = common::open(net, options) else { return json!({ "error": "not permitted" }) };
     let managed = control == "sluice";
     let number = if managed { port } else { port + 1 };
@@ -209,7 +209,7 @@ fn lossy(net: &common::Net, control: &str, probability: f64, time: Duration) -> 
         .in_a(|| TcpStream::connect_timeout(&SocketAddr::from((there, number)), Duration::from_secs(10)))
         .expect("connect through the relay");
     let (mut peer, _) = listener.accept().expect("accept");
-    let row = managed.then(|| kernel.sender_row(port)).flatten();
+    let row = managed.then(|| kernel.take(net, &out)).flatten();
     if !managed {
         if setsockopt(&out, TcpCongestion, &control.into()).is_err() {
             return json!({ "control": control, "skipped": "not available" });

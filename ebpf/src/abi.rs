@@ -2,16 +2,16 @@
 //! compiles the header and compares.
 
 /// Number in the pin path.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 pub const CTL_RELEASE: u32 = 1;
 pub const STAT_LIVE: u32 = 1;
 pub const STAT_LOSS_GUARD: u32 = 2;
-pub const CFG_PEERS: u32 = 1;
-pub const CFG_ONLY_PORTS: u32 = 2;
-pub const CFG_SETSOCKOPT: u32 = 4;
-pub const PORT_EXCLUDED: u32 = 1;
-pub const PORT_ONLY: u32 = 2;
+pub const CFG_SETSOCKOPT: u32 = 1;
+pub const CFG_CALLBACKS_EARLY: u32 = 2;
+pub const CFG_WEAK_MEMORY: u32 = 4;
+/// What an iterator answers for a socket that is somebody else's.
+pub const NOT_OURS: i32 = 1;
 
 /// An order. Rates are bytes/s, times CLOCK_MONOTONIC nanoseconds.
 #[repr(C)]
@@ -22,7 +22,8 @@ pub struct Ctl {
     pub generation: u32,
     pub flags: u32,
     pub mark: u64,
-    pub reserved: [u64; 4],
+    pub fence: u64,
+    pub reserved: [u64; 3],
 }
 
 /// What hooks measured of one flow.
@@ -50,6 +51,10 @@ pub struct Stat {
     pub uid: u32,
     pub flags: u32,
     pub told: u32,
+    pub netns: u32,
+    pub unused: u32,
+    pub fence: u64,
+    pub reserved: [u64; 6],
 }
 
 /// One record of the ring buffer.
@@ -66,19 +71,24 @@ pub struct Event {
     pub remote: [u8; 16],
     pub local_port: u16,
     pub remote_port: u16,
-    pub reserved: u32,
+    pub netns: u32,
+}
+
+/// A socket that is to be managed, with its first order; its cookie is the key.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WantedRow {
+    pub rate: u64,
+    pub expiry: u64,
 }
 
 /// What the daemon tells all programs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cfg {
-    pub default_rate: u64,
     pub floor: u64,
     pub ceiling: u64,
-    pub order_lifetime: u64,
     pub max_expiry: u64,
-    pub capture_until: u64,
     pub idle_ns: u64,
     pub loss_window: u64,
     pub loss_retrip: u64,
@@ -117,7 +127,7 @@ pub struct Counters {
     pub reserved: u64,
 }
 
-/// One line of an iterator's answer; `result` is 0 or a negative errno.
+/// One line of an iterator's answer; `result` is 0, [`NOT_OURS`] or a negative errno.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VisitedSocket {
@@ -203,6 +213,10 @@ mod tests {
             "offsetof(struct sluice_stat, local)",
             "offsetof(struct sluice_stat, flags)",
             "offsetof(struct sluice_stat, told)",
+            "offsetof(struct sluice_stat, netns)",
+            "offsetof(struct sluice_stat, fence)",
+            "offsetof(struct sluice_event, netns)",
+            "sizeof(struct sluice_wanted)",
             "sizeof(struct sluice_event)",
             "offsetof(struct sluice_event, local_port)",
             "sizeof(struct sluice_cfg)",
@@ -223,6 +237,10 @@ mod tests {
             offset_of!(Stat, local),
             offset_of!(Stat, flags),
             offset_of!(Stat, told),
+            offset_of!(Stat, netns),
+            offset_of!(Stat, fence),
+            offset_of!(Event, netns),
+            size_of::<WantedRow>(),
             size_of::<Event>(),
             offset_of!(Event, local_port),
             size_of::<Cfg>(),
@@ -235,7 +253,7 @@ mod tests {
             offset_of!(VisitedSocket, result),
             ABI as usize,
         ];
-        assert_eq!((size_of::<Ctl>(), size_of::<Stat>()), (64, 128));
+        assert_eq!((size_of::<Ctl>(), size_of::<Stat>()), (64, 192));
         assert_eq!(header(&c), rust);
     }
 

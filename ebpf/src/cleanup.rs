@@ -5,9 +5,9 @@ use std::path::Path;
 
 use sluice_struct_ops as struct_ops;
 
-use crate::abi::{Cfg, VisitedSocket};
+use crate::abi::VisitedSocket;
 use crate::loader::{Loaded, Pass};
-use crate::mapping::Mapping;
+use crate::netns;
 use crate::options::{Error, Options};
 use crate::pins::{self, Pins};
 
@@ -71,24 +71,22 @@ pub fn sweep(options: &Options) -> Result<usize, Error> {
 }
 
 fn drain(pins: &Pins, options: &Options) -> Result<Vec<VisitedSocket>, Error> {
-    // Attachments first, or sockets that are opened meanwhile would be captured anew.
-    for name in pins.names().iter().filter(|n| n.starts_with("cg-")) {
-        detach(pins, name);
-    }
+    // Sockets first: a ceiling whose program was detached would stay for ever.
     walk(pins, options, Pass::Drain)
 }
 
+/// One pass in every network namespace that can be entered.
 fn walk(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<VisitedSocket>, Error> {
     let rows = aya::maps::MapData::from_pin(pins.path("sluice_ctl"))
         .and_then(|map| map.info())
         .map_or(options.max_flows, |info| info.max_entries());
     let mut loaded = Loaded::new(Some(pins), rows)?;
-    if pass == Pass::Drain {
-        let cfg: Mapping<Cfg> = Mapping::new(loaded.map("sluice_cfg")?.fd(), 1)
-            .map_err(|e| Error::bpf("map the configuration into memory", &e))?;
-        cfg.capture_until(0);
-    }
-    loaded.pass(pass)
+    let mut seen = loaded.pass(pass)?;
+    netns::each_other(|| match loaded.pass(pass) {
+        Ok(more) => seen.extend(more),
+        Err(error) => tracing::warn!(%error, "the sockets of a namespace were not walked"),
+    });
+    Ok(seen)
 }
 
 fn tell(seen: &[VisitedSocket], report: &mut Report) {

@@ -44,8 +44,6 @@ pub enum SocketEventKind {
     LossGuard,
     /// The same because the daemon asked ([`Datapath::release`]).
     Released,
-    /// No row was free: it stays plain.
-    TableFull,
     /// The bytes up to its mark have been acknowledged ([`Datapath::mark`]).
     Finished,
 }
@@ -55,7 +53,7 @@ pub enum SocketEventKind {
 pub struct SocketEvent {
     /// Why the socket is told of.
     pub kind: SocketEventKind,
-    /// The row; meaningless for [`SocketEventKind::TableFull`].
+    /// The row.
     pub row: Row,
     /// The kernel's socket cookie.
     pub cookie: u64,
@@ -65,6 +63,50 @@ pub struct SocketEvent {
     pub remote: SocketAddrV6,
     /// Owner of the socket.
     pub uid: u32,
+    /// Inode of its network namespace.
+    pub netns: u32,
+}
+
+/// A socket that is to be managed, with its first order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The kernel's socket cookie.
+    pub cookie: u64,
+    /// Own address, IPv4 as mapped IPv6.
+    pub local: SocketAddrV6,
+    /// The other end's address.
+    pub remote: SocketAddrV6,
+    /// A process in its network namespace.
+    pub pid: u32,
+    /// Its first order.
+    pub rate: Rate,
+    /// Until when that holds (CLOCK_MONOTONIC).
+    pub expires: Nanos,
+}
+
+/// Why a socket is not managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotTaken {
+    /// No such connection in this network namespace.
+    Gone,
+    /// Another instance has it, somebody else has chosen its congestion control, or its pause after the loss guard is not
+    /// over.
+    NotOurs,
+    /// No row was free.
+    TableFull,
+    /// It has a row already.
+    HasRow,
+    /// The kernel refused, with this errno: a subflow of MPTCP, or a kernel that cannot pace live sockets.
+    Refused(i32),
+}
+
+/// What became of one socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taking {
+    /// The socket.
+    pub cookie: u64,
+    /// An error leaves it as it was.
+    pub result: Result<(), NotTaken>,
 }
 
 /// What the kernel measured of one flow, read without a system call.
@@ -109,12 +151,10 @@ pub trait Datapath: Send {
     fn mark(&mut self, row: Row, acked: Bytes) {
         let _ = (row, acked);
     }
-    /// Captures plain live sockets of the managed cgroups in the caller's network namespace (after a restart, after an
-    /// expiry, after the loss guard's pause) and returns how many. Walks all TCP sockets, about 1 ms: call it at start
-    /// and every few seconds, not in every slot.
-    fn adopt(&mut self) -> usize {
-        0
-    }
+    /// Takes these sockets of the caller's network namespace under its management; each follows its first order from here
+    /// on, and an [`SocketEventKind::Opened`] tells its row. No other socket is touched. Walks all TCP sockets once, about
+    /// 1 ms: call it for all that are wanted together.
+    fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking>;
     /// What the kernel programs counted since the maps were made.
     fn counters(&self) -> Counters {
         Counters::default()

@@ -5,10 +5,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
-use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{HashMap, MapData, Queue};
+use aya::maps::{MapData, Queue};
 use aya::programs::links::{FdLink, PinnedLink};
-use ipnet::IpNet;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::TcpCongestion};
 use sluice_schedule::{Nanos, Rate};
 use sluice_struct_ops as struct_ops;
@@ -32,6 +30,9 @@ const LOSS_RETRIP: Nanos = Nanos::from_millis(10_000);
 /// whole ring for longer.
 const LOSS_BAN: Nanos = Nanos::from_millis(5_000);
 
+/// Does this processor let others see its loads and stores in another order than the program's? x86 does not.
+const WEAK_MEMORY: bool = cfg!(not(any(target_arch = "x86", target_arch = "x86_64")));
+
 /// A datapath that works here.
 pub struct Opened {
     /// The best of those asked for that this kernel takes.
@@ -40,7 +41,7 @@ pub struct Opened {
     pub tier: Tier,
     /// Why better tiers were refused, and what else is less good than it could be.
     pub reasons: Vec<String>,
-    /// Live sockets that were captured while opening.
+    /// Live sockets that were taken over from an earlier program.
     pub adopted: usize,
 }
 
@@ -135,15 +136,18 @@ fn open_tier(
     };
     let release_to = hold_chain(options, &mut held, reasons);
     cfg.set(configuration(options, tier, &name, &release_to));
-    write_policy(options, &mut loaded)?;
-    attach(options, pins, same_programs, &mut loaded, &mut held)?;
+    if setsockopt_tier {
+        attach(options, pins, same_programs, &mut loaded, &mut held)?;
+    }
     // Sockets of an earlier program move over before its name goes.
-    let adopted = loaded.pass(Pass::Adopt)?.iter().filter(|seen| seen.result == 0).count();
+    let adopted = loaded.pass(Pass::TakeOver)?.iter().filter(|seen| seen.result == 0).count();
     if let Some(pins) = pins {
         drop_other_registrations(pins, &name);
     }
     let mut kernel = Kernel::new(tier, loaded, cfg, options, held)?;
-    if !setsockopt_tier {
+    if setsockopt_tier {
+        kernel.learn_to_pace_live(reasons);
+    } else {
         match kernel.prove_hand_over(&name) {
             Ok(target) => tracing::debug!(name, target, "a released socket is given back"),
             Err(Failure::NotTried(why)) => reasons.push(format!("giving sockets back was not proven: {why}")),
@@ -281,19 +285,13 @@ fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) ->
     if tier == Tier::SetSockOpt {
         flags |= abi::CFG_SETSOCKOPT;
     }
-    if !options.peers.is_empty() {
-        flags |= abi::CFG_PEERS;
-    }
-    if !options.only_ports.is_empty() {
-        flags |= abi::CFG_ONLY_PORTS;
+    if WEAK_MEMORY {
+        flags |= abi::CFG_WEAK_MEMORY;
     }
     Cfg {
-        default_rate: options.default_rate.bytes_per_second(),
         floor: floor.bytes_per_second().max(1),
         ceiling: options.ceiling.bytes_per_second().max(1),
-        order_lifetime: options.order_lifetime.0,
         max_expiry: options.longest_order.0,
-        capture_until: sluice_clock::monotonic().plus(options.capture_lease).0,
         idle_ns: options.idle.0,
         loss_window: LOSS_WINDOW.0,
         loss_retrip: LOSS_RETRIP.0,
@@ -309,36 +307,6 @@ fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) ->
         other_name: name16(&other).unwrap_or_default(),
         reserved: 0,
     }
-}
-
-fn write_policy(options: &Options, loaded: &mut Loaded) -> Result<(), Error> {
-    let what = "write the capture policy";
-    let wrong = |e: aya::maps::MapError| Error::bpf(what, &e);
-    {
-        let mut ports: HashMap<_, u32, u32> = loaded.map_mut("sluice_ports")?.try_into().map_err(wrong)?;
-        let stale: Vec<u32> = ports.keys().flatten().collect();
-        for port in stale {
-            ports.remove(&port).map_err(wrong)?;
-        }
-        for (list, mark) in [(&options.only_ports, abi::PORT_ONLY), (&options.excluded_ports, abi::PORT_EXCLUDED)] {
-            for &port in list {
-                ports.insert(u32::from(port), mark, 0).map_err(wrong)?;
-            }
-        }
-    }
-    let mut peers: LpmTrie<_, [u8; 16], u32> = loaded.map_mut("sluice_peers")?.try_into().map_err(wrong)?;
-    let stale: Vec<Key<[u8; 16]>> = peers.keys().flatten().collect();
-    for key in stale {
-        peers.remove(&key).map_err(wrong)?;
-    }
-    for network in &options.peers {
-        let (bytes, bits) = match network {
-            IpNet::V4(network) => (network.addr().to_ipv6_mapped().octets(), 96 + u32::from(network.prefix_len())),
-            IpNet::V6(network) => (network.addr().octets(), u32::from(network.prefix_len())),
-        };
-        peers.insert(&Key::new(bits, bytes), 1, 0).map_err(wrong)?;
-    }
-    Ok(())
 }
 
 /// Attaches to each cgroup exactly once: keeps a pinned attachment of the same program, replaces one of another.
@@ -375,15 +343,6 @@ fn attach(
                 pins.remove(name)?;
             }
         }
-    }
-    let wrong = |e: aya::maps::MapError| Error::bpf("name the cgroups to the iterators", &e);
-    let mut cgroups: HashMap<_, u64, u32> = loaded.map_mut("sluice_cgroups")?.try_into().map_err(wrong)?;
-    let stale: Vec<u64> = cgroups.keys().flatten().collect();
-    for id in stale {
-        cgroups.remove(&id).map_err(wrong)?;
-    }
-    for (inode, _) in wanted {
-        cgroups.insert(inode, 1, 0).map_err(wrong)?;
     }
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! The datapath over the kernel's memory: orders are stores, measurements are loads, news comes by the ring buffer.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aya::maps::{Map, MapData, Queue, RingBuf};
+use aya::maps::{HashMap, Map, MapData, Queue, RingBuf};
 use aya::programs::links::FdLink;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
-use crate::abi::{Counters, Ctl, Event, STAT_LOSS_GUARD, Stat, read_record};
-use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, Tier};
+use crate::abi::{CFG_CALLBACKS_EARLY, Counters, Ctl, Event, NOT_OURS, STAT_LOSS_GUARD, Stat, WantedRow, read_record};
+use crate::datapath::{Datapath, FlowStats, NotTaken, Row, SocketEvent, Taking, Tier, Wanted};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::{Mapping, Owner};
 use crate::options::{Error, Options};
@@ -18,6 +19,8 @@ use crate::table::Table;
 const RECLAIM_EVERY: Nanos = Nanos::from_millis(1_000);
 /// Records handled in one call, so that a flood of events cannot hold the deciding loop.
 const MAX_EVENTS: usize = 8192;
+/// Sockets captured in one pass: the kernel's table of them has room for so many.
+const MAX_WANTED: usize = 4096;
 
 /// Everything that must stay open while the datapath lives; pins keep the same beyond that.
 #[derive(Default)]
@@ -39,7 +42,6 @@ pub struct Kernel {
     free: Queue<MapData, u32>,
     loaded: Loaded,
     table: Table,
-    capture_lease: Nanos,
     reclaim_after: Nanos,
     events_lost: u64,
     rescan: bool,
@@ -83,7 +85,6 @@ impl Kernel {
             ring,
             free,
             loaded,
-            capture_lease: options.capture_lease,
             reclaim_after: options.reclaim_after,
             events_lost,
             rescan: true,
@@ -95,18 +96,69 @@ impl Kernel {
     /// Tries whether a socket can be given back, and forgets what the probe left in the ring buffer: the first call of
     /// `events` reports from the tables anyway.
     pub(crate) fn prove_hand_over(&mut self, name: &str) -> Result<String, probe::Failure> {
-        let result = probe::hand_over(name, &self.ctl, &self.stat);
+        let result = probe::hand_over(self, name);
         while self.ring.next().is_some() {}
         result
     }
 
-    /// Runs an iterator over the sockets of the caller's network namespace; returns how many it changed.
-    pub(crate) fn pass(&mut self, pass: Pass) -> Result<usize, Error> {
-        Ok(self.loaded.pass(pass)?.iter().filter(|seen| seen.result == 0).count())
+    /// Tries whether live sockets can be paced; where the kernel cannot ask for their callbacks, new ones ask for them.
+    pub(crate) fn learn_to_pace_live(&mut self, reasons: &mut Vec<String>) {
+        match probe::pace(self) {
+            Ok(()) => {}
+            Err(probe::Failure::NotTried(why)) => reasons.push(format!("pacing live sockets was not proven: {why}")),
+            Err(probe::Failure::Refused(why)) => {
+                let cfg = self.cfg.get();
+                self.cfg.set(crate::abi::Cfg { flags: cfg.flags | CFG_CALLBACKS_EARLY, ..cfg });
+                reasons.push(format!("only connections that are made from now on can be paced: {why}"));
+            }
+        }
+        while self.ring.next().is_some() {}
     }
 
-    fn renew_capture(&self) {
-        self.cfg.capture_until(sluice_clock::monotonic().plus(self.capture_lease).0);
+    /// The row of a socket, found by looking at all.
+    pub(crate) fn row_of(&self, cookie: u64) -> Option<Row> {
+        (0..self.stat.rows()).find_map(|index| {
+            let Owner { generation, live } = self.stat.owner(index)?;
+            let stat = self.stat.read(index).filter(|stat| live && stat.cookie == cookie)?;
+            (stat.generation == generation).then_some(Row { index, generation })
+        })
+    }
+
+    fn capture_some(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
+        let seen = self.capture_pass(wanted);
+        if let Err(error) = &seen {
+            tracing::warn!(%error, "live sockets could not be captured");
+        }
+        // What the kernel did not see is not there.
+        let missing = Err(if seen.is_ok() { NotTaken::Gone } else { NotTaken::Refused(libc::EIO) });
+        let seen = seen.unwrap_or_default();
+        let taking = |wanted: &Wanted| Taking {
+            cookie: wanted.cookie,
+            result: seen.get(&wanted.cookie).copied().map_or(missing, outcome),
+        };
+        wanted.iter().map(taking).collect()
+    }
+
+    /// Names the sockets to the kernel, walks over all, and forgets the names. Returns what it answered, by cookie.
+    fn capture_pass(&mut self, wanted: &[Wanted]) -> Result<BTreeMap<u64, i32>, Error> {
+        let wrong = |e: aya::maps::MapError| Error::bpf("name the sockets to capture", &e);
+        let mut names: HashMap<_, u64, WantedRow> = self.loaded.map_mut("sluice_wanted")?.try_into().map_err(wrong)?;
+        // What a process that was killed has left there.
+        let stale: Vec<u64> = names.keys().flatten().collect();
+        for cookie in stale {
+            names.remove(&cookie).map_err(wrong)?;
+        }
+        for wanted in wanted {
+            let row = WantedRow { rate: wanted.rate.bytes_per_second(), expiry: wanted.expires.0 };
+            names.insert(wanted.cookie, row, 0).map_err(wrong)?;
+        }
+        let seen = self.loaded.pass(Pass::Capture);
+        let mut names: HashMap<_, u64, WantedRow> = self.loaded.map_mut("sluice_wanted")?.try_into().map_err(wrong)?;
+        for wanted in wanted {
+            // One that is left there is overwritten or removed by the next pass.
+            let _ = names.remove(&wanted.cookie);
+        }
+        Ok(seen?.iter().map(|seen| (seen.cookie, seen.result)).collect())
     }
 
     fn rescan(&mut self, out: &mut Vec<SocketEvent>) {
@@ -149,6 +201,17 @@ impl Kernel {
     }
 }
 
+/// What an iterator's answer for one socket means.
+fn outcome(result: i32) -> Result<(), NotTaken> {
+    match result {
+        0 => Ok(()),
+        NOT_OURS => Err(NotTaken::NotOurs),
+        _ if result == -libc::ENOSPC => Err(NotTaken::TableFull),
+        _ if result == -libc::EALREADY => Err(NotTaken::HasRow),
+        errno => Err(NotTaken::Refused(-errno)),
+    }
+}
+
 impl Datapath for Kernel {
     fn tier(&self) -> Tier {
         self.tier
@@ -159,7 +222,6 @@ impl Datapath for Kernel {
     }
 
     fn events(&mut self, out: &mut Vec<SocketEvent>) {
-        self.renew_capture();
         let lost = self.counters.get().events_lost;
         if self.rescan || lost != self.events_lost {
             (self.rescan, self.events_lost) = (false, lost);
@@ -210,12 +272,8 @@ impl Datapath for Kernel {
         }
     }
 
-    fn adopt(&mut self) -> usize {
-        self.renew_capture();
-        self.pass(Pass::Adopt).unwrap_or_else(|error| {
-            tracing::warn!(%error, "live sockets could not be captured");
-            0
-        })
+    fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
+        wanted.chunks(MAX_WANTED).flat_map(|part| self.capture_some(part)).collect()
     }
 
     fn counters(&self) -> Counters {

@@ -13,6 +13,7 @@ mod fallback;
 mod kernel;
 mod loader;
 mod mapping;
+mod netns;
 mod observe;
 pub mod options;
 mod pins;
@@ -21,8 +22,9 @@ pub mod sysctl;
 mod table;
 
 pub use abi::{ABI, Counters};
-pub use datapath::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
+pub use datapath::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
 pub use fallback::Opened;
 pub use kernel::Kernel;
 pub use observe::Observe;
 pub use options::{Error, Options};
+pub use probe::cookie;

@@ -21,29 +21,29 @@ static CC_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "
 static ATTACH_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sluice_attach.bpf.o"));
 
 /// Every map, by the name the programs use; the pins have the same names.
-pub(crate) const MAPS: [&str; 10] = [
+pub(crate) const MAPS: [&str; 8] = [
     "sluice_ctl",
     "sluice_stat",
     "sluice_cfg",
     "sluice_counters",
     "sluice_free",
     "sluice_events",
-    "sluice_ports",
-    "sluice_cgroups",
-    "sluice_peers",
+    "sluice_wanted",
     "sluice_socks",
 ];
 
 /// A longer answer of an iterator than this many sockets is cut.
 const MAX_VISITED: u64 = 1 << 20;
-/// TCP_CONG_NON_RESTRICTED: unprivileged processes may choose it, every network namespace knows it.
-const NON_RESTRICTED: u32 = 1;
+/// Only administrators may choose the congestion control by name, and our programs, which need no leave.
+const RESTRICTED: u32 = 0;
 
 /// Which pass over all TCP sockets of this network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Capture plain sockets of the managed cgroups.
-    Adopt,
+    /// Capture the sockets that are asked for.
+    Capture,
+    /// Take over those of an earlier program of this instance.
+    TakeOver,
     /// Give every socket back.
     Drain,
     /// Give back those whose order has expired.
@@ -53,7 +53,8 @@ pub(crate) enum Pass {
 impl Pass {
     fn program(self) -> &'static str {
         match self {
-            Pass::Adopt => "sluice_adopt",
+            Pass::Capture => "sluice_capture",
+            Pass::TakeOver => "sluice_take_over",
             Pass::Drain => "sluice_drain",
             Pass::Sweep => "sluice_sweep",
         }
@@ -89,9 +90,9 @@ impl Loaded {
         let ebpf = loader.load(ATTACH_OBJECT).map_err(|e| Error::bpf("make the maps", &e))?;
         drop(loader);
         let mut loaded = Loaded { ebpf, btf };
-        let capture: &mut SockOps = program(&mut loaded.ebpf, "sluice_capture")?;
-        capture.load().map_err(|e| Error::bpf("load the cgroup program", &e))?;
-        for pass in [Pass::Adopt, Pass::Drain, Pass::Sweep] {
+        let pace: &mut SockOps = program(&mut loaded.ebpf, "sluice_pace")?;
+        pace.load().map_err(|e| Error::bpf("load the cgroup program", &e))?;
+        for pass in [Pass::Capture, Pass::TakeOver, Pass::Drain, Pass::Sweep] {
             let iter: &mut Iter = program(&mut loaded.ebpf, pass.program())?;
             iter.load("tcp", &loaded.btf).map_err(|e| Error::bpf("load a TCP iterator", &e))?;
         }
@@ -101,7 +102,7 @@ impl Loaded {
     pub(crate) fn map(&self, name: &'static str) -> Result<&MapData, Error> {
         let map = self.ebpf.map(name).ok_or_else(|| no_map(name))?;
         Ok(match map {
-            Map::Array(data) | Map::HashMap(data) | Map::LpmTrie(data) | Map::Queue(data) => data,
+            Map::Array(data) | Map::HashMap(data) | Map::Queue(data) => data,
             Map::RingBuf(data) | Map::SkStorage(data) => data,
             _ => return Err(no_map(name)),
         })
@@ -120,10 +121,10 @@ impl Loaded {
     /// Attaches the cgroup program; it stays as long as the link or its pin does.
     pub(crate) fn attach(&mut self, cgroup: &File) -> Result<FdLink, Error> {
         let what = "attach to the cgroup";
-        let capture: &mut SockOps = program(&mut self.ebpf, "sluice_capture")?;
+        let pace: &mut SockOps = program(&mut self.ebpf, "sluice_pace")?;
         // A link is always one of several; the kernel refuses the flag that says so.
-        let id = capture.attach(cgroup, CgroupAttachMode::Single).map_err(|e| Error::bpf(what, &e))?;
-        let link = capture.take_link(id).map_err(|e| Error::bpf(what, &e))?;
+        let id = pace.attach(cgroup, CgroupAttachMode::Single).map_err(|e| Error::bpf(what, &e))?;
+        let link = pace.take_link(id).map_err(|e| Error::bpf(what, &e))?;
         FdLink::try_from(link).map_err(|e| Error::bpf(what, &e))
     }
 
@@ -164,7 +165,7 @@ impl Loaded {
                 Ok(struct_ops::Program { name: member, instructions: &found.instructions })
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let request = struct_ops::Request { structure: "tcp_congestion_ops", name, flags: NON_RESTRICTED, members };
+        let request = struct_ops::Request { structure: "tcp_congestion_ops", name, flags: RESTRICTED, members };
         Ok(struct_ops::prepare(&kernel, &request, with_link)?)
     }
 

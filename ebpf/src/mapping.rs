@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use aya::Pod;
 
-use crate::abi::{CTL_RELEASE, Cfg, Counters, Ctl, STAT_LIVE, Stat};
+use crate::abi::{CTL_RELEASE, Cfg, Counters, Ctl, STAT_LIVE, Stat, WantedRow};
 
 /// Who has a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,8 @@ unsafe impl Pod for Stat {}
 unsafe impl Pod for Cfg {}
 // SAFETY: as above.
 unsafe impl Pod for Counters {}
+// SAFETY: as above.
+unsafe impl Pod for WantedRow {}
 
 /// One row inside a live mapping.
 struct RowRef<'a, T> {
@@ -184,13 +186,6 @@ impl Mapping<Cfg> {
         if let Some(row) = self.row(0) {
             // SAFETY: the row lies inside the mapping; programs only read it.
             unsafe { row.row.write_volatile(cfg) };
-        }
-    }
-
-    /// Moves the instant until which new sockets are captured.
-    pub fn capture_until(&self, instant: u64) {
-        if let Some(row) = self.row(0) {
-            row.atomic64::<{ offset_of!(Cfg, capture_until) }>().store(instant, Ordering::Relaxed);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use sluice_schedule::{Nanos, Rate};
 
-use crate::datapath::{Datapath, FlowStats, Row, SocketEvent, Tier};
+use crate::datapath::{Datapath, FlowStats, NotTaken, Row, SocketEvent, Taking, Tier, Wanted};
 
 /// The datapath of [`Tier::None`]: no socket is captured, every order is dropped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +23,10 @@ impl Datapath for Observe {
     }
     fn order(&mut self, _row: Row, _rate: Rate, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
+    fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
+        let refused = Err(NotTaken::Refused(libc::EOPNOTSUPP));
+        wanted.iter().map(|wanted| Taking { cookie: wanted.cookie, result: refused }).collect()
+    }
 }
 
 #[cfg(test)]

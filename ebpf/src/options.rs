@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use ipnet::IpNet;
 use sluice_schedule::{Nanos, Rate};
 
 use crate::abi;
@@ -19,30 +18,19 @@ pub struct Options {
     pub instance: String,
     /// Where bpffs is mounted.
     pub pin_root: PathBuf,
-    /// cgroup v2 directories whose sockets are managed.
+    /// cgroup v2 directories in which sockets can be paced without the congestion control ([`Tier::SetSockOpt`]); the other
+    /// tiers need none.
     pub cgroups: Vec<PathBuf>,
     /// Rows of the tables, 1 to [`MAX_FLOWS`].
     pub max_flows: u32,
-    /// What a new flow follows until its first order, for one `order_lifetime` at most.
-    pub default_rate: Rate,
     /// No flow is ever paced below this.
     pub floor: Rate,
     /// No flow is ever paced above this.
     pub ceiling: Rate,
-    /// How long an order lives (3 slots).
-    pub order_lifetime: Nanos,
     /// The longest an order may be made to live: the grace of a planned restart, with room.
     pub longest_order: Nanos,
-    /// New sockets are captured until this long after the last call of `events` or `order`.
-    pub capture_lease: Nanos,
     /// Congestion control that released sockets get; `None`: each its own earlier one.
     pub release_to: Option<String>,
-    /// Sockets with one of these ports, at either end, are never captured.
-    pub excluded_ports: Vec<u16>,
-    /// If not empty, only sockets with one of these ports are captured.
-    pub only_ports: Vec<u16>,
-    /// If not empty, only sockets whose peer lies in one of these networks are captured.
-    pub peers: Vec<IpNet>,
     /// Lost over delivered above which the loss guard trips.
     pub loss_guard: f64,
     /// Silence after which a send is reported as `Started`.
@@ -60,16 +48,10 @@ impl Default for Options {
             pin_root: PathBuf::from("/sys/fs/bpf"),
             cgroups: Vec::new(),
             max_flows: 4096,
-            default_rate: Rate::mbps(100),
             floor: Rate::mbps(10),
             ceiling: Rate::mbps(100_000),
-            order_lifetime: Nanos::from_millis(180),
             longest_order: Nanos::from_millis(10_000),
-            capture_lease: Nanos::from_millis(1_000),
             release_to: None,
-            excluded_ports: Vec::new(),
-            only_ports: Vec::new(),
-            peers: Vec::new(),
             loss_guard: 0.05,
             idle: Nanos::from_millis(2),
             reclaim_after: Nanos::from_millis(60_000),
@@ -106,13 +88,6 @@ impl Options {
         }
         if !(0.001..=1.0).contains(&self.loss_guard) {
             return bad("loss_guard", self.loss_guard.to_string(), "0.001 to 1");
-        }
-        if self.excluded_ports.len() + self.only_ports.len() > 1024 {
-            let count = self.excluded_ports.len() + self.only_ports.len();
-            return bad("excluded_ports and only_ports", format!("{count} ports"), "at most 1024 together");
-        }
-        if self.peers.len() > 256 {
-            return bad("peers", format!("{} networks", self.peers.len()), "at most 256");
         }
         if self.cgroups.len() > 64 {
             return bad("cgroups", format!("{} directories", self.cgroups.len()), "at most 64");
@@ -260,14 +235,13 @@ mod tests {
     #[test]
     fn defaults_pass_and_each_bad_field_is_named() {
         Options::default().check().unwrap();
-        let cases: [(&str, Options); 7] = [
+        let cases: [(&str, Options); 6] = [
             ("instance", Options { instance: "Way-too-long".into(), ..Options::default() }),
             ("max_flows", Options { max_flows: 0, ..Options::default() }),
             ("floor", Options { floor: Rate(0), ..Options::default() }),
             ("release_to", Options { release_to: Some("sluice1".into()), ..Options::default() }),
             ("loss_guard", Options { loss_guard: f64::NAN, ..Options::default() }),
-            ("peers", Options { peers: vec![IpNet::default(); 257], ..Options::default() }),
-            ("excluded_ports", Options { excluded_ports: vec![1; 2000], ..Options::default() }),
+            ("cgroups", Options { cgroups: vec![PathBuf::new(); 65], ..Options::default() }),
         ];
         for (field, options) in cases {
             let text = options.check().unwrap_err().to_string();

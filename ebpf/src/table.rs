@@ -38,10 +38,8 @@ impl Table {
             local: address(&event.local, event.local_port),
             remote: address(&event.remote, event.remote_port),
             uid: event.uid,
+            netns: event.netns,
         };
-        if kind == SocketEventKind::TableFull {
-            return Some(out);
-        }
         let known = self.rows.get_mut(event.index as usize)?;
         let same = known.is_some_and(|k| k.generation == event.generation);
         match kind {
@@ -84,6 +82,7 @@ impl Table {
                 local: address(&stat.local, stat.local_port),
                 remote: address(&stat.remote, stat.remote_port),
                 uid: stat.uid,
+                netns: stat.netns,
             };
             *known = Some(OpenRow { generation: stat.generation, event });
             self.live += 1;
@@ -100,8 +99,7 @@ fn kind(kind: u32) -> Option<SocketEventKind> {
         4 => SocketEventKind::Expired,
         5 => SocketEventKind::LossGuard,
         6 => SocketEventKind::Released,
-        7 => SocketEventKind::TableFull,
-        8 => SocketEventKind::Finished,
+        7 => SocketEventKind::Finished,
         _ => return None,
     })
 }
@@ -154,6 +152,6 @@ mod tests {
         let mut table = Table::new(1);
         assert!(table.event(&event(99, 0, 1), Some(1)).is_none());
         assert!(table.event(&event(1, 7, 1), Some(1)).is_none());
-        assert!(table.event(&event(7, u32::MAX, 0), None).is_some());
+        assert!(table.event(&event(7, u32::MAX, 0), None).is_none());
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt::TcpCongestion};
-use sluice_ebpf::{Datapath, Kernel, Opened, Options, Row, SocketEvent, SocketEventKind, Tier};
+use sluice_ebpf::{Datapath, Kernel, NotTaken, Opened, Options, Row, SocketEvent, SocketEventKind, Tier, Wanted};
+use sluice_schedule::{Nanos, Rate};
 use sluice_skip::skip;
 
 #[path = "quiet.rs"]
@@ -154,13 +155,12 @@ pub fn port() -> u16 {
     20_000 + (std::process::id() % 9_000) as u16 + NUMBER.fetch_add(1, Ordering::Relaxed) as u16
 }
 
-/// Options of an instance of its own that manages one port.
-pub fn options(port: u16) -> Option<Options> {
+/// Options of an instance of its own.
+pub fn options() -> Option<Options> {
     let letter = NUMBER.fetch_add(1, Ordering::Relaxed) % 1000;
     Some(Options {
         instance: format!("{}{letter}", std::process::id() % 100_000),
         cgroups: vec![cgroup_root()?],
-        only_ports: vec![port],
         max_flows: 64,
         tiers: vec![Tier::StructOps],
         ..Options::default()
@@ -209,9 +209,19 @@ impl Kernelled {
         None
     }
 
-    /// The sender's row of a connection to `port`.
-    pub fn sender_row(&mut self, port: u16) -> Option<Row> {
-        self.wait_for(|e| e.kind == SocketEventKind::Opened && e.remote.port() == port).map(|e| e.row)
+    /// Captures this sender, which follows 100 Mbit/s for the life of one order, and waits for its row.
+    pub fn take(&mut self, net: &Net, stream: &TcpStream) -> Option<Row> {
+        let wanted = wanted(stream, Rate::mbps(100));
+        let taken = self.try_to_take(net, wanted);
+        assert_eq!(taken, Ok(()), "not captured");
+        self.wait_for(|e| e.kind == SocketEventKind::Opened && e.cookie == wanted.cookie).map(|e| e.row)
+    }
+
+    /// Asks for one socket of the sender's namespace.
+    pub fn try_to_take(&mut self, net: &Net, wanted: Wanted) -> Result<(), NotTaken> {
+        let path = self.path();
+        let taken = net.in_a(|| path.capture(&[wanted]));
+        taken.first().expect("one answer for one question").result
     }
 }
 
@@ -219,6 +229,22 @@ impl Drop for Kernelled {
     fn drop(&mut self) {
         drop(self.opened.take());
         sluice_ebpf::cleanup::cleanup(&self.options);
+    }
+}
+
+/// A sender with its first order, which lives as long as those of a daemon.
+pub fn wanted(stream: &TcpStream, rate: Rate) -> Wanted {
+    let end = |address: SocketAddr| match address {
+        SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0),
+        SocketAddr::V6(v6) => v6,
+    };
+    Wanted {
+        cookie: sluice_ebpf::cookie(stream).expect("SO_COOKIE"),
+        local: end(stream.local_addr().expect("bound")),
+        remote: end(stream.peer_addr().expect("connected")),
+        pid: std::process::id(),
+        rate,
+        expires: sluice_clock::monotonic().plus(Nanos::from_millis(180)),
     }
 }
 
@@ -273,6 +299,46 @@ impl Flow {
     pub fn control(&self) -> String {
         let name = getsockopt(&self.stream, TcpCongestion).expect("TCP_CONGESTION");
         name.to_string_lossy().trim_end_matches('\0').to_owned()
+    }
+
+    /// Retransmitted segments of the sending socket.
+    pub fn retransmits(&self) -> u64 {
+        u64::from(self.tcp_info().tcpi_total_retrans)
+    }
+
+    pub fn tcp_info(&self) -> libc::tcp_info {
+        use std::os::fd::AsRawFd;
+        // SAFETY: tcp_info is plain integers; the kernel writes at most `len` bytes into it.
+        unsafe {
+            let mut info: libc::tcp_info = std::mem::zeroed();
+            let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+            let result = libc::getsockopt(
+                self.stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                std::ptr::from_mut(&mut info).cast(),
+                &mut len,
+            );
+            assert_eq!(result, 0);
+            info
+        }
+    }
+
+    /// SO_MAX_PACING_RATE of the sending socket, bytes per second.
+    pub fn ceiling(&self) -> u64 {
+        let (mut rate, mut length) = (0_u64, size_of::<u64>() as libc::socklen_t);
+        // SAFETY: SO_MAX_PACING_RATE writes at most `length` bytes to `rate`, which lives until the call returns.
+        let result = unsafe {
+            libc::getsockopt(
+                std::os::fd::AsRawFd::as_raw_fd(&self.stream),
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                (&raw mut rate).cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!(result, 0, "SO_MAX_PACING_RATE");
+        rate
     }
 
     /// Another congestion control, paced by the kernel at so many Mbit/s.

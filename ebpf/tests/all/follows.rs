@@ -12,13 +12,13 @@ use crate::common;
 fn a_flow_follows_its_orders() {
     let Some(net) = common::net_alone() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
     assert_eq!(kernel.path().tier(), Tier::StructOps);
     let reasons = &kernel.opened.as_ref().expect("open").reasons;
     assert!(reasons.is_empty(), "{reasons:?}");
     let flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
     assert!(flow.control().starts_with("sluice"), "{}", flow.control());
     for mbps in [200_u32, 500, 100] {
         let expires = monotonic().plus(Nanos::from_millis(9_000));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use sluice_clock::monotonic;
-use sluice_ebpf::{Options, Row, SocketEventKind, Tier};
+use sluice_ebpf::{NotTaken, Options, Row, SocketEventKind, Tier};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::common;
@@ -19,11 +19,11 @@ fn soon() -> Nanos {
 fn no_order_goes_below_the_floor_or_to_another_owner() {
     let Some(net) = common::net_alone() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let options = Options { ceiling: Rate::mbps(300), ..options };
     let Some(mut kernel) = common::open(&net, options) else { return };
     let flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
     kernel.path().order(row, Rate(0), soon());
     std::thread::sleep(Duration::from_millis(100));
     // The floor.
@@ -46,11 +46,11 @@ fn no_order_goes_below_the_floor_or_to_another_owner() {
 fn a_released_flow_has_its_earlier_control() {
     let Some(net) = common::net_alone() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
     let plain = common::Flow::start(&net, port + 1);
     let flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(20), soon());
     std::thread::sleep(Duration::from_millis(50));
     kernel.path().release(row);
@@ -64,27 +64,23 @@ fn a_released_flow_has_its_earlier_control() {
 fn without_a_free_row_a_flow_stays_plain() {
     let Some(net) = common::net() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
-    // One connection takes two rows: both ends are on this machine.
-    let Some(mut kernel) = common::open(&net, Options { max_flows: 2, ..options }) else { return };
+    let Some(options) = common::options() else { return };
+    let Some(mut kernel) = common::open(&net, Options { max_flows: 1, ..options }) else { return };
     let listener = net.in_b(|| TcpListener::bind((common::B, port))).expect("bind");
     let first = common::Flow::over(&net, &listener, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &first.stream).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(50), soon());
     let second = common::Flow::over(&net, &listener, port);
-    assert!(kernel.wait(SocketEventKind::TableFull).is_some());
-    let started = Instant::now();
-    while second.control().starts_with("sluice") && started.elapsed() < Duration::from_secs(2) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let refused = kernel.try_to_take(&net, common::wanted(&second.stream, Rate::mbps(50)));
+    assert_eq!(refused, Err(NotTaken::TableFull));
     assert!(!second.control().starts_with("sluice"));
     assert!(first.control().starts_with("sluice"));
     assert!(kernel.path().counters().table_full > 0);
     drop(first);
     assert!(kernel.wait(SocketEventKind::Closed).is_some());
-    // Its rows are free again.
+    // Its row is free again.
     let third = common::Flow::over(&net, &listener, port);
-    assert!(kernel.sender_row(port).is_some());
+    assert!(kernel.take(&net, &third.stream).is_some());
     drop(third);
 }
 
@@ -92,17 +88,17 @@ fn without_a_free_row_a_flow_stays_plain() {
 fn when_rows_run_short_those_of_silent_flows_are_taken_back() {
     let Some(net) = common::net() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
-    let options = Options { max_flows: 2, reclaim_after: Nanos::from_millis(300), ..options };
+    let Some(options) = common::options() else { return };
+    let options = Options { max_flows: 1, reclaim_after: Nanos::from_millis(300), ..options };
     let Some(mut kernel) = common::open(&net, options) else { return };
     let listener = net.in_b(|| TcpListener::bind((common::B, port))).expect("bind");
     let silent = common::Flow::over(&net, &listener, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &silent.stream).expect("an Opened event");
     silent.paused.store(true, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(400));
     assert!(kernel.wait_for(|e| e.kind == SocketEventKind::Closed && e.row == row).is_some());
     let next = common::Flow::over(&net, &listener, port);
-    assert!(kernel.sender_row(port).is_some(), "no row for the next flow");
+    assert!(kernel.take(&net, &next.stream).is_some(), "no row for the next flow");
     assert!(next.control().starts_with("sluice"));
     // The silent one finds out at its next send and goes on.
     silent.paused.store(false, Ordering::Relaxed);
@@ -120,10 +116,10 @@ fn when_rows_run_short_those_of_silent_flows_are_taken_back() {
 fn a_start_after_silence_is_told() {
     let Some(net) = common::net() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
     let flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(500), soon());
     flow.paused.store(true, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(200));
@@ -139,10 +135,10 @@ fn a_start_after_silence_is_told() {
 fn the_end_of_a_round_is_told_once() {
     let Some(net) = common::net() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let Some(mut kernel) = common::open(&net, options) else { return };
     let _flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &_flow.stream).expect("an Opened event");
     for round in 0..3 {
         kernel.path().order(row, Rate::mbps(100), soon());
         let mark = kernel.path().stats(row).expect("alive").acked.plus(Bytes(1 << 20));
@@ -160,29 +156,6 @@ fn the_end_of_a_round_is_told_once() {
     }
 }
 
-/// Retransmitted segments of the sending socket.
-fn retransmits(flow: &common::Flow) -> u64 {
-    u64::from(tcp_info(flow).tcpi_total_retrans)
-}
-
-fn tcp_info(flow: &common::Flow) -> libc::tcp_info {
-    use std::os::fd::AsRawFd;
-    // SAFETY: tcp_info is plain integers; the kernel writes at most `len` bytes into it.
-    unsafe {
-        let mut info: libc::tcp_info = std::mem::zeroed();
-        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-        let result = libc::getsockopt(
-            flow.stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            std::ptr::from_mut(&mut info).cast(),
-            &mut len,
-        );
-        assert_eq!(result, 0);
-        info
-    }
-}
-
 /// What CUBIC and a flow ordered at twice the bottleneck did one after the other: Mbit/s and retransmits of each.
 fn beside_cubic_at_twice_the_bottleneck(net: &common::Net) -> Option<[(f64, u64); 2]> {
     if !net.limit(100, 250_000) {
@@ -190,20 +163,18 @@ fn beside_cubic_at_twice_the_bottleneck(net: &common::Net) -> Option<[(f64, u64)
     }
     let port = common::port();
     // If it is given back, its new control should not add losses of its own.
-    let options = Options { release_to: Some("cubic".into()), ..common::options(port)? };
+    let options = Options { release_to: Some("cubic".into()), ..common::options()? };
     let mut kernel = common::open(net, options)?;
     let run = Duration::from_secs(3);
     let cubic = {
         let flow = common::Flow::start(net, port + 1);
         setsockopt(&flow.stream, TcpCongestion, &"cubic".into()).expect("cubic");
-        (flow.rate_over(run), retransmits(&flow))
+        (flow.rate_over(run), flow.retransmits())
     };
-    // Only a deciding loop that is alive captures.
-    kernel.path().events(&mut Vec::new());
     let flow = common::Flow::start(net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(net, &flow.stream).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(200), monotonic().plus(Nanos::from_millis(9_000)));
-    let ours = (flow.rate_over(run), retransmits(&flow));
+    let ours = (flow.rate_over(run), flow.retransmits());
     let counters = kernel.path().counters();
     eprintln!("cubic {cubic:?}, ordered twice the bottleneck {ours:?}, {counters:?}, {}", flow.control());
     Some([cubic, ours])
@@ -224,9 +195,9 @@ fn shared_with_cubic(net: &common::Net) -> Option<(f64, f64, String)> {
         return None;
     }
     let port = common::port();
-    let mut kernel = common::open(net, common::options(port)?)?;
+    let mut kernel = common::open(net, common::options()?)?;
     let flow = common::Flow::start(net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(net, &flow.stream).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(48), monotonic().plus(Nanos::from_millis(9_000)));
     let cubic = common::Flow::start(net, port + 1);
     setsockopt(&cubic.stream, TcpCongestion, &"cubic".into()).expect("cubic");
@@ -252,12 +223,12 @@ fn an_order_the_path_can_carry_is_kept_beside_cubic() {
 fn a_registration_without_a_link_does_the_same() {
     let Some(net) = common::net_alone() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let options = Options { tiers: vec![Tier::StructOpsNoLink], ..options };
     let Some(mut kernel) = common::open(&net, options.clone()) else { return };
     assert_eq!(kernel.path().tier(), Tier::StructOpsNoLink);
     let flow = common::Flow::start(&net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
     kernel.path().order(row, Rate::mbps(50), soon());
     std::thread::sleep(Duration::from_millis(50));
     common::assert_paced(&net, &flow, 50.0, 0.2);
@@ -272,10 +243,10 @@ fn a_registration_without_a_link_does_the_same() {
 /// Mbit/s under a ceiling of 300, and once its order has expired with nobody there.
 fn under_the_ceiling_and_after(net: &common::Net) -> Option<[f64; 2]> {
     let port = common::port();
-    let options = Options { tiers: vec![Tier::SetSockOpt], ..common::options(port)? };
+    let options = Options { tiers: vec![Tier::SetSockOpt], ..common::options()? };
     let mut kernel = common::open(net, options)?;
     let flow = common::Flow::start(net, port);
-    let row = kernel.sender_row(port).expect("an Opened event");
+    let row = kernel.take(net, &flow.stream).expect("an Opened event");
     assert!(!flow.control().starts_with("sluice"));
     kernel.path().order(row, Rate::mbps(300), monotonic().plus(Nanos::from_millis(1_000)));
     std::thread::sleep(Duration::from_millis(150));
@@ -294,6 +265,46 @@ fn the_ceiling_tier_holds_and_lifts() {
     assert!(lifted > 400.0, "the ceiling stayed: {lifted}");
 }
 
+#[test]
+fn under_the_ceiling_tier_an_application_keeps_its_own_ceiling() {
+    let Some(net) = common::net() else { return };
+    let port = common::port();
+    let Some(options) = common::options() else { return };
+    let options = Options { tiers: vec![Tier::SetSockOpt], floor: Rate::mbps(1), ..options };
+    let Some(mut kernel) = common::open(&net, options.clone()) else { return };
+    let reasons = &kernel.opened.as_ref().expect("open").reasons;
+    assert!(reasons.is_empty(), "{reasons:?}");
+    // Opened before, as every connection of a job is.
+    let flow = common::Flow::start(&net, port);
+    let control = flow.control();
+    flow.pace(&control, 200.0);
+    let theirs = flow.ceiling();
+    let row = kernel.take(&net, &flow.stream).expect("an Opened event");
+    assert_eq!(flow.ceiling(), 100_000_000 / 8, "the first order");
+    kernel.path().order(row, Rate::mbps(400), soon());
+    let until = |wanted: u64| {
+        let started = Instant::now();
+        while flow.ceiling() != wanted {
+            assert!(started.elapsed() < Duration::from_secs(5), "{} and not {wanted}", flow.ceiling());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    until(theirs);
+    kernel.path().order(row, Rate::mbps(50), soon());
+    until(50_000_000 / 8);
+    // While it is held the application chooses another one; it has that when it is given back.
+    flow.pace(&control, 150.0);
+    let theirs = flow.ceiling();
+    kernel.path().order(row, Rate::mbps(60), soon());
+    until(60_000_000 / 8);
+    kernel.path().release(row);
+    until(theirs);
+    // And after a clean-up from another namespace, while it is held and nobody lifts it.
+    kernel.take(&net, &flow.stream).expect("an Opened event");
+    net.in_b(|| sluice_ebpf::cleanup::cleanup(&options));
+    assert_eq!(flow.ceiling(), theirs);
+}
+
 fn listed(options: &Options) -> bool {
     let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     list.split_whitespace().any(|name| options.names().iter().any(|n| n == name))
@@ -303,10 +314,10 @@ fn listed(options: &Options) -> bool {
 fn cleaning_up_leaves_nothing() {
     let Some(net) = common::net() else { return };
     let port = common::port();
-    let Some(options) = common::options(port) else { return };
+    let Some(options) = common::options() else { return };
     let Some(mut kernel) = common::open(&net, options.clone()) else { return };
     let flow = common::Flow::start(&net, port);
-    kernel.sender_row(port).expect("an Opened event");
+    kernel.take(&net, &flow.stream).expect("an Opened event");
     assert!(listed(&options) && options.pin_dir().exists());
     assert!(sluice_ebpf::cleanup::instances(&options.pin_root).contains(&options.instance));
     std::fs::create_dir(options.pin_dir().join("abi999")).expect("as a newer version would");

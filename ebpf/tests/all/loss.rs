@@ -39,7 +39,7 @@ fn goodput(net: &common::Net, kernel: &mut common::Kernelled, port: u16, control
     let mut out = net.in_a(|| TcpStream::connect((THERE, port))).expect("connect through the relay");
     let (mut peer, _) = listener.accept().expect("accept");
     let row: Option<Row> = match control {
-        None => kernel.sender_row(port),
+        None => kernel.take(net, &out),
         Some(name) => {
             setsockopt(&out, TcpCongestion, &name.into()).expect("a control that is there");
             None
@@ -69,7 +69,7 @@ fn goodput(net: &common::Net, kernel: &mut common::Kernelled, port: u16, control
 /// Mbit/s of a managed flow without and with one per cent of random loss, and of CUBIC with it.
 fn under_random_loss(net: &common::Net) -> Option<[f64; 3]> {
     let port = common::port();
-    let mut kernel = common::open(net, common::options(port)?)?;
+    let mut kernel = common::open(net, common::options()?)?;
     let start = |loss| {
         let (a, b) = (device(&net.a, HERE)?, device(&net.b, THERE)?);
         Some(Relay::start(a, b, Duration::from_millis(5), loss))
