@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`holders`] | what is known of each holder of tables: reachable, slot, answers |
 //! | `account` | counters, time line and link use, once per slot |
+//! | `taking` | orders to the kernel, and the sockets that it has to capture for them |
 //! | `health` | which conditions hold |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `reports` | what others may see of it |
@@ -20,13 +21,14 @@ pub mod holders;
 mod life;
 mod reports;
 pub mod settings;
+mod taking;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use sluice_clock::KernelClock;
-use sluice_ebpf::{Datapath, Row, SocketEvent, SocketEventKind, Tier};
+use sluice_ebpf::{Datapath, Row, SocketEvent, SocketEventKind, Tier, Wanted};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
     Action, Announcement, ClockTrust, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
@@ -38,17 +40,13 @@ use crate::clock::ClockSteps;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::fabric::Fabric;
+use crate::monitor::Monitor;
+use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
-use crate::monitor::{Monitor, namespaces};
 use crate::own_table::OwnTable;
 use account::LinkUse;
 use holders::Holders;
 
-/// Captured again at most this often, when a known connection runs plain; twice as long after each try in vain, since
-/// a try also takes sockets that nobody asked for until their first order fails to come.
-const ADOPT_EVERY: Nanos = Nanos::from_millis(2_000);
-/// The longest pause between two tries.
-const ADOPT_RARELY: Nanos = Nanos::from_millis(64_000);
 /// After so many slots the kernel is asked again by which card it sends to whom.
 const ROUTES_ASKED_SLOTS: u64 = 512;
 /// Progress alone is reason for a decision this often; everything else at once.
@@ -124,10 +122,6 @@ pub struct Core {
     own_table: Option<Arc<Mutex<OwnTable>>>,
     datapath: Box<dyn Datapath>,
     slot: Option<Slot>,
-    adopted: Nanos,
-    adopt_pause: Nanos,
-    /// Known connections without a row at the last try.
-    missed: usize,
     growths: health::Growths,
     decided: Nanos,
     /// Flows with something to send at the last decision.
@@ -137,6 +131,8 @@ pub struct Core {
     events: Vec<Event>,
     actions: Vec<Action>,
     socket_events: Vec<SocketEvent>,
+    /// Sockets that are to be captured with their first orders.
+    wanted: Vec<Wanted>,
 }
 
 impl Core {
@@ -165,9 +161,6 @@ impl Core {
             own_table: None,
             datapath,
             slot: None,
-            adopted: Nanos::ZERO,
-            adopt_pause: ADOPT_EVERY,
-            missed: usize::MAX,
             growths: health::Growths::default(),
             decided: Nanos::ZERO,
             active: 0,
@@ -176,6 +169,7 @@ impl Core {
             events: Vec::new(),
             actions: Vec::new(),
             socket_events: Vec::new(),
+            wanted: Vec::new(),
             config,
             loaded,
             host,
@@ -219,12 +213,11 @@ impl Core {
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
             self.traffic.measure(now, fabric, sockets, received, &mut self.events);
         }
-        for row in self.monitor.strays(now.mono) {
-            self.datapath.release(row);
-        }
         for socket in self.monitor.sockets.iter_mut() {
-            if let Some(mark) = socket.take_mark() {
-                self.datapath.mark(socket.row, mark);
+            if let Some(row) = socket.row
+                && let Some(mark) = socket.take_mark()
+            {
+                self.datapath.mark(row, mark);
             }
         }
         self.note_rounds(now, &mut trigger);
@@ -251,6 +244,7 @@ impl Core {
             self.act(now, action, outlet);
         }
         self.actions = actions;
+        self.capture(now);
         if edge {
             self.account(now, trigger);
             self.judge(now);
@@ -278,21 +272,23 @@ impl Core {
         self.mode == Mode::Active && self.datapath.tier() != Tier::None
     }
 
-    /// The row of a flow, if it may be ordered.
-    fn row(&self, flow: FlowId) -> Option<Row> {
+    /// The socket of a flow, if it may be ordered.
+    fn ordered_socket(&self, flow: FlowId) -> Option<&Socket> {
         let socket = self.monitor.sockets.of_flow(flow)?;
         let spared = socket.told.as_ref().is_some_and(|spec| self.spared.contains(&spec.job));
-        (!spared && !self.released.contains(&flow)).then_some(socket.row)
+        (!spared && !self.released.contains(&flow)).then_some(socket)
+    }
+
+    /// The row of a flow, if it may be ordered.
+    fn row(&self, flow: FlowId) -> Option<Row> {
+        self.ordered_socket(flow)?.row
     }
 
     fn act(&mut self, now: Now, action: Action, outlet: &mut dyn Outlet) {
         match action {
             Action::Order { flow, rate } => {
-                if self.enforces()
-                    && let Some(row) = self.row(flow)
-                {
-                    self.datapath.order(row, rate, now.mono.plus(self.config.order_life()));
-                    self.renewed = Some(now.mono);
+                if self.enforces() {
+                    self.order(now, flow, rate);
                 }
             }
             Action::Release { flow, why } => {
@@ -331,7 +327,6 @@ impl Core {
     fn take_socket_events(&mut self, now: Now) {
         self.socket_events.clear();
         if self.mode == Mode::Active || self.datapath.tier() == Tier::None {
-            // Asking for events is what keeps new sockets being captured; other modes capture none.
             self.datapath.events(&mut self.socket_events);
         }
         let events = std::mem::take(&mut self.socket_events);
@@ -344,29 +339,11 @@ impl Core {
                     self.counters.released_loss += 1;
                     self.counters.loss_guards += 1;
                 }
-                SocketEventKind::TableFull => self.counters.flow_table_full += 1,
                 SocketEventKind::Started | SocketEventKind::Finished | SocketEventKind::Released => {}
             }
             self.monitor.socket_event(now, event, &mut self.events);
         }
         self.socket_events = events;
-        if self.monitor.uncaptured == 0 {
-            self.adopt_pause = ADOPT_EVERY;
-        } else if self.enforces() && now.mono.minus(self.adopted) >= self.adopt_pause {
-            let pause = if self.monitor.uncaptured < self.missed { ADOPT_EVERY } else { self.adopt_pause.times(2) };
-            self.adopt_pause = pause.min(ADOPT_RARELY);
-            self.missed = self.monitor.uncaptured;
-            self.adopted = now.mono;
-            let mut taken = self.datapath.adopt();
-            for pid in self.monitor.uncaptured_elsewhere() {
-                // The thread that looks there has said so if it may not be entered.
-                taken += namespaces::within(pid, || self.datapath.adopt()).unwrap_or(0);
-            }
-            self.monitor.let_strays_go = true;
-            if taken > 0 {
-                tracing::info!(event = "sockets-captured", count = taken, "live sockets were captured");
-            }
-        }
     }
 
     fn take_inbox(&mut self, now: Now, inbox: &mut Vec<Inbound>) {

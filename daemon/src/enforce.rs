@@ -5,18 +5,12 @@ use std::path::PathBuf;
 use sluice_ebpf::{Datapath, Kernel, Options, Tier};
 use sluice_schedule::{Nanos, Rate};
 
-use crate::config::check::excluded_ports;
-use crate::config::value::Named;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
 /// Where cgroup v2 is mounted, alone or beside v1.
-const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// Ports that may be excluded one by one.
-const MAX_PORTS: usize = 1024;
-/// A new flow of a host whose links are unknown follows this rate until its first order.
-const UNKNOWN_RATE: Rate = Rate::mbps(1_000);
+pub const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// A pause shorter than this is no start.
 const IDLE: Nanos = Nanos::from_millis(5);
 
@@ -25,7 +19,7 @@ pub struct Enforcement {
     pub datapath: Box<dyn Datapath>,
     /// Why better ways were refused.
     pub reasons: Vec<String>,
-    /// Live sockets that were captured at once.
+    /// Live sockets that were taken over from an earlier process.
     pub adopted: usize,
 }
 
@@ -49,27 +43,19 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
         Backend::SetSockOpt => vec![Tier::SetSockOpt, Tier::None],
         Backend::None => vec![Tier::None],
     };
-    let mut ports: Vec<u16> = excluded_ports(loaded).into_iter().flatten().take(MAX_PORTS).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    let rate = own.unwrap_or(UNKNOWN_RATE);
     // Least of all paths is not known here: the kernel's own floor must not hold a slow path above its tenth.
     let floor = config.floor().min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
     Options {
         instance: config.node.instance.clone(),
-        cgroups: cgroups(&config.capture.cgroups),
+        cgroups: cgroups(),
         max_flows: u32::try_from(config.enforce.max_flows).unwrap_or(4096),
-        default_rate: rate,
         floor,
         ceiling: own.unwrap_or(Rate::mbps(1_600_000)).max(floor),
-        order_lifetime: config.order_life(),
         longest_order: Nanos::from_millis(config.enforce.coast_ms.max(1000)).times(2),
         release_to: match config.enforce.release_to {
             ReleaseTo::Earlier => None,
             other => Some(other.word().to_owned()),
         },
-        excluded_ports: ports,
-        peers: config.capture.peers.clone(),
         loss_guard: config.enforce.loss_guard_ratio,
         idle: IDLE,
         tiers,
@@ -104,10 +90,7 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
     Err(TooLittle { required: loaded.config.enforce.require, works: tier, reasons: opened.reasons })
 }
 
-/// The directories behind the configured names; `auto` is the root of cgroup v2.
-fn cgroups(names: &[Named<PathBuf>]) -> Vec<PathBuf> {
-    let root = || CGROUP_ROOTS.iter().map(PathBuf::from).find(|path| path.join("cgroup.controllers").exists());
-    let named = names.iter().filter_map(Named::name).cloned();
-    let auto = names.contains(&Named::Auto).then(root).flatten();
-    auto.into_iter().chain(named).collect()
+/// The root of cgroup v2: where sockets can be paced without the congestion control.
+fn cgroups() -> Vec<PathBuf> {
+    CGROUP_ROOTS.iter().map(PathBuf::from).find(|path| path.join("cgroup.controllers").exists()).into_iter().collect()
 }

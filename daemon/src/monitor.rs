@@ -6,14 +6,17 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`mod@tuple`] | a connection's addresses, and the flows on it |
-//! | [`sockets`] | sockets with a row, and their measurements |
+//! | [`sockets`] | the sockets of jobs, their rows and measurements |
 //! | [`round`] | when a process's round begins and ends, and how large it is |
 //! | [`roles`] | which connections carry tensors, and what bounds each flow |
 //! | [`jobs`] | a job on this host, and its rounds as the brain hears of them |
 //! | [`period`] | how many bytes an iteration has, from counts and pauses |
 //! | [`pages`] | processes that publish a page |
 //! | [`finding`] | processes that publish none |
-//! | [`discovery`] | whose the sockets are that send much, on its own thread |
+//! | [`discovery`] | which sockets are a job's, on its own thread |
+//! | [`mod@tracked`] | all connections by their byte counts |
+//! | [`rhythm`] | does a connection move its bytes in rounds? |
+//! | [`holders`] | which process has a socket open |
 //! | [`namespaces`] | the network namespaces of containers |
 //! | [`inferred`] | what a process without a page would have written into one |
 //! | [`processes`] | a process with its page, its connections and its rounds |
@@ -25,6 +28,7 @@
 pub mod discovery;
 pub mod environ;
 pub mod finding;
+pub mod holders;
 pub mod inferred;
 pub mod jobs;
 pub mod lanes;
@@ -34,30 +38,37 @@ pub mod pages;
 pub mod period;
 pub mod plans;
 pub mod processes;
+pub mod rhythm;
 pub mod roles;
 pub mod round;
 pub mod sockets;
+pub mod tracked;
 pub mod traffic;
 pub mod tuple;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use sluice_ebpf::{Datapath, Row, SocketEvent};
+use sluice_ebpf::{Datapath, SocketEvent, Taking};
 use sluice_progress::{Budget, PageKey, Scan};
 use sluice_schedule::{Bytes, Event, FlowProgress, JobId, JobSpec, Nanos, Now, Pattern};
 
 use crate::config::{Config, JobSource};
+use crate::enforce::CGROUP_ROOTS;
 use crate::fabric::Fabric;
-use discovery::Discovery;
+use discovery::{Discovery, Settings};
 pub use jobs::Job;
 use plans::{Following, Plans};
 use processes::Process;
-use sockets::{Noted, Socket, Sockets};
+use sockets::{Noted, Sockets};
 
 /// Jobs on one host at most; further ones run plain.
 const MAX_JOBS: usize = 256;
+/// This part of a table, one in so many, is kept for users that have less than an equal share of it.
+const KEPT_PART: usize = 8;
 
 /// How a process is told from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,13 +101,18 @@ pub struct Monitor {
     reaped: Nanos,
     discovery: Discovery,
     plans: Plans,
-    threshold: Bytes,
     allowed: Vec<JobSource>,
+    /// May `/proc/PID/environ` be read?
+    environ: bool,
+    /// Ports whose connections are never touched.
+    excluded: Vec<RangeInclusive<u16>>,
+    /// Only processes in these cgroups, and below them, belong to jobs; empty: all may.
+    cgroups: Vec<PathBuf>,
+    /// Flows managed at most.
+    max_flows: usize,
     rematch: bool,
     /// Something may have begun: read every page at the next poll.
     pub eager: bool,
-    /// Live sockets are being captured: those that nobody asked for go back at once.
-    pub let_strays_go: bool,
     /// Files of the progress directory that were refused.
     pub refused_pages: u64,
     /// Connections of pages that have no row, so that they run plain.
@@ -122,13 +138,15 @@ impl Monitor {
             dir_changed: None,
             scanning: false,
             reaped: Nanos::ZERO,
-            discovery: Discovery::new(config.capture.environ),
+            discovery: Discovery::new(settings(config)),
             plans: Plans::new(config.topology.clone(), Nanos::from_millis(config.slot.length_ms)),
-            threshold: config.threshold(),
             allowed: config.capture.jobs.clone(),
+            environ: config.capture.environ,
+            excluded: config.excluded_ports(),
+            cgroups: config.job_cgroups(),
+            max_flows: usize::try_from(config.enforce.max_flows).unwrap_or(usize::MAX),
             rematch: false,
             eager: true,
-            let_strays_go: false,
             refused_pages: 0,
             uncaptured: 0,
             uncovered: namespaces::Uncovered::default(),
@@ -141,9 +159,11 @@ impl Monitor {
     /// Takes over what a reload may change.
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
         self.fabric = fabric;
-        self.threshold = config.threshold();
         self.allowed.clone_from(&config.capture.jobs);
-        self.discovery.enabled = config.capture.environ;
+        self.environ = config.capture.environ;
+        self.excluded = config.excluded_ports();
+        self.cgroups = config.job_cgroups();
+        self.discovery.reconfigure(settings(config));
         self.plans.topology.clone_from(&config.topology);
         self.rematch = true;
     }
@@ -153,13 +173,18 @@ impl Monitor {
         match self.sockets.event(now.mono, self.fabric.host, event) {
             Noted::Appeared(_) => self.rematch = true,
             Noted::Woke(_) => self.eager = true,
-            Noted::Vanished { told, process, closed } => {
+            Noted::Vanished { told, process, tuple } => {
                 out.extend(told.map(Event::FlowClosed));
-                if let Some((key, tuple)) = process.zip(closed) {
+                if let Some(key) = process {
                     self.lost(key, &tuple, out);
                 }
                 self.rematch = true;
             }
+            Noted::Guarded(told) => {
+                out.extend(told.map(Event::FlowClosed));
+                self.rematch = true;
+            }
+            Noted::Released => self.rematch = true,
             Noted::Nothing => {}
         }
     }
@@ -197,22 +222,27 @@ impl Monitor {
                 local: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
                 remote: std::net::SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, 0, 0, 0),
                 uid: 0,
+                netns: 0,
             };
             self.socket_event(now, &gone, out);
         }
         if edge || self.eager {
             self.find_pages(now, out);
         }
-        self.read_pages(now, edge || self.eager, out);
+        self.read_pages(edge || self.eager, out);
         self.eager = false;
         self.find_processes(now, out);
         self.find_plans(out);
-        if std::mem::take(&mut self.rematch) {
-            self.match_sockets(out);
+        // Those without a row are asked for again as time goes by.
+        if std::mem::take(&mut self.rematch) || edge && self.uncaptured > 0 {
+            self.match_sockets(now.mono, out);
         }
         self.rounds(now, out);
         if self.processes.values().any(Process::lead_moved) {
-            self.match_sockets(out);
+            self.match_sockets(now.mono, out);
+        }
+        if edge {
+            self.sockets.forget_unclaimed();
         }
         self.progress.clear();
         for socket in self.sockets.iter_mut() {
@@ -223,16 +253,24 @@ impl Monitor {
         }
     }
 
-    /// Rows of sockets that were captured alive just now although no process claims them: the rendezvous of a job, its
-    /// storage, anything else. They are none of ours.
-    pub fn strays(&mut self, now: Nanos) -> Vec<Row> {
-        let stray = |socket: &&Socket| socket.told.is_none() && socket.since == now;
-        let seen = self.sockets.iter().any(|socket| socket.since == now);
-        if !self.let_strays_go || !seen {
-            return Vec::new();
+    /// What became of the wish to manage sockets.
+    pub fn taken(&mut self, now: Nanos, taken: &[Taking], out: &mut Vec<Event>) {
+        for taking in taken {
+            out.extend(self.sockets.taken(now, *taking).map(Event::FlowClosed));
         }
-        self.let_strays_go = false;
-        self.sockets.iter().filter(stray).map(|socket| socket.row).collect()
+    }
+
+    /// Is a process in this cgroup one that the operator says may belong to a job?
+    fn within_cgroups(&self, cgroup: &Path) -> bool {
+        holders::within(cgroup, &self.cgroups, &CGROUP_ROOTS).is_some()
+    }
+
+    /// May this user have one more job?
+    fn has_room_for(&self, user: Option<u32>) -> bool {
+        let of = |job: &Job| job.processes.iter().find_map(|key| self.processes.get(key)?.uid);
+        let users: BTreeSet<Option<u32>> = self.jobs.values().map(of).collect();
+        let mine = self.jobs.values().filter(|job| of(job) == user).count();
+        may_take(self.jobs.len(), MAX_JOBS, mine, users.len())
     }
 
     /// Is some process in a round?
@@ -246,13 +284,18 @@ impl Monitor {
         living.fold(self.received_before, Bytes::plus)
     }
 
+    /// The jobs of this name; each user may have one.
+    pub fn jobs_named(&self, name: &str) -> impl Iterator<Item = JobId> {
+        self.jobs.iter().filter(move |(_, job)| job.name == name).map(|(id, _)| *id)
+    }
+
     pub fn job_name(&self, job: JobId) -> Option<&str> {
         self.jobs.get(&job).map(|job| job.name.as_str())
     }
 
     fn appeared(&mut self, key: ProcessKey, process: Process, out: &mut Vec<Event>) {
         let id = process.job;
-        if !self.jobs.contains_key(&id) && self.jobs.len() >= MAX_JOBS {
+        if !self.jobs.contains_key(&id) && !self.has_room_for(process.uid) {
             return;
         }
         let job = self.jobs.entry(id).or_default();
@@ -327,6 +370,22 @@ impl Monitor {
 
     pub fn pages(&self) -> usize {
         self.scan.len()
+    }
+}
+
+/// May a user take one more place of a table? `used` of `max` are taken, `mine` of them by that user; `users` have some. The
+/// last eighth is for those with less than an equal share, so that nobody shuts others out.
+pub(crate) fn may_take(used: usize, max: usize, mine: usize, users: usize) -> bool {
+    used < max && (used < max - max / KEPT_PART || mine < max / users.saturating_add(1))
+}
+
+/// What the thread that looks for sockets is told.
+fn settings(config: &Config) -> Settings {
+    Settings {
+        threshold: config.threshold(),
+        environ: config.capture.environ,
+        cgroups: config.job_cgroups(),
+        ports: config.capture.ports.clone(),
     }
 }
 

@@ -116,7 +116,7 @@ fn enforcement(core: &Core) -> Enforcement {
     Enforcement {
         backend,
         cc: if named { format!("sluice{}", core.config().node.instance) } else { String::new() },
-        rows_used: core.monitor().sockets.len() as u64,
+        rows_used: core.monitor().sockets.rows() as u64,
         rows: if backend == Backend::None { 0 } else { core.config().enforce.max_flows },
         deadline_ns: core.config().order_life().0,
         renewed_ago_ns: core.renewed().map(|at| core.now().mono.minus(at).0),

@@ -19,6 +19,7 @@ const MAX_SOCKETS: usize = 16_384;
 mod at {
     pub const HEADER: usize = 16;
     pub const FAMILY: usize = 0;
+    pub const STATE: usize = 1;
     pub const SPORT: usize = 4;
     pub const DPORT: usize = 6;
     pub const SRC: usize = 8;
@@ -47,6 +48,10 @@ const ERROR: u16 = 2;
 const INFO: u16 = 2;
 /// TCP_ESTABLISHED as a bit of the state mask.
 const ESTABLISHED: u32 = 1 << 1;
+/// The same and TCP_CLOSE_WAIT as numbers: the states in which a connection still sends.
+const SENDING: [u8; 2] = [1, 8];
+/// INET_DIAG_NOCOOKIE: any socket with these ends.
+const ANY_COOKIE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiagSocket {
@@ -83,16 +88,57 @@ pub fn dump(fd: &OwnedFd) -> Vec<DiagSocket> {
     seen
 }
 
-/// Asks for all established TCP sockets of a family and reads the answer.
-fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<DiagSocket>) {
-    // nlmsghdr, then inet_diag_req_v2: family, protocol, extensions (INET_DIAG_INFO), padding, states, id.
+/// The connection between these ends, if there is one that still sends. Costs some microseconds however many there are.
+pub fn find(fd: &OwnedFd, local: SocketAddrV6, remote: SocketAddrV6) -> Option<DiagSocket> {
+    let request = lookup(local, remote);
+    sendto(fd.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty()).ok()?;
+    let mut buffer = vec![0_u8; 8 << 10];
+    let length = recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()).ok()?;
+    let mut seen = Vec::new();
+    read_messages(buffer.get(..length)?, &mut seen);
+    // The kernel may answer with a listener.
+    seen.into_iter().find(|socket| (socket.local, socket.remote) == (local, remote))
+}
+
+/// The request for one connection.
+fn lookup(local: SocketAddrV6, remote: SocketAddrV6) -> Vec<u8> {
+    let mut request = header(0x0001); // NLM_F_REQUEST
+    request[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+    request[24..26].copy_from_slice(&local.port().to_be_bytes());
+    request[26..28].copy_from_slice(&remote.port().to_be_bytes());
+    match (local.ip().to_ipv4_mapped(), remote.ip().to_ipv4_mapped()) {
+        (Some(local), Some(remote)) => {
+            request[16] = libc::AF_INET as u8;
+            request[28..32].copy_from_slice(&local.octets());
+            request[44..48].copy_from_slice(&remote.octets());
+        }
+        _ => {
+            request[16] = libc::AF_INET6 as u8;
+            request[28..44].copy_from_slice(&local.ip().octets());
+            request[44..60].copy_from_slice(&remote.ip().octets());
+        }
+    }
+    request[64..68].copy_from_slice(&ANY_COOKIE.to_ne_bytes());
+    request[68..72].copy_from_slice(&ANY_COOKIE.to_ne_bytes());
+    request
+}
+
+/// nlmsghdr, then inet_diag_req_v2: family, protocol, extensions (INET_DIAG_INFO), padding, states, id (ports, addresses,
+/// interface, cookie).
+fn header(flags: u16) -> Vec<u8> {
     let mut request = vec![0_u8; 72];
     request[0..4].copy_from_slice(&72_u32.to_ne_bytes());
     request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
-    request[6..8].copy_from_slice(&0x0301_u16.to_ne_bytes()); // NLM_F_REQUEST | NLM_F_DUMP
-    request[16] = family;
+    request[6..8].copy_from_slice(&flags.to_ne_bytes());
     request[17] = libc::IPPROTO_TCP as u8;
     request[18] = 1 << (INFO - 1);
+    request
+}
+
+/// Asks for all established TCP sockets of a family and reads the answer.
+fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<DiagSocket>) {
+    let mut request = header(0x0301); // NLM_F_REQUEST | NLM_F_DUMP
+    request[16] = family;
     request[20..24].copy_from_slice(&ESTABLISHED.to_ne_bytes());
     if sendto(fd.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty()).is_err() {
         return;
@@ -123,6 +169,7 @@ fn read_messages(mut rest: &[u8], seen: &mut Vec<DiagSocket>) -> bool {
 }
 
 fn read_socket(message: &[u8]) -> Option<DiagSocket> {
+    SENDING.contains(message.get(at::STATE)?).then_some(())?;
     let v4 = i32::from(*message.get(at::FAMILY)?) == libc::AF_INET;
     let end = |address: usize, port: usize| {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;

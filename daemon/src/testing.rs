@@ -7,13 +7,15 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
+use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
 use sluice_schedule::{Bytes, Nanos, Now, Rate, Slot};
 
 use crate::config::value::HostPort;
 use crate::config::{Config, SwitchEntry};
 use crate::fabric::Fabric;
 use crate::interfaces::Interface;
+use crate::monitor::sockets::Known;
+use crate::monitor::tuple::{NetNs, Place, Tuple};
 use crate::topology::Topology;
 
 /// The same numbers for the same seed (xorshift64).
@@ -44,6 +46,10 @@ pub struct Rows {
     pub counters: sluice_ebpf::Counters,
     /// Rows asked to be given back.
     pub released: Vec<Row>,
+    /// Connections that may be captured, by cookie, and the answer to those that may not.
+    pub plain: BTreeMap<u64, Result<(), NotTaken>>,
+    /// What was asked for.
+    pub wanted: Vec<Wanted>,
     next: u32,
 }
 
@@ -91,7 +97,18 @@ impl Fake {
 }
 
 fn event(kind: SocketEventKind, row: Row, local: SocketAddr, remote: SocketAddr) -> SocketEvent {
-    SocketEvent { kind, row, cookie: u64::from(row.index), local: v6(local), remote: v6(remote), uid: 0 }
+    SocketEvent { kind, row, cookie: cookie(local, remote), local: v6(local), remote: v6(remote), uid: 0, netns: 0 }
+}
+
+/// The fake kernel's name for a connection.
+pub fn cookie(local: SocketAddr, remote: SocketAddr) -> u64 {
+    u64::from(local.port()) << 16 | u64::from(remote.port())
+}
+
+/// What the fake kernel says of a connection of this process.
+pub fn known(pid: u32, local: SocketAddr, remote: SocketAddr) -> Known {
+    let place = Place { netns: NetNs::default(), tuple: Tuple::of(local, remote) };
+    Known { cookie: cookie(local, remote), place, uid: 0, pid }
 }
 
 fn v6(address: SocketAddr) -> SocketAddrV6 {
@@ -122,6 +139,24 @@ impl Datapath for Fake {
     }
     fn release(&mut self, row: Row) {
         self.rows().released.push(row);
+    }
+    fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
+        let mut rows = self.rows();
+        rows.wanted.extend(wanted);
+        let mut taken = Vec::new();
+        for wanted in wanted {
+            let result = rows.plain.get(&wanted.cookie).copied().unwrap_or(Err(NotTaken::Gone));
+            taken.push(Taking { cookie: wanted.cookie, result });
+            if result.is_ok() {
+                rows.next += 1;
+                let row = Row { index: rows.next, generation: 1 };
+                rows.stats.insert(row, FlowStats::default());
+                rows.orders.insert(row, (wanted.rate, wanted.expires));
+                let opened = event(SocketEventKind::Opened, row, wanted.local.into(), wanted.remote.into());
+                rows.events.push(SocketEvent { cookie: wanted.cookie, ..opened });
+            }
+        }
+        taken
     }
     fn counters(&self) -> sluice_ebpf::Counters {
         self.rows().counters

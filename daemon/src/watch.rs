@@ -1,39 +1,72 @@
-//! Looking without touching: the sockets of this network namespace and their byte counts, asked of the kernel by
-//! `sock_diag`. It stands in for the data path where nothing is enforced, so that `observe` still finds jobs and rounds.
-//!
-//! One dump per call of [`Datapath::events`] and at most one in 20 ms; nothing needs a privilege.
+//! Looking without touching: it stands in for the data path where nothing is enforced, so that `observe` still sees the
+//! rounds of jobs, those of containers too. The kernel is asked for the byte counts of each watched connection
+//! (`sock_diag`), at most every 20 ms; that takes some microseconds for each and needs no privilege in the own namespace.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddrV6;
+use std::os::fd::BorrowedFd;
 
-use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind, Tier};
+use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::clock::monotonic;
+use crate::monitor::namespaces;
 use crate::sock_diag::{self, DiagSocket};
 
-/// The least time between two dumps.
+/// The least time between two looks.
 const EVERY: Nanos = Nanos::from_millis(20);
-/// Sockets kept at most.
+/// Connections watched at most.
 const MAX_ROWS: usize = 4096;
 
-/// The sockets of this namespace, looked at from outside.
+/// One watched connection.
+struct Watched {
+    row: Row,
+    wanted: Wanted,
+    last: DiagSocket,
+}
+
+/// The connections that are looked at.
+#[derive(Default)]
 pub struct Watch {
-    netlink: Option<OwnedFd>,
-    dumped: RefCell<Nanos>,
-    rows: RefCell<HashMap<u32, (Row, DiagSocket)>>,
-    by_cookie: HashMap<u64, u32>,
+    looked: Nanos,
+    rows: RefCell<BTreeMap<u32, Watched>>,
+    events: Vec<SocketEvent>,
     next: u32,
 }
 
 impl Watch {
-    /// Opens the netlink socket; without one nothing is seen.
+    /// Watches nothing yet.
     pub fn open() -> Watch {
-        let warn = |error: &nix::Error| tracing::warn!(event = "sock-diag", %error, "sockets are not seen");
-        let netlink = sock_diag::open().inspect_err(warn).ok();
-        Watch { netlink, dumped: RefCell::default(), rows: RefCell::default(), by_cookie: HashMap::new(), next: 0 }
+        Watch::default()
     }
+}
+
+/// Those of these connections that are still there, by cookie. Each lies in the namespace of its process.
+fn look(wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
+    let mut by_process: BTreeMap<u32, Vec<(SocketAddrV6, SocketAddrV6)>> = BTreeMap::new();
+    for wanted in wanted {
+        by_process.entry(wanted.pid).or_default().push((wanted.local, wanted.remote));
+    }
+    let own = namespaces::of(std::process::id());
+    let mut seen = HashMap::new();
+    for (pid, ends) in by_process {
+        let find = || {
+            let netlink = sock_diag::open().inspect_err(warn).ok()?;
+            Some(
+                ends.iter()
+                    .filter_map(|(local, remote)| sock_diag::find(&netlink, *local, *remote))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let found = if namespaces::of(pid) == own { find() } else { namespaces::within(pid, find).ok().flatten() };
+        seen.extend(found.unwrap_or_default().into_iter().map(|socket| (socket.cookie, socket)));
+    }
+    seen
+}
+
+fn warn(error: &nix::Error) {
+    tracing::warn!(event = "sock-diag", %error, "sockets are not seen");
 }
 
 impl Datapath for Watch {
@@ -44,75 +77,107 @@ impl Datapath for Watch {
         None
     }
     fn events(&mut self, out: &mut Vec<SocketEvent>) {
+        out.append(&mut self.events);
         let now = monotonic();
-        if now.minus(*self.dumped.borrow()) < EVERY {
+        if now.minus(self.looked) < EVERY {
             return;
         }
-        *self.dumped.borrow_mut() = now;
+        self.looked = now;
         let mut rows = self.rows.borrow_mut();
-        let mut gone = rows.keys().copied().collect::<std::collections::HashSet<u32>>();
-        for seen in self.netlink.as_ref().map(sock_diag::dump).unwrap_or_default() {
-            if let Some(index) = self.by_cookie.get(&seen.cookie) {
-                gone.remove(index);
-                if let Some((_, known)) = rows.get_mut(index) {
-                    let quiet = known.stats.acked == seen.stats.acked && known.stats.queued == seen.stats.queued;
-                    let updated = if quiet { known.stats.updated } else { now };
-                    *known = DiagSocket { stats: FlowStats { updated, ..seen.stats }, ..seen };
-                }
-            } else if rows.len() < MAX_ROWS {
-                self.next = self.next.wrapping_add(1);
-                let row = Row { index: self.next, generation: 1 };
-                out.push(event(SocketEventKind::Opened, row, &seen));
-                self.by_cookie.insert(seen.cookie, row.index);
-                rows.insert(row.index, (row, DiagSocket { stats: FlowStats { updated: now, ..seen.stats }, ..seen }));
+        let wanted: Vec<Wanted> = rows.values().map(|watched| watched.wanted).collect();
+        let seen = look(&wanted);
+        rows.retain(|_, watched| match seen.get(&watched.wanted.cookie) {
+            Some(seen) => {
+                let known = &watched.last.stats;
+                let quiet = known.acked == seen.stats.acked && known.queued == seen.stats.queued;
+                let updated = if quiet { known.updated } else { now };
+                watched.last = DiagSocket { stats: FlowStats { updated, ..seen.stats }, ..*seen };
+                true
             }
-        }
-        for index in gone {
-            if let Some((row, seen)) = rows.remove(&index) {
-                self.by_cookie.remove(&seen.cookie);
-                out.push(event(SocketEventKind::Closed, row, &seen));
+            None => {
+                out.push(event(SocketEventKind::Closed, watched));
+                false
             }
-        }
+        });
     }
     fn stats(&self, row: Row) -> Option<FlowStats> {
-        self.rows.borrow().get(&row.index).map(|(_, seen)| seen.stats)
+        self.rows.borrow().get(&row.index).map(|watched| watched.last.stats)
     }
     fn order(&mut self, _row: Row, _rate: Rate, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
+    fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
+        let (seen, now) = (look(wanted), monotonic());
+        let mut rows = self.rows.borrow_mut();
+        let mut taken = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let result = match seen.get(&wanted.cookie) {
+                None => Err(NotTaken::Gone),
+                Some(_) if rows.len() >= MAX_ROWS => Err(NotTaken::TableFull),
+                Some(seen) => {
+                    self.next = self.next.wrapping_add(1);
+                    let row = Row { index: self.next, generation: 1 };
+                    let last = DiagSocket { stats: FlowStats { updated: now, ..seen.stats }, ..*seen };
+                    let watched = Watched { row, wanted: *wanted, last };
+                    self.events.push(event(SocketEventKind::Opened, &watched));
+                    rows.insert(row.index, watched);
+                    Ok(())
+                }
+            };
+            taken.push(Taking { cookie: wanted.cookie, result });
+        }
+        taken
+    }
 }
 
-fn event(kind: SocketEventKind, row: Row, seen: &DiagSocket) -> SocketEvent {
-    SocketEvent { kind, row, cookie: seen.cookie, local: seen.local, remote: seen.remote, uid: seen.uid }
+fn event(kind: SocketEventKind, watched: &Watched) -> SocketEvent {
+    let Watched { row, wanted, last } = watched;
+    let netns = namespaces::of(wanted.pid).unwrap_or_default().0;
+    SocketEvent { kind, row: *row, cookie: last.cookie, local: last.local, remote: last.remote, uid: last.uid, netns }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
 
     use sluice_schedule::Bytes;
 
     use super::*;
 
+    fn end(address: SocketAddr) -> SocketAddrV6 {
+        match address {
+            SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0),
+            SocketAddr::V6(v6) => v6,
+        }
+    }
+
     #[test]
     fn a_connection_is_seen_with_its_bytes_and_its_end() {
+        if let Err(error) = sock_diag::open() {
+            return sluice_skip::skip!(Kernel, "no sock_diag here: {error}");
+        }
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let (mut server, _) = listener.accept().expect("accepts");
         client.write_all(&[7; 5000]).expect("written");
         let mut buffer = [0; 5000];
         server.read_exact(&mut buffer).expect("read");
-        let port = client.local_addr().expect("bound").port();
+        let wanted = Wanted {
+            cookie: sluice_ebpf::cookie(&client).expect("SO_COOKIE"),
+            local: end(client.local_addr().expect("bound")),
+            remote: end(client.peer_addr().expect("connected")),
+            pid: std::process::id(),
+            rate: Rate::ZERO,
+            expires: Nanos::ZERO,
+        };
         let mut watch = Watch::open();
+        let nobody = Wanted { cookie: u64::MAX, remote: end("127.0.0.1:1".parse().expect("valid")), ..wanted };
+        let results: Vec<_> = watch.capture(&[wanted, nobody]).iter().map(|taking| taking.result).collect();
+        assert_eq!(results, [Ok(()), Err(NotTaken::Gone)]);
         let mut events = Vec::new();
         watch.events(&mut events);
-        let Some(event) = events.iter().find(|event| event.local.port() == port).copied() else {
-            return sluice_skip::skip!(Kernel, "sock_diag shows no sockets here");
-        };
-        assert_eq!(
-            (event.kind, event.remote.port()),
-            (SocketEventKind::Opened, listener.local_addr().expect("bound").port())
-        );
+        let event = events[0];
+        assert_eq!((event.kind, event.cookie), (SocketEventKind::Opened, wanted.cookie));
         // The last acknowledgement may be under way still.
         let began = std::time::Instant::now();
         let mut stats = watch.stats(event.row).expect("measured");

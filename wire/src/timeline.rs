@@ -113,12 +113,12 @@ impl Default for Limits {
 }
 
 /// Which part of a timeline is exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The last part only.
     pub last: Option<Nanos>,
-    /// One job's flows and rounds only.
-    pub job: Option<JobId>,
+    /// The flows and rounds of jobs with this name only, whoever's they are.
+    pub job: Option<String>,
 }
 
 /// The records of the last minutes, oldest first, within limits.
@@ -210,7 +210,13 @@ impl Timeline {
             let slots = i32::try_from(last.0.div_ceil(self.slot_length.0)).unwrap_or(i32::MAX);
             self.newest.is_some_and(|newest| newest.since(slot) < slots)
         });
-        in_time && filter.job.is_none_or(|wanted| job.is_none_or(|job| job == wanted))
+        in_time && filter.job.as_ref().is_none_or(|wanted| job.is_none_or(|job| self.is_named(job, wanted)))
+    }
+
+    /// Names in exports begin with the job's own.
+    fn is_named(&self, job: JobId, wanted: &str) -> bool {
+        let rest = self.job_names.get(&job).and_then(|name| name.strip_prefix(wanted));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     }
 
     fn job_name(&self, job: JobId) -> String {

@@ -85,12 +85,12 @@ impl Agent {
     fn drain(&mut self, request: &DrainRequest) -> Result<Outcome, Refused> {
         let message = match &request.job {
             Some(name) => {
-                let job = JobId::of(name);
-                if !self.core.monitor().jobs.contains_key(&job) {
+                let named: Vec<JobId> = self.core.monitor().jobs_named(name).collect();
+                if named.is_empty() {
                     let message = format!("no job {} on this host", crate::monitor::environ::label(name.as_bytes()));
                     return Err(Refused::new("not-found", message, "sluice jobs"));
                 }
-                let flows = self.core.drain(Some(job));
+                let flows: usize = named.into_iter().map(|job| self.core.drain(Some(job))).sum();
                 format!("gave {flows} sockets of the job back; it stays plain until the mode is set again")
             }
             None => {

@@ -1,8 +1,5 @@
 //! What no single key can be blamed for: keys that disagree, files that are missing, and what this host cannot do.
 
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
-
 use sluice_formats::problem::{E_CONFLICT, E_ENV, Problem};
 
 use super::choices::{Backend, ClockSource, CrossSource, Require, Transport};
@@ -136,13 +133,4 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
         problems.extend(topology.into_all());
     }
     problems
-}
-
-/// The port ranges never touched, the daemon's own included.
-pub fn excluded_ports(loaded: &Loaded) -> Vec<RangeInclusive<u16>> {
-    let config = &loaded.config;
-    let mut ranges = config.capture.ports_exclude.clone();
-    let listen = config.peer.listen.iter().chain(&config.http.listen).map(SocketAddr::port);
-    ranges.extend(listen.chain(config.switches.iter().map(|switch| switch.address.port)).map(|port| port..=port));
-    ranges
 }

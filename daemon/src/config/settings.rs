@@ -36,7 +36,8 @@ settings! {
         require_sync: bool = true, "", Rule::Any, false, "false: an unsynchronised clock only degrades (test set-ups).";
     }
     [capture: Capture] {
-        cgroups: Vec<Named<PathBuf>> = vec![Named::Auto], "paths", Rule::List(16), false, "cgroups whose sockets are managed; auto: the root of cgroup v2.";
+        cgroups: Vec<Named<PathBuf>> = vec![Named::Auto], "paths", Rule::List(16), false, "cgroups whose processes belong to jobs, and no others; auto: wherever a page or an environment names a job.";
+        ports: Vec<RangeInclusive<u16>> = Vec::new(), "ports", Rule::Ports(64), false, "TCP ports whose connections belong to jobs, whatever their processes say.";
         interfaces: Vec<Named<String>> = vec![Named::Auto], "", Rule::List(16), false, "Interfaces whose traffic is managed; auto: physical links with a route.";
         threshold_bytes: u64 = 1 << 20, "bytes", Rule::Int(0, 1 << 30), false, "Sent in one direction before a socket of a known job counts as a tensor flow.";
         ports_exclude: Vec<RangeInclusive<u16>> = vec![22..=22], "ports", Rule::Ports(64), false, "TCP ports never touched.";
@@ -151,6 +152,17 @@ impl Config {
     }
     pub fn threshold(&self) -> Bytes {
         Bytes(self.capture.threshold_bytes)
+    }
+    /// The cgroups that the operator names as those of jobs.
+    pub fn job_cgroups(&self) -> Vec<PathBuf> {
+        self.capture.cgroups.iter().filter_map(Named::name).cloned().collect()
+    }
+    /// The port ranges never touched, the daemon's own included.
+    pub fn excluded_ports(&self) -> Vec<RangeInclusive<u16>> {
+        let mut ranges = self.capture.ports_exclude.clone();
+        let listen = self.peer.listen.iter().chain(&self.http.listen).map(SocketAddr::port);
+        ranges.extend(listen.chain(self.switches.iter().map(|switch| switch.address.port)).map(|port| port..=port));
+        ranges
     }
     pub fn progress_dir(&self) -> PathBuf {
         self.capture.progress_dir.clone().unwrap_or_else(|| self.node.run_dir.join("progress"))

@@ -60,7 +60,7 @@ impl Core {
                 Some(spec) => mine(spec),
                 None => job.is_none(),
             })
-            .map(|socket| socket.row)
+            .filter_map(|socket| socket.row)
             .collect();
         for row in &rows {
             self.datapath.release(*row);
@@ -86,7 +86,6 @@ impl Core {
         for event in events {
             self.host.handle(now, event);
         }
-        self.adopted = Nanos::ZERO;
         old
     }
 

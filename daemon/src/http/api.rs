@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sluice_schedule::{FlowId, JobId};
+use sluice_schedule::FlowId;
 use sluice_wire::snapshot::{Command, Refused, SCHEMA, Snapshot};
 use sluice_wire::text::parse_duration;
 use sluice_wire::timeline::Filter;
@@ -221,7 +221,7 @@ async fn timeline(State(app): State<App>, Query(query): Query<TimelineQuery>) ->
         Ok(last) => last,
         Err(message) => return refuse(StatusCode::BAD_REQUEST, "invalid", &message, "last=60s"),
     };
-    let filter = Filter { last, job: query.job.as_deref().map(JobId::of) };
+    let filter = Filter { last, job: query.job };
     let format = query.format.unwrap_or_else(|| "chrome".into());
     let kind = match format.as_str() {
         "chrome" => "application/json",

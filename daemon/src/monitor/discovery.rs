@@ -1,283 +1,336 @@
-//! Whose are the sockets that send much? A thread of its own asks the kernel and `/proc`, and tells what it finds.
+//! Which sockets are a job's? A thread of its own asks the kernel and `/proc`, and tells what it finds.
 //!
-//! New sockets are captured for the life of one order only, and a training job opens its connections long before the first
-//! gradient: so the sockets that matter run plain when they begin to matter. The thread looks at the byte counts of all
-//! connections of this network namespace and of those in which jobs run. One that moved as many bytes as the
-//! configuration asks for, in either direction, is told with the process that holds it, and told again when the
-//! directions change or it is gone. Looking takes 2 ms per 1000 connections; the thread keeps to a hundredth of a core.
+//! It answers questions at once: which connection a page means, and which ones a process has that its page had no room
+//! for. Beside that it looks for jobs without a page, at the byte counts of all connections of this network namespace and
+//! of those in which jobs run ([`super::tracked`]). Nothing is touched by looking. A look takes 2 ms per 1000 connections,
+//! one at the few connections that may turn out to be a job's some microseconds each; either keeps to a hundredth of a core.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
+use std::net::SocketAddrV6;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use sluice_schedule::{Bytes, Nanos};
 
 use super::environ::Environ;
-use super::namespaces::{Namespaces, Uncovered};
-use super::tuple::Tuple;
+use super::holders::{self, cgroup_of, sockets_of};
+use super::namespaces::{Namespaces, Uncovered, of, within};
+use super::sockets::Known;
+use super::tracked::{Identity, Tracked, directions};
+use super::tuple::{NetNs, Place, Tuple};
 use crate::clock::monotonic;
-use crate::sock_diag::DiagSocket;
+use crate::config::JobSource;
+use crate::enforce::CGROUP_ROOTS;
+use crate::sock_diag::{self, DiagSocket};
 
 /// Questions and answers that may wait.
 const MAX_WAITING: usize = 1024;
-/// A socket whose process was not found is looked for again after this long.
-const AGAIN: Nanos = Nanos::from_millis(10_000);
-/// Connections remembered.
-const MAX_TRACKED: usize = 32_768;
-/// Between two looks at least ...
+/// A connection that was not found is asked for again after this long, ...
+const AGAIN: Nanos = Nanos::from_millis(2_000);
+/// ... and the further ones of a process after so long.
+const REST_AGAIN: Nanos = Nanos::from_millis(5_000);
+/// Questions remembered.
+const MAX_ASKED: usize = 32_768;
+/// Between two looks at all connections at least ...
 const EVERY: Duration = Duration::from_millis(150);
+/// ... between two at those that may be a job's ...
+const CLOSELY: Duration = Duration::from_millis(20);
 /// ... and so many times what a look costs.
 const PART: u32 = 100;
-/// Counts of bytes lose half their weight in this time, so that what a job did at its start is forgotten.
-const HALF_LIFE: Nanos = Nanos::from_millis(4_000);
-/// A direction that carries less than this part of the other one carries acknowledgements of the library, no tensors.
-const ONE_WAY: u64 = 16;
+
+/// What the operator says of where jobs are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Bytes in one direction that make a connection worth a look.
+    pub threshold: Bytes,
+    /// May `/proc/PID/environ` be read?
+    pub environ: bool,
+    /// Processes in these cgroups, and below them, belong to jobs.
+    pub cgroups: Vec<PathBuf>,
+    /// Connections with one of these ports, at either end, belong to jobs.
+    pub ports: Vec<RangeInclusive<u16>>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    pub tuple: Tuple,
-    pub pid: u32,
+    /// The connection, and a process in its network namespace: the one that has it.
+    pub known: Known,
     pub environ: Environ,
     /// Does the process send much on it?
     pub sends: bool,
     /// Does it receive much?
     pub receives: bool,
-    /// It lives in another network namespace than this daemon.
-    pub foreign: bool,
+}
+
+/// A connection of a process whose page had no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub known: Known,
+    /// Does the process send much on it?
+    pub sends: bool,
+    /// Does it receive much?
+    pub receives: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A socket and its process; a later one about the same socket counts.
+    /// A job's connection and its process; a later one about the same connection counts.
     Found(Box<Origin>),
-    /// A socket that was told is gone.
-    Lost(Tuple, u32),
+    /// A connection that was told is gone.
+    Lost(Place, u32),
+    /// Connections that were asked for.
+    Known(Vec<Known>),
+    /// All connections of a process that was asked for.
+    Held(u32, Vec<Held>),
     /// Other namespaces than before may not be entered.
     Uncovered(Uncovered),
 }
 
+enum Question {
+    /// These connections, as a process sees them.
+    Sockets {
+        pid: u32,
+        tuples: Vec<Tuple>,
+    },
+    /// All that a process has.
+    Process(u32),
+    Settings(Settings),
+}
+
 #[derive(Debug)]
 pub struct Discovery {
-    /// May `/proc/PID/environ` be read?
-    pub enabled: bool,
-    asked: HashMap<Tuple, Nanos>,
-    thread: Option<(SyncSender<Tuple>, Receiver<News>)>,
+    settings: Settings,
+    asked: HashMap<Place, Nanos>,
+    asked_rest: HashMap<u32, Nanos>,
+    thread: Option<(SyncSender<Question>, Receiver<News>)>,
 }
 
 impl Discovery {
-    pub fn new(enabled: bool) -> Discovery {
-        Discovery { enabled, asked: HashMap::new(), thread: None }
+    pub fn new(settings: Settings) -> Discovery {
+        Discovery { settings, asked: HashMap::new(), asked_rest: HashMap::new(), thread: None }
     }
 
     /// Starts the thread, once.
-    pub fn start(&mut self, threshold: Bytes) {
-        if !self.enabled || self.thread.is_some() {
+    pub fn start(&mut self) {
+        if self.thread.is_some() {
             return;
         }
         let (questions, from_daemon) = sync_channel(MAX_WAITING);
         let (news, to_daemon) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("discovery".into());
-        if thread.spawn(move || look_for_ever(threshold, &from_daemon, &news)).is_ok() {
+        let settings = self.settings.clone();
+        if thread.spawn(move || Thread::new(settings, news).run(&from_daemon)).is_ok() {
             self.thread = Some((questions, to_daemon));
         }
     }
 
-    /// Asks whose a socket is however little it sent; the answer, if any, comes later.
-    pub fn ask(&mut self, now: Nanos, tuple: Tuple) {
-        if self.asked.get(&tuple).is_some_and(|at| now.minus(*at) < AGAIN) {
-            return;
+    /// Takes over what a reload may change.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        if settings != self.settings {
+            self.settings = settings.clone();
+            self.send(Question::Settings(settings));
         }
-        if self.asked.len() >= MAX_TRACKED {
+    }
+
+    /// Asks which connections these are, in the namespace of a process; the answer, if any, comes later.
+    pub fn ask(&mut self, now: Nanos, pid: u32, netns: NetNs, mut tuples: Vec<Tuple>) {
+        if self.asked.len() >= MAX_ASKED {
             self.asked.clear();
         }
-        self.asked.insert(tuple, now);
-        if let Some((questions, _)) = self.thread.as_ref().filter(|_| self.enabled) {
-            let _ = questions.try_send(tuple); // Asked again later if too many wait.
+        tuples.retain(|tuple| {
+            let asked = self.asked.entry(Place { netns, tuple: *tuple });
+            match asked {
+                std::collections::hash_map::Entry::Occupied(entry) if now.minus(*entry.get()) < AGAIN => false,
+                entry => {
+                    entry.insert_entry(now);
+                    true
+                }
+            }
+        });
+        if !tuples.is_empty() {
+            self.send(Question::Sockets { pid, tuples });
+        }
+    }
+
+    /// Asks for all connections of a process.
+    pub fn ask_rest(&mut self, now: Nanos, pid: u32) {
+        if self.asked_rest.get(&pid).is_some_and(|at| now.minus(*at) < REST_AGAIN) {
+            return;
+        }
+        self.asked_rest.retain(|_, at| now.minus(*at) < REST_AGAIN);
+        self.asked_rest.insert(pid, now);
+        self.send(Question::Process(pid));
+    }
+
+    fn send(&self, question: Question) {
+        if let Some((questions, _)) = &self.thread {
+            let _ = questions.try_send(question); // Asked again later if too many wait.
         }
     }
 
     /// Appends the news that have come.
     pub fn news(&mut self, out: &mut Vec<News>) {
-        if let Some((_, news)) = self.thread.as_ref().filter(|_| self.enabled) {
+        if let Some((_, news)) = &self.thread {
             out.extend(news.try_iter());
         }
     }
 }
 
-fn look_for_ever(threshold: Bytes, questions: &Receiver<Tuple>, news: &SyncSender<News>) {
-    crate::sys::defer_this_thread();
-    let (mut namespaces, mut uncovered) = (Namespaces::default(), Uncovered::default());
-    let mut tracked = Tracked { threshold, ..Tracked::default() };
-    let mut pause = EVERY;
-    loop {
-        match questions.recv_timeout(pause) {
-            Ok(tuple) => tracked.ask(std::iter::once(tuple).chain(questions.try_iter())),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        let began = crate::clock::thread_cpu();
-        let now = monotonic();
-        tracked.begin();
-        let refused = namespaces.each(now, |foreign, seen| tracked.look(now, foreign, seen));
-        let mut out = Vec::new();
-        if refused != uncovered {
-            uncovered.clone_from(&refused);
-            out.push(News::Uncovered(refused));
-        }
-        tracked.end(now, holders_of, &mut out);
-        for item in out {
-            if news.send(item).is_err() {
+/// The daemon has ended.
+struct Ended;
+
+struct Thread {
+    settings: Settings,
+    news: SyncSender<News>,
+    namespaces: Namespaces,
+    uncovered: Uncovered,
+    tracked: Tracked,
+}
+
+impl Thread {
+    fn new(settings: Settings, news: SyncSender<News>) -> Thread {
+        let tracked = Tracked::new(settings.threshold);
+        Thread { settings, news, namespaces: Namespaces::default(), uncovered: Uncovered::default(), tracked }
+    }
+
+    fn run(mut self, questions: &Receiver<Question>) {
+        crate::sys::defer_this_thread();
+        let (mut all_due, mut close_due) = (monotonic(), monotonic());
+        loop {
+            let closely = self.tracked.candidates().next().is_some();
+            let due = if closely { all_due.min(close_due) } else { all_due };
+            let asked = questions.recv_timeout(Duration::from_nanos(due.minus(monotonic()).0));
+            let began = crate::clock::thread_cpu();
+            let next = |least: Duration| {
+                let cost = Duration::from_nanos(crate::clock::thread_cpu().minus(began).0);
+                monotonic().plus(Nanos(least.max(cost * PART).as_nanos() as u64))
+            };
+            let result = match asked {
+                Ok(question) => self.answer(question),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if monotonic() >= all_due => {
+                    let result = self.look();
+                    all_due = next(EVERY);
+                    result
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.look_closely();
+                    close_due = next(CLOSELY);
+                    Ok(())
+                }
+            };
+            if result.is_err() {
                 return;
             }
         }
-        let cost = Duration::from_nanos(crate::clock::thread_cpu().minus(began).0);
-        pause = EVERY.max(cost * PART);
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Connection {
-    tuple: Tuple,
-    inode: u64,
-    uid: u32,
-    foreign: bool,
-    /// Counts at the last look.
-    last: (u64, u64),
-    /// Bytes sent and received of late.
-    weight: (u64, u64),
-    halved: Nanos,
-    /// Moved as much as is asked for, ever; or somebody asked.
-    counts: bool,
-    pid: Option<u32>,
-    tried: Option<Nanos>,
-    told: Option<(bool, bool)>,
-    seen: bool,
-}
-
-/// Sockets by inode, with their owner: what is looked for in `/proc`, and what was found.
-type Wanted = HashMap<u64, (Tuple, u32)>;
-
-/// All connections over time: what to tell, without the asking.
-#[derive(Debug, Default)]
-struct Tracked {
-    threshold: Bytes,
-    connections: HashMap<u64, Connection>,
-    asked: Vec<Tuple>,
-}
-
-impl Tracked {
-    fn ask(&mut self, tuples: impl Iterator<Item = Tuple>) {
-        self.asked = tuples.take(MAX_WAITING).collect();
     }
 
-    fn begin(&mut self) {
-        self.connections.values_mut().for_each(|connection| connection.seen = false);
+    fn tell(&self, news: News) -> Result<(), Ended> {
+        self.news.send(news).map_err(|_| Ended)
     }
 
-    /// One connection as it is now.
-    fn look(&mut self, now: Nanos, foreign: bool, seen: &DiagSocket) {
-        let full = self.connections.len() >= MAX_TRACKED;
-        let tuple = Tuple::of_v6(seen.local, seen.remote);
-        let counts = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);
-        let connection = match self.connections.entry(seen.cookie) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(_) if full => return,
-            std::collections::hash_map::Entry::Vacant(entry) => entry.insert(Connection {
-                tuple,
-                inode: u64::from(seen.inode),
-                uid: seen.uid,
-                foreign,
-                last: (0, 0),
-                weight: (0, 0),
-                halved: now,
-                counts: false,
-                pid: None,
-                tried: None,
-                told: None,
-                seen: true,
-            }),
-        };
-        connection.seen = true;
-        connection.weight.0 = connection.weight.0.saturating_add(counts.0.saturating_sub(connection.last.0));
-        connection.weight.1 = connection.weight.1.saturating_add(counts.1.saturating_sub(connection.last.1));
-        connection.last = counts;
-        connection.counts |= counts.0.max(counts.1) >= self.threshold.0 || self.asked.contains(&tuple);
-        if now.minus(connection.halved) >= HALF_LIFE {
-            // A connection at rest keeps its directions.
-            let (sent, received) = connection.weight;
-            if sent.max(received) > self.threshold.0 {
-                connection.weight = (sent / 2, received / 2);
+    fn look(&mut self) -> Result<(), Ended> {
+        let (now, tracked) = (monotonic(), &mut self.tracked);
+        tracked.begin();
+        let looks = self.settings.environ || !self.settings.cgroups.is_empty() || !self.settings.ports.is_empty();
+        if !looks {
+            return Ok(());
+        }
+        let refused = self.namespaces.each(now, |netns, pid, seen| tracked.look(now, netns, pid, seen));
+        let mut out = Vec::new();
+        if refused != self.uncovered {
+            self.uncovered.clone_from(&refused);
+            out.push(News::Uncovered(refused));
+        }
+        let settings = &self.settings;
+        tracked.end(now, holders::holders, |pid, tuple| identify(settings, pid, tuple), &mut out);
+        out.into_iter().try_for_each(|news| self.tell(news))
+    }
+
+    /// Looks at the connections that may turn out to be a job's, more often than at all.
+    fn look_closely(&mut self) {
+        let now = monotonic();
+        let mut by_process: HashMap<u32, Vec<(u64, Tuple)>> = HashMap::new();
+        for (cookie, known) in self.tracked.candidates() {
+            by_process.entry(known.pid).or_default().push((cookie, known.place.tuple));
+        }
+        for (pid, sockets) in by_process {
+            let tuples: Vec<Tuple> = sockets.iter().map(|(_, tuple)| *tuple).collect();
+            for seen in find_in(pid, &tuples) {
+                self.tracked.look_closely(now, &seen);
             }
-            connection.halved = now;
         }
     }
 
-    /// What is to be told. `holders`: the processes that hold these sockets.
-    fn end(&mut self, now: Nanos, holders: impl FnOnce(&mut Wanted) -> Vec<(Tuple, u32)>, out: &mut Vec<News>) {
-        self.asked.clear();
-        self.connections.retain(|_, connection| {
-            if !connection.seen
-                && let (Some(_), Some(pid)) = (connection.told, connection.pid)
-            {
-                out.push(News::Lost(connection.tuple, pid));
+    fn answer(&mut self, question: Question) -> Result<(), Ended> {
+        match question {
+            Question::Settings(settings) => {
+                self.tracked.threshold = settings.threshold;
+                self.settings = settings;
+                Ok(())
             }
-            connection.seen
-        });
-        let mut wanted = Wanted::new();
-        for connection in self.connections.values_mut().filter(|connection| connection.counts) {
-            let due = connection.tried.is_none_or(|at| now.minus(at) >= AGAIN);
-            if connection.pid.is_none() && due {
-                connection.tried = Some(now);
-                wanted.insert(connection.inode, (connection.tuple, connection.uid));
+            Question::Sockets { pid, tuples } => {
+                let Some(netns) = of(pid) else { return Ok(()) };
+                let known: Vec<Known> = find_in(pid, &tuples).iter().map(|seen| known(seen, netns, pid)).collect();
+                if known.is_empty() { Ok(()) } else { self.tell(News::Known(known)) }
             }
-        }
-        let found = if wanted.is_empty() { Vec::new() } else { holders(&mut wanted) };
-        let found: HashMap<Tuple, u32> = found.into_iter().collect();
-        for connection in self.connections.values_mut().filter(|connection| connection.counts) {
-            connection.pid = connection.pid.or(found.get(&connection.tuple).copied());
-            let Some(pid) = connection.pid else { continue };
-            let directions = directions(connection.weight);
-            if connection.told == Some(directions) {
-                continue;
+            Question::Process(pid) => {
+                let Some(netns) = of(pid) else { return Ok(()) };
+                let own = sockets_of(pid);
+                let all = inside(pid, netns, || sock_diag::open().map(|netlink| sock_diag::dump(&netlink)));
+                let seen = all.and_then(Result::ok).unwrap_or_default();
+                let held = seen.iter().filter(|seen| own.contains(&u64::from(seen.inode))).map(|seen| {
+                    let moved = (seen.stats.acked.plus(seen.stats.queued).0, seen.received.0);
+                    let (sends, receives) = directions(moved);
+                    Held { known: known(seen, netns, pid), sends, receives }
+                });
+                self.tell(News::Held(pid, held.collect()))
             }
-            let Some(environ) = Environ::of(pid) else { continue };
-            connection.told = Some(directions);
-            let ((sends, receives), foreign) = (directions, connection.foreign);
-            out.push(News::Found(Box::new(Origin { tuple: connection.tuple, pid, environ, sends, receives, foreign })));
         }
     }
 }
 
-/// Which directions carry tensors, by the bytes of late: sent, received.
-fn directions((sent, received): (u64, u64)) -> (bool, bool) {
-    (sent >= received / ONE_WAY, received >= sent / ONE_WAY && received > 0)
+fn known(seen: &DiagSocket, netns: NetNs, pid: u32) -> Known {
+    let place = Place { netns, tuple: Tuple::of_v6(seen.local, seen.remote) };
+    Known { cookie: seen.cookie, place, uid: seen.uid, pid }
 }
 
-/// Which processes have these sockets open; each must belong to the socket's owner. One walk answers all.
-fn holders_of(wanted: &mut Wanted) -> Vec<(Tuple, u32)> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if wanted.is_empty() {
-            break;
-        }
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(owner) = entry.metadata().map(|meta| meta.uid()) else { continue };
-        if !wanted.values().any(|(_, uid)| *uid == owner) {
-            continue;
-        }
-        for fd in std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten() {
-            let Ok(target) = std::fs::read_link(fd.path()) else { continue };
-            let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-            if let Some(inode) = inode
-                && wanted.get(&inode).is_some_and(|(_, uid)| *uid == owner)
-                && let Some((tuple, _)) = wanted.remove(&inode)
-            {
-                found.push((tuple, pid));
-            }
-        }
+/// Those of these connections that a process's namespace has.
+fn find_in(pid: u32, tuples: &[Tuple]) -> Vec<DiagSocket> {
+    let end = |(ip, port): ([u8; 16], u16)| SocketAddrV6::new(ip.into(), port, 0, 0);
+    let find = || {
+        let netlink = sock_diag::open().ok()?;
+        let all = tuples.iter().filter_map(|tuple| sock_diag::find(&netlink, end(tuple.local), end(tuple.remote)));
+        Some(all.collect())
+    };
+    of(pid).and_then(|netns| inside(pid, netns, find)).flatten().unwrap_or_default()
+}
+
+/// Calls this in the namespace of a process; the own one needs no privilege.
+fn inside<R>(pid: u32, netns: NetNs, call: impl FnOnce() -> R) -> Option<R> {
+    if of(std::process::id()) == Some(netns) { Some(call()) } else { within(pid, call).ok() }
+}
+
+/// Whose the connections of a process are, by what the operator says and by its environment. `None`: it is gone, or may not
+/// be looked at.
+fn identify(settings: &Settings, pid: u32, tuple: &Tuple) -> Option<Identity> {
+    let mut environ = if settings.environ { Environ::of(pid)? } else { Environ::default() };
+    let listed = |port: u16| settings.ports.iter().any(|range| range.contains(&port));
+    let port = [tuple.remote.1, tuple.local.1].into_iter().find(|port| listed(*port));
+    let cgroup = if settings.cgroups.is_empty() { None } else { cgroup_of(pid) };
+    let declared = cgroup.filter(|cgroup| holders::within(cgroup, &settings.cgroups, &CGROUP_ROOTS).is_some());
+    let named = || {
+        let last = declared.as_ref()?.file_name()?.to_str()?;
+        Some(format!("cgroup-{}", super::environ::label(last.as_bytes())))
+    };
+    if environ.job_id.is_empty()
+        && let Some(name) = named().or_else(|| port.map(|port| format!("port-{port}")))
+    {
+        (environ.job_id, environ.source) = (name, JobSource::Env);
     }
-    found
+    Some(Identity { environ, declared: declared.is_some() || port.is_some() })
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
 //! Processes that publish no page, and further sockets of those that do: found by their bytes.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use sluice_schedule::{Event, Now};
 
-use super::discovery::{News, Origin};
+use super::discovery::{Held, News, Origin};
 use super::inferred::Claim;
 use super::processes::Process;
-use super::tuple::Tuple;
+use super::tuple::{Place, Tuple};
 use super::{Monitor, ProcessKey};
 
 impl Monitor {
     /// Begins to look for jobs without a page.
     pub fn discover(&mut self) {
-        self.discovery.start(self.threshold);
+        self.discovery.start();
     }
 
     /// Takes the news of [`super::discovery`] in, and asks about sockets of pages that are full.
@@ -21,25 +24,41 @@ impl Monitor {
         for item in news {
             match item {
                 News::Found(origin) => self.found(now, &origin, out),
-                News::Lost(tuple, pid) => {
+                News::Lost(place, pid) => {
                     if let Some(key) = self.key_of(pid) {
-                        self.lost(key, &tuple, out);
+                        self.lost(key, &place.tuple, out);
                     }
                 }
+                News::Known(all) => {
+                    for known in all {
+                        self.sockets.know(now.mono, self.fabric.host, known);
+                    }
+                    self.rematch = true;
+                }
+                News::Held(pid, held) => self.held(now, pid, &held),
                 News::Uncovered(uncovered) => self.uncovered = uncovered,
             }
         }
-        // A page with more connections than it lists has sockets that only /proc can tell; they are asked for at once,
-        // since a socket nobody claims is given back when its first order fails to come.
-        let full = |uid: u32| {
-            let more = |process: &Process| process.view.as_ref().is_some_and(|view| view.more_peers);
-            self.processes.values().any(|process| process.uid == Some(uid) && more(process))
-        };
-        for socket in self.sockets.iter().filter(|socket| socket.process.is_none()) {
-            if full(socket.uid) && self.fabric.covers(socket.tuple.local_ip(), socket.tuple.remote_ip()) {
-                self.discovery.ask(now.mono, socket.tuple);
+        let full = |process: &&Process| process.view.as_ref().is_some_and(|view| view.more_peers);
+        for pid in self.processes.values().filter(full).filter_map(|process| process.pid) {
+            self.discovery.ask_rest(now.mono, pid);
+        }
+    }
+
+    /// Connections of a process whose page has no room for all. Those to hosts that the page names are its job's too.
+    fn held(&mut self, now: Now, pid: u32, held: &[Held]) {
+        let Some(process) = self.key_of(pid).and_then(|key| self.processes.get_mut(&key)) else { return };
+        let Some(view) = &process.view else { return };
+        let hosts: BTreeSet<IpAddr> = view.peers.iter().map(|peer| peer.remote.ip().to_canonical()).collect();
+        let before = process.claims.clone();
+        for Held { known, sends, receives } in held {
+            let tuple = known.place.tuple;
+            if hosts.contains(&tuple.remote_ip()) && process.uid.is_none_or(|uid| uid == known.uid) {
+                process.claims.take(Claim { tuple, sends: *sends, receives: *receives });
+                self.sockets.know(now.mono, self.fabric.host, *known);
             }
         }
+        self.rematch |= process.claims != before;
     }
 
     /// The process of this pid, if it is known.
@@ -52,18 +71,19 @@ impl Monitor {
 
     /// A connection of a process moves much.
     pub(super) fn found(&mut self, now: Now, origin: &Origin, out: &mut Vec<Event>) {
-        let Origin { tuple, pid, environ, sends, receives, foreign } = origin;
+        let Origin { known, environ, sends, receives } = origin;
+        let (tuple, pid) = (known.place.tuple, known.pid);
         if !self.fabric.covers(tuple.local_ip(), tuple.remote_ip()) {
             return;
         }
-        let key = self.key_of(*pid).unwrap_or(ProcessKey::Pid(*pid));
+        let key = self.key_of(pid).unwrap_or(ProcessKey::Pid(pid));
         if !self.processes.contains_key(&key) {
-            let Some(process) = Process::of_pid(now, *pid, environ, &self.allowed) else { return };
+            let Some(process) = Process::of_pid(known, environ, &self.allowed) else { return };
             self.appeared(key, process, out);
         }
         if let Some(process) = self.processes.get_mut(&key) {
-            process.foreign = *foreign;
-            process.claims.take(Claim { tuple: *tuple, sends: *sends, receives: *receives });
+            process.claims.take(Claim { tuple, sends: *sends, receives: *receives });
+            self.sockets.know(now.mono, self.fabric.host, *known);
             self.rematch = true;
         }
     }
@@ -72,19 +92,15 @@ impl Monitor {
     pub(super) fn lost(&mut self, key: ProcessKey, tuple: &Tuple, out: &mut Vec<Event>) {
         let Some(process) = self.processes.get_mut(&key) else { return };
         process.claims.drop(tuple);
+        let place = Place { netns: process.netns, tuple: *tuple };
         self.rematch = true;
+        if let Some(cookie) = self.sockets.at(place).map(|socket| socket.cookie) {
+            out.extend(self.sockets.forget(cookie).map(Event::FlowClosed));
+        }
+        let Some(process) = self.processes.get(&key) else { return };
         if process.view.is_none() && process.claims.is_empty() && self.sockets.of(key).next().is_none() {
             self.gone(key, out);
         }
-    }
-
-    /// Processes in other network namespaces, one for each process with a flow that has no row.
-    pub fn uncaptured_elsewhere(&self) -> Vec<u32> {
-        let Monitor { processes, sockets, .. } = self;
-        let plain = |process: &&Process| {
-            process.foreign && process.claims.iter().any(|claim| claim.sends && sockets.at(&claim.tuple).is_none())
-        };
-        processes.values().filter(plain).filter_map(|process| process.pid).collect()
     }
 }
 

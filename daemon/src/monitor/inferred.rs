@@ -4,15 +4,15 @@
 //! Bytes go one way round a ring: a rank sends to one host and receives from another one, on whichever connections,
 //! opened by whichever side. Parameter servers are told by the environment; their set is the hosts that a worker sends to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as PageRole};
 
 use super::tuple::Tuple;
 
-/// Connections of a process without a page at most.
-const MAX_CLAIMS: usize = 256;
+/// Connections of one process at most, beside those on its page.
+const MAX_CLAIMS: usize = 4096;
 
 /// A connection of a process that moves much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,30 +25,32 @@ pub struct Claim {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claims(Vec<Claim>);
+pub struct Claims(BTreeMap<Tuple, Claim>);
 
 impl Claims {
     /// Takes a connection in, or how it is used by now.
     pub fn take(&mut self, claim: Claim) {
         let room = self.0.len() < MAX_CLAIMS;
-        match self.0.iter_mut().find(|known| known.tuple == claim.tuple) {
+        match self.0.get_mut(&claim.tuple) {
             Some(known) => *known = claim,
-            None if room => self.0.push(claim),
+            None if room => {
+                self.0.insert(claim.tuple, claim);
+            }
             None => {}
         }
     }
     pub fn drop(&mut self, tuple: &Tuple) {
-        self.0.retain(|claim| claim.tuple != *tuple);
+        self.0.remove(tuple);
     }
     pub fn iter(&self) -> impl Iterator<Item = &Claim> {
-        self.0.iter()
+        self.0.values()
     }
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
     /// Does the process send on this one?
     pub fn sends(&self, tuple: &Tuple) -> bool {
-        self.0.iter().any(|claim| claim.tuple == *tuple && claim.sends)
+        self.0.get(tuple).is_some_and(|claim| claim.sends)
     }
 
     /// How the ranks of the job talk, by who sends to whom. `ranks`: of the job; 0 unknown.
@@ -57,7 +59,7 @@ impl Claims {
             return PagePattern::ParameterServer;
         }
         let hosts = |way: fn(&Claim) -> bool| -> BTreeSet<IpAddr> {
-            let abroad = self.0.iter().filter(|claim| way(claim) && !local(claim.tuple.remote_ip()));
+            let abroad = self.0.values().filter(|claim| way(claim) && !local(claim.tuple.remote_ip()));
             abroad.map(|claim| claim.tuple.remote_ip()).collect()
         };
         let (to, from) = (hosts(|claim| claim.sends), hosts(|claim| claim.receives));
@@ -84,7 +86,7 @@ impl Claims {
             pattern: self.pattern(role, ranks, local),
             role,
             nranks: ranks,
-            peers: self.0.iter().map(peer).collect(),
+            peers: self.0.values().map(peer).collect(),
             ..PageView::default()
         }
     }
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn claims_are_bounded_and_the_newest_word_counts() {
         let mut many = Claims::default();
-        for i in 0..1000 {
+        for i in 0..MAX_CLAIMS as u16 + 100 {
             let tuple = Tuple::of(at(0, i), at(1, 5000));
             many.take(Claim { tuple, sends: false, receives: true });
             many.take(Claim { tuple, sends: true, receives: false });

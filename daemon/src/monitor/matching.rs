@@ -1,14 +1,24 @@
-//! Which socket is which flow: every connection of a process meets the row that the data path has for it.
+//! Which socket is which flow: every connection of a process meets the socket that the kernel has for it.
 
-use sluice_schedule::{Event, FlowSpec, JobSpec, Pattern};
+use sluice_schedule::{Event, FlowSpec, JobSpec, Nanos, Pattern};
 
-use super::Monitor;
+use std::collections::HashMap;
+
 use super::roles::Connection;
+use super::tuple::{NetNs, Place, Tuple};
+use super::{Monitor, may_take};
 
 impl Monitor {
-    /// Gives every socket to the process that names it, and tells the brain which flows there are.
-    pub(super) fn match_sockets(&mut self, out: &mut Vec<Event>) {
+    /// Gives every socket to the process that names it, and tells the brain which flows there are. Connections that nobody
+    /// knows yet are asked for.
+    pub(super) fn match_sockets(&mut self, now: Nanos, out: &mut Vec<Event>) {
         self.uncaptured = 0;
+        let mut unknown: HashMap<(u32, NetNs), Vec<Tuple>> = HashMap::new();
+        let mut of_user: HashMap<u32, usize> = HashMap::new();
+        for socket in self.sockets.iter().filter(|socket| socket.told.is_some()) {
+            *of_user.entry(socket.uid).or_default() += 1;
+        }
+        let mut flows: usize = of_user.values().sum();
         for (key, process) in &mut self.processes {
             // A library may learn how its ranks talk only with the first operation.
             if let Some(job) = self.jobs.get_mut(&process.job)
@@ -21,9 +31,10 @@ impl Monitor {
             let plan = self.jobs.get(&process.job).and_then(|job| job.following.plan());
             let connections = process.connections(&self.fabric, plan);
             for connection in connections {
+                let place = Place { netns: process.netns, tuple: connection.tuple };
                 if !connection.sends {
                     // Before a plan was read, the same connection may have been taken for one that sends.
-                    if let Some(socket) = self.sockets.at_mut(&connection.tuple).filter(|_| plan.is_some())
+                    if let Some(socket) = self.sockets.at_mut(place).filter(|_| plan.is_some())
                         && socket.process == Some(*key)
                         && let Some(spec) = socket.told.take()
                     {
@@ -32,8 +43,15 @@ impl Monitor {
                     }
                     continue;
                 }
-                let Some(socket) = self.sockets.at_mut(&connection.tuple) else {
-                    tracing::debug!(event = "not-captured", tuple = ?connection.tuple, "a job's connection has no row");
+                let port = |(_, port): ([u8; 16], u16)| self.excluded.iter().any(|range| range.contains(&port));
+                if port(connection.tuple.local) || port(connection.tuple.remote) {
+                    continue;
+                }
+                let carries = self.sockets.at(place).is_some_and(|socket| self.sockets.carries_its_flow(socket));
+                let Some(socket) = self.sockets.at_mut(place) else {
+                    if let Some(pid) = process.pid {
+                        unknown.entry((pid, process.netns)).or_default().push(connection.tuple);
+                    }
                     self.uncaptured += 1;
                     continue;
                 };
@@ -47,13 +65,30 @@ impl Monitor {
                     );
                     continue;
                 }
+                if !carries {
+                    // Another namespace has a connection between the same ends.
+                    continue;
+                }
+                socket.pid = process.pid.unwrap_or(socket.pid);
+                socket.process = Some(*key);
+                self.uncaptured += usize::from(socket.row.is_none());
+                if now < socket.plain_until {
+                    continue;
+                }
+                let users = of_user.len();
+                let mine = of_user.entry(socket.uid).or_default();
+                if socket.told.is_none() {
+                    if !may_take(flows, self.max_flows, *mine, users) {
+                        continue;
+                    }
+                    (flows, *mine) = (flows + 1, *mine + 1);
+                }
                 let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
                 let Some(path) = self.fabric.path(local, remote) else { continue };
                 let to = self.fabric.host_of(remote);
                 let Connection { role, preds, watches, share, terms, .. } = connection;
                 let (flow, job) = (socket.flow, process.job);
                 let spec = FlowSpec { flow, job, to, role, path, preds, watches, share, terms };
-                socket.process = Some(*key);
                 if socket.told.as_ref() != Some(&spec) {
                     out.push(Event::FlowOpened(spec.clone()));
                     if socket.told.is_none() && process.rounds.active {
@@ -63,6 +98,9 @@ impl Monitor {
                     socket.told = Some(spec);
                 }
             }
+        }
+        for ((pid, netns), tuples) in unknown {
+            self.discovery.ask(now, pid, netns, tuples);
         }
     }
 }

@@ -12,6 +12,7 @@ use nix::sched::{CloneFlags, setns};
 use sluice_schedule::Nanos;
 
 use super::environ::Environ;
+use super::tuple::NetNs;
 use crate::sock_diag::{self, DiagSocket};
 
 /// New processes are looked for this often.
@@ -36,17 +37,18 @@ pub struct Namespaces {
     /// How often a process has been looked at.
     looked: HashMap<u32, u8>,
     /// By inode: a process of a job in it.
-    foreign: HashMap<u64, u32>,
+    foreign: HashMap<NetNs, u32>,
 }
 
 impl Namespaces {
-    /// Every connection of the own namespace, then of the others; true: of another one. Gives those that it may not enter.
-    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(bool, &DiagSocket)) -> Uncovered {
-        let mut dump = |foreign: bool| match sock_diag::open() {
-            Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(foreign, seen)),
+    /// Every connection of the own namespace, then of the others, each with its namespace and a process in it. Gives those
+    /// that it may not enter.
+    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(NetNs, u32, &DiagSocket)) -> Uncovered {
+        let mut dump = |netns: NetNs, pid: u32| match sock_diag::open() {
+            Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen)),
             Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
         };
-        dump(false);
+        dump(of(std::process::id()).unwrap_or_default(), std::process::id());
         if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
             self.listed = Some(now);
             self.list();
@@ -56,7 +58,7 @@ impl Namespaces {
             if of(*pid) != Some(*namespace) {
                 return false;
             }
-            if let Err(error) = within(*pid, || dump(true)) {
+            if let Err(error) = within(*pid, || dump(*namespace, *pid)) {
                 uncovered = Uncovered { count: uncovered.count + 1, why: error.to_string() };
             }
             true
@@ -86,8 +88,9 @@ impl Namespaces {
 }
 
 /// The network namespace of a process; `None` if it is gone or may not be looked at.
-fn of(pid: u32) -> Option<u64> {
-    std::fs::metadata(format!("/proc/{pid}/ns/net")).ok().map(|meta| meta.ino())
+pub fn of(pid: u32) -> Option<NetNs> {
+    // The kernel's numbers of namespaces have 32 bits.
+    std::fs::metadata(format!("/proc/{pid}/ns/net")).ok().map(|meta| NetNs(meta.ino() as u32))
 }
 
 /// Calls this in the network namespace of a process.

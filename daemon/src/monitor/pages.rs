@@ -4,7 +4,7 @@ use sluice_progress::{Found, PageKey};
 use sluice_schedule::{Event, Nanos, Now};
 
 use super::processes::Process;
-use super::{Monitor, ProcessKey};
+use super::{Monitor, ProcessKey, holders};
 
 /// The directory is listed again after this long even if nothing seems to have changed.
 const RESCAN: Nanos = Nanos::from_millis(1_000);
@@ -23,7 +23,7 @@ impl Monitor {
                     self.scanning = !step.complete;
                     for found in step.found {
                         match found {
-                            Found::Appeared(key) => self.page_appeared(now, key, out),
+                            Found::Appeared(key) => self.page_appeared(key, out),
                             Found::Refused(error) => {
                                 self.refused_pages += 1;
                                 tracing::debug!(event = "page-refused", "{error}");
@@ -42,13 +42,18 @@ impl Monitor {
         }
     }
 
-    fn page_appeared(&mut self, now: Now, key: PageKey, out: &mut Vec<Event>) {
+    fn page_appeared(&mut self, key: PageKey, out: &mut Vec<Event>) {
         let Some(reader) = self.scan.page(key) else { return };
-        let Some(process) = Process::of_page(now, reader, &self.allowed, self.discovery.enabled) else { return };
+        let Some(process) = Process::of_page(reader, &self.allowed, self.environ) else { return };
+        // Where the operator says in which cgroups jobs are, a page from elsewhere says nothing.
+        let elsewhere = |pid| holders::cgroup_of(pid).is_none_or(|cgroup| !self.within_cgroups(&cgroup));
+        if !self.cgroups.is_empty() && process.pid.is_none_or(elsewhere) {
+            return;
+        }
         self.appeared(ProcessKey::Page(key), process, out);
     }
 
-    pub(super) fn read_pages(&mut self, now: Now, all: bool, out: &mut Vec<Event>) {
+    pub(super) fn read_pages(&mut self, all: bool, out: &mut Vec<Event>) {
         let mut broken = Vec::new();
         for (key, process) in &mut self.processes {
             let ProcessKey::Page(page) = *key else { continue };
@@ -70,7 +75,7 @@ impl Monitor {
                 Err(error) => Err(error),
             };
             match read {
-                Ok(view) => self.rematch |= process.update(now, view),
+                Ok(view) => self.rematch |= process.update(view),
                 Err(error) => {
                     tracing::debug!(event = "page-broken", "{error}");
                     broken.push(page);

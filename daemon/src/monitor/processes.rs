@@ -1,16 +1,20 @@
 //! A process of a job: what its page or its environment says, its connections and its rounds.
 
 use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use sluice_progress::{Liveness, PageView, Pattern as PagePattern, Peer, PeerKind, Reader, Role as PageRole, Source};
-use sluice_schedule::{Bytes, JobId, Nanos, Now, Pattern};
+use sluice_schedule::{Bytes, JobId, Nanos, Pattern};
 
 use super::environ::{Environ, PlanName, label};
 use super::inferred::{Claim, Claims};
+use super::namespaces;
 use super::plans::{JobPlan, Work};
 use super::roles::{self, Connection};
 use super::round::{Rounds, Sent, Step};
-use super::tuple::Tuple;
+use super::sockets::Known;
+use super::tuple::{NetNs, Tuple};
 use crate::config::JobSource;
 use crate::fabric::Fabric;
 
@@ -28,7 +32,7 @@ pub struct Process {
     pub rank: Option<u32>,
     /// Ranks of the job; 0: not known.
     pub ranks: u32,
-    /// Owner of its page; only sockets of this uid are its own.
+    /// Its user; only sockets of this uid are its own.
     pub uid: Option<u32>,
     pub pid: Option<u32>,
     /// The last reading of its page.
@@ -43,15 +47,15 @@ pub struct Process {
     lead_round: Bytes,
     /// Its part in a parameter-server job, by its environment.
     pub role: PageRole,
-    /// It lives in another network namespace than this daemon.
-    pub foreign: bool,
+    /// The network namespace it lives in.
+    pub netns: NetNs,
     /// Connections that no page names.
     pub claims: Claims,
 }
 
 impl Process {
     /// The process behind a page; `None` if the configuration leaves its kind out or it cannot be read.
-    pub fn of_page(_now: Now, reader: &mut Reader, allowed: &[JobSource], environ: bool) -> Option<Process> {
+    pub fn of_page(reader: &mut Reader, allowed: &[JobSource], environ: bool) -> Option<Process> {
         let view = reader.read().ok()?;
         let source = match view.source {
             Source::NcclProfiler => JobSource::Nccl,
@@ -70,9 +74,10 @@ impl Process {
         let environ = pid.filter(|_| environ).and_then(Environ::of).unwrap_or_default();
         let mut process = Process::of_view(view, source, Some(reader.uid()));
         process.pid = pid;
+        process.netns = namespaces::of(pid.unwrap_or_else(std::process::id)).unwrap_or_default();
         process.plan = environ.plan;
         if unnamed && !environ.job_id.is_empty() {
-            (process.job, process.job_name) = (JobId::of(&environ.job_id), environ.job_id);
+            (process.job, process.job_name) = (job_of(process.uid, &environ.job_id), environ.job_id);
         }
         Some(process)
     }
@@ -88,7 +93,7 @@ impl Process {
         }
         let source = if view.producer.is_empty() { source.word().to_owned() } else { words(&view.producer) };
         Process {
-            job: JobId::of(&job_name),
+            job: job_of(uid, &job_name),
             job_name,
             source,
             pattern: roles::pattern(&view),
@@ -102,26 +107,26 @@ impl Process {
             resplit: false,
             lead_round: Bytes::ZERO,
             role: PageRole::Peer,
-            foreign: false,
+            netns: NetNs::default(),
             claims: Claims::default(),
             view: Some(view),
         }
     }
 
     /// A process without a page; `None` if its environment names no job that is looked for.
-    pub fn of_pid(_now: Now, pid: u32, environ: &Environ, allowed: &[JobSource]) -> Option<Process> {
+    pub fn of_pid(known: &Known, environ: &Environ, allowed: &[JobSource]) -> Option<Process> {
         if environ.job_id.is_empty() || !allowed.contains(&environ.source) {
             return None;
         }
         Some(Process {
-            job: JobId::of(&environ.job_id),
+            job: job_of(Some(known.uid), &environ.job_id),
             job_name: environ.job_id.clone(),
             source: format!("inferred ({})", environ.source.word()),
             pattern: environ.pattern(),
             rank: environ.rank,
             ranks: environ.ranks,
-            uid: None,
-            pid: Some(pid),
+            uid: Some(known.uid),
+            pid: Some(known.pid),
             view: None,
             rounds: Rounds::default(),
             plan: environ.plan.clone(),
@@ -129,13 +134,13 @@ impl Process {
             resplit: false,
             lead_round: Bytes::ZERO,
             role: environ.role(),
-            foreign: false,
+            netns: known.place.netns,
             claims: Claims::default(),
         })
     }
 
     /// Takes a new reading of the page; true if its connections changed.
-    pub fn update(&mut self, _now: Now, view: PageView) -> bool {
+    pub fn update(&mut self, view: PageView) -> bool {
         let changed = match &self.view {
             None => true,
             Some(old) => {
@@ -226,18 +231,29 @@ impl Process {
     }
 }
 
+/// A job is its user and its name: what one user says is never about another's job. The same on all hosts, as the uids of a
+/// cluster are.
+pub fn job_of(uid: Option<u32>, name: &str) -> JobId {
+    match uid {
+        Some(uid) => JobId::of(&format!("{uid}/{name}")),
+        None => JobId::of(name),
+    }
+}
+
 /// The page's view with connections that it had no room for. They send much, so they are taken for ones that send.
 fn with_claims<'a>(view: &'a PageView, claims: &Claims) -> Cow<'a, PageView> {
-    let listed = |claim: &Claim| view.peers.iter().any(|peer| Tuple::of(peer.local, peer.remote) == claim.tuple);
-    let missing: Vec<&Claim> = claims.iter().filter(|claim| claim.sends && !listed(claim)).collect();
+    let on_page: BTreeSet<Tuple> = view.peers.iter().map(|peer| Tuple::of(peer.local, peer.remote)).collect();
+    let missing: Vec<&Claim> = claims.iter().filter(|claim| claim.sends && !on_page.contains(&claim.tuple)).collect();
     if missing.is_empty() {
         return Cow::Borrowed(view);
     }
     let mut all = view.clone();
+    let ranks: HashMap<IpAddr, Option<u32>> =
+        view.peers.iter().rev().map(|peer| (peer.remote.ip(), peer.rank)).collect();
     for claim in missing {
         let claim = claim.tuple;
         let remote = claim.remote_address();
-        let rank = view.peers.iter().find(|peer| peer.remote.ip() == remote.ip()).and_then(|peer| peer.rank);
+        let rank = ranks.get(&remote.ip()).copied().flatten();
         let local = std::net::SocketAddr::new(claim.local_ip(), claim.local.1);
         all.peers.push(Peer { rank, kind: PeerKind::Connected, local, remote, cookie: 0, tx_bytes: 0 });
     }

@@ -1,21 +1,41 @@
-//! The sockets that the data path manages: their rows, whose they are, and what the kernel measured of them.
+//! The sockets of jobs: whose they are, the row that the data path has for each, and what the kernel measured of them. A
+//! socket that runs under its own congestion control has no row, and nothing is measured of it.
 
 use std::collections::{BTreeMap, HashMap};
 
-use sluice_ebpf::{Datapath, FlowStats, Row, SocketEvent, SocketEventKind};
+use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking};
 use sluice_schedule::{Bytes, FlowId, FlowProgress, FlowSpec, HostId, Nanos, Rate};
 
 use super::ProcessKey;
-use super::tuple::Tuple;
+use super::tuple::{NetNs, Place, Tuple};
 
 /// A rate sample older than this says nothing of the present.
 const STALE_SAMPLE: Nanos = Nanos::from_millis(120);
 
+/// A socket that refuses to be managed is asked again after this long, twice as long after each time, ...
+const ASK_AGAIN: Nanos = Nanos::from_millis(5_000);
+/// ... and at most this.
+const ASK_RARELY: Nanos = Nanos::from_millis(320_000);
+/// So long the kernel may take to say which row a captured socket has.
+const ROW_COMES: Nanos = Nanos::from_millis(1_000);
+
 #[derive(Clone, Debug, Default)]
 pub struct Socket {
-    pub row: Row,
+    /// The kernel's name for it.
+    pub cookie: u64,
+    /// Its row, while it is managed or watched.
+    pub row: Option<Row>,
+    pub netns: NetNs,
     pub tuple: Tuple,
     pub uid: u32,
+    /// A process in its network namespace; 0: not known yet.
+    pub pid: u32,
+    /// It refused to be managed, and is nobody's flow until then (CLOCK_MONOTONIC).
+    pub plain_until: Nanos,
+    /// It was captured, and its row should be told until then.
+    row_comes: Nanos,
+    /// How long it will be left alone if it refuses once more.
+    refusal: Nanos,
     /// The flow this host sends on it.
     pub flow: FlowId,
     /// The process that uses it, once that is known.
@@ -50,11 +70,23 @@ pub struct Socket {
     reported: Option<FlowProgress>,
 }
 
+/// What the kernel says of a connection that was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub cookie: u64,
+    pub place: Place,
+    pub uid: u32,
+    /// A process in its network namespace.
+    pub pid: u32,
+}
+
+/// All of them, by cookie.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    rows: BTreeMap<u32, Socket>,
-    tuples: HashMap<Tuple, u32>,
-    flows: HashMap<FlowId, u32>,
+    all: BTreeMap<u64, Socket>,
+    rows: HashMap<u32, u64>,
+    places: HashMap<Place, u64>,
+    flows: HashMap<FlowId, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -63,17 +95,27 @@ pub enum Noted {
     Appeared(Row),
     /// It sends after a pause.
     Woke(Option<ProcessKey>),
-    /// The row is gone; if the brain knew the flow, it has to hear that.
+    /// The row is gone, the connection is not.
+    Released,
+    /// The loss guard gave it back: it is nobody's flow for a while. If the brain knew it, it has to hear that.
+    Guarded(Option<FlowId>),
+    /// The connection is gone.
     Vanished {
         told: Option<FlowId>,
         process: Option<ProcessKey>,
-        /// Its addresses, if the connection itself is gone, not only its row.
-        closed: Option<Tuple>,
+        tuple: Tuple,
     },
     Nothing,
 }
 
 impl Socket {
+    /// Should it be captured now? A flow that the brain knows and that the kernel holds to nothing.
+    pub fn is_wanted(&self, now: Nanos) -> bool {
+        self.row.is_none() && self.told.is_some() && self.pid > 0 && now >= self.plain_until.max(self.row_comes)
+    }
+    pub fn place(&self) -> Place {
+        Place { netns: self.netns, tuple: self.tuple }
+    }
     /// Acknowledged since the round began.
     pub fn delivered(&self) -> Bytes {
         self.stats.acked.minus(self.base)
@@ -152,60 +194,125 @@ impl Socket {
 impl Sockets {
     /// Takes an event of the data path in.
     pub fn event(&mut self, now: Nanos, own: HostId, event: &SocketEvent) -> Noted {
+        if event.kind == SocketEventKind::Opened {
+            return self.open(now, own, event);
+        }
+        let Some(cookie) = self.rows.get(&event.row.index).copied() else { return Noted::Nothing };
+        let Some(socket) = self.all.get_mut(&cookie).filter(|socket| socket.row == Some(event.row)) else {
+            return Noted::Nothing;
+        };
         match event.kind {
-            SocketEventKind::Opened => self.open(now, own, event),
-            SocketEventKind::Started => match self.rows.get(&event.row.index) {
-                Some(socket) if socket.row == event.row => Noted::Woke(socket.process),
-                _ => Noted::Nothing,
-            },
-            SocketEventKind::Finished | SocketEventKind::TableFull => Noted::Nothing,
-            kind => self.close(event.row, kind == SocketEventKind::Closed),
+            SocketEventKind::Opened | SocketEventKind::Finished => Noted::Nothing,
+            SocketEventKind::Started => Noted::Woke(socket.process),
+            SocketEventKind::Closed => {
+                let (told, process, tuple) = (socket.told.as_ref().map(|spec| spec.flow), socket.process, socket.tuple);
+                self.forget(cookie);
+                Noted::Vanished { told, process, tuple }
+            }
+            SocketEventKind::LossGuard => {
+                socket.row = None;
+                socket.plain_until = now.plus(ASK_AGAIN);
+                let told = socket.told.take().map(|spec| spec.flow);
+                self.rows.remove(&event.row.index);
+                Noted::Guarded(told)
+            }
+            SocketEventKind::Expired | SocketEventKind::Released => {
+                socket.row = None;
+                self.rows.remove(&event.row.index);
+                Noted::Released
+            }
         }
     }
 
     fn open(&mut self, now: Nanos, own: HostId, event: &SocketEvent) -> Noted {
-        if let Some(old) = self.rows.get(&event.row.index) {
-            if old.row == event.row {
+        let before = self.rows.get(&event.row.index).and_then(|cookie| self.all.get(cookie));
+        if let Some(old) = before {
+            if old.row == Some(event.row) {
                 return Noted::Nothing; // A rescan reports what is known.
             }
-            self.forget(event.row.index);
+            let cookie = old.cookie;
+            if let Some(old) = self.all.get_mut(&cookie) {
+                old.row = None;
+            }
         }
-        let tuple = Tuple::of_v6(event.local, event.remote);
-        let flow = tuple.outgoing(own);
-        let socket = Socket { row: event.row, tuple, uid: event.uid, flow, since: now, ..Socket::default() };
-        self.tuples.insert(tuple, event.row.index);
-        self.flows.insert(flow, event.row.index);
-        self.rows.insert(event.row.index, socket);
+        let place = Place { netns: NetNs(event.netns), tuple: Tuple::of_v6(event.local, event.remote) };
+        self.know(now, own, Known { cookie: event.cookie, place, uid: event.uid, pid: 0 });
+        if let Some(socket) = self.all.get_mut(&event.cookie) {
+            (socket.row, socket.measured) = (Some(event.row), false);
+            (socket.refusal, socket.plain_until, socket.row_comes) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        }
+        self.rows.insert(event.row.index, event.cookie);
         Noted::Appeared(event.row)
     }
 
-    fn close(&mut self, row: Row, closed: bool) -> Noted {
-        match self.rows.get(&row.index) {
-            Some(socket) if socket.row == row => {
-                let (told, process) = (socket.told.as_ref().map(|spec| spec.flow), socket.process);
-                let closed = closed.then_some(socket.tuple);
-                self.forget(row.index);
-                Noted::Vanished { told, process, closed }
-            }
-            _ => Noted::Nothing,
+    /// Takes a connection in that the kernel knows by this cookie.
+    pub fn know(&mut self, now: Nanos, own: HostId, known: Known) {
+        let Known { cookie, place: Place { netns, tuple }, uid, pid } = known;
+        if let Some(socket) = self.all.get_mut(&cookie) {
+            socket.pid = if pid > 0 { pid } else { socket.pid };
+            return;
+        }
+        // An earlier connection between the same ends is gone.
+        if let Some(earlier) = self.places.get(&known.place).copied() {
+            self.forget(earlier);
+        }
+        let flow = tuple.outgoing(own);
+        self.places.insert(known.place, cookie);
+        self.flows.entry(flow).or_insert(cookie);
+        self.all.insert(cookie, Socket { cookie, netns, tuple, uid, pid, flow, since: now, ..Socket::default() });
+    }
+
+    /// Forgets a connection; gives the flow that the brain knew.
+    pub fn forget(&mut self, cookie: u64) -> Option<FlowId> {
+        let socket = self.all.remove(&cookie)?;
+        let place = socket.place();
+        // A later one may have the same addresses.
+        if self.places.get(&place) == Some(&cookie) {
+            self.places.remove(&place);
+        }
+        if self.flows.get(&socket.flow) == Some(&cookie) {
+            self.flows.remove(&socket.flow);
+        }
+        if let Some(row) = socket.row {
+            self.rows.remove(&row.index);
+        }
+        socket.told.map(|spec| spec.flow)
+    }
+
+    /// Forgets the connections without a row that no process claims.
+    pub fn forget_unclaimed(&mut self) {
+        let unclaimed = |socket: &&Socket| socket.row.is_none() && socket.process.is_none();
+        let cookies: Vec<u64> = self.all.values().filter(unclaimed).map(|socket| socket.cookie).collect();
+        for cookie in cookies {
+            self.forget(cookie);
         }
     }
 
-    fn forget(&mut self, index: u32) {
-        if let Some(socket) = self.rows.remove(&index) {
-            // A later socket may have taken the same addresses.
-            if self.tuples.get(&socket.tuple) == Some(&index) {
-                self.tuples.remove(&socket.tuple);
-                self.flows.remove(&socket.flow);
+    /// What became of the wish to manage one.
+    pub fn taken(&mut self, now: Nanos, taking: Taking) -> Option<FlowId> {
+        let socket = self.all.get_mut(&taking.cookie)?;
+        match taking.result {
+            // The row is told by an event.
+            Ok(()) | Err(NotTaken::HasRow) => {
+                socket.row_comes = now.plus(ROW_COMES);
+                None
+            }
+            Err(NotTaken::Gone) => self.forget(taking.cookie),
+            Err(NotTaken::NotOurs | NotTaken::TableFull | NotTaken::Refused(_)) => {
+                socket.refusal = if socket.refusal == Nanos::ZERO { ASK_AGAIN } else { socket.refusal.times(2) };
+                socket.refusal = socket.refusal.min(ASK_RARELY);
+                socket.plain_until = now.plus(socket.refusal);
+                socket.told.take().map(|spec| spec.flow)
             }
         }
     }
 
-    /// Reads the measurements of every socket of known processes. Returns rows that have another owner by now.
+    /// Reads the measurements of every socket with a row. Returns rows that have another owner by now.
     pub fn measure(&mut self, datapath: &dyn Datapath) -> Vec<Row> {
         let mut lost = Vec::new();
-        for socket in self.rows.values_mut() {
-            match datapath.stats(socket.row) {
+        for socket in self.all.values_mut() {
+            let Some(row) = socket.row else { continue };
+            match datapath.stats(row) {
                 Some(stats) => {
                     if !std::mem::replace(&mut socket.measured, true) {
                         // Adopted in mid-life: what was sent before is none of ours.
@@ -215,37 +322,47 @@ impl Sockets {
                     }
                     socket.stats = stats;
                 }
-                None => lost.push(socket.row),
+                None => lost.push(row),
             }
         }
         lost
     }
 
-    pub fn at(&self, tuple: &Tuple) -> Option<&Socket> {
-        self.rows.get(self.tuples.get(tuple)?)
+    /// The present connection there.
+    pub fn at(&self, place: Place) -> Option<&Socket> {
+        self.all.get(self.places.get(&place)?)
     }
-    pub fn at_mut(&mut self, tuple: &Tuple) -> Option<&mut Socket> {
-        self.rows.get_mut(self.tuples.get(tuple)?)
+    pub fn at_mut(&mut self, place: Place) -> Option<&mut Socket> {
+        self.all.get_mut(self.places.get(&place)?)
+    }
+    /// The namespace that a socket is in.
+    pub fn netns_of(&self, cookie: u64) -> Option<NetNs> {
+        self.all.get(&cookie).map(|socket| socket.netns)
     }
     /// The socket that carries this flow.
     pub fn of_flow(&self, flow: FlowId) -> Option<&Socket> {
-        self.rows.get(self.flows.get(&flow)?)
+        self.all.get(self.flows.get(&flow)?)
+    }
+    /// Is this the socket that the flow between its ends is taken for? Two namespaces may have the same addresses.
+    pub fn carries_its_flow(&self, socket: &Socket) -> bool {
+        self.flows.get(&socket.flow) == Some(&socket.cookie)
     }
     pub fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.rows.values()
+        self.all.values()
     }
     /// All of them, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        self.rows.values_mut()
+        self.all.values_mut()
     }
     pub fn of(&self, process: ProcessKey) -> impl Iterator<Item = &Socket> {
-        self.rows.values().filter(move |socket| socket.process == Some(process))
+        self.all.values().filter(move |socket| socket.process == Some(process))
     }
     /// Those of one process, to change them.
     pub fn of_mut(&mut self, process: ProcessKey) -> impl Iterator<Item = &mut Socket> {
-        self.rows.values_mut().filter(move |socket| socket.process == Some(process))
+        self.all.values_mut().filter(move |socket| socket.process == Some(process))
     }
-    pub fn len(&self) -> usize {
+    /// How many have a row.
+    pub fn rows(&self) -> usize {
         self.rows.len()
     }
 }

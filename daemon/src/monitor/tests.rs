@@ -7,7 +7,8 @@ use sluice_progress::{PageView, Pattern as PagePattern, Peer, PeerKind, Role as 
 use sluice_schedule::{FlowSpec, HostId, Rate, Role};
 
 use super::*;
-use crate::testing::{Fake, at, config, fabric, now, random};
+use crate::monitor::processes::job_of;
+use crate::testing::{Fake, at, config, fabric, known, now, random};
 
 struct Bench {
     kernel: Fake,
@@ -23,11 +24,11 @@ impl Bench {
     fn process(&mut self, pid: u32, view: PageView) {
         self.monitor.add_for_test(pid, view);
     }
-    fn update(&mut self, ms: u64, pid: u32, change: impl FnOnce(&mut PageView)) {
+    fn update(&mut self, pid: u32, change: impl FnOnce(&mut PageView)) {
         let process = self.monitor.processes.get_mut(&ProcessKey::Pid(pid)).expect("known");
         let mut view = process.view.clone().expect("has a page");
         change(&mut view);
-        if process.update(now(ms), view) {
+        if process.update(view) {
             self.monitor.rematch = true;
         }
     }
@@ -85,7 +86,7 @@ fn a_ring_rank_sends_to_the_next_bound_by_what_the_previous_sends() {
     let specs = opened(&events);
     assert_eq!(specs.len(), 1, "{events:?}");
     let spec = specs[0];
-    assert_eq!((spec.to, spec.role, spec.job), (HostId::of("h1"), Role::RingNext, JobId::of("vgg")));
+    assert_eq!((spec.to, spec.role, spec.job), (HostId::of("h1"), Role::RingNext, job_of(Some(0), "vgg")));
     assert_eq!(spec.path.len(), 2);
     // h2 names the same flow by its own end of the connection.
     let theirs = tuple::Tuple::of(at(2, 5001), at(0, 4001)).outgoing(HostId::of("h2"));
@@ -99,10 +100,13 @@ fn a_page_that_learns_its_pattern_late_gives_its_flows_their_parts_then() {
     bench.process(7, PageView { pattern: PagePattern::Unknown, ..ring() });
     bench.kernel.open(at(0, 4000), at(1, 5000));
     assert_eq!(opened(&bench.poll(5))[0].role, Role::Plain);
-    bench.update(10, 7, |view| view.pattern = PagePattern::Ring);
+    bench.update(7, |view| view.pattern = PagePattern::Ring);
     let events = bench.poll(10);
     assert_eq!(opened(&events)[0].role, Role::RingNext);
-    assert!(events.contains(&Event::JobSeen(JobSpec { job: JobId::of("vgg"), pattern: Pattern::Ring })), "{events:?}");
+    assert!(
+        events.contains(&Event::JobSeen(JobSpec { job: job_of(Some(0), "vgg"), pattern: Pattern::Ring })),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn a_flow_with_a_few_words_gets_none_of_the_round() {
     let words = bench.kernel.open(at(0, 4001), at(2, 5001));
     assert_eq!(opened(&bench.poll(5)).len(), 2);
     let round = |bench: &mut Bench, count: u64, from: u64| {
-        bench.update(from, 7, |view| {
+        bench.update(7, |view| {
             view.iteration.count = count;
             view.iteration.base_bytes = (count - 1) * 3_000_000;
             (view.enq_bytes, view.enq_wire_bytes) = (count * 3_000_000, count * 4_000_000);
@@ -129,7 +133,7 @@ fn a_flow_with_a_few_words_gets_none_of_the_round() {
         }
         bench.kernel.run(Nanos::from_millis(from), Nanos::from_millis(from + 100));
         bench.poll(from + 100);
-        bench.update(from + 110, 7, |view| view.state = State::Compute);
+        bench.update(7, |view| view.state = State::Compute);
         bench.poll(from + 110);
         demands
     };
@@ -143,7 +147,7 @@ fn a_round_is_told_with_its_bytes_and_ends_with_what_was_delivered() {
     bench.process(7, ring());
     let row = bench.kernel.open(at(0, 4000), at(1, 5000));
     bench.poll(5);
-    bench.update(10, 7, |view| {
+    bench.update(7, |view| {
         view.iteration.count = 1;
         (view.enq_bytes, view.enq_wire_bytes, view.state) = (3_000_000, 4_000_000, State::OnWire);
     });
@@ -157,7 +161,7 @@ fn a_round_is_told_with_its_bytes_and_ends_with_what_was_delivered() {
         events.iter().find_map(|event| if let Event::Progress(p) = event { Some(p[0].delivered) } else { None });
     assert_eq!(delivered, Some(Bytes(2_000_000)));
     bench.kernel.run(Nanos::from_millis(175), Nanos::from_millis(400));
-    bench.update(580, 7, |view| view.state = State::Compute);
+    bench.update(7, |view| view.state = State::Compute);
     let events = bench.poll(580);
     assert!(
         events.iter().any(|event| matches!(event, Event::DemandChanged { demand: Bytes(4_000_100), .. })),
@@ -182,16 +186,16 @@ fn what_a_round_left_in_the_send_buffer_does_not_count_in_the_next() {
     let delivered = |events: &[Event]| {
         events.iter().rev().find_map(|event| if let Event::Progress(p) = event { Some(p[0].delivered) } else { None })
     };
-    bench.update(10, 7, round(1));
+    bench.update(7, round(1));
     bench.poll(10);
     bench.kernel.write(row, Bytes(4_000_000));
     bench.kernel.rows().orders.insert(row, (Rate::mbps(100), Nanos::MAX));
     bench.kernel.run(Nanos::from_millis(15), Nanos::from_millis(160));
     let sent = delivered(&bench.poll(170)).expect("progress");
     assert!(sent < Bytes(4_000_000), "some of the round has to be left");
-    bench.update(180, 7, |view| view.state = State::Compute);
+    bench.update(7, |view| view.state = State::Compute);
     bench.poll(180);
-    bench.update(190, 7, round(2));
+    bench.update(7, round(2));
     assert_eq!(began(&bench.poll(190)), Some(vec![Bytes(4_000_000)]));
     bench.kernel.write(row, Bytes(4_000_000));
     bench.kernel.run(Nanos::from_millis(200), Nanos::from_millis(60));
@@ -242,7 +246,13 @@ fn a_socket_that_goes_is_told_and_one_that_comes_again_too() {
     bench.process(7, ring());
     let row = bench.kernel.open(at(0, 4000), at(1, 5000));
     let flow = opened(&bench.poll(5))[0].flow;
+    // What an expired order gives back is still the job's, and waits for its next one.
     bench.kernel.close(row, SocketEventKind::Expired);
+    assert!(!bench.poll(7).contains(&Event::FlowClosed(flow)));
+    assert_eq!(bench.monitor.uncaptured, 1);
+    let row = bench.kernel.open(at(0, 4000), at(1, 5000));
+    bench.poll(8);
+    bench.kernel.close(row, SocketEventKind::Closed);
     assert!(bench.poll(10).contains(&Event::FlowClosed(flow)));
     assert_eq!(bench.monitor.uncaptured, 1);
     bench.kernel.open(at(0, 4000), at(1, 5000));
@@ -267,13 +277,13 @@ fn two_processes_of_a_job_share_one_round() {
         view.enq_wire_bytes += 1_000_000;
         view.state = State::OnWire;
     };
-    bench.update(10, 7, start);
+    bench.update(7, start);
     assert!(began(&bench.poll(10)).is_some());
-    bench.update(20, 8, start);
+    bench.update(8, start);
     let events = bench.poll(20);
     assert!(began(&events).is_none(), "it joins: {events:?}");
     assert!(events.iter().any(|event| matches!(event, Event::DemandChanged { .. })));
-    assert_eq!(bench.monitor.jobs[&JobId::of("vgg")].rounds, 1);
+    assert_eq!(bench.monitor.jobs[&job_of(Some(0), "vgg")].rounds, 1);
 }
 
 #[test]
@@ -281,7 +291,7 @@ fn without_a_page_bursts_are_rounds() {
     let mut bench = Bench::new();
     let environ = environ::Environ { job_id: "x".into(), source: JobSource::Env, ..environ::Environ::default() };
     let allowed = vec![JobSource::Env];
-    let mut process = Process::of_pid(now(0), 5, &environ, &allowed).expect("a job");
+    let mut process = Process::of_pid(&known(5, at(0, 1), at(1, 1)), &environ, &allowed).expect("a job");
     let tuple = tuple::Tuple::of(at(0, 4000), at(1, 5000));
     process.claims.take(inferred::Claim { tuple, sends: true, receives: false });
     bench.monitor.appeared(ProcessKey::Pid(5), process, &mut Vec::new());
@@ -301,7 +311,7 @@ fn without_a_page_bursts_are_rounds() {
     }
     // The process ends with its last socket.
     bench.kernel.close(row, SocketEventKind::Closed);
-    assert!(bench.poll(60).contains(&Event::JobGone(JobId::of("x"))));
+    assert!(bench.poll(60).contains(&Event::JobGone(job_of(Some(0), "x"))));
 }
 
 #[test]
@@ -313,7 +323,7 @@ fn hostile_pages_are_survived() {
     for ms in 0..3000 {
         let mut big = || if random() & 1 == 0 { u64::MAX - random() % 3 } else { random() % 1000 };
         let (a, b, c, d, e) = (big(), big(), big(), big(), big());
-        bench.update(ms, 7, |view| {
+        bench.update(7, |view| {
             (view.enq_bytes, view.enq_wire_bytes, view.hint_iter_bytes) = (a, b, c);
             (view.iteration.count, view.iteration.base_bytes) = (d, e);
             view.nranks = a as u32;
@@ -357,7 +367,7 @@ fn follow(bench: &mut Bench, file: &Path) -> Vec<Event> {
     // The fake kernel's sockets belong to uid 0.
     bench.monitor.processes.get_mut(&ProcessKey::Pid(9)).expect("known").uid = Some(0);
     let began = std::time::Instant::now();
-    while matches!(bench.monitor.jobs[&JobId::of("gather")].following, Following::Loading) {
+    while matches!(bench.monitor.jobs[&job_of(Some(0), "gather")].following, Following::Loading) {
         assert!(began.elapsed().as_secs() < 60, "no answer");
         std::thread::sleep(std::time::Duration::from_millis(1));
         events.extend(bench.poll(5));
@@ -373,7 +383,7 @@ fn a_job_with_a_plan_has_the_plans_flows() {
     std::fs::write(&file, plans::tests::plan()).expect("written");
     let mut bench = Bench::new();
     let events = follow(&mut bench, &file);
-    let job = JobId::of("gather");
+    let job = job_of(Some(0), "gather");
     assert!(events.contains(&Event::JobSeen(JobSpec { job, pattern: Pattern::Plan })), "{events:?}");
     assert_eq!(bench.monitor.jobs[&job].following.plan().expect("followed").name, "plan.json");
     let last = |to: &str| {
@@ -390,7 +400,7 @@ fn a_job_with_a_plan_has_the_plans_flows() {
     let mut view = process.view.clone().expect("has a page");
     view.iteration.count = 1;
     (view.enq_bytes, view.enq_wire_bytes, view.state) = (9_000_000, 9_000_000, State::OnWire);
-    process.update(now(10), view);
+    process.update(view);
     let events = bench.poll(10);
     let mut bytes = began(&events).expect("a round");
     bytes.sort_unstable();
@@ -415,7 +425,7 @@ fn a_flow_that_a_plan_read_later_knows_nothing_of_is_closed() {
     bench.kernel.open(at(0, 6000), at(2, 4100));
     let mut view = planned(&file);
     view.peers = vec![peer(1, PeerKind::Connected, 4000, 1, 5000), peer(2, PeerKind::Accepted, 6000, 2, 4100)];
-    let (mut events, job) = (Vec::new(), JobId::of("gather"));
+    let (mut events, job) = (Vec::new(), job_of(Some(0), "gather"));
     bench.monitor.appeared(ProcessKey::Pid(9), Process::of_view(view, JobSource::Env, Some(0)), &mut events);
     events.extend(bench.poll(5));
     assert_eq!(opened(&events).len(), 2, "either may send as far as is known");
@@ -440,7 +450,7 @@ fn a_job_whose_plan_is_no_good_runs_as_if_it_had_none() {
         }
         let mut bench = Bench::new();
         let events = follow(&mut bench, &file);
-        let job = &bench.monitor.jobs[&JobId::of("gather")];
+        let job = &bench.monitor.jobs[&job_of(Some(0), "gather")];
         assert!(job.following.refused().expect("refused").contains("plan.json"));
         assert_eq!(job.pattern, Pattern::Unknown);
         let specs = opened(&events);

@@ -1,4 +1,4 @@
-//! The 4-tuple of a connection, and the two flows on it.
+//! The 4-tuple of a connection, the two flows on it, and the network namespace that it is in.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -9,6 +9,17 @@ use sluice_schedule::{FlowId, HostId};
 pub struct Tuple {
     pub local: ([u8; 16], u16),
     pub remote: ([u8; 16], u16),
+}
+
+/// A network namespace, by its inode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetNs(pub u32);
+
+/// Where a connection is: several namespaces may have the same addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub netns: NetNs,
+    pub tuple: Tuple,
 }
 
 impl Tuple {

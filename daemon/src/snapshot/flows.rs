@@ -68,7 +68,7 @@ pub fn flows(core: &Core) -> Vec<Flow> {
 
 fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
     let socket = core.monitor().sockets.of_flow(status.spec.flow)?;
-    let managed = core.enforces() && !core.is_spared(status.spec.job);
+    let managed = core.enforces() && socket.row.is_some() && !core.is_spared(status.spec.job);
     let delivered = socket.rate(core.now().mono);
     let active = status.demand > status.delivered;
     let error = (delivered.ratio_of(status.order) - 1.0).abs();

@@ -86,7 +86,7 @@ impl Timeline {
         emit(named("process_name", HOST_PID, 0, format!("links on {}", self.host)))?;
         let kept = || self.flows.iter().filter(|record| self.keeps(filter, record.slot, Some(record.job)));
         let jobs = kept().map(|record| record.job).chain(self.events.iter().filter_map(job_of));
-        for job in jobs.filter(|&job| filter.job.is_none_or(|wanted| wanted == job)) {
+        for job in jobs.filter(|&job| filter.job.as_ref().is_none_or(|wanted| self.is_named(job, wanted))) {
             let next = FIRST_JOB_PID + pids.len() as u64;
             if *pids.entry(job).or_insert(next) == next {
                 emit(named("process_name", next, 0, format!("job {} on {}", self.job_name(job), self.host)))?;

@@ -83,7 +83,7 @@ fn runs_of_equal_orders_become_slices_that_never_overlap() {
 fn filters_keep_the_last_slots_and_one_job() {
     let mut timeline = timeline("h", 100);
     timeline.flow(FlowRecord { job: JobId::of("other"), ..record(109, 9, 1, 1) });
-    let last = Filter { last: Some(Nanos(120_000_000)), job: Some(JobId::of("4711")) };
+    let last = Filter { last: Some(Nanos(120_000_000)), job: Some("4711".into()) };
     let trace = trace(&timeline, &last);
     assert_eq!(trace["otherData"]["first_slot"], 108);
     assert_eq!(events(&trace, "X").count(), 2);

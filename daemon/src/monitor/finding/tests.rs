@@ -1,11 +1,13 @@
 //! Jobs without a page over a fake kernel: found, given their parts, their rounds ended by count.
 
 use sluice_ebpf::{Datapath, SocketEventKind};
-use sluice_schedule::{Bytes, HostId, JobId, Nanos, Rate, Role};
+use sluice_progress::{PageView, Peer, PeerKind};
+use sluice_schedule::{Bytes, HostId, Nanos, Rate, Role};
 
 use super::*;
 use crate::monitor::environ::Environ;
-use crate::testing::{Fake, at, config, fabric, now};
+use crate::monitor::processes::job_of;
+use crate::testing::{Fake, at, config, fabric, known, now};
 
 const P: u64 = 4_000_000;
 
@@ -21,9 +23,8 @@ impl Bench {
     }
     /// Process 5 of a job moves much on its connection number `port` with host `to`.
     fn found(&mut self, text: &[u8], port: u16, to: usize, (sends, receives): (bool, bool)) -> Vec<Event> {
-        let tuple = Tuple::of(at(0, port), at(to, 5000));
         let environ = Environ::parse(text);
-        let origin = Origin { tuple, pid: 5, environ, sends, receives, foreign: false };
+        let origin = Origin { known: known(5, at(0, port), at(to, 5000)), environ, sends, receives };
         let mut out = Vec::new();
         self.monitor.found(now(0), &origin, &mut out);
         out
@@ -88,34 +89,43 @@ fn a_flow_without_a_row_is_wanted_until_its_connection_is_gone() {
     assert_eq!((bench.monitor.uncaptured, bench.monitor.jobs.len()), (1, 1));
     let mut out = Vec::new();
     bench.monitor.lost(ProcessKey::Pid(5), &Tuple::of(at(0, 4001), at(2, 5000)), &mut out);
-    assert!(out.contains(&Event::JobGone(JobId::of("torch-n0:29500"))), "{out:?}");
+    assert!(out.contains(&Event::JobGone(job_of(Some(0), "torch-n0:29500"))), "{out:?}");
 }
 
 #[test]
 fn who_names_no_job_or_sends_elsewhere_is_left_alone() {
     let mut bench = Bench::new();
     assert_eq!(bench.found(b"PATH=/bin\0", 4000, 1, (true, false)), []);
-    let tuple = Tuple::of("127.0.0.1:4000".parse().expect("valid"), "127.0.0.1:5000".parse().expect("valid"));
-    let environ = Environ::parse(TORCH);
-    let origin = Origin { tuple, pid: 6, environ, sends: true, receives: true, foreign: false };
+    let known = known(6, "127.0.0.1:4000".parse().expect("valid"), "127.0.0.1:5000".parse().expect("valid"));
+    let origin = Origin { known, environ: Environ::parse(TORCH), sends: true, receives: true };
     bench.monitor.found(now(0), &origin, &mut Vec::new());
     assert!(bench.monitor.jobs.is_empty());
 }
 
 #[test]
-fn what_is_captured_alive_without_being_asked_for_goes_back_at_once() {
+fn what_a_page_has_no_room_for_is_the_jobs_where_it_leads_to_the_pages_hosts() {
     let mut bench = Bench::new();
-    bench.found(TORCH, 4001, 2, (true, false));
+    let listed = Peer {
+        rank: Some(1),
+        kind: PeerKind::Connected,
+        local: at(0, 4000),
+        remote: at(1, 5000),
+        cookie: 0,
+        tx_bytes: 0,
+    };
+    let view = PageView { job_id: "moe".into(), peers: vec![listed], more_peers: true, ..PageView::default() };
+    bench.monitor.add_for_test(7, view);
     bench.poll(5);
-    bench.monitor.let_strays_go = true;
-    bench.kernel.open(at(0, 4001), at(2, 5000));
-    let rendezvous = bench.kernel.open(at(0, 4100), at(1, 29_500));
-    bench.poll(10);
-    assert_eq!(bench.monitor.strays(Nanos::from_millis(10)), [rendezvous]);
-    // A socket that opens later gets its time to be claimed.
-    bench.kernel.open(at(0, 4200), at(1, 29_500));
-    bench.poll(15);
-    assert_eq!(bench.monitor.strays(Nanos::from_millis(15)), []);
+    let held = |port, to| Held { known: known(7, at(0, port), at(to, 5000)), sends: true, receives: false };
+    let mut foreign = held(4003, 1);
+    foreign.known.uid = 9;
+    bench.monitor.processes.values_mut().for_each(|process| process.pid = Some(7));
+    bench.monitor.held(now(10), 7, &[held(4000, 1), held(4001, 1), held(4002, 3), foreign]);
+    let events = bench.poll(10);
+    let flows: Vec<_> = specs(&events).iter().map(|spec| spec.flow).collect();
+    let flow = |port| Tuple::of(at(0, port), at(1, 5000)).outgoing(HostId::of("h0"));
+    assert_eq!(flows.len(), 2, "its storage and another user's stay plain: {events:?}");
+    assert!(flows.contains(&flow(4000)) && flows.contains(&flow(4001)));
 }
 
 /// Iterations of `P` bytes, each split by a pause longer than the one between them: once the period is known, rounds
