@@ -11,7 +11,7 @@ use crate::abi::{Version, event};
 use crate::comm::{Comm, Shape};
 use crate::next::{self, Arguments, Behind};
 use crate::report::{self, Once};
-use crate::{comms, sockets};
+use crate::{comms, nccl, sockets};
 
 /// Ask for the steps of operations too, and so for the bytes as they move.
 const STEPS: &str = "SLUICE_NCCL_STEPS";
@@ -95,7 +95,10 @@ fn shape(arguments: &Arguments) -> Shape {
 
 fn ident(version: Version, arguments: &Arguments, shape: &Shape) -> Ident {
     let mut ident = Ident::new(Source::NcclProfiler);
-    ident.producer = format!("nccl v{version}");
+    ident.producer = match nccl::version(arguments.logger) {
+        Some(number) => format!("nccl {number} v{version}"),
+        None => format!("nccl v{version}"),
+    };
     ident.comm_id = arguments.id;
     ident.rank = shape.rank;
     ident.nranks = shape.nranks;

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use sluice_progress::guest;
+use sluice_progress::guest::{self, Errno};
 
 use crate::abi::{Logger, Version, state};
 use crate::begin;
@@ -70,6 +70,7 @@ unsafe fn init(version: Version, context: *mut *mut c_void, mask: *mut c_int, ar
     }
     // SAFETY: null or NCCL's; a misaligned one is left alone.
     unsafe { put(context, ptr::null_mut()) };
+    let _errno = Errno::keep();
     guard(|| {
         let mask = (!mask.is_null() && mask.is_aligned()).then_some(mask);
         // SAFETY: not null, aligned, and NCCL's. Other threads of NCCL read it while it is written, hence atomic.

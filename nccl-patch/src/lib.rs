@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`abi`] | NCCL's interface as types and numbers |
 //! | `entry` | the functions that NCCL calls |
-//! | `begin` | setting up a communicator |
+//! | `begin`, `nccl` | setting up a communicator; which NCCL it is |
 //! | `comm` | what its events mean for its page |
 //! | [`descr`], [`names`] | descriptors of versions 2 to 7, read |
 //! | `wire`, `work`, `neighbours` | how many bytes leave, when a phase is over, to whom: pure |
@@ -22,6 +22,7 @@ pub mod descr;
 mod entry;
 mod events;
 pub mod names;
+mod nccl;
 mod neighbours;
 mod next;
 mod report;

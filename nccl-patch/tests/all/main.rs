@@ -5,5 +5,6 @@ mod chain;
 mod gpu;
 mod layout;
 mod moves;
+mod producer;
 #[path = "../support/mod.rs"]
 mod support;
