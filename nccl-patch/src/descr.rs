@@ -13,6 +13,8 @@ use crate::names::{self, Algo, Func, Name};
 pub mod at {
     pub const TYPE: usize = 0;
     pub const PARENT: usize = 8;
+    /// Where what is different for every kind begins.
+    pub const UNION: usize = 24;
 
     /// Versions 4 to 7.
     pub mod v4 {
@@ -70,6 +72,41 @@ pub const fn size(version: Version) -> usize {
         5 | 6 => 112,
         7 => 136,
         _ => 0,
+    }
+}
+
+/// A descriptor of our own, of any version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Raw([u8; Raw::BYTES]);
+
+impl Default for Raw {
+    fn default() -> Raw {
+        Raw([0; Raw::BYTES])
+    }
+}
+
+impl Raw {
+    /// As many as the longest version has.
+    pub const BYTES: usize = size(7);
+
+    /// Puts these bytes here, as far as there is room for all.
+    pub fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        if let Some(place) = self.0.get_mut(at..at + N) {
+            place.copy_from_slice(&bytes);
+        }
+    }
+
+    /// The eight bytes here, as a number.
+    pub fn word(&self, at: usize) -> u64 {
+        self.0.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    /// Takes so many bytes of another one that lie there, to here.
+    pub fn take(&mut self, other: &Raw, there: usize, here: usize, bytes: usize) {
+        if let (Some(from), Some(to)) = (other.0.get(there..there + bytes), self.0.get_mut(here..here + bytes)) {
+            to.copy_from_slice(from);
+        }
     }
 }
 
@@ -162,12 +199,17 @@ impl Descr {
         self.get(at::PARENT)
     }
 
+    /// Which version it is of.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
     /// The bytes, for a profiler behind this one.
-    pub fn copy(&self) -> [u64; 17] {
-        let mut copy = [0_u64; 17];
-        let bytes = size(self.version).min(size_of_val(&copy));
+    pub fn copy(&self) -> Raw {
+        let mut copy = Raw::default();
+        let bytes = size(self.version).min(Raw::BYTES);
         // SAFETY: `size(version)` bytes are readable by the promise of `new`, and the copy has as many.
-        unsafe { std::ptr::copy_nonoverlapping(self.at, copy.as_mut_ptr().cast::<u8>(), bytes) };
+        unsafe { std::ptr::copy_nonoverlapping(self.at, copy.0.as_mut_ptr(), bytes) };
         copy
     }
 

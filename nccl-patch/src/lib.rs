@@ -11,7 +11,7 @@
 //! | `wire`, `work`, `neighbours` | how many bytes leave, when a phase is over, to whom: pure |
 //! | `events`, `comms` | handles and contexts: numbers of static slots |
 //! | `sockets` | this process's TCP connections |
-//! | `next` | the profiler behind this one |
+//! | `next`, `translate` | the profiler behind this one, and its version of the interface |
 //! | `report` | the lines it writes |
 
 pub mod abi;
@@ -27,6 +27,7 @@ mod neighbours;
 mod next;
 mod report;
 mod sockets;
+mod translate;
 mod wire;
 mod work;
 

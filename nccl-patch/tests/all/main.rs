@@ -8,3 +8,4 @@ mod moves;
 mod producer;
 #[path = "../support/mod.rs"]
 mod support;
+mod versions;
