@@ -61,7 +61,24 @@ pub mod at {
         pub const PEER: usize = 32;
         pub const IS_SEND: usize = 44;
     }
+
+    /// What a transport reports; since version 3.
+    pub mod net {
+        pub const ID: usize = 24;
+        pub const DATA: usize = 32;
+        /// Offsets in the data of the socket transport.
+        pub const SOCKET_KIND: usize = 0;
+        pub const SOCKET_FD: usize = 8;
+        pub const SOCKET_OP: usize = 12;
+        pub const SOCKET_BYTES: usize = 16;
+    }
 }
+
+/// Whose data an event of a transport has: the socket transport's, version 1.
+const SOCKET_ID: u64 = 0x2_0001;
+/// The one kind of its events, and what its operation is when it sends.
+const SOCKET_MOVES: u8 = 1;
+const SOCKET_SENDS: i32 = 0;
 
 /// `sizeof` of a version's descriptor; 0 for a version there is not.
 pub const fn size(version: Version) -> usize {
@@ -155,6 +172,17 @@ pub struct ProxyOp {
     pub is_send: bool,
 }
 
+/// A chunk on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetSocket {
+    /// Its descriptor.
+    pub fd: i32,
+    /// True where it is sent.
+    pub is_send: bool,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -166,8 +194,8 @@ pub enum Event {
     ProxyOp(ProxyOp),
     /// A chunk of that.
     ProxyStep,
-    /// An event of the network plug-in's own.
-    NetPlugin,
+    /// An event of the network transport's own; of the socket transport with what it says.
+    NetPlugin(Option<NetSocket>),
     /// An event that is not counted.
     Other,
 }
@@ -183,7 +211,8 @@ impl Descr {
     /// `None` for a null pointer or an unknown version.
     ///
     /// # Safety
-    /// `at` is null or points to `size(version)` readable bytes whose text pointers are null or NUL-terminated.
+    /// `at` is null or points to `size(version)` readable bytes whose text pointers are null or NUL-terminated; where it
+    /// says that it is an event of the socket transport, the data are those of one, or null.
     pub unsafe fn new(version: Version, at: *const std::ffi::c_void) -> Option<Descr> {
         (!at.is_null() && size(version) > 0).then_some(Descr { version, at: at.cast() })
     }
@@ -236,8 +265,28 @@ impl Descr {
                 is_send: self.get::<i32>(at::op::IS_SEND) != 0,
             }),
             event::PROXY_STEP => Event::ProxyStep,
-            event::NET_PLUGIN => Event::NetPlugin,
+            event::NET_PLUGIN => Event::NetPlugin(self.socket()),
             _ => Event::Other,
+        }
+    }
+
+    fn socket(&self) -> Option<NetSocket> {
+        use at::net;
+        let data = self.get::<usize>(net::DATA) as *const u8;
+        if self.version < 3
+            || self.get::<u64>(net::ID) != SOCKET_ID
+            || data.is_null()
+            || !data.cast::<u64>().is_aligned()
+        {
+            return None;
+        }
+        // SAFETY: by the promise of `new` the socket transport's data, of which these are fields.
+        unsafe {
+            (data.add(net::SOCKET_KIND).read() == SOCKET_MOVES).then(|| NetSocket {
+                fd: data.add(net::SOCKET_FD).cast::<i32>().read(),
+                is_send: data.add(net::SOCKET_OP).cast::<i32>().read() == SOCKET_SENDS,
+                bytes: data.add(net::SOCKET_BYTES).cast::<u64>().read(),
+            })
         }
     }
 

@@ -130,13 +130,17 @@ fn start(context: u64, descr: &Descr) -> Option<u64> {
             }
             Event::ProxyOp(op) => {
                 entry.kind = Kind::Op;
-                entry.facts = comm.op_begins(writer, context, &op, descr.parent());
+                (entry.bytes, entry.facts) = comm.op_begins(writer, context, &op, descr.parent());
             }
             Event::ProxyStep => {
                 entry.kind = Kind::Step;
                 entry.facts = comm.step_begins(context, descr.parent());
             }
-            Event::NetPlugin => comm.socket_reported(writer),
+            Event::NetPlugin(socket) => {
+                if let Some((bytes, facts)) = comm.net_begins(writer, context, socket.as_ref(), descr.parent()) {
+                    (entry.kind, entry.bytes, entry.facts) = (Kind::Net, bytes, facts);
+                }
+            }
             Event::Other => {}
         }
     }
@@ -172,6 +176,7 @@ pub unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
             match entry.kind {
                 Kind::Op => comm.op_ends(writer, &entry),
                 Kind::Step => comm.step_ends(writer, &entry),
+                Kind::Net => comm.net_ends(writer, &entry),
                 Kind::Work | Kind::Other => {}
             }
         }

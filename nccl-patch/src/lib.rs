@@ -10,7 +10,7 @@
 //! | [`descr`], [`names`] | descriptors of versions 2 to 7, read |
 //! | `wire`, `work`, `neighbours` | how many bytes leave, when a phase is over, to whom: pure |
 //! | `events`, `comms` | handles and contexts: numbers of static slots |
-//! | `sockets` | this process's TCP connections |
+//! | `sockets`, `connections` | this process's TCP connections; which are a communicator's |
 //! | `next`, `translate` | the profiler behind this one, and its version of the interface |
 //! | `report` | the lines it writes |
 
@@ -18,6 +18,7 @@ pub mod abi;
 mod begin;
 mod comm;
 mod comms;
+mod connections;
 pub mod descr;
 mod entry;
 mod events;

@@ -8,4 +8,5 @@ mod moves;
 mod producer;
 #[path = "../support/mod.rs"]
 mod support;
+mod transport;
 mod versions;
