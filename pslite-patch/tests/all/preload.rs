@@ -266,12 +266,15 @@ fn a_cancelled_thread_and_a_child_of_vfork_do_as_without() {
 fn a_connection_is_followed_through_copies_and_no_further() {
     let dir = tempfile::tempdir().expect("a directory");
     let binary = compiled(dir.path(), "descriptors.c");
-    for what in ["copies", "replaced", "ranges", "children", "receives"] {
+    for what in ["copies", "replaced", "ranges", "children", "receives", "tensors"] {
         let (plain, _) = run(&binary, dir.path(), what, false);
         let (sent, view) = run(&binary, dir.path(), what, true);
         let view = view.expect("a page");
         assert_eq!((sent, view.tx_bytes, view.errors), (plain, sent, 0), "{what}");
         assert_eq!(view.rx_bytes, if what == "receives" { 88 } else { 0 }, "{what}");
+        let peers: Vec<u64> = view.peers.iter().map(|peer| peer.tx_bytes).collect();
+        assert_eq!(peers, if what == "tensors" { vec![sent] } else { vec![] }, "{what}");
+        assert_eq!(view.enq_bytes, if what == "tensors" { 400 } else { 0 }, "{what}");
     }
 }
 
