@@ -278,6 +278,18 @@ fn a_connection_is_followed_through_copies_and_no_further() {
     }
 }
 
+/// Threads that replace and close each other's descriptors in the middle of calls: the job's own fault, and no worse with
+/// the library. A connection made after it is followed.
+#[test]
+fn threads_that_meddle_with_descriptors_do_no_worse_than_without() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let binary = compiled(dir.path(), "descriptors.c");
+    for _ in 0..3 {
+        let (sent, view) = run(&binary, dir.path(), "threads", true);
+        assert_eq!(view.expect("a page").tx_bytes, sent);
+    }
+}
+
 #[test]
 fn the_library_exports_its_functions_and_no_others_that_a_job_could_meet() {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output();

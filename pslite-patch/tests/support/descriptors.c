@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,55 @@ static void receives(void)
 	}
 }
 
+/* Threads that copy, replace, close and use the same few descriptors, all at once; nothing that counts is said of them. */
+static void *meddles(void *seed)
+{
+	unsigned long x = 0x9e3779b97f4a7c15UL * (unsigned long)seed;
+	for (int turn = 0; turn < 4000; turn++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		int one = 300 + (x >> 8) % 6, two = 300 + (x >> 16) % 6;
+		errno = MARK;
+		switch (x % 8) {
+		case 0:
+			close(one);
+			break;
+		case 1:
+			close_range(one, one + 2, 0);
+			break;
+		case 2:
+		case 3:
+			dup2(one, two);
+			break;
+		case 4: {
+			int near = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+			connect(near, (void *)&at, size);
+			dup3(near, one, O_CLOEXEC);
+			close(near);
+			break;
+		}
+		default:
+			send(one, "\xff\0\0\0\0\0\0\0\1\x7f", 10, MSG_NOSIGNAL | MSG_DONTWAIT);
+		}
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t all[4];
+	for (unsigned long at = 0; at < 4; at++)
+		must(!pthread_create(&all[at], NULL, meddles, (void *)(at + 1)), __LINE__);
+	for (int at = 0; at < 4; at++)
+		must(!pthread_join(all[at], NULL), __LINE__);
+	close_range(300, 310, 0);
+	/* Another listener: the queue of the first is full of what the threads left. */
+	close(listener);
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	at.sin_port = 0;
+	must(!bind(listener, (void *)&at, size) && !listen(listener, 9) && !getsockname(listener, (void *)&at, &size), __LINE__);
+	speaks();
+}
+
 int main(int count, char **words)
 {
 	const char *what = count > 1 ? words[1] : "";
@@ -216,6 +266,8 @@ int main(int count, char **words)
 		children();
 	else if (!strcmp(what, "tensors"))
 		tensors();
+	else if (!strcmp(what, "threads"))
+		threads();
 	else
 		receives();
 	printf("%ld\n", sent);
