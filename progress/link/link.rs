@@ -1,7 +1,7 @@
-// How the libraries that run in other people's processes are linked; their build scripts include this.
+//! How the libraries that run in other people's processes are linked: a module of their build scripts.
 
 /// Named as it is installed, and loadable by an old glibc (`old_glibc.c`). `dir`: where this file is.
-fn link(name: &str, dir: &str) {
+pub(crate) fn link(name: &str, dir: &str) {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{name}");
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
