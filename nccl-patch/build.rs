@@ -1,8 +1,10 @@
-//! How the library is linked: never unmapped, and named as NCCL looks for it.
+//! How the library is linked: never unmapped, named as NCCL looks for it, and loadable by an old glibc.
+
+#[path = "../progress/link/link.rs"]
+mod link;
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
     // NCCL closes the library with its last communicator, while other threads may still be inside it.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libnccl-profiler-sluice.so");
+    link::link("libnccl-profiler-sluice.so", "../progress/link");
 }

@@ -1,7 +1,9 @@
-//! How the library is linked: never unmapped, and named as it is installed.
+//! How the library is linked: never unmapped, named as it is installed, and loadable by an old glibc.
+
+#[path = "../progress/link/link.rs"]
+mod link;
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libsluice-pslite.so");
+    link::link("libsluice-pslite.so", "../progress/link");
 }

@@ -65,6 +65,8 @@ unsafe impl<I> Sync for Profiler<I> {}
 
 /// Bits of the event mask, and the `type` of a descriptor.
 pub mod event {
+    /// What one launch of a kernel holds.
+    pub const GROUP: u64 = 1 << 0;
     /// A collective is enqueued.
     pub const COLL: u64 = 1 << 1;
     /// A send or receive is enqueued.
@@ -73,19 +75,51 @@ pub mod event {
     pub const PROXY_OP: u64 = 1 << 3;
     /// One chunk of such an operation.
     pub const PROXY_STEP: u64 = 1 << 4;
-    /// Something that a network transport reports.
+    /// The thread that drives the network sleeps or wakes; the last one of version 2.
+    pub const PROXY_CTRL: u64 = 1 << 5;
+    /// A channel of a kernel; since version 3.
+    pub const KERNEL_CH: u64 = 1 << 6;
+    /// Something that a network transport reports; since version 3.
     pub const NET_PLUGIN: u64 = 1 << 7;
+    /// A group of calls; since version 5, as the next three.
+    pub const GROUP_API: u64 = 1 << 8;
+    /// The call of a collective.
+    pub const COLL_API: u64 = 1 << 9;
+    /// The call of a send or receive.
+    pub const P2P_API: u64 = 1 << 10;
+    /// A kernel is launched.
+    pub const KERNEL_LAUNCH: u64 = 1 << 11;
+    /// A collective by copy engines; since version 6, as the next two.
+    pub const CE_COLL: u64 = 1 << 12;
+    /// Its ranks wait for each other.
+    pub const CE_SYNC: u64 = 1 << 13;
+    /// Some of its copies.
+    pub const CE_BATCH: u64 = 1 << 14;
+    /// A part of a kernel's channel; since version 7.
+    pub const KERNEL_PHASE: u64 = 1 << 15;
 }
 
-/// States of `recordEventState` at which a proxy step's `transSize` holds the bytes that moved.
+/// States of `recordEventState`. Versions 2 and 3 have others before these, of operations, which version 4 gave up.
 pub mod state {
     use std::ffi::c_int;
-    /// A send waits for the network: it has been posted with its size.
+    /// The first state of a step: a send waits for the GPU.
+    pub const SEND_GPU_WAIT: c_int = 8;
+    /// A send waits for the network: it has been posted, and `transSize` holds its bytes.
     pub const SEND_WAIT: c_int = 9;
-    /// A receive waits for the flush: it has arrived.
+    /// A receive waits for the flush: it has arrived, and `transSize` holds its bytes.
     pub const RECV_FLUSH_WAIT: c_int = 11;
-    /// A receive waits for the GPU: it has arrived.
+    /// A receive waits for the GPU: it has arrived, and `transSize` holds its bytes.
     pub const RECV_GPU_WAIT: c_int = 12;
+    /// The first state of the thread that drives the network.
+    pub const CTRL_FIRST: c_int = 13;
+    /// The last one.
+    pub const CTRL_LAST: c_int = 18;
+    /// A channel of a kernel stops: the last state of version 4.
+    pub const KERNEL_STOP: c_int = 22;
+    /// A group of calls ends: the last state of version 5.
+    pub const GROUP_LAST: c_int = 24;
+    /// A batch of copies is complete: the last state of version 6.
+    pub const CE_LAST: c_int = 30;
 }
 
 /// Levels and subsystems of the logger.

@@ -11,9 +11,10 @@ use crate::abi::{Version, event};
 use crate::comm::{Comm, Shape};
 use crate::next::{self, Arguments, Behind};
 use crate::report::{self, Once};
-use crate::{comms, sockets};
+use crate::{comms, nccl, sockets, translate};
 
-/// Ask for the steps of operations too, and so for the bytes as they move.
+/// Ask for the steps of operations too, and so for the bytes as they move; and for what the transport reports of its sockets,
+/// for which NCCL makes an event of every step, whether or not it was built to report anything. So it is asked for only here.
 const STEPS: &str = "SLUICE_NCCL_STEPS";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub fn communicator(version: Version, arguments: &Arguments, mask: c_int) -> Beg
     let theirs = behind.map_or(0, |behind| behind.mask);
     let dirs = default_dirs();
     let on = !dirs.is_empty();
-    let ours = if on { wanted() } else { 0 };
+    let ours = if on { wanted(version) } else { 0 };
     if !on && behind.is_none() {
         return Begun { context: 0, mask };
     }
@@ -60,10 +61,11 @@ pub fn communicator(version: Version, arguments: &Arguments, mask: c_int) -> Beg
     }
 }
 
-fn wanted() -> c_int {
+fn wanted(version: Version) -> c_int {
     let steps = std::env::var_os(STEPS).is_some_and(|value| value == "1");
-    let events = event::COLL | event::P2P | event::PROXY_OP | if steps { event::PROXY_STEP } else { 0 };
-    c_int::try_from(events).unwrap_or(0)
+    let moved = if steps { event::PROXY_STEP | event::NET_PLUGIN } else { 0 };
+    let events = event::COLL | event::P2P | event::PROXY_OP | moved;
+    c_int::try_from(events & translate::known(version)).unwrap_or(0)
 }
 
 fn behind(version: Version, arguments: &Arguments, mask: c_int) -> Option<Behind> {
@@ -95,7 +97,10 @@ fn shape(arguments: &Arguments) -> Shape {
 
 fn ident(version: Version, arguments: &Arguments, shape: &Shape) -> Ident {
     let mut ident = Ident::new(Source::NcclProfiler);
-    ident.producer = format!("nccl v{version}");
+    ident.producer = match nccl::version(arguments.logger) {
+        Some(number) => format!("nccl {number} v{version}"),
+        None => format!("nccl v{version}"),
+    };
     ident.comm_id = arguments.id;
     ident.rank = shape.rank;
     ident.nranks = shape.nranks;

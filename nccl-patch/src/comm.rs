@@ -4,25 +4,20 @@
 //! this rank is announced ahead where it is certain (one rank per host) or was seen in an earlier phase, otherwise with the
 //! operations themselves, still before their first byte.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use sluice_progress::layout::{NO_RANK, PEER_CAP};
-use sluice_progress::{Pattern, PeerKind, PeerSlot, Publisher, State, Writer};
+use sluice_progress::layout::NO_RANK;
+use sluice_progress::{Pattern, PeerSlot, Publisher, State, Writer};
 
-use crate::descr::{Coll, P2p, ProxyOp};
+use crate::connections::Connections;
+use crate::descr::{Coll, NetSocket, P2p, ProxyOp};
 use crate::events::{self, Entry, Kind};
 use crate::names::{Algo, Func};
 use crate::neighbours::Neighbours;
 use crate::next::Behind;
-use crate::sockets;
 use crate::wire;
 use crate::work::{Ended, Work};
 
-/// Least time between two searches for the sockets of one communicator, in nanoseconds.
-const SEARCH_GAP_NS: u64 = 50_000_000;
-/// After so many searches in vain only a new neighbour causes another.
-const MAX_VAIN_SEARCHES: u32 = 100;
 /// After so many collectives announced ahead without any operation seen, collectives are taken to go another way than
 /// the network.
 const MAX_UNSEEN: u32 = 256;
@@ -56,25 +51,7 @@ pub struct Comm {
     pattern: AtomicU32,
     largest: AtomicU64,
     unseen: AtomicU32,
-    search: SocketSearch,
-}
-
-/// The search for the sockets.
-#[derive(Debug)]
-struct SocketSearch {
-    wanted: AtomicBool,
-    next_ns: AtomicU64,
-    vain: AtomicU32,
-    found: AtomicUsize,
-    peers: Mutex<Vec<PeerInPage>>,
-}
-
-/// A connection in the page.
-#[derive(Clone, Copy, Debug)]
-struct PeerInPage {
-    slot: PeerSlot,
-    kind: PeerKind,
-    rank: u32,
+    connections: Connections,
 }
 
 /// When the bytes of a piece of work that leave this rank are announced in the page.
@@ -127,13 +104,7 @@ impl Comm {
             pattern: AtomicU32::new(Pattern::Unknown.raw()),
             largest: AtomicU64::new(0),
             unseen: AtomicU32::new(0),
-            search: SocketSearch {
-                wanted: AtomicBool::new(true),
-                next_ns: AtomicU64::new(0),
-                vain: AtomicU32::new(0),
-                found: AtomicUsize::new(0),
-                peers: Mutex::new(Vec::with_capacity(PEER_CAP)),
-            },
+            connections: Connections::default(),
         }
     }
 
@@ -199,8 +170,8 @@ impl Comm {
         (bytes / u64::from(p2p.channels.max(1)), pack(number, announce, Algo::Other))
     }
 
-    /// An operation on the network begins. Facts of its entry.
-    pub fn op_begins(&self, writer: &Writer, comm: u64, op: &ProxyOp, parent: u64) -> u64 {
+    /// An operation on the network begins. Bytes of its entry, which are one more than the rank at its other end, and facts.
+    pub fn op_begins(&self, writer: &Writer, comm: u64, op: &ProxyOp, parent: u64) -> (u64, u64) {
         if self.unseen.load(Ordering::Relaxed) > 0 {
             self.unseen.store(0, Ordering::Relaxed);
         }
@@ -233,7 +204,9 @@ impl Comm {
         if self.work.op_begins() {
             writer.net_begin();
         }
-        number << 8 | u64::from(op.is_send)
+        // The ranks of another process's operation (PXN) are those of another communicator.
+        let rank = if op.pid == self.shape.pid && peer != NO_RANK { u64::from(peer) + 1 } else { 0 };
+        (rank, number << 8 | u64::from(op.is_send))
     }
 
     /// An operation on the network has ended.
@@ -264,27 +237,48 @@ impl Comm {
         }
     }
 
-    /// The facts of a step of this operation: did it send?
+    /// The facts of a step of this operation: did it send, and one more than the rank at the other end.
     pub fn step_begins(&self, comm: u64, parent: u64) -> u64 {
         let op = events::look(parent).map(|(entry, _)| entry);
-        op.filter(|op| op.kind == Kind::Op && op.comm == comm).map_or(2, |op| op.facts & 1)
+        op.filter(|op| op.kind == Kind::Op && op.comm == comm).map_or(2, |op| op.facts & 1 | op.bytes << 2)
     }
 
     /// A step has ended: its bytes have moved.
     pub fn step_ends(&self, writer: &Writer, entry: &Entry) {
-        match entry.facts {
+        match entry.facts & 3 {
             0 => writer.received(entry.bytes),
             1 => writer.sent(entry.bytes),
             _ => {}
         }
     }
 
-    /// A transport reported a socket: there may be new ones.
-    pub fn socket_reported(&self, writer: &Writer) {
-        if self.search.found.load(Ordering::Relaxed) == 0 {
-            self.search.wanted.store(true, Ordering::Relaxed);
+    /// A transport reports something of its own. With the socket that a chunk goes on: bytes that will have been sent on it
+    /// at the end, and one more than its place in the page.
+    pub fn net_begins(
+        &self,
+        writer: &Writer,
+        comm: u64,
+        socket: Option<&NetSocket>,
+        parent: u64,
+    ) -> Option<(u64, u64)> {
+        let Some(socket) = socket else {
+            self.connections.stirs();
+            self.look_for_sockets(writer);
+            return None;
+        };
+        let step = events::look(parent).map(|(entry, _)| entry);
+        let step = step.filter(|step| step.kind == Kind::Step && step.comm == comm);
+        let rank = step.and_then(|step| u32::try_from(step.facts >> 2).ok()?.checked_sub(1));
+        let slot = self.connections.uses(writer, socket, rank)?;
+        socket.is_send.then_some((socket.bytes, slot.index() as u64 + 1))
+    }
+
+    /// It is over: the bytes were handed to that socket.
+    pub fn net_ends(&self, writer: &Writer, entry: &Entry) {
+        let index = usize::try_from(entry.facts).ok().and_then(|facts| facts.checked_sub(1));
+        if let Some(slot) = index.and_then(PeerSlot::from_index) {
+            writer.peer_sent(slot, entry.bytes);
         }
-        self.look_for_sockets(writer);
     }
 
     fn near(&self, class: usize) -> &Neighbours {
@@ -354,75 +348,15 @@ impl Comm {
     }
 
     fn new_neighbour(&self, writer: &Writer) {
-        if self.search.found.load(Ordering::Relaxed) == 0 {
-            self.search.next_ns.store(0, Ordering::Relaxed);
-        }
-        self.search.wanted.store(true, Ordering::Relaxed);
+        self.connections.soon();
         let ring = self.near(class(Algo::Ring));
         if ring.to.count() + ring.from.count() > 0 {
             writer.ring(ring.from.only().unwrap_or(NO_RANK), ring.to.only().unwrap_or(NO_RANK));
         }
-        if let Ok(mut peers) = self.search.peers.try_lock() {
-            self.name(writer, &mut peers);
-        }
+        self.connections.name(writer, &self.near);
     }
 
-    /// Puts connections into the page that have appeared since the last look.
     fn look_for_sockets(&self, writer: &Writer) {
-        let search = &self.search;
-        if !search.wanted.load(Ordering::Relaxed) {
-            return;
-        }
-        let now = now_ns();
-        if now < search.next_ns.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut peers = match search.peers.try_lock() {
-            Ok(peers) => peers,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        search.next_ns.store(now.saturating_add(SEARCH_GAP_NS), Ordering::Relaxed);
-        let new = sockets::take_new(|peer| {
-            if let Some(slot) = writer.peer(peer).filter(|_| peers.len() < PEER_CAP) {
-                peers.push(PeerInPage { slot, kind: peer.kind, rank: NO_RANK });
-            }
-        });
-        // Another thread looks: its turn is not ours. Nothing found: connections may still be on their way.
-        let vain = peers.is_empty() && search.vain.fetch_add(1, Ordering::Relaxed) < MAX_VAIN_SEARCHES;
-        search.wanted.store(new.is_none() || vain, Ordering::Relaxed);
-        search.found.store(peers.len(), Ordering::Relaxed);
-        self.name(writer, &mut peers);
+        self.connections.look(writer, &self.near);
     }
-
-    /// Says which rank is at the other end, where there is only one that it can be.
-    fn name(&self, writer: &Writer, peers: &mut [PeerInPage]) {
-        let one = |of: fn(&Neighbours) -> &crate::neighbours::Pairs| {
-            let mut ranks = self.near.iter().map(of).filter(|pairs| pairs.count() > 0).map(|pairs| pairs.only());
-            let first = ranks.next().flatten()?;
-            ranks.all(|rank| rank == Some(first)).then_some(first)
-        };
-        let (to, from) = (one(|near| &near.to), one(|near| &near.from));
-        for peer in peers {
-            let rank = match peer.kind {
-                PeerKind::Connected => to,
-                PeerKind::Accepted => from,
-                PeerKind::Unknown => None,
-            };
-            let rank = rank.unwrap_or(NO_RANK);
-            if rank != std::mem::replace(&mut peer.rank, rank) {
-                writer.peer_rank(peer.slot, rank);
-            }
-        }
-    }
-}
-
-/// CLOCK_MONOTONIC in nanoseconds as of the kernel's last tick, a few ms ago; 0 if it cannot be read.
-fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid, writable timespec.
-    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) } != 0 {
-        return 0;
-    }
-    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }

@@ -13,6 +13,8 @@ use crate::names::{self, Algo, Func, Name};
 pub mod at {
     pub const TYPE: usize = 0;
     pub const PARENT: usize = 8;
+    /// Where what is different for every kind begins.
+    pub const UNION: usize = 24;
 
     /// Versions 4 to 7.
     pub mod v4 {
@@ -59,7 +61,24 @@ pub mod at {
         pub const PEER: usize = 32;
         pub const IS_SEND: usize = 44;
     }
+
+    /// What a transport reports; since version 3.
+    pub mod net {
+        pub const ID: usize = 24;
+        pub const DATA: usize = 32;
+        /// Offsets in the data of the socket transport.
+        pub const SOCKET_KIND: usize = 0;
+        pub const SOCKET_FD: usize = 8;
+        pub const SOCKET_OP: usize = 12;
+        pub const SOCKET_BYTES: usize = 16;
+    }
 }
+
+/// Whose data an event of a transport has: the socket transport's, version 1.
+const SOCKET_ID: u64 = 0x2_0001;
+/// The one kind of its events, and what its operation is when it sends.
+const SOCKET_MOVES: u8 = 1;
+const SOCKET_SENDS: i32 = 0;
 
 /// `sizeof` of a version's descriptor; 0 for a version there is not.
 pub const fn size(version: Version) -> usize {
@@ -70,6 +89,41 @@ pub const fn size(version: Version) -> usize {
         5 | 6 => 112,
         7 => 136,
         _ => 0,
+    }
+}
+
+/// A descriptor of our own, of any version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Raw([u8; Raw::BYTES]);
+
+impl Default for Raw {
+    fn default() -> Raw {
+        Raw([0; Raw::BYTES])
+    }
+}
+
+impl Raw {
+    /// As many as the longest version has.
+    pub const BYTES: usize = size(7);
+
+    /// Puts these bytes here, as far as there is room for all.
+    pub fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        if let Some(place) = self.0.get_mut(at..at + N) {
+            place.copy_from_slice(&bytes);
+        }
+    }
+
+    /// The eight bytes here, as a number.
+    pub fn word(&self, at: usize) -> u64 {
+        self.0.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    /// Takes so many bytes of another one that lie there, to here.
+    pub fn take(&mut self, other: &Raw, there: usize, here: usize, bytes: usize) {
+        if let (Some(from), Some(to)) = (other.0.get(there..there + bytes), self.0.get_mut(here..here + bytes)) {
+            to.copy_from_slice(from);
+        }
     }
 }
 
@@ -118,6 +172,17 @@ pub struct ProxyOp {
     pub is_send: bool,
 }
 
+/// A chunk on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetSocket {
+    /// Its descriptor.
+    pub fd: i32,
+    /// True where it is sent.
+    pub is_send: bool,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -129,8 +194,8 @@ pub enum Event {
     ProxyOp(ProxyOp),
     /// A chunk of that.
     ProxyStep,
-    /// An event of the network plug-in's own.
-    NetPlugin,
+    /// An event of the network transport's own; of the socket transport with what it says.
+    NetPlugin(Option<NetSocket>),
     /// An event that is not counted.
     Other,
 }
@@ -146,7 +211,8 @@ impl Descr {
     /// `None` for a null pointer or an unknown version.
     ///
     /// # Safety
-    /// `at` is null or points to `size(version)` readable bytes whose text pointers are null or NUL-terminated.
+    /// `at` is null or points to `size(version)` readable bytes whose text pointers are null or NUL-terminated; where it
+    /// says that it is an event of the socket transport, the data are those of one, or null.
     pub unsafe fn new(version: Version, at: *const std::ffi::c_void) -> Option<Descr> {
         (!at.is_null() && size(version) > 0).then_some(Descr { version, at: at.cast() })
     }
@@ -162,12 +228,17 @@ impl Descr {
         self.get(at::PARENT)
     }
 
+    /// Which version it is of.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
     /// The bytes, for a profiler behind this one.
-    pub fn copy(&self) -> [u64; 17] {
-        let mut copy = [0_u64; 17];
-        let bytes = size(self.version).min(size_of_val(&copy));
+    pub fn copy(&self) -> Raw {
+        let mut copy = Raw::default();
+        let bytes = size(self.version).min(Raw::BYTES);
         // SAFETY: `size(version)` bytes are readable by the promise of `new`, and the copy has as many.
-        unsafe { std::ptr::copy_nonoverlapping(self.at, copy.as_mut_ptr().cast::<u8>(), bytes) };
+        unsafe { std::ptr::copy_nonoverlapping(self.at, copy.0.as_mut_ptr(), bytes) };
         copy
     }
 
@@ -194,8 +265,28 @@ impl Descr {
                 is_send: self.get::<i32>(at::op::IS_SEND) != 0,
             }),
             event::PROXY_STEP => Event::ProxyStep,
-            event::NET_PLUGIN => Event::NetPlugin,
+            event::NET_PLUGIN => Event::NetPlugin(self.socket()),
             _ => Event::Other,
+        }
+    }
+
+    fn socket(&self) -> Option<NetSocket> {
+        use at::net;
+        let data = self.get::<usize>(net::DATA) as *const u8;
+        if self.version < 3
+            || self.get::<u64>(net::ID) != SOCKET_ID
+            || data.is_null()
+            || !data.cast::<u64>().is_aligned()
+        {
+            return None;
+        }
+        // SAFETY: by the promise of `new` the socket transport's data, of which these are fields.
+        unsafe {
+            (data.add(net::SOCKET_KIND).read() == SOCKET_MOVES).then(|| NetSocket {
+                fd: data.add(net::SOCKET_FD).cast::<i32>().read(),
+                is_send: data.add(net::SOCKET_OP).cast::<i32>().read() == SOCKET_SENDS,
+                bytes: data.add(net::SOCKET_BYTES).cast::<u64>().read(),
+            })
         }
     }
 

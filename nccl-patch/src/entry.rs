@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use sluice_progress::guest;
+use sluice_progress::guest::{self, Errno};
 
 use crate::abi::{Logger, Version, state};
 use crate::begin;
@@ -70,6 +70,7 @@ unsafe fn init(version: Version, context: *mut *mut c_void, mask: *mut c_int, ar
     }
     // SAFETY: null or NCCL's; a misaligned one is left alone.
     unsafe { put(context, ptr::null_mut()) };
+    let _errno = Errno::keep();
     guard(|| {
         let mask = (!mask.is_null() && mask.is_aligned()).then_some(mask);
         // SAFETY: not null, aligned, and NCCL's. Other threads of NCCL read it while it is written, hence atomic.
@@ -129,13 +130,17 @@ fn start(context: u64, descr: &Descr) -> Option<u64> {
             }
             Event::ProxyOp(op) => {
                 entry.kind = Kind::Op;
-                entry.facts = comm.op_begins(writer, context, &op, descr.parent());
+                (entry.bytes, entry.facts) = comm.op_begins(writer, context, &op, descr.parent());
             }
             Event::ProxyStep => {
                 entry.kind = Kind::Step;
                 entry.facts = comm.step_begins(context, descr.parent());
             }
-            Event::NetPlugin => comm.socket_reported(writer),
+            Event::NetPlugin(socket) => {
+                if let Some((bytes, facts)) = comm.net_begins(writer, context, socket.as_ref(), descr.parent()) {
+                    (entry.kind, entry.bytes, entry.facts) = (Kind::Net, bytes, facts);
+                }
+            }
             Event::Other => {}
         }
     }
@@ -171,6 +176,7 @@ pub unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
             match entry.kind {
                 Kind::Op => comm.op_ends(writer, &entry),
                 Kind::Step => comm.step_ends(writer, &entry),
+                Kind::Net => comm.net_ends(writer, &entry),
                 Kind::Work | Kind::Other => {}
             }
         }

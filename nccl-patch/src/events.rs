@@ -33,6 +33,8 @@ pub enum Kind {
     Op,
     /// A chunk of such an operation.
     Step,
+    /// A chunk on a socket, as the transport reports it.
+    Net,
     /// One that only the profiler behind this one wants.
     Other,
 }
@@ -43,6 +45,7 @@ impl Kind {
             0 => Kind::Work,
             1 => Kind::Op,
             2 => Kind::Step,
+            3 => Kind::Net,
             _ => Kind::Other,
         }
     }
@@ -54,9 +57,10 @@ pub struct Entry {
     pub kind: Kind,
     /// The context of its communicator.
     pub comm: u64,
-    /// Work: bytes of one send on the network. Step: bytes that moved.
+    /// Work: bytes of one send on the network. Step: bytes that moved. Net: bytes of the chunk. Op: one more than the rank at
+    /// the other end.
     pub bytes: u64,
-    /// Work, op, step: what `comm` packed.
+    /// Work, op, step, net: what `comm` packed.
     pub facts: u64,
     /// The handle of the profiler behind this one, or null.
     pub next: *mut c_void,

@@ -5,27 +5,30 @@
 //! | --- | --- |
 //! | [`abi`] | NCCL's interface as types and numbers |
 //! | `entry` | the functions that NCCL calls |
-//! | `begin` | setting up a communicator |
+//! | `begin`, `nccl` | setting up a communicator; which NCCL it is |
 //! | `comm` | what its events mean for its page |
 //! | [`descr`], [`names`] | descriptors of versions 2 to 7, read |
 //! | `wire`, `work`, `neighbours` | how many bytes leave, when a phase is over, to whom: pure |
 //! | `events`, `comms` | handles and contexts: numbers of static slots |
-//! | `sockets` | this process's TCP connections |
-//! | `next` | the profiler behind this one |
+//! | `sockets`, `connections` | this process's TCP connections; which are a communicator's |
+//! | `next`, `translate` | the profiler behind this one, and its version of the interface |
 //! | `report` | the lines it writes |
 
 pub mod abi;
 mod begin;
 mod comm;
 mod comms;
+mod connections;
 pub mod descr;
 mod entry;
 mod events;
 pub mod names;
+mod nccl;
 mod neighbours;
 mod next;
 mod report;
 mod sockets;
+mod translate;
 mod wire;
 mod work;
 

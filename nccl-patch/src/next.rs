@@ -1,6 +1,7 @@
 //! The profiler behind this one (`SLUICE_NCCL_NEXT`): NCCL has one slot, so whoever had it gets every call from here.
 //!
-//! It sees what it would see without Sluice: the events it asked for, its own handles and contexts, its own parents.
+//! It sees what it would see without Sluice: the events it asked for, in the version of the interface that NCCL itself would
+//! have chosen for it, with its own handles and contexts and its own parents.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
@@ -10,13 +11,20 @@ use std::sync::OnceLock;
 use crate::abi::{Finalize, InitV2, InitV4, InitV5, Logger, Profiler, RecordState, StartEvent, StopEvent, Version};
 use crate::descr::{Descr, at};
 use crate::events;
+use crate::translate::{self, Told};
 
 /// The environment variable that names the next library.
 pub const VARIABLE: &str = "SLUICE_NCCL_NEXT";
+/// Versions of the interface that a next library may have.
+const OLDEST: Version = 2;
+const NEWEST: Version = 7;
 
 /// The functions of the next library.
 #[derive(Clone, Copy, Debug)]
 pub struct Next {
+    version: Version,
+    /// That of NCCL, and so of what it says.
+    of: Version,
     init: Init,
     start: StartEvent,
     stop: StopEvent,
@@ -37,6 +45,8 @@ pub struct Behind {
     context: *mut c_void,
     /// The events it asked for.
     pub mask: c_int,
+    /// Those that it gets.
+    gets: u64,
 }
 
 // SAFETY: the context is only handed back to the profiler that it came from, which NCCL too calls from any thread.
@@ -61,15 +71,15 @@ pub struct Arguments {
     pub logger: Option<Logger>,
 }
 
-/// Loads what the environment names, once. `Ok(None)`: it names nothing.
+/// Loads what the environment names, once for each version that NCCL speaks. `Ok(None)`: it names nothing.
 ///
 /// # Errors
 /// What cannot be loaded, and why.
 pub fn load(version: Version) -> Result<Option<Next>, &'static str> {
-    static LOADED: OnceLock<(Version, Result<Option<Next>, String>)> = OnceLock::new();
-    let (of, loaded) = LOADED.get_or_init(|| (version, open(version)));
-    match loaded {
-        Ok(Some(_)) if *of != version => Err("it was loaded for another version of the interface"),
+    static LOADED: [OnceLock<Result<Option<Next>, String>>; NEWEST as usize + 1] =
+        [const { OnceLock::new() }; NEWEST as usize + 1];
+    let Some(loaded) = LOADED.get(usize::from(version)) else { return Ok(None) };
+    match loaded.get_or_init(|| open(version)) {
         Ok(next) => Ok(*next),
         Err(why) => Err(why),
     }
@@ -84,13 +94,21 @@ fn open(version: Version) -> Result<Option<Next>, String> {
     if library.is_null() {
         return Err(format!("{shown} cannot be loaded"));
     }
-    let symbol = format!("ncclProfiler_v{version}");
-    let name = CString::new(symbol.as_str()).unwrap_or_default();
-    // SAFETY: the library is open, the name NUL-terminated.
-    let table = unsafe { libc::dlsym(library, name.as_ptr()) };
-    if table.is_null() {
-        return Err(format!("{shown} has no {symbol}, the version that this NCCL speaks with Sluice"));
-    }
+    let table = |version: Version| {
+        let name = CString::new(format!("ncclProfiler_v{version}")).ok()?;
+        // SAFETY: the library is open, the name NUL-terminated.
+        let table = unsafe { libc::dlsym(library, name.as_ptr()) };
+        (!table.is_null()).then_some((version, table))
+    };
+    // As NCCL looks: its own version first, then the older ones.
+    let Some((own, table)) = (OLDEST..=version).rev().find_map(table) else {
+        let has: Vec<String> = (1..=NEWEST).filter_map(table).map(|(version, _)| format!("v{version}")).collect();
+        let has = if has.is_empty() { "no table of a profiler".to_owned() } else { has.join(", ") };
+        return Err(format!(
+            "{shown} has {has}, and this NCCL speaks v{version} with Sluice, so v{OLDEST} to v{version} would do"
+        ));
+    };
+    let symbol = format!("ncclProfiler_v{own}");
     let pointers = table.cast::<[*const c_void; 6]>();
     if !pointers.is_aligned() {
         return Err(format!("{shown}: {symbol} is not a table of functions"));
@@ -102,18 +120,20 @@ fn open(version: Version) -> Result<Option<Next>, String> {
     }
     // SAFETY: the table has this layout in this version; no function in it is null.
     let next = unsafe {
-        match version {
-            2 | 3 => Next::of(&*table.cast::<Profiler<InitV2>>(), Init::V2),
-            4 => Next::of(&*table.cast::<Profiler<InitV4>>(), Init::V4),
-            _ => Next::of(&*table.cast::<Profiler<InitV5>>(), Init::V5),
+        match own {
+            2 | 3 => Next::of(own, version, &*table.cast::<Profiler<InitV2>>(), Init::V2),
+            4 => Next::of(own, version, &*table.cast::<Profiler<InitV4>>(), Init::V4),
+            _ => Next::of(own, version, &*table.cast::<Profiler<InitV5>>(), Init::V5),
         }
     };
     Ok(Some(next))
 }
 
 impl Next {
-    fn of<I: Copy>(table: &Profiler<I>, init: fn(I) -> Init) -> Next {
+    fn of<I: Copy>(version: Version, of: Version, table: &Profiler<I>, init: fn(I) -> Init) -> Next {
         Next {
+            version,
+            of,
             init: init(table.init),
             start: table.start_event,
             stop: table.stop_event,
@@ -134,25 +154,31 @@ impl Next {
                 Init::V5(init) => init(&mut context, id, &mut mask, name, nnodes, nranks, rank, logger),
             }
         };
-        (result == 0).then_some(Behind { next: self, context, mask })
+        if result != 0 {
+            return None;
+        }
+        // What its version has no words for, NCCL would not send it.
+        let asked = u64::from(mask.cast_unsigned()) & translate::known(self.version);
+        let mask = c_int::try_from(asked & u64::from(c_int::MAX.cast_unsigned())).unwrap_or(0);
+        Some(Behind { next: self, context, mask, gets: translate::with_parents(asked) })
     }
 }
 
 impl Behind {
     /// Passes an event on; its handle, null for an event it did not ask for or does not follow.
     pub fn start(&self, descr: &Descr) -> *mut c_void {
-        if descr.kind() & u64::from(self.mask.cast_unsigned()) == 0 {
+        if descr.kind() & self.gets == 0 {
             return ptr::null_mut();
         }
-        let mut copy = descr.copy();
-        for offset in [Some(at::PARENT), descr.group_at()].into_iter().flatten() {
-            if let Some(parent) = copy.get_mut(offset / 8) {
-                *parent = events::look(*parent).map_or(0, |(entry, _)| entry.next as u64);
-            }
+        let Some(mut copy) = translate::descr(descr, self.next.version) else { return ptr::null_mut() };
+        let group = descr.group_at().filter(|_| self.next.version >= 5);
+        for offset in [Some(at::PARENT), group].into_iter().flatten() {
+            let parent = events::look(copy.word(offset)).map_or(0, |(entry, _)| entry.next as u64);
+            copy.put(offset, parent.to_ne_bytes());
         }
         let mut handle = ptr::null_mut();
         // SAFETY: a descriptor of this version with parents of its own, and its own context.
-        unsafe { (self.next.start)(self.context, &mut handle, copy.as_ptr().cast()) };
+        unsafe { (self.next.start)(self.context, &mut handle, (&raw const copy).cast()) };
         handle
     }
 
@@ -164,10 +190,24 @@ impl Behind {
     }
 
     pub fn state(&self, handle: *mut c_void, state: c_int, arguments: *const c_void) {
-        if !handle.is_null() {
-            // SAFETY: a handle of its own that has not been ended; the arguments are NCCL's.
-            unsafe { (self.next.state)(handle, state, arguments) };
+        if handle.is_null() {
+            return;
         }
+        let mut own = [0_u64; 2];
+        let own = match translate::state(self.next.of, self.next.version, state) {
+            Told::Not => return,
+            // An older version's plug-in always had arguments, so it may not ask whether there are any.
+            Told::AsIs if arguments.is_null() && self.next.of != self.next.version => own.as_ptr().cast(),
+            Told::AsIs => arguments,
+            Told::Number if !arguments.is_null() => {
+                // SAFETY: at such a state NCCL's arguments hold a number.
+                own[0] = u64::from(unsafe { arguments.cast::<u32>().read_unaligned() });
+                own.as_ptr().cast()
+            }
+            Told::Number | Told::Empty => own.as_ptr().cast(),
+        };
+        // SAFETY: a handle of its own that has not been ended; the arguments are NCCL's, or as long as its version's.
+        unsafe { (self.next.state)(handle, state, own) };
     }
 
     /// Passes the end of the communicator on.

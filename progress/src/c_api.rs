@@ -19,6 +19,10 @@ use crate::writer::Writer;
 const MAX_HANDLES: usize = 64;
 /// Spins of a close that waits for other threads; after that the publisher stays allocated for ever.
 const CLOSE_SPINS: u32 = 1_000_000;
+/// A close takes the pointer and then asks who is inside; a call says that it is inside and then takes the pointer. One of
+/// them has to see the other, so all four accesses need one order that both agree on: with less, arm64 may do the second
+/// half of a close before the first, and free what a call has just taken (`order` goes through all executions).
+const HANDSHAKE: Ordering = Ordering::SeqCst;
 
 /// The C header's `struct sluice_ident`.
 #[repr(C)]
@@ -206,12 +210,12 @@ pub extern "C" fn sluice_peer_sent(handle: c_int, peer: c_int, bytes: u64) -> c_
 pub extern "C" fn sluice_close(handle: c_int) -> c_int {
     quietly(|| {
         let slot = SLOTS.get(usize::try_from(handle).ok()?)?;
-        let publisher = slot.publisher.swap(ptr::null_mut(), Ordering::AcqRel);
+        let publisher = slot.publisher.swap(ptr::null_mut(), HANDSHAKE);
         if publisher.is_null() {
             return None;
         }
         for _ in 0..CLOSE_SPINS {
-            if slot.users.load(Ordering::Acquire) == 0 {
+            if slot.users.load(HANDSHAKE) == 0 {
                 // SAFETY: the pointer left the table and nobody is inside.
                 drop(unsafe { Box::from_raw(publisher) });
                 break;
@@ -232,7 +236,7 @@ pub extern "C" fn sluice_version() -> c_int {
 fn inside<T>(handle: c_int, act: impl FnOnce(&Writer) -> T) -> Option<T> {
     let slot = SLOTS.get(usize::try_from(handle).ok()?)?;
     // Entered before the pointer is read: a close that swaps it afterwards waits for this thread.
-    slot.users.fetch_add(1, Ordering::SeqCst);
+    slot.users.fetch_add(1, HANDSHAKE);
     struct Leave<'a>(&'a AtomicUsize);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
@@ -240,7 +244,7 @@ fn inside<T>(handle: c_int, act: impl FnOnce(&Writer) -> T) -> Option<T> {
         }
     }
     let _leave = Leave(&slot.users);
-    let publisher = slot.publisher.load(Ordering::SeqCst);
+    let publisher = slot.publisher.load(HANDSHAKE);
     // SAFETY: while this thread is counted in `users`, a close does not free what it has swapped out.
     let publisher = unsafe { publisher.as_ref() }?;
     publisher.writer().map(act)
@@ -271,3 +275,6 @@ unsafe fn text(text: *const c_char, most: usize) -> String {
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     String::from_utf8_lossy(bytes.get(..most).unwrap_or(bytes)).into_owned()
 }
+
+#[cfg(test)]
+mod order;

@@ -37,11 +37,11 @@ pub struct PeerSlot(usize);
 
 impl PeerSlot {
     /// The entry's index in the page.
-    pub(crate) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         self.0
     }
     /// The entry with this index, if a page has so many.
-    pub(crate) fn from_index(index: usize) -> Option<PeerSlot> {
+    pub fn from_index(index: usize) -> Option<PeerSlot> {
         (index < PEER_CAP).then_some(PeerSlot(index))
     }
 }

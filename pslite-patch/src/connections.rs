@@ -3,10 +3,13 @@
 //! A descriptor is watched from when it is connected or accepted until the first byte that is not ZeroMQ's. One thread
 //! at a time is inside a connection; ZeroMQ gives each to one of its threads, and where two meet it is none of its: then
 //! it is left alone. Nothing here waits.
+//!
+//! A descriptor that is a copy of a watched one (`dup`) leads to the original's connection. When the original is closed
+//! first, the connection moves to its newest copy.
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, take};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::c_int;
 use sluice_progress::guest::{self, socket};
@@ -23,6 +26,9 @@ static TABLE: [Slot; MAX_CONNECTIONS] = [const {
     Slot {
         watched: AtomicBool::new(false),
         busy: AtomicBool::new(false),
+        turn: AtomicU32::new(0),
+        original: AtomicU64::new(0),
+        copy: AtomicU32::new(0),
         state: UnsafeCell::new(MaybeUninit::uninit()),
     }
 }; MAX_CONNECTIONS];
@@ -32,7 +38,13 @@ static TABLE: [Slot; MAX_CONNECTIONS] = [const {
 struct Slot {
     watched: AtomicBool,
     busy: AtomicBool,
-    /// Initialised since it was first watched; touched only by who set `busy`.
+    /// Counts the connections that were here.
+    turn: AtomicU32,
+    /// Of a copy: what [`link`] makes of the original's descriptor and turn; otherwise 0.
+    original: AtomicU64,
+    /// Of an original: one more than its newest copy's descriptor; 0: none.
+    copy: AtomicU32,
+    /// Initialised where `watched` is set and `original` is not, as who set `busy` sees them; touched only by that one.
     state: UnsafeCell<MaybeUninit<Connection>>,
 }
 
@@ -99,6 +111,45 @@ pub fn watched(fd: c_int) -> bool {
     slot(fd).is_some_and(|slot| slot.watched.load(Ordering::Relaxed))
 }
 
+/// The highest descriptor that was ever watched, and so the last one to look at.
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+fn link(fd: u32, turn: u32) -> u64 {
+    u64::from(turn) << 32 | u64::from(fd.wrapping_add(1))
+}
+
+impl Slot {
+    /// Where this descriptor's connection is kept: here, or with the original if that is still what it was.
+    #[inline]
+    fn home(&'static self) -> Option<&'static Slot> {
+        let original = self.original.load(Ordering::Relaxed);
+        if original == 0 { Some(self) } else { self.home_of_copy(original) }
+    }
+
+    #[cold]
+    fn home_of_copy(&self, original: u64) -> Option<&'static Slot> {
+        let home = TABLE.get(usize::try_from((original & 0xffff_ffff).checked_sub(1)?).ok()?)?;
+        let same = u64::from(home.turn.load(Ordering::Relaxed)) == original >> 32;
+        if same && home.watched.load(Ordering::Relaxed) {
+            return Some(home);
+        }
+        self.watched.store(false, Ordering::Relaxed);
+        None
+    }
+
+    /// From now on another connection, or none, is here.
+    fn turns(&self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.original.store(0, Ordering::Relaxed);
+        self.copy.store(0, Ordering::Relaxed);
+    }
+
+    fn watch(&self, fd: c_int) {
+        HIGHEST.fetch_max(usize::try_from(fd).unwrap_or(0), Ordering::Relaxed);
+        self.watched.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A connection begins on this descriptor.
 #[cold]
 pub fn begins(fd: c_int, kind: PeerKind) {
@@ -106,44 +157,101 @@ pub fn begins(fd: c_int, kind: PeerKind) {
     let Some(_inside) = enter(slot) else { return };
     let (untold, sent, received) = (Untold::default(), Decoder::new(), Decoder::new());
     let new = Connection { untold, slot: None, remote: None, name: None, sent, received, kind, socket: None };
+    slot.turns();
     // SAFETY: this thread is inside.
     unsafe { (*slot.state.get()).write(new) };
-    slot.watched.store(true, Ordering::Relaxed);
+    slot.watch(fd);
 }
 
 /// The descriptor is about to be closed. A child in its parent's memory closes none of the parent's.
 #[cold]
 pub fn ends(fd: c_int) {
-    let Some(slot) = slot(fd) else { return };
+    if !guest::borrows_memory() {
+        over(fd);
+    }
+}
+
+/// All of these descriptors are about to be closed.
+#[cold]
+pub fn all_end(first: u32, last: u32) {
+    let highest = u32::try_from(HIGHEST.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+    let each = || (first..=last.min(highest)).filter_map(|fd| c_int::try_from(fd).ok()).filter(|fd| watched(*fd));
+    if each().next().is_some() && !guest::borrows_memory() {
+        each().for_each(over);
+    }
+}
+
+/// `to` is the same as `fd` from now on, and no longer what it was.
+#[cold]
+pub fn copied(fd: c_int, to: c_int) {
     if guest::borrows_memory() {
         return;
     }
+    over(to);
+    let (Some(slot), Some(new)) = (slot(fd), self::slot(to)) else { return };
+    if !slot.watched.load(Ordering::Relaxed) {
+        return;
+    }
+    let Some(home) = slot.home() else { return };
+    let Some(_inside) = enter(new) else { return };
+    new.turns();
+    // A copy of a copy leads to the original too.
+    let known = slot.original.load(Ordering::Relaxed);
+    let own = || link(u32::try_from(fd).unwrap_or(u32::MAX), slot.turn.load(Ordering::Relaxed));
+    new.original.store(if known == 0 { own() } else { known }, Ordering::Relaxed);
+    home.copy.store(u32::try_from(to).map_or(0, |to| to + 1), Ordering::Relaxed);
+    new.watch(to);
+}
+
+/// Nothing of this descriptor is followed any more. The connection lives on if it has a copy.
+fn over(fd: c_int) {
+    let Some(slot) = slot(fd) else { return };
     let Some(_inside) = enter(slot) else { return };
-    if slot.watched.swap(false, Ordering::Relaxed) {
+    if slot.watched.swap(false, Ordering::Relaxed) && slot.original.load(Ordering::Relaxed) == 0 && !passed_on(fd, slot)
+    {
         // SAFETY: this thread is inside, and what was watched is initialised.
         let connection = unsafe { (*slot.state.get()).assume_init_mut() };
         if let (Some(writer), Some(slot)) = (job::writer(), connection.slot) {
             writer.peer_gone(slot);
         }
     }
+    slot.turns();
+}
+
+/// Moves the connection to its newest copy; false if there is none. The caller is inside `slot`.
+fn passed_on(fd: c_int, slot: &Slot) -> bool {
+    let heir = slot.copy.load(Ordering::Relaxed).checked_sub(1).and_then(|heir| c_int::try_from(heir).ok());
+    let Some(heir) = heir.and_then(self::slot) else { return false };
+    let link = link(u32::try_from(fd).unwrap_or(u32::MAX), slot.turn.load(Ordering::Relaxed));
+    let Some(_inside) = enter(heir) else { return false };
+    if !heir.watched.load(Ordering::Relaxed) || heir.original.load(Ordering::Relaxed) != link {
+        return false;
+    }
+    heir.turns();
+    // SAFETY: this thread is inside both, what was watched is initialised, and nobody reads it there any more.
+    unsafe { std::ptr::copy_nonoverlapping(slot.state.get(), heir.state.get(), 1) };
+    true
 }
 
 /// What passes here cannot be followed any further.
 #[cold]
 pub fn leave(fd: c_int) {
-    if let Some(slot) = slot(fd) {
-        slot.watched.store(false, Ordering::Relaxed);
+    let Some(slot) = slot(fd) else { return };
+    if let Some(home) = slot.home() {
+        home.watched.store(false, Ordering::Relaxed);
     }
+    slot.watched.store(false, Ordering::Relaxed);
 }
 
 /// These bytes went this way, in this order.
 pub fn moved<'a>(fd: c_int, way: Way, pieces: impl Iterator<Item = &'a [u8]>) {
-    let Some(slot) = slot(fd) else { return };
+    let Some(slot) = slot(fd).and_then(Slot::home) else { return };
     let Some(_inside) = enter(slot) else { return };
-    if !slot.watched.load(Ordering::Relaxed) {
+    // A copy that came to be here meanwhile has nothing of its own.
+    if !slot.watched.load(Ordering::Relaxed) || slot.original.load(Ordering::Relaxed) != 0 {
         return;
     }
-    // SAFETY: this thread is inside, and what is watched is initialised.
+    // SAFETY: this thread is inside, and what is watched and no copy is initialised.
     let connection = unsafe { (*slot.state.get()).assume_init_mut() };
     for piece in pieces {
         if connection.passes(fd, way, piece).is_err() {

@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 
-use libc::{c_int, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use sluice_progress::PeerKind;
 use sluice_progress::guest::{self, Errno};
 
@@ -16,6 +16,9 @@ use crate::{on, real};
 const BESIDE: c_int = libc::MSG_PEEK | libc::MSG_ERRQUEUE;
 /// Bytes that went without being in the caller's buffer, or out of order.
 const UNSEEN: c_int = libc::MSG_TRUNC | libc::MSG_OOB;
+
+/// `CLOSE_RANGE_UNSHARE` of linux/close_range.h: the descriptors are closed for the calling thread alone.
+const CLOSE_RANGE_UNSHARE: c_int = 2;
 
 /// Looks at something, without leaving a trace.
 #[inline]
@@ -228,6 +231,114 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     }
     // SAFETY: the caller's.
     unsafe { real::close(fd) }
+}
+
+/// `sendmmsg(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the caller's; then the messages that the real call has sent.
+    unsafe {
+        let result = real::sendmmsg(fd, messages, count, flags);
+        moved_messages(fd, Way::Sent, messages, flags & libc::MSG_OOB, result);
+        result
+    }
+}
+
+/// `recvmmsg(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    limit: *mut timespec,
+) -> c_int {
+    // SAFETY: as in `sendmmsg`.
+    unsafe {
+        let result = real::recvmmsg(fd, messages, count, flags, limit);
+        moved_messages(fd, Way::Received, messages, flags, result);
+        result
+    }
+}
+
+/// `close_range(2)`. As with [`close`], another thread may get the numbers at once; of descriptors that are only marked to
+/// be closed later nothing ends.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if on() && flags & !CLOSE_RANGE_UNSHARE == 0 {
+        look(|| connections::all_end(first, last));
+    }
+    // SAFETY: the caller's.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// `dup(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::dup(fd) };
+    copied(fd, result);
+    result
+}
+
+/// `dup2(2)`. What `to` was stays open until the real call closes it, and nobody else can get the number.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup2(fd: c_int, to: c_int) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::dup2(fd, to) };
+    copied(fd, result);
+    result
+}
+
+/// `dup3(2)`.
+///
+/// # Safety
+/// Its own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's.
+    let result = unsafe { real::dup3(fd, to, flags) };
+    copied(fd, result);
+    result
+}
+
+#[inline]
+fn copied(fd: c_int, result: c_int) {
+    if result >= 0 && result != fd && (connections::watched(fd) || connections::watched(result)) {
+        look(|| connections::copied(fd, result));
+    }
+}
+
+/// The first `result` of these messages went this way.
+///
+/// # Safety
+/// As [`moved_pieces`], of each message.
+#[inline]
+unsafe fn moved_messages(fd: c_int, way: Way, messages: *const mmsghdr, flags: c_int, result: c_int) {
+    for at in 0..usize::try_from(result).unwrap_or(0) {
+        // SAFETY: the real call has moved so many messages, and written how many bytes each has.
+        unsafe {
+            let message = messages.add(at);
+            let bytes = ssize_t::try_from((*message).msg_len).unwrap_or(ssize_t::MAX);
+            let head = &raw const (*message).msg_hdr;
+            moved_pieces(fd, way, (*head).msg_iov, pieces(head), flags, bytes);
+        }
+    }
 }
 
 /// Pieces of a message.

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{c_int, c_long, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_long, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 /// Where the next library's function lies, once it was looked up.
 struct Next(AtomicPtr<c_void>);
@@ -86,5 +86,14 @@ functions! {
     recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t = SYS_recvmsg(fd, message, flags);
     read(fd: c_int, at: *mut c_void, size: size_t) -> ssize_t = SYS_read(fd, at, size);
     readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t = SYS_readv(fd, pieces, count);
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int =
+        SYS_sendmmsg(fd, messages, count, flags);
+    recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int =
+        SYS_recvmmsg(fd, messages, count, flags, limit);
     close(fd: c_int) -> c_int = SYS_close(fd);
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int = SYS_close_range(first, last, flags);
+    dup(fd: c_int) -> c_int = SYS_dup(fd);
+    // Every C library has `dup2`, and not every kernel.
+    dup2(fd: c_int, to: c_int) -> c_int = SYS_dup3(fd, to, 0);
+    dup3(fd: c_int, to: c_int, flags: c_int) -> c_int = SYS_dup3(fd, to, flags);
 }

@@ -1,13 +1,13 @@
 //! `cargo xtask ci`: what must hold for every commit.
 
 use crate::shell::{Early, Step, options};
-use crate::{setup, test};
+use crate::{setup, ship, test};
 
 const HELP: &str = "\
 cargo xtask ci
 
-Format check, clippy with warnings as errors on all targets, documentation without warnings, then exactly what
-`cargo xtask test` does.
+Format check, clippy with warnings as errors on all targets, documentation without warnings, the libraries that jobs load as
+`cargo xtask ship` has them, then exactly what `cargo xtask test` does.
 ";
 
 pub(crate) fn run(args: &[String]) -> Result<(), Early> {
@@ -16,5 +16,6 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     Step::cargo(&["fmt", "--all", "--check"]).run()?;
     Step::cargo(&["clippy", "--workspace", "--locked", "--all-targets", "--", "-D", "warnings"]).run()?;
     Step::cargo(&["doc", "--workspace", "--locked", "--no-deps"]).with("RUSTDOCFLAGS", "-D warnings").run()?;
+    ship::all()?;
     Ok(test::all(false)?)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask`: set-up, demo, test, bench and ci in plain Rust. Every step is printed before it is run, so that it
+//! `cargo xtask`: set-up, demo, test, bench, ship and ci in plain Rust. Every step is printed before it is run, so that it
 //! can be repeated by hand.
 
 #![forbid(unsafe_code)]
@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod count;
 mod demo;
+mod elf;
 #[cfg(test)]
 mod links;
 mod mxnet;
@@ -17,6 +18,7 @@ mod record;
 mod records;
 mod setup;
 mod shell;
+mod ship;
 mod test;
 mod workloads;
 
@@ -31,7 +33,8 @@ cargo xtask COMMAND [OPTIONS]
   demo    build, run training jobs under CUBIC, Reno, BBR and Sluice on network namespaces, compare
   test    build everything and run every test
   bench   benchmarks and measured experiments
-  ci      format, lints, documentation, then exactly what `test` does
+  ship    the libraries for NCCL and PS-Lite as they are installed, checked: glibc, symbols, stripped
+  ci      format, lints, documentation, `ship`, then exactly what `test` does
 
 cargo xtask COMMAND --help says more about one of them.
 ";
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         "demo" => demo::run,
         "test" => test::run,
         "bench" => bench::run,
+        "ship" => ship::run,
         "ci" => ci::run,
         "" | "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -3,7 +3,6 @@
 
 use std::ffi::{CString, c_int};
 use std::path::Path;
-use std::process::Command;
 
 use crate::support::*;
 
@@ -22,7 +21,7 @@ static int init(void **ctx, uint64_t id, int *mask, const char *name, int nodes_
 }
 static int start(void *ctx, void **handle, struct descr *d) {
     struct node *n = &nodes[used++ % 64];
-    if (ctx != &context || !(d->type & 11)) wrong++;
+    if (ctx != &context || !(d->type & 15)) wrong++;  /* sends too: who asks for operations gets their parents */
     n->kind = (int)d->type; n->parent = d->parent; n->live = 1; n->group = 0;
     if (d->type == 2) memcpy(&n->group, (char *)d + 104, 8);
     if (n->parent && n->parent->kind == 0) wrong++;   /* follows it */
@@ -39,16 +38,6 @@ int seen(int what) {
 }
 "#;
 
-fn build(dir: &Path) -> std::path::PathBuf {
-    let (source, library) = (dir.join("other.c"), dir.join("libother.so"));
-    std::fs::write(&source, OTHER).expect("write");
-    let arguments = ["-shared", "-fPIC", "-O1", "-o"];
-    let output = Command::new("cc").args(arguments).arg(&library).arg(&source).output();
-    let output = output.expect("cc, which links this test too");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    library
-}
-
 fn seen(library: &Path) -> [c_int; 8] {
     let path = CString::new(library.to_str().expect("text")).expect("no NUL");
     // SAFETY: the library is loaded already; its function has this signature.
@@ -63,7 +52,7 @@ fn seen(library: &Path) -> [c_int; 8] {
 
 fn through(disabled: bool) {
     let root = tempfile::tempdir().expect("a directory");
-    let other = build(root.path());
+    let other = compile(root.path(), "libother.so", OTHER, &[]);
     set("SLUICE_NCCL_NEXT", &other);
     set("SLUICE_SHM_DIR", root.path());
     let nccl = Nccl::load(&library(), 5);
@@ -73,7 +62,8 @@ fn through(disabled: bool) {
     let coll = nccl.coll_in(context, &all_reduce(1000, 1), group);
     let send = nccl.op(context, coll, 0, 1, true);
     nccl.state(send, 19, None);
-    nccl.p2p(context, true, 1, 10, 1); // It did not ask for this.
+    nccl.p2p(context, true, 1, 10, 1);
+    nccl.other(context, 1 << 11); // It did not ask for this.
     nccl.stop(send);
     nccl.stop(send);
     nccl.state(send, 19, None);
@@ -86,7 +76,7 @@ fn through(disabled: bool) {
     nccl.finalize(context);
     nccl.finalize(context);
     nccl.stop(coll);
-    assert_eq!(seen(&other), [1, 3, 3, 1, 1, 0, 1, 1], "inits, starts, stops, states, ends, faults, group, parent");
+    assert_eq!(seen(&other), [1, 4, 4, 1, 1, 0, 1, 1], "inits, starts, stops, states, ends, faults, group, parent");
     assert_eq!(pages(root.path()).len(), 0);
 }
 

@@ -84,6 +84,21 @@ fn collectives_of_versions_2_and_3() {
 }
 
 #[test]
+fn what_the_socket_transport_reports() {
+    use at::net;
+    rows(&[(offset_of!(NetPlugin, id), net::ID, 24), (offset_of!(NetPlugin, data), net::DATA, 32)]);
+    let sock = offset_of!(NetSocket, sock);
+    let of_data = [
+        offset_of!(NetSocket, kind),
+        sock + offset_of!(NetSock, fd),
+        sock + offset_of!(NetSock, op),
+        sock + offset_of!(NetSock, length),
+    ];
+    assert_eq!(of_data, [net::SOCKET_KIND, net::SOCKET_FD, net::SOCKET_OP, net::SOCKET_BYTES]);
+    assert_eq!((of_data, size_of::<NetSocket>()), ([0, 8, 12, 16], 24));
+}
+
+#[test]
 fn sends_receives_and_operations() {
     use at::{op, v2, v4};
     rows(&[

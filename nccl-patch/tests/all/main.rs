@@ -5,5 +5,8 @@ mod chain;
 mod gpu;
 mod layout;
 mod moves;
+mod producer;
 #[path = "../support/mod.rs"]
 mod support;
+mod transport;
+mod versions;

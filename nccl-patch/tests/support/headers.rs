@@ -140,6 +140,31 @@ pub struct ProxyStep {
     pub step: c_int,
 }
 
+/// All versions from 3 on.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NetPlugin {
+    pub id: i64,
+    pub data: *const c_void,
+}
+
+/// What the socket transport has as data of its events.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NetSocket {
+    pub kind: u8,
+    pub sock: NetSock,
+}
+
+/// The one member of its union.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NetSock {
+    pub fd: c_int,
+    pub op: c_int,
+    pub length: usize,
+}
+
 /// A descriptor of exactly a version's size; what its union does not fill is garbage.
 pub struct Descr {
     words: [u64; 17],

@@ -25,6 +25,17 @@ pub fn library() -> PathBuf {
     found.expect("cargo builds the library before its tests")
 }
 
+/// A shared library of this C source, with these definitions.
+pub fn compile(dir: &Path, name: &str, source: &str, options: &[&str]) -> PathBuf {
+    let (text, library) = (dir.join(name).with_extension("c"), dir.join(name));
+    std::fs::write(&text, source).expect("write");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"]).arg(&library).args(options).arg(&text);
+    let output = cc.output().expect("cc, which links this test too");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
 /// Runs `body` of the test that calls this in a process of its own with these variables and no others of ours; fails if
 /// it fails or writes a word to standard error.
 pub fn alone(variables: &[(&str, &str)], body: impl FnOnce()) {
@@ -313,7 +324,8 @@ pub fn all_reduce(count: usize, channels: u8) -> CollOf {
 }
 
 impl CollOf {
-    fn union(&self, version: u8) -> CollAny {
+    /// As that version has it.
+    pub fn union(&self, version: u8) -> CollAny {
         let (func, algo, datatype) = (self.func.as_ptr(), self.algo.as_ptr(), self.datatype.as_ptr());
         let (count, root, proto) = (self.count, self.root, c"SIMPLE".as_ptr());
         let (send_buff, recv_buff) = (NOWHERE, NOWHERE);

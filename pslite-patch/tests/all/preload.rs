@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::support::calls::Style;
 use crate::support::node::{self, Job};
 use crate::support::{Running, clean, library, page, pages};
-use sluice_progress::{Pattern, PeerKind, Role, Source, State};
+use sluice_progress::{PageView, Pattern, PeerKind, Reader, Role, Source, State};
 use sluice_skip::skip;
 
 #[test]
@@ -220,28 +220,73 @@ fn a_full_and_a_read_only_file_system_are_silence() {
     }
 }
 
-/// A thread cancelled inside a call unwinds through this library; a child of `vfork` closes only its own descriptors.
-#[test]
-fn a_cancelled_thread_and_a_child_of_vfork_do_as_without() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/edges.c");
-    let binary = dir.path().join("edges");
+/// A program in C of `tests/support`.
+fn compiled(dir: &Path, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(name);
+    let binary = dir.join(name).with_extension("");
     let mut cc = Command::new("cc");
     let compiled = cc.args(["-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&binary).arg(&source).output();
     let compiled = compiled.expect("cc, which links these tests too");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    for preload in [false, true] {
-        let mut command = clean(&binary, preload);
-        let output = command.env("DMLC_ROLE", "worker").env("SLUICE_SHM_DIR", dir.path()).output().expect("it starts");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success() && err.is_empty(), "{preload}: {} {out} {err}", output.status);
-        let sent: u64 = out.trim().parse().expect("bytes");
-        let views: Vec<_> = pages(dir.path());
-        assert_eq!(views.len(), usize::from(preload));
-        for path in views {
-            let view = sluice_progress::Reader::open(path).and_then(|mut page| page.read()).expect("a good page");
-            assert_eq!(view.tx_bytes, sent, "what was sent after the child closed its copy counts too");
-        }
+    binary
+}
+
+/// Runs it with the library before it or not: the bytes that it says, and its page.
+fn run(binary: &Path, dir: &Path, argument: &str, preload: bool) -> (u64, Option<PageView>) {
+    let mut command = clean(binary, preload);
+    command.arg(argument).env("DMLC_ROLE", "worker").env("SLUICE_SHM_DIR", dir);
+    let output = command.output().expect("it starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{argument} {preload}: {} {out} {err}", output.status);
+    let views: Vec<_> = pages(dir)
+        .into_iter()
+        .map(|path| {
+            let view = Reader::open(&path).and_then(|mut page| page.read()).expect("a good page");
+            fs::remove_file(path).expect("removed");
+            view
+        })
+        .collect();
+    assert_eq!(views.len(), usize::from(preload), "{argument}");
+    (out.trim().parse().expect("bytes"), views.into_iter().next())
+}
+
+/// A thread cancelled inside a call unwinds through this library; a child of `vfork` closes only its own descriptors.
+#[test]
+fn a_cancelled_thread_and_a_child_of_vfork_do_as_without() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let binary = compiled(dir.path(), "edges.c");
+    run(&binary, dir.path(), "", false);
+    let (sent, view) = run(&binary, dir.path(), "", true);
+    assert_eq!(view.expect("a page").tx_bytes, sent, "what was sent after the child closed its copy counts too");
+}
+
+/// No byte of a connection is missed because it goes by a copy of its descriptor, and none of anything else counts because
+/// it has a connection's old number.
+#[test]
+fn a_connection_is_followed_through_copies_and_no_further() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let binary = compiled(dir.path(), "descriptors.c");
+    for what in ["copies", "replaced", "ranges", "children", "receives", "tensors"] {
+        let (plain, _) = run(&binary, dir.path(), what, false);
+        let (sent, view) = run(&binary, dir.path(), what, true);
+        let view = view.expect("a page");
+        assert_eq!((sent, view.tx_bytes, view.errors), (plain, sent, 0), "{what}");
+        assert_eq!(view.rx_bytes, if what == "receives" { 88 } else { 0 }, "{what}");
+        let peers: Vec<u64> = view.peers.iter().map(|peer| peer.tx_bytes).collect();
+        assert_eq!(peers, if what == "tensors" { vec![sent] } else { vec![] }, "{what}");
+        assert_eq!(view.enq_bytes, if what == "tensors" { 400 } else { 0 }, "{what}");
+    }
+}
+
+/// Threads that replace and close each other's descriptors in the middle of calls: the job's own fault, and no worse with
+/// the library. A connection made after it is followed.
+#[test]
+fn threads_that_meddle_with_descriptors_do_no_worse_than_without() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let binary = compiled(dir.path(), "descriptors.c");
+    for _ in 0..3 {
+        let (sent, view) = run(&binary, dir.path(), "threads", true);
+        assert_eq!(view.expect("a page").tx_bytes, sent);
     }
 }
 
@@ -252,7 +297,8 @@ fn the_library_exports_its_functions_and_no_others_that_a_job_could_meet() {
     let mut names: Vec<&str> = output.lines().filter_map(|line| line.split(' ').next_back()).collect();
     names.retain(|name| !name.starts_with("sluice_"));
     names.sort_unstable();
-    let hooks = ["accept", "accept4", "close", "connect", "read", "readv", "recv", "recvfrom", "recvmsg", "send"];
-    let hooks: Vec<&str> = hooks.into_iter().chain(["sendmsg", "sendto", "write", "writev"]).collect();
-    assert_eq!(names, hooks);
+    let hooks =
+        ["accept", "accept4", "close", "close_range", "connect", "dup", "dup2", "dup3", "read", "readv", "recv"];
+    let more = ["recvfrom", "recvmmsg", "recvmsg", "send", "sendmmsg", "sendmsg", "sendto", "write", "writev"];
+    assert_eq!(names, hooks.into_iter().chain(more).collect::<Vec<_>>());
 }

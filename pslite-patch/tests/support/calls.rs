@@ -113,12 +113,18 @@ impl Socket {
             set_errno(MARK);
             // SAFETY: at least `size` bytes are there, and the pieces lie among them.
             let (result, name) = unsafe {
-                match if matches!(self.style, Style::Mixed(_)) { pick % 5 } else { 0 } {
+                match if matches!(self.style, Style::Mixed(_)) { pick % 6 } else { 0 } {
                     0 => (libc::send(fd, at, size, libc::MSG_NOSIGNAL), "send"),
                     1 => (libc::sendto(fd, at, size, 0, std::ptr::null(), 0), "sendto"),
                     2 => (libc::write(fd, at, size), "write"),
                     3 => (libc::writev(fd, pieces.as_ptr(), 3), "writev"),
-                    _ => (libc::sendmsg(fd, &message(&pieces), 0), "sendmsg"),
+                    4 => (libc::sendmsg(fd, &message(&pieces), 0), "sendmsg"),
+                    _ => {
+                        let (first, rest) = pieces.split_at(1);
+                        let mut messages = both(first, rest);
+                        let count = libc::sendmmsg(fd, messages.as_mut_ptr(), 2, 0);
+                        (sum(&messages, count), "sendmmsg")
+                    }
                 }
             };
             let count = well(result, name);
@@ -177,12 +183,21 @@ impl Socket {
             set_errno(MARK);
             // SAFETY: at least `size` bytes of room are there, and the pieces lie among them.
             let (result, name) = unsafe {
-                match if matches!(self.style, Style::Mixed(_)) { pick % 6 } else { 0 } {
+                match if matches!(self.style, Style::Mixed(_)) { pick % 7 } else { 0 } {
                     0 => (libc::recv(fd, at, size, 0), "recv"),
                     1 => (libc::recvfrom(fd, at, size, 0, std::ptr::null_mut(), std::ptr::null_mut()), "recvfrom"),
                     2 => (libc::read(fd, at, size), "read"),
                     3 => (libc::readv(fd, pieces.as_ptr(), 3), "readv"),
                     4 => (libc::recvmsg(fd, &mut message(&pieces), 0), "recvmsg"),
+                    5 => {
+                        // The first has room for one byte, so that what comes leaves no gap between the two.
+                        let one = [iovec { iov_base: at, iov_len: 1 }];
+                        let rest = [iovec { iov_base: at.add(1), iov_len: size - 1 }];
+                        let mut messages = both(&one, &rest);
+                        let (count, flags) = (if size > 1 { 2 } else { 1 }, libc::MSG_WAITFORONE);
+                        let count = libc::recvmmsg(fd, messages.as_mut_ptr(), count, flags as _, std::ptr::null_mut());
+                        (sum(&messages, count), "recvmmsg")
+                    }
                     _ => {
                         // What is only looked at comes again.
                         libc::recv(fd, at, size, libc::MSG_PEEK);
@@ -214,6 +229,17 @@ fn message(pieces: &[iovec]) -> msghdr {
     message.msg_iov = pieces.as_ptr().cast_mut();
     message.msg_iovlen = pieces.len() as _;
     message
+}
+
+/// Two messages of these pieces.
+fn both(first: &[iovec], second: &[iovec]) -> [libc::mmsghdr; 2] {
+    [first, second].map(|pieces| libc::mmsghdr { msg_hdr: message(pieces), msg_len: 0 })
+}
+
+/// Bytes of so many of them, or what else the call returned.
+fn sum(messages: &[libc::mmsghdr], count: c_int) -> isize {
+    let Ok(count) = usize::try_from(count) else { return count as isize };
+    messages[..count].iter().map(|message| message.msg_len as isize).sum()
 }
 
 fn address(port: u16) -> libc::sockaddr_in {

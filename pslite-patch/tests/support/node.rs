@@ -92,6 +92,11 @@ pub fn wait() {
     let _ = std::io::read_to_string(std::io::stdin());
 }
 
+unsafe extern "C" {
+    /// `close_range(2)`, which the C library has for some years.
+    fn close_range(first: libc::c_uint, last: libc::c_uint, flags: libc::c_int) -> libc::c_int;
+}
+
 /// Calls that go wrong, on descriptors of all kinds; what they return and leave in errno.
 fn wrong_calls() -> Vec<String> {
     let (mut lines, mut byte, none) = (Vec::new(), [0_u8; 8], std::ptr::null_mut::<std::ffi::c_void>());
@@ -117,11 +122,23 @@ fn wrong_calls() -> Vec<String> {
             say(name, libc::sendmsg(fd, none.cast(), 0));
             say(name, libc::accept(fd, none.cast(), none.cast()) as isize);
             say(name, libc::connect(fd, std::ptr::null(), 0) as isize);
+            say(name, libc::sendmmsg(fd, none.cast(), 1, 0) as isize);
+            say(name, libc::recvmmsg(fd, none.cast(), 1, 0, none.cast()) as isize);
+            say(name, libc::dup(fd) as isize);
+            say(name, libc::dup2(fd, 500) as isize);
+            say(name, libc::dup3(fd, 500, 0) as isize);
+            say(name, libc::dup3(fd, fd, 0) as isize);
             say(name, libc::close(fd) as isize);
         }
         libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0, ends.as_mut_ptr());
         let [a, b] = ends;
         say("empty", libc::recv(a, at, 8, 0));
+        say("faults", libc::sendmmsg(a, none.cast(), 1, 0) as isize);
+        say("itself", isize::from(libc::dup2(a, a) == a));
+        say("nowhere", libc::dup2(a, -1) as isize);
+        say("flags", libc::dup3(a, 500, 99) as isize);
+        say("backwards", close_range(9, 8, 0) as isize);
+        say("strange", close_range(8, 9, 64) as isize);
         say("text", libc::write(a, b"hello".as_ptr().cast(), 5));
         say("text", libc::read(b, at, 8));
         say("fault", libc::recv(b, none, 8, 0));
