@@ -39,7 +39,7 @@ fn main() {
     for object in OBJECTS {
         let target = out.join(format!("{object}.bpf.o"));
         if usable {
-            compile(&clang, &root.join("bpf").join(format!("{object}.bpf.c")), &target);
+            compile(&clang, &root, object, &target);
         } else {
             let ready = root.join("prebuilt").join(format!("{object}.bpf.o"));
             if let Err(error) = fs::copy(&ready, &target) {
@@ -58,10 +58,14 @@ fn version(clang: &str) -> Option<u32> {
     text.split("version ").nth(1)?.split('.').next()?.trim().parse().ok()
 }
 
-fn compile(clang: &str, source: &Path, target: &Path) {
+fn compile(clang: &str, root: &Path, object: &str, target: &Path) {
+    let source = Path::new("bpf").join(format!("{object}.bpf.c"));
     let status = Command::new(clang)
+        .current_dir(root)
         .args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-mcpu=v3", "-c"])
-        .arg(source)
+        // The same bytes wherever the sources lie.
+        .arg(format!("-fdebug-prefix-map={}=.", root.display()))
+        .arg(&source)
         .arg("-o")
         .arg(target)
         .status();
