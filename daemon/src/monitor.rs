@@ -11,6 +11,7 @@
 //! | [`roles`] | which connections carry tensors, and what bounds each flow |
 //! | [`jobs`] | a job on this host, and its rounds as the brain hears of them |
 //! | [`period`] | how many bytes an iteration has, from counts and pauses |
+//! | [`bursts`] | what a process sends from pause to pause, whatever its page calls it |
 //! | [`pages`] | processes that publish a page |
 //! | [`finding`] | processes that publish none |
 //! | [`discovery`] | which sockets are a job's, on its own thread |
@@ -25,6 +26,7 @@
 //! | [`plans`] | plans that jobs follow, loaded and checked on their own thread |
 //! | [`traffic`] | unmanaged traffic on the own links |
 
+pub mod bursts;
 pub mod discovery;
 pub mod environ;
 pub mod finding;

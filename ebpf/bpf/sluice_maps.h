@@ -194,12 +194,18 @@ INLINE __u32 take_row(struct tcp_sock *tp, struct sluice_cfg *cfg, __u32 *index,
 	return gen;
 }
 
-/* Gives a row back, unless it has another owner by now. */
+/*
+ * Gives a row back, unless it has another owner by now. The daemon takes rows of silent flows away at the same time:
+ * whoever moves the generation on gives the row back, and nobody else.
+ */
 INLINE bool free_row(__u32 index, __u32 gen)
 {
 	struct sluice_stat *row = bpf_map_lookup_elem(&sluice_stat, &index);
+	__u32 next = gen + 1;
 
-	if (!row || row->gen != gen || !(row->flags & SLUICE_STAT_LIVE))
+	if (!next)
+		next = 1;
+	if (!row || __sync_val_compare_and_swap(&row->gen, gen, next) != gen)
 		return 0;
 	row->flags = 0;
 	bpf_map_push_elem(&sluice_free, &index, 0);

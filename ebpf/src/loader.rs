@@ -221,6 +221,22 @@ mod tests {
         assert!(control_program(3).is_none());
     }
 
+    /// Atomic operations that return a value, which are what orders loads and stores in the BPF memory model.
+    #[test]
+    fn every_barrier_of_the_source_is_one_in_the_object() {
+        const ATOMIC_32: u8 = 0xc3;
+        const ATOMIC_64: u8 = 0xdb;
+        const FETCH: i32 = 1;
+        let object = Object::parse(CC_OBJECT).unwrap();
+        // Two around the order that is read, two around the row that is written.
+        for name in ["cong_control", "cong_control_old", "cwnd_event"] {
+            let program = object.programs.get(name).unwrap();
+            let instructions = &object.functions[&program.function_key()].instructions;
+            let fences = instructions.iter().filter(|i| [ATOMIC_32, ATOMIC_64].contains(&i.code) && i.imm & FETCH != 0);
+            assert!(fences.count() >= 4, "{name}");
+        }
+    }
+
     #[test]
     fn both_objects_declare_all_maps() {
         for data in [CC_OBJECT, ATTACH_OBJECT] {

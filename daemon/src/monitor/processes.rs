@@ -192,7 +192,7 @@ impl Process {
     /// `moved`: acknowledged on all its flows since the last call.
     pub fn step(&mut self, now: Nanos, sent: Sent, moved: Bytes) -> Step {
         match &self.view {
-            Some(view) if !self.rounds.ignored(now) => self.rounds.page(now, view, sent),
+            Some(view) if !self.rounds.ignored(now) => self.rounds.page(now, view, sent, moved),
             _ => self.rounds.burst(now, sent, moved),
         }
     }

@@ -8,6 +8,7 @@
 use sluice_progress::{PageView, State};
 use sluice_schedule::{Bytes, Nanos};
 
+use super::bursts::Bursts;
 use super::period::Period;
 
 /// Claims are believed up to this in the first rounds.
@@ -76,6 +77,7 @@ pub struct Rounds {
     /// Bytes of the last rounds as the kernel saw them.
     history: Vec<Bytes>,
     largest: Bytes,
+    bursts: Bursts,
     iteration: u64,
     base_wire: u64,
     last_wire: u64,
@@ -101,8 +103,9 @@ impl Rounds {
         self.period
     }
 
-    /// Goes on by what the page says. `sent` counts from the last [`Step::Began`].
-    pub fn page(&mut self, now: Nanos, view: &PageView, sent: Sent) -> Step {
+    /// Goes on by what the page says. `sent` counts from the last [`Step::Began`]; `moved`: acknowledged since the last call.
+    pub fn page(&mut self, now: Nanos, view: &PageView, sent: Sent, moved: Bytes) -> Step {
+        self.bursts.look(now, moved, sent.queued);
         let wire = view.enq_wire_bytes;
         if !self.seen {
             self.seen = true;
@@ -144,8 +147,9 @@ impl Rounds {
                 return Step::Same;
             }
             self.begin(now);
+            self.bursts.round_began();
             self.claim = claim;
-            self.demand = self.clamp(claim, Sent::default().queued.plus(sent.queued));
+            self.demand = self.clamp(claim, sent.queued).max(self.bursts.left());
             return Step::Began(self.demand);
         }
         if quiet && view.state != State::Init || now.minus(self.moved_at) > GIVE_UP && sent.queued == Bytes::ZERO {
@@ -154,7 +158,7 @@ impl Rounds {
             return Step::Ended;
         }
         self.claim = self.claim.max(claim);
-        let demand = self.clamp(self.claim, sent.queued).max(sent.delivered);
+        let demand = self.clamp(self.claim, sent.queued).max(sent.delivered.plus(self.bursts.left()));
         if demand > self.demand {
             self.demand = demand;
             return Step::Grew(demand);
@@ -331,23 +335,29 @@ mod tests {
     #[test]
     fn a_page_round_begins_grows_and_ends() {
         let mut rounds = Rounds::default();
-        assert_eq!(rounds.page(at(0), &view(State::Compute, 1, 0, 0, 0), sent(0, 0)), Step::Same);
+        assert_eq!(rounds.page(at(0), &view(State::Compute, 1, 0, 0, 0), sent(0, 0), Bytes::ZERO), Step::Same);
         assert_eq!(
-            rounds.page(at(5), &view(State::Enqueued, 1, 0, 10 * MB, 15 * MB), sent(0, 0)),
+            rounds.page(at(5), &view(State::Enqueued, 1, 0, 10 * MB, 15 * MB), sent(0, 0), Bytes::ZERO),
             Step::Began(Bytes(15 * MB))
         );
         assert_eq!(
-            rounds.page(at(10), &view(State::OnWire, 1, 0, 20 * MB, 30 * MB), sent(MB, MB)),
+            rounds.page(at(10), &view(State::OnWire, 1, 0, 20 * MB, 30 * MB), sent(MB, MB), Bytes::ZERO),
             Step::Grew(Bytes(30 * MB))
         );
-        assert_eq!(rounds.page(at(15), &view(State::OnWire, 1, 0, 20 * MB, 30 * MB), sent(2 * MB, MB)), Step::Same);
         assert_eq!(
-            rounds.page(at(90), &view(State::Compute, 2, 20 * MB, 20 * MB, 30 * MB), sent(30 * MB, 0)),
+            rounds.page(at(15), &view(State::OnWire, 1, 0, 20 * MB, 30 * MB), sent(2 * MB, MB), Bytes::ZERO),
+            Step::Same
+        );
+        assert_eq!(
+            rounds.page(at(90), &view(State::Compute, 2, 20 * MB, 20 * MB, 30 * MB), sent(30 * MB, 0), Bytes::ZERO),
             Step::Ended
         );
-        assert_eq!(rounds.page(at(95), &view(State::Compute, 2, 20 * MB, 20 * MB, 30 * MB), sent(0, 0)), Step::Same);
         assert_eq!(
-            rounds.page(at(99), &view(State::OnWire, 2, 20 * MB, 40 * MB, 60 * MB), sent(0, 0)),
+            rounds.page(at(95), &view(State::Compute, 2, 20 * MB, 20 * MB, 30 * MB), sent(0, 0), Bytes::ZERO),
+            Step::Same
+        );
+        assert_eq!(
+            rounds.page(at(99), &view(State::OnWire, 2, 20 * MB, 40 * MB, 60 * MB), sent(0, 0), Bytes::ZERO),
             Step::Began(Bytes(30 * MB))
         );
         assert_eq!(rounds.period(), at(94));
@@ -356,9 +366,10 @@ mod tests {
     #[test]
     fn a_new_iteration_with_bytes_is_a_new_round_even_if_the_pause_was_missed() {
         let mut rounds = Rounds::default();
-        rounds.page(at(0), &view(State::Compute, 1, 0, 0, 0), sent(0, 0));
-        rounds.page(at(1), &view(State::OnWire, 1, 0, 20 * MB, 30 * MB), sent(0, 0));
-        let step = rounds.page(at(70), &view(State::OnWire, 2, 20 * MB, 30 * MB, 45 * MB), sent(30 * MB, 0));
+        rounds.page(at(0), &view(State::Compute, 1, 0, 0, 0), sent(0, 0), Bytes::ZERO);
+        rounds.page(at(1), &view(State::OnWire, 1, 0, 20 * MB, 30 * MB), sent(0, 0), Bytes::ZERO);
+        let step =
+            rounds.page(at(70), &view(State::OnWire, 2, 20 * MB, 30 * MB, 45 * MB), sent(30 * MB, 0), Bytes::ZERO);
         assert_eq!(step, Step::Began(Bytes(15 * MB)));
         assert_eq!(rounds.ended, 1);
     }
@@ -366,15 +377,15 @@ mod tests {
     #[test]
     fn a_page_without_iterations_still_has_rounds() {
         let mut rounds = Rounds::default();
-        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0));
+        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0), Bytes::ZERO);
         for n in 1..5 {
             let bytes = n * 10 * MB;
             assert_eq!(
-                rounds.page(at(n * 100), &view(State::OnWire, 0, 0, bytes, bytes), sent(0, 0)),
+                rounds.page(at(n * 100), &view(State::OnWire, 0, 0, bytes, bytes), sent(0, 0), Bytes::ZERO),
                 Step::Began(Bytes(10 * MB))
             );
             assert_eq!(
-                rounds.page(at(n * 100 + 50), &view(State::Compute, 0, 0, bytes, bytes), sent(10 * MB, 0)),
+                rounds.page(at(n * 100 + 50), &view(State::Compute, 0, 0, bytes, bytes), sent(10 * MB, 0), Bytes::ZERO),
                 Step::Ended
             );
         }
@@ -383,17 +394,17 @@ mod tests {
     #[test]
     fn a_claim_is_held_against_the_kernel_and_a_liar_is_ignored() {
         let mut rounds = Rounds::default();
-        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0));
+        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0), Bytes::ZERO);
         let mut wire = 0;
         for n in 1..=5_u64 {
             let before = wire;
             wire += if n <= 2 { MB } else { 1000 * MB };
-            let step = rounds.page(at(n * 100), &view(State::OnWire, n, before, wire, wire), sent(0, 0));
+            let step = rounds.page(at(n * 100), &view(State::OnWire, n, before, wire, wire), sent(0, 0), Bytes::ZERO);
             let Step::Began(demand) = step else { panic!("round {n}: {step:?}") };
             if n > 2 {
                 assert!(demand.0 <= 2 * MB + SLACK.0, "{demand} in round {n}");
             }
-            rounds.page(at(n * 100 + 50), &view(State::Compute, n, before, wire, wire), sent(MB, 0));
+            rounds.page(at(n * 100 + 50), &view(State::Compute, n, before, wire, wire), sent(MB, 0), Bytes::ZERO);
         }
         assert!(rounds.ignored(at(600)) && !rounds.ignored(at(61_000)));
     }
@@ -418,7 +429,7 @@ mod tests {
             let big = |n: u64| if n & 1 == 0 { n } else { n % 100 };
             let mut v = view(State::from_raw(next() % 6), next() % 4, big(next()), big(next()), big(next()));
             v.hint_iter_bytes = big(next());
-            rounds.page(at(i), &v, sent(big(next()), big(next())));
+            rounds.page(at(i), &v, sent(big(next()), big(next())), Bytes(big(next())));
             if i % 3 == 0 {
                 rounds.burst(at(i), sent(big(next()), big(next())), Bytes(big(next())));
             }

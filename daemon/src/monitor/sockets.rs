@@ -197,10 +197,12 @@ impl Sockets {
         if event.kind == SocketEventKind::Opened {
             return self.open(now, own, event);
         }
-        let Some(cookie) = self.rows.get(&event.row.index).copied() else { return Noted::Nothing };
-        let Some(socket) = self.all.get_mut(&cookie).filter(|socket| socket.row == Some(event.row)) else {
-            return Noted::Nothing;
-        };
+        // A row that was seen to have another owner before its event was read is known by the socket's cookie only.
+        let closed = event.kind == SocketEventKind::Closed;
+        let by_cookie = || Some(event.cookie).filter(|cookie| closed && self.all.contains_key(cookie));
+        let Some(cookie) = self.rows.get(&event.row.index).copied().or_else(by_cookie) else { return Noted::Nothing };
+        let ours = |socket: &&mut Socket| socket.row == Some(event.row) || closed && socket.cookie == event.cookie;
+        let Some(socket) = self.all.get_mut(&cookie).filter(ours) else { return Noted::Nothing };
         match event.kind {
             SocketEventKind::Opened | SocketEventKind::Finished => Noted::Nothing,
             SocketEventKind::Started => Noted::Woke(socket.process),

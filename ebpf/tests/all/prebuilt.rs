@@ -76,6 +76,9 @@ fn the_checked_in_objects_are_the_sources() {
                 "{name}: {function} differs; copy the object that clang makes over it"
             );
         }
-        assert!(same_bytes, "{name}: the instructions are the same, the rest is not; copy the object that clang makes over it");
+        assert!(
+            same_bytes,
+            "{name}: the instructions are the same, the rest is not; copy the object that clang makes over it"
+        );
     }
 }

@@ -1,0 +1,155 @@
+//! The protocols over memory that the kernel's programs and the daemon share, in every execution that a weakly ordered
+//! processor allows: twins of `src/mapping.rs` and `bpf/sluice_maps.h`, word for word, on loom's memory.
+//!
+//! A twin's `barrier` is what `fence()` in the header is on such a processor: an atomic operation that orders both sides.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+fn barrier() {
+    fence(SeqCst);
+}
+
+/// One order, as the daemon writes it.
+struct Ctl {
+    rate: AtomicU64,
+    expiry: AtomicU64,
+    generation: AtomicU32,
+}
+
+impl Ctl {
+    fn new() -> Arc<Ctl> {
+        let zero = || AtomicU64::new(0);
+        Arc::new(Ctl { rate: zero(), expiry: zero(), generation: AtomicU32::new(0) })
+    }
+
+    /// `Mapping<Ctl>::order`.
+    fn order(&self, generation: u32, value: u64) {
+        self.generation.store(0, Release);
+        self.rate.store(value, Release);
+        self.expiry.store(value, Release);
+        self.generation.store(generation, Release);
+    }
+
+    /// `read_order`.
+    fn read(&self, generation: u32, between: fn()) -> Option<(u64, u64)> {
+        let before = self.generation.load(Relaxed);
+        between();
+        let (expiry, rate) = (self.expiry.load(Relaxed), self.rate.load(Relaxed));
+        between();
+        (before == generation && self.generation.load(Relaxed) == generation).then_some((rate, expiry))
+    }
+}
+
+/// Orders for two owners of a row, one after the other, while the second one reads: does it ever take a part of the
+/// first one's?
+fn takes_anothers_order(between: fn()) {
+    loom::model(move || {
+        let ctl = Ctl::new();
+        let writer = ctl.clone();
+        let thread = loom::thread::spawn(move || {
+            writer.order(5, 50);
+            writer.order(6, 60);
+        });
+        if let Some(seen) = ctl.read(6, between) {
+            assert_eq!(seen, (60, 60), "a part of another owner's order");
+        }
+        thread.join().expect("no panic");
+    });
+}
+
+#[test]
+fn an_order_is_taken_whole_by_the_owner_it_is_for() {
+    takes_anothers_order(barrier);
+}
+
+#[test]
+#[should_panic(expected = "a part of another owner's order")]
+fn without_barriers_it_would_not_be() {
+    takes_anothers_order(|| {});
+}
+
+/// What a hook measured.
+struct Stat {
+    seq: AtomicU32,
+    acked: AtomicU64,
+    queued: AtomicU64,
+}
+
+impl Stat {
+    /// `write_row`.
+    fn write(&self, value: u64, between: fn()) {
+        let seq = self.seq.load(Relaxed);
+        self.seq.store(seq | 1, Relaxed);
+        between();
+        self.acked.store(value, Relaxed);
+        self.queued.store(value, Relaxed);
+        between();
+        self.seq.store((seq | 1) + 1, Relaxed);
+    }
+
+    /// One try of `Mapping<Stat>::read`.
+    fn read(&self) -> Option<(u64, u64)> {
+        let before = self.seq.load(Acquire);
+        if before & 1 == 1 {
+            return None;
+        }
+        let seen = (self.acked.load(Relaxed), self.queued.load(Relaxed));
+        fence(Acquire);
+        (self.seq.load(Acquire) == before).then_some(seen)
+    }
+}
+
+fn reads_a_torn_row(between: fn()) {
+    loom::model(move || {
+        let zero = || AtomicU64::new(0);
+        let stat = Arc::new(Stat { seq: AtomicU32::new(0), acked: zero(), queued: zero() });
+        let hook = stat.clone();
+        let thread = loom::thread::spawn(move || {
+            hook.write(1, between);
+            hook.write(2, between);
+        });
+        if let Some((acked, queued)) = stat.read() {
+            assert_eq!(acked, queued, "a torn row");
+        }
+        thread.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_row_is_read_as_one_hook_wrote_it() {
+    reads_a_torn_row(barrier);
+}
+
+#[test]
+#[should_panic(expected = "a torn row")]
+fn without_barriers_it_would_be_torn() {
+    reads_a_torn_row(|| {});
+}
+
+/// Who has a row: the hook that gives it back when its socket closes, the daemon that takes it from a silent one, and the
+/// next socket.
+#[test]
+fn a_row_is_given_back_once_and_never_while_it_has_a_new_owner() {
+    loom::model(|| {
+        let (generation, free) = (Arc::new(AtomicU32::new(5)), Arc::new(AtomicU32::new(0)));
+        let give_back = |generation: &AtomicU32, free: &AtomicU32| {
+            // `free_row` and `Mapping<Stat>::reclaim`.
+            if generation.compare_exchange(5, 6, SeqCst, SeqCst).is_ok() {
+                free.fetch_add(1, SeqCst);
+            }
+        };
+        let (other, others) = (generation.clone(), free.clone());
+        let hook = loom::thread::spawn(move || give_back(&other, &others));
+        give_back(&generation, &free);
+        // `take_row`, once the queue has it.
+        if free.load(SeqCst) == 1 {
+            generation.store(7, SeqCst);
+        }
+        hook.join().expect("no panic");
+        assert_eq!(free.load(SeqCst), 1, "the queue holds the row twice, or not at all");
+        assert!([6, 7].contains(&generation.load(SeqCst)));
+    });
+}
