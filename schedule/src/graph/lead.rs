@@ -98,8 +98,8 @@ mod tests {
                 fed(self.demand, self.done[f], FULL, [by]).map_or(free[f], |fed| fed.min(free[f]))
             };
             let rates: Vec<Rate> = (0..n).map(rate).collect();
-            for f in 0..n {
-                self.done[f] = self.done[f].plus(rates[f].over(exchange));
+            for (done, rate) in self.done.iter_mut().zip(&rates) {
+                *done = done.plus(rate.over(exchange));
             }
             self.rate = rates;
         }
