@@ -15,10 +15,12 @@
 
 mod adjust;
 mod fill;
+mod lead;
 mod plan;
 
 pub use adjust::{Adjusted, Step, adjust};
 pub use fill::{Leg, fill, ring_lead, watches};
+pub use lead::{Feeding, fed};
 pub use plan::{PlanFlow, PlanFlows, PlanTree};
 
 use crate::event::{PredKind, Predecessor, Role};

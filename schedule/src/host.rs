@@ -11,6 +11,7 @@
 //! | `flows` | a flow's state: demand, progress, order |
 //! | `jobs` | a job's state: rounds, key, promotion, what its other hosts say |
 //! | `bottleneck` | what the host's flows got on each link |
+//! | `lead` | what feeds a flow, and how far that is |
 //! | `links` | a link's state: the last view and how much it still counts |
 //! | `rendezvous` | where the hosts of a job hear each other |
 //! | `scene` | draws the scene for the policy |
@@ -22,6 +23,7 @@ mod bottleneck;
 pub mod config;
 mod flows;
 mod jobs;
+mod lead;
 mod links;
 mod orders;
 mod rendezvous;
@@ -38,6 +40,7 @@ use announce::Announcer;
 pub use config::{HostConfig, PolicyName, Reserve};
 use flows::Flow;
 use jobs::Job;
+use lead::Incoming;
 pub use links::ViewState;
 use links::{Link, Links};
 
@@ -49,6 +52,7 @@ pub struct Host {
     jobs: BTreeMap<JobId, Job>,
     flows: BTreeMap<FlowId, Flow>,
     links: Links,
+    incoming: Incoming,
     announcer: Announcer,
     trust: ClockTrust,
     /// Counts rounds begun: who came first.
@@ -141,6 +145,7 @@ impl Host {
         if config.policy == PolicyName::PrimalDualLiteral {
             (config.events, config.work_conserving) = (false, false);
         }
+        config.chunk_lead &= config.policy == PolicyName::SrptP && config.work_conserving;
         let policy: Box<dyn Policy> = match config.policy {
             PolicyName::SrptP => Box::new(SrptP),
             PolicyName::Fair => Box::new(Fair),
@@ -151,6 +156,7 @@ impl Host {
             jobs: BTreeMap::new(),
             flows: BTreeMap::new(),
             links: Links::new(&config),
+            incoming: Incoming::default(),
             announcer: Announcer::default(),
             trust: ClockTrust::Trusted,
             arrivals: 0,
@@ -208,9 +214,10 @@ impl Host {
         let renew = self.renewed != Some(now.slot);
         let taken = self.look_at_uptake(now);
         self.news |= self.look_at_turns(now);
-        // Bytes that were delivered as planned are no reason for another plan.
+        // Bytes that were delivered as planned are no reason for another plan, unless other flows are fed by them.
         let due = self.due.is_some_and(|due| due <= now.wall);
-        self.news |= aged || ranked || taken || renew || due || self.policy.follows_predecessors();
+        let fed = self.policy.follows_predecessors() || self.is_fed();
+        self.news |= aged || ranked || taken || renew || due || fed;
         if self.news && (renew || self.config.events) {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
@@ -379,6 +386,7 @@ impl Host {
         // A holder in another slot talks of other slots: its view does not count, and the old one ages.
         if feedback.refused != Some(Refusal::SlotGuard) {
             self.news |= self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+            self.hear_incoming(now);
         }
     }
 }

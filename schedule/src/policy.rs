@@ -202,6 +202,9 @@ pub struct FlowScene {
     pub ceiling: Rate,
     /// The most that it would take, judged by what it took lately; `None` where no limit is known.
     pub worth: Option<Rate>,
+    /// The most that the fill may give it without putting it further ahead of what feeds it than its lead; `None`: no
+    /// limit is known.
+    pub fed: Option<Rate>,
     /// Grows with every round that began: who came first.
     pub arrival: u64,
     /// What it would keep if nothing else were granted.

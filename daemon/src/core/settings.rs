@@ -34,6 +34,7 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         history_slots: usize::try_from(config.schedule.history_slots).unwrap_or(4),
         events: config.schedule.events,
         work_conserving: config.schedule.work_conserving,
+        chunk_lead: config.schedule.chunk_lead,
         floor: config.floor(),
         floor_ratio: config.enforce.floor_ratio,
         max_step_up: config.enforce.max_step_up,

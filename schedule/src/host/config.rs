@@ -65,6 +65,9 @@ pub struct HostConfig {
     pub events: bool,
     /// Whether flows may take what nobody else uses.
     pub work_conserving: bool,
+    /// Whether the fill stops where a flow would be further ahead of what feeds it than its lead (`srpt-p`).
+    #[serde(default)]
+    pub chunk_lead: bool,
     /// Floor of every flow with demand.
     pub floor: Rate,
     /// Floor as part of the path's bottleneck.
@@ -114,6 +117,7 @@ impl HostConfig {
             history_slots: 4,
             events: true,
             work_conserving: true,
+            chunk_lead: true,
             floor: Rate::mbps(10),
             floor_ratio: 0.01,
             max_step_up: 2.0,

@@ -345,6 +345,11 @@ impl Links {
         self.ingress.iter().map(|ingress| &self.all[ingress.index])
     }
 
+    /// Do the views of all of these count in full?
+    pub fn knows_ingress(&self) -> bool {
+        self.ingress.iter().all(|ingress| self.trust(ingress.index).weight >= 1.0)
+    }
+
     /// Moves every view's state to now; true if any counts otherwise than before, or is old: then rates go up step by
     /// step.
     pub fn age(&mut self, now: Now, slot: Nanos, trust: ClockTrust, config: &HostConfig) -> bool {

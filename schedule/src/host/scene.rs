@@ -149,6 +149,7 @@ impl Host {
                 drawn.ceiling = self.ceiling_of(flow, &mut bests);
             }
             drawn.worth = flow.uptake.worth(self.config.probe_gain);
+            drawn.fed = self.fed(now, flow);
             drawn.arrival = flow.arrival;
             drawn.share = flow.spec.share;
         }

@@ -167,7 +167,8 @@ fn reason(scene: &Scene, planned: &Planned, flow: &FlowScene) -> Why {
 
 /// Shares out in order of rank what nobody was promised, so that an order never holds a flow back while its whole path has
 /// room. On a link that other hosts use too, a host leaves to flows of better rank what the fill gave them there, as their
-/// own hosts announce it. What the fill adds therefore depends on better ranks only, as offers do, and settles.
+/// own hosts announce it. No flow is given more than what feeds it and its lead let it send: its rank alone decides what it
+/// has for sure, so that it can make up for a lag. What the fill adds therefore depends on better ranks only, as offers do, and settles.
 fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     granted::wait(scene, shared, out);
     for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
@@ -179,13 +180,18 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
                 left.fold(Rate::MAX, Rate::min)
             }
         };
-        let rest = rest.min(flow.max_rate().minus(planned.rate));
+        let most = flow.max_rate().min(flow.fed.unwrap_or(Rate::MAX));
+        let rest = rest.min(most.minus(planned.rate));
         // Less than a hundredth of the flow's rate is not worth an order.
         if rest == Rate::MAX || rest.0.saturating_mul(100) <= planned.rate.0 {
             continue;
         }
         planned.rate = planned.rate.plus(rest);
-        planned.why = if planned.rate >= flow.max_rate() { Why::Uptake } else { Why::WorkConserving };
+        planned.why = match planned.rate {
+            rate if rate >= flow.max_rate() => Why::Uptake,
+            rate if flow.fed.is_some_and(|fed| rate >= fed) => Why::Predecessor,
+            _ => Why::WorkConserving,
+        };
         for &l in &flow.links {
             shared[l].filled = shared[l].filled.plus(rest);
         }

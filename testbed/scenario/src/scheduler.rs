@@ -126,7 +126,7 @@ pub struct SluiceOptions {
     /// Share of each link left free, 0 to 0.5; `None`: what the runner takes. It keeps queues short, so the testbed takes
     /// the daemon's default, and the simulator, which has no queues, nothing.
     pub reserve: Option<f64>,
-    /// The daemon's `schedule.fair_floor` (φ); here and in the next four, `None` is the daemon's default.
+    /// The daemon's `schedule.fair_floor` (φ); here and in the next five, `None` is the daemon's default.
     pub fair_floor: Option<f64>,
     /// The daemon's `schedule.fair_floor_alone`: φ on links without unmanaged traffic.
     pub fair_floor_alone: Option<f64>,
@@ -136,6 +136,8 @@ pub struct SluiceOptions {
     pub max_wait: Option<Nanos>,
     /// The daemon's `schedule.work_conserving`: fill what nobody uses.
     pub work_conserving: Option<bool>,
+    /// The daemon's `schedule.chunk_lead`: the fill stops at a flow's lead over what feeds it.
+    pub chunk_lead: Option<bool>,
     /// Least time between two announcements to one holder (simulator only).
     pub announce_gap: Option<Nanos>,
     /// Hosts know by which of several equal paths each of their flows goes (simulator only): switches could tell.
@@ -154,6 +156,7 @@ impl Default for SluiceOptions {
             promote_kappa: None,
             max_wait: None,
             work_conserving: None,
+            chunk_lead: None,
             announce_gap: None,
             known_routes: false,
         }
@@ -296,6 +299,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.promote_kappa = t.float("promote_kappa", &one, &Rational::from(16));
             o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
             o.sluice.work_conserving = t.flag("work_conserving");
+            o.sluice.chunk_lead = t.flag("chunk_lead");
             o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
             o.sluice.known_routes = t.flag("known_routes").unwrap_or(false);
         }

@@ -187,6 +187,7 @@ impl SluiceScheduler {
             fair_floor_alone: options.fair_floor_alone.unwrap_or(defaults.fair_floor_alone),
             promote_kappa: options.promote_kappa.unwrap_or(defaults.promote_kappa),
             work_conserving: options.work_conserving.unwrap_or(defaults.work_conserving),
+            chunk_lead: options.chunk_lead.unwrap_or(defaults.chunk_lead),
             announce_gap: options.announce_gap.unwrap_or(defaults.announce_gap),
             events: by_events,
             max_wait: options.max_wait.unwrap_or(self.slot.times(MAX_WAIT_SLOTS)),

@@ -1,9 +1,9 @@
-//! What `primal-dual` is told of dependencies: progress with the plans for the current slot, what is watched, and what
-//! other flows got on the same bottleneck.
+//! What a policy is told of dependencies: `primal-dual` of progress with the plans for the current slot, of what is watched,
+//! and of what other flows got on the same bottleneck; `srpt-p` of what a flow can use without leaving its lead.
 
 use super::*;
 use crate::event::{PredKind, Predecessor, Role};
-use crate::{FlowPromise, Hop, LinkView};
+use crate::{FlowPromise, Hop, JobStatus, LinkView};
 
 const GBIT: Rate = Rate::mbps(1000);
 const JOB: JobId = JobId(7);
@@ -201,4 +201,83 @@ fn what_the_own_job_promised_elsewhere_is_taken_off_slot_by_slot() {
     // A slot later both have moved on by one.
     orders(&mut host, at(61));
     assert_eq!(left(&host), (1, rates([0, 0, 0])[..2].to_vec(), rates([300, 0, 0])));
+}
+
+/// What a flow has, with what the fill adds and without.
+#[derive(Clone, Copy, Debug)]
+struct Filled {
+    order: Rate,
+    promised: Rate,
+    why: Why,
+}
+
+/// A flow of a server that broadcasts what flow 9 brings, and one of a longer round, on a host under `srpt-p`. Hosts of their
+/// jobs have offers for no more than 200 and 100 Mbit/s, flow 9 has delivered `pred` and takes `takes`; their orders.
+fn filled(chunk_lead: bool, own: Bytes, pred: Bytes, takes: Rate) -> [Filled; 2] {
+    const LONG: JobId = JobId(8);
+    let config = HostConfig::new(HostId::of("h0"), crate::BootId(1));
+    let mut host = Host::new(HostConfig { chunk_lead, reserve: 0.0, ingress: vec![port(0)], ..config });
+    host.handle(at(0), Event::JobSeen(crate::JobSpec { job: JOB, pattern: crate::Pattern::ParameterServer }));
+    let fed = FlowSpec { flow: id(1), role: Role::Broadcast, preds: vec![follows(9, 0)], ..Default::default() };
+    open(&mut host, fed);
+    let other = FlowSpec { flow: id(2), job: LONG, path: vec![egress(), port(2)], ..Default::default() };
+    host.handle(at(0), Event::FlowOpened(other));
+    host.handle(at(0), Event::RoundBegan { job: LONG, flows: vec![(id(2), Bytes(10 * WHOLE.0))] });
+    delivered(&mut host, 0, id(1), own);
+    let flow = FlowId(9);
+    let incoming =
+        FlowPromise { flow, job: JOB, takes, rates: vec![takes], demand: WHOLE, delivered: pred, ..Default::default() };
+    let view = |port: Hop, flows| LinkView { link: port.link, capacity: GBIT, flows, ..LinkView::default() };
+    let links = vec![view(port(0), vec![incoming]), view(port(1), vec![]), view(port(2), vec![])];
+    let offers = |(job, mbps)| JobStatus {
+        job,
+        origin: HostId::of("h9"),
+        boot: crate::BootId(1),
+        seq: 1,
+        key: Nanos(1),
+        offer: Rate::mbps(mbps),
+        ..JobStatus::default()
+    };
+    let jobs = [(JOB, 200), (LONG, 100)].map(offers).to_vec();
+    let feedback = Feedback { warm: true, slot: at(0).slot, links, jobs, ..Feedback::default() };
+    host.handle(at(0), Event::Feedback { holder: leaf(), feedback });
+    orders(&mut host, at(1));
+    let filled = |flow: FlowStatus<'_>| Filled { order: flow.order, promised: flow.rates[0], why: flow.why };
+    let filled: Vec<Filled> = host.flows().map(filled).collect();
+    [filled[0], filled[1]]
+}
+
+#[test]
+fn the_fill_leaves_to_others_what_a_flow_is_not_fed() {
+    let level = Bytes(20_000_000);
+    let orders = |chunk_lead| filled(chunk_lead, level, level, Rate::mbps(300)).map(|flow| flow.order.0 / 1_000_000);
+    assert_eq!(orders(false), [900, 100]);
+    // It is fed 300 Mbit/s, and flow 9 has sent for a millisecond since it was heard of: the twentieth part of that.
+    assert!((300..=315).contains(&orders(true)[0]), "{:?}", orders(true));
+    assert!(orders(true)[0] + orders(true)[1] >= 999);
+    assert_eq!(filled(true, level, level, Rate::mbps(300))[0].why, Why::Predecessor);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config::with_cases(64))]
+
+    /// Whatever a predecessor is said to do, a flow keeps what its rank gives it; beyond that it has nothing that would put
+    /// it ahead of what it is fed; and what it leaves the other flow has.
+    #[test]
+    fn a_lead_takes_nothing_from_what_a_rank_gives(
+        own in 0_u64..90_000_000, pred in 0_u64..100_000_000, mbps in 0_u64..2_000,
+    ) {
+        let (own, pred, takes) = (Bytes(own), Bytes(pred), Rate::mbps(mbps));
+        let [without, _] = filled(false, own, pred, takes);
+        let [with, other] = filled(true, own, pred, takes);
+        proptest::prop_assert!(with.order >= Rate::mbps(200) && with.promised == without.promised);
+        proptest::prop_assert!(with.order <= without.order);
+        if with.order > Rate::mbps(200) && with.order < without.order {
+            // 20 ms from now, of which one has passed since.
+            let reaches = own.plus(with.order.over(Nanos::from_millis(20)));
+            let fed = pred.plus(takes.over(Nanos::from_millis(21)));
+            proptest::prop_assert!(reaches <= fed.plus(Bytes(2)), "{reaches:?} of {fed:?}");
+        }
+        proptest::prop_assert!(with.order.plus(other.order) >= Rate::mbps(989), "{} and {}", with.order, other.order);
+    }
 }

@@ -37,6 +37,7 @@ pub struct Options {
     pub events: bool,
     /// φ in per cent: the brain's default and the daemon's.
     pub fair_floor: u64,
+    pub chunk_lead: bool,
     pub jobs: Vec<JobOptions>,
     pub faults: Faults,
     /// What stays broken in the calm: a host that one way or both ways cannot talk to any holder but its own.
@@ -136,6 +137,7 @@ impl Options {
             table,
             events: rng.chance(80),
             fair_floor: if seed.is_multiple_of(2) { 0 } else { 50 },
+            chunk_lead: seed % 4 < 2,
             jobs,
             faults,
             lasting,

@@ -111,6 +111,7 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
             policy: options.policy,
             events: options.events,
             fair_floor: options.fair_floor as f64 / 100.0,
+            chunk_lead: options.chunk_lead,
             fair_floor_alone: options.fair_floor as f64 / 100.0,
             ..HostConfig::new(host_id(h), BootId(1000 + h as u64))
         };
