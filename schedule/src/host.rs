@@ -16,6 +16,7 @@
 //! | `scene` | draws the scene for the policy |
 //! | `orders` | what was planned, within the guards, as orders |
 //! | `announce` | when to announce what to whom |
+//! | `routes` | by which equal link a flow goes: whom to ask, what was said |
 
 mod announce;
 mod bottleneck;
@@ -25,6 +26,7 @@ mod jobs;
 mod links;
 mod orders;
 mod rendezvous;
+mod routes;
 mod scene;
 
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ use flows::Flow;
 use jobs::Job;
 pub use links::ViewState;
 use links::{Link, Links};
+use routes::Routes;
 
 /// The brain of a host.
 #[derive(Debug)]
@@ -50,6 +53,7 @@ pub struct Host {
     flows: BTreeMap<FlowId, Flow>,
     links: Links,
     announcer: Announcer,
+    routes: Routes,
     trust: ClockTrust,
     /// Counts rounds begun: who came first.
     arrivals: u64,
@@ -152,6 +156,7 @@ impl Host {
             flows: BTreeMap::new(),
             links: Links::new(&config),
             announcer: Announcer::default(),
+            routes: Routes::default(),
             trust: ClockTrust::Trusted,
             arrivals: 0,
             renewed: None,
@@ -226,6 +231,7 @@ impl Host {
         if self.trust == ClockTrust::Trusted {
             self.announce(now, actions);
         }
+        actions.extend(self.routes.take_news());
         self.news = false;
     }
 
@@ -308,6 +314,7 @@ impl Host {
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.job(spec.job);
         self.rearranged();
+        self.routes.opened(self.flows.get(&spec.flow).map(|known| &known.spec), &spec);
         match self.flows.get_mut(&spec.flow) {
             Some(known) => {
                 self.links.drop_path(&known.path);
@@ -322,6 +329,7 @@ impl Host {
     fn flow_closed(&mut self, flow: FlowId) {
         let Some(state) = self.flows.remove(&flow) else { return };
         self.links.drop_path(&state.path);
+        self.routes.closed(&state.spec);
         self.rearranged();
         if !self.flows.values().any(|f| f.spec.job == state.spec.job)
             && let Some(job) = self.jobs.get_mut(&state.spec.job)
@@ -363,6 +371,7 @@ impl Host {
         if !self.announcer.accept(holder, &feedback) {
             return;
         }
+        self.routes.heard(holder, &feedback.routes, now.mono, self.config.slot);
         for crowd in &feedback.crowds {
             let told = |origin| feedback.jobs.iter().any(|s| s.job == crowd.job && s.origin == origin);
             if let Some(job) = self.jobs.get_mut(&crowd.job) {
