@@ -146,7 +146,7 @@ impl Fabric {
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             paths: RefCell::default(),
             leaves_by: RefCell::default(),
-            route: crate::route::interface,
+            route: sluice_route::interface,
             cables: cables.map(|cables| cables.straight).unwrap_or_default(),
             forwards,
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
