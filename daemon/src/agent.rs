@@ -38,7 +38,6 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::own_table::OwnTable;
-use crate::topology::Topology;
 use pace::Pace;
 
 /// The clock's quality is asked for this often.
@@ -112,13 +111,10 @@ pub fn run(start: Start) {
 /// The network as the configuration and this host have it.
 ///
 /// # Errors
-/// The topology's problems.
+/// The topology's problems, and those of the routes.
 pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
-    let topology = match &loaded.config.topology {
-        Some(path) => Some(Arc::new(Topology::load(path)?)),
-        None => None,
-    };
-    Ok(Fabric::new(&loaded.config, topology, &interfaces::list()))
+    let (topology, told) = crate::fabric::load(&loaded.config)?;
+    Ok(Fabric::new(&loaded.config, topology, &interfaces::list()).with_routes(told))
 }
 
 impl Agent {
@@ -251,7 +247,8 @@ impl Agent {
         }
         self.looked_at_links = now;
         let before = self.core.monitor().fabric.clone();
-        let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list());
+        let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list())
+            .with_routes(before.told.clone());
         if !after.follows(&before) {
             return;
         }

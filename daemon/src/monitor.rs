@@ -46,7 +46,7 @@ use std::time::SystemTime;
 
 use sluice_ebpf::{Datapath, Row, SocketEvent};
 use sluice_progress::{Budget, PageKey, Scan};
-use sluice_schedule::{Bytes, Event, FlowProgress, JobId, JobSpec, Nanos, Now, Pattern};
+use sluice_schedule::{Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSpec, LinkId, Nanos, Now, Pattern};
 
 use crate::config::{Config, JobSource};
 use crate::fabric::Fabric;
@@ -140,6 +140,7 @@ impl Monitor {
 
     /// Takes over what a reload may change.
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
+        fabric.learned.take_over(&self.fabric.learned);
         self.fabric = fabric;
         self.threshold = config.threshold();
         self.allowed.clone_from(&config.capture.jobs);
@@ -162,6 +163,12 @@ impl Monitor {
             }
             Noted::Nothing => {}
         }
+    }
+
+    /// A switch has told by which of its links a flow goes, or has not for long: its path is another.
+    pub fn routed(&mut self, flow: FlowId, holder: HolderId, link: Option<LinkId>) {
+        self.fabric.learned.learn(flow, holder, link);
+        self.rematch = true;
     }
 
     /// Another data path takes over: no row is valid any more.

@@ -4,6 +4,7 @@ use sluice_schedule::{Event, FlowSpec, JobSpec, Pattern};
 
 use super::Monitor;
 use super::roles::Connection;
+use crate::fabric::Way;
 
 impl Monitor {
     /// Gives every socket to the process that names it, and tells the brain which flows there are.
@@ -47,12 +48,12 @@ impl Monitor {
                     );
                     continue;
                 }
-                let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
-                let Some(path) = self.fabric.path(local, remote) else { continue };
-                let to = self.fabric.host_of(remote);
+                let Some(Way { path, forks }) = self.fabric.way(socket.flow, &socket.tuple) else { continue };
+                let to = self.fabric.host_of(socket.tuple.remote_ip());
                 let Connection { role, preds, watches, share, terms, .. } = connection;
                 let (flow, job) = (socket.flow, process.job);
-                let spec = FlowSpec { flow, job, to, role, path, preds, watches, share, terms };
+                let connection = Some(socket.tuple.connection());
+                let spec = FlowSpec { flow, job, to, role, path, preds, watches, share, terms, connection, forks };
                 socket.process = Some(*key);
                 if socket.told.as_ref() != Some(&spec) {
                     out.push(Event::FlowOpened(spec.clone()));

@@ -1,0 +1,76 @@
+//! The `sluice-switch` processes of a run: one for all switches beside them, or, where hosts are to learn routes, one in
+//! each switch, whose kernel it asks.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use super::daemons::{Process, ask_tcp, await_ready, spawn};
+use super::{RunError, RunPlan, Session, write};
+use crate::fabric::layout::MANAGEMENT_NETWORK;
+use crate::fabric::{Fabric, NetNs, Node};
+
+/// Writes their files, starts them and waits until each says that it is ready.
+pub(super) fn start(
+    fabric: &Fabric,
+    plan: &RunPlan,
+    session: &Session<'_>,
+    topology: &Path,
+) -> Result<Vec<Process>, RunError> {
+    let mut processes: Vec<Process> = Vec::new();
+    if plan.learned_routes {
+        for (at, switch) in fabric.switches.iter().enumerate() {
+            let text = head(plan, topology, &switch.management.to_string()) + &own_routes(fabric, at, &switch.name);
+            processes.push(one(fabric, session, switch, &text)?);
+        }
+    } else if !fabric.switches.is_empty() {
+        let mut text = head(plan, topology, &fabric.management_address.to_string());
+        fabric.switches.iter().for_each(|switch| text.push_str(&table(&switch.name)));
+        processes.push(run(fabric, session, &fabric.management, "sluice-switch", &text)?);
+    }
+    Ok(processes)
+}
+
+/// Where the tables of a switch are.
+pub(super) fn address(fabric: &Fabric, plan: &RunPlan, switch: &Node) -> String {
+    let address = if plan.learned_routes { switch.management } else { fabric.management_address };
+    format!("{address}:9604")
+}
+
+fn one(fabric: &Fabric, session: &Session<'_>, switch: &Node, text: &str) -> Result<Process, RunError> {
+    run(fabric, session, &switch.ns, &format!("sluice-switch-{}", switch.name), text)
+}
+
+fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &str) -> Result<Process, RunError> {
+    let config = session.dir.join(format!("{name}.toml"));
+    write(&config, text.to_owned())?;
+    let mut command = Command::new(session.binaries.switch()?);
+    command.arg("--config").arg(&config);
+    let log = config.with_extension("log");
+    let mut process = spawn("sluice-switch", name, ns, command, &fabric.cgroups.switches(), log)?;
+    await_ready(&mut process, || ns.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false))?;
+    Ok(process)
+}
+
+fn head(plan: &RunPlan, topology: &Path, address: &str) -> String {
+    format!(
+        "version = 1\ncluster = \"testbed\"\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
+         [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{address}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
+        topology.display().to_string(),
+        plan.slot.0 / 1_000_000,
+        plan.horizon,
+    )
+}
+
+fn table(switch: &str) -> String {
+    format!("[[switches]]\nname = \"{switch}\"\nfrom_topology = true\n")
+}
+
+/// The table of the switch with this place, whose ports are its namespace's devices, in the order of the topology.
+fn own_routes(fabric: &Fabric, at: usize, name: &str) -> String {
+    let leaves = |link: &&crate::fabric::layout::DirectedLink| link.from.node == fabric.hosts.len() + at;
+    let devices = fabric.layout.links.iter().filter(leaves).map(|link| format!("{:?}", link.from.device));
+    let mut text = table(name);
+    _ = writeln!(text, "routes = \"kernel\"\ninterfaces = [{}]", devices.collect::<Vec<_>>().join(", "));
+    text
+}
