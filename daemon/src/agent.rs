@@ -32,7 +32,7 @@ use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
-use crate::fabric::{Fabric, OwnLink};
+use crate::fabric::{Fabric, Known, OwnLink};
 use crate::facts::Facts;
 use crate::interfaces;
 use crate::journal::Journal;
@@ -113,7 +113,7 @@ pub fn run(start: Start) {
 /// # Errors
 /// The topology's problems, and those of the routes.
 pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
-    let (topology, told) = crate::fabric::load(&loaded.config)?;
+    let Known { topology, told } = crate::fabric::load(&loaded.config)?;
     Ok(Fabric::new(&loaded.config, topology, &interfaces::list()).with_routes(told))
 }
 

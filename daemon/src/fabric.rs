@@ -29,7 +29,7 @@ use crate::config::value::Named;
 use crate::interfaces::Interface;
 use crate::monitor::tuple::Tuple;
 use crate::topology::Topology;
-pub use routes::{Learned, Told, load};
+pub use routes::{Known, Learned, Told, load};
 
 /// Paths kept at most; past that they are worked out anew each time.
 const MAX_PATHS: usize = 4096;

@@ -104,7 +104,8 @@ impl Answers {
 
     fn answer(&mut self, asked: &Asked) -> Option<(HostId, Route)> {
         if self.since.elapsed() >= HOLDS {
-            (self.known.clear(), self.links.clear());
+            self.known.clear();
+            self.links.clear();
             self.since = Instant::now();
         }
         let Asked { host, question: RouteQuestion { flow, connection } } = *asked;

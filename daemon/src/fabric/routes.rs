@@ -58,11 +58,18 @@ pub struct Told {
 #[derive(Debug, Default)]
 pub struct Learned(RefCell<BTreeMap<FlowId, Vec<LinkId>>>);
 
-/// The files about the network that a configuration names.
+/// What the files say about the network that a configuration names.
+#[derive(Debug, Default)]
+pub struct Known {
+    pub topology: Option<Arc<Topology>>,
+    pub told: Option<Arc<Told>>,
+}
+
+/// Reads the files about the network that a configuration names.
 ///
 /// # Errors
 /// What is wrong with either, and routes without a topology.
-pub fn load(config: &Config) -> Result<(Option<Arc<Topology>>, Option<Arc<Told>>), Problems> {
+pub fn load(config: &Config) -> Result<Known, Problems> {
     let topology = config.topology.as_deref().map(Topology::load).transpose()?;
     let told = match (&config.routes, &topology) {
         (Some(path), Some(topology)) => Some(Arc::new(Told::load(path, topology)?)),
@@ -74,7 +81,7 @@ pub fn load(config: &Config) -> Result<(Option<Arc<Topology>>, Option<Arc<Told>>
         }
         (None, _) => None,
     };
-    Ok((topology.map(Arc::new), told))
+    Ok(Known { topology: topology.map(Arc::new), told })
 }
 
 impl Told {

@@ -56,9 +56,11 @@ pub enum Bug {
     OrdersForEver,
     /// A host's slots follow a clock that was set back.
     SlotsGoBack,
+    /// A host keeps to the first path that it learned.
+    PathsForEver,
 }
 
-const BUGS: [Bug; 9] = [
+const BUGS: [Bug; 10] = [
     Bug::LeaseForEver,
     Bug::SeqWithoutBoot,
     Bug::Added,
@@ -68,6 +70,7 @@ const BUGS: [Bug; 9] = [
     Bug::RaisedFirst,
     Bug::OrdersForEver,
     Bug::SlotsGoBack,
+    Bug::PathsForEver,
 ];
 
 /// What a run that kept all invariants has to say.

@@ -43,7 +43,7 @@ fn one(fabric: &Fabric, session: &Session<'_>, switch: &Node, text: &str) -> Res
 
 fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &str) -> Result<Process, RunError> {
     let config = session.dir.join(format!("{name}.toml"));
-    write(&config, text.to_owned())?;
+    write(&config, text)?;
     let mut command = Command::new(session.binaries.switch()?);
     command.arg("--config").arg(&config);
     let log = config.with_extension("log");

@@ -110,7 +110,9 @@ impl Holder {
 
     /// It is known by which link a flow goes that a host asked for.
     pub fn route_known(&mut self, host: HostId, route: Route) {
-        self.switch.iter_mut().for_each(|switch| drop(switch.route_known(host, route)));
+        if let Some(switch) = &mut self.switch {
+            switch.route_known(host, route);
+        }
     }
 
     /// How many answers are due.
