@@ -8,7 +8,7 @@ use std::process::Command;
 use super::daemons::{Process, ask_tcp, await_ready, spawn};
 use super::{RunError, RunPlan, Session, write};
 use crate::fabric::layout::MANAGEMENT_NETWORK;
-use crate::fabric::{Fabric, NetNs, Node};
+use crate::fabric::{Fabric, Layout, NetNs, Node};
 
 /// Writes their files, starts them and waits until each says that it is ready.
 pub(super) fn start(
@@ -20,7 +20,7 @@ pub(super) fn start(
     let mut processes: Vec<Process> = Vec::new();
     if plan.learned_routes {
         for (at, switch) in fabric.switches.iter().enumerate() {
-            let text = head(plan, topology, &switch.management.to_string()) + &own_routes(fabric, at, &switch.name);
+            let text = head(plan, topology, &switch.management.to_string()) + &own_routes(&fabric.layout, at);
             processes.push(one(fabric, session, switch, &text)?);
         }
     } else if !fabric.switches.is_empty() {
@@ -67,10 +67,33 @@ fn table(switch: &str) -> String {
 }
 
 /// The table of the switch with this place, whose ports are its namespace's devices, in the order of the topology.
-fn own_routes(fabric: &Fabric, at: usize, name: &str) -> String {
-    let leaves = |link: &&crate::fabric::layout::DirectedLink| link.from.node == fabric.hosts.len() + at;
-    let devices = fabric.layout.links.iter().filter(leaves).map(|link| format!("{:?}", link.from.device));
-    let mut text = table(name);
+fn own_routes(layout: &Layout, at: usize) -> String {
+    let node = layout.hosts + at;
+    let devices =
+        layout.links.iter().filter(|link| link.from.node == node).map(|link| format!("{:?}", link.from.device));
+    let mut text = table(&layout.nodes[node]);
     _ = writeln!(text, "routes = \"kernel\"\ninterfaces = [{}]", devices.collect::<Vec<_>>().join(", "));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_scenario::Scenario;
+
+    #[test]
+    fn each_switch_of_the_leaf_spine_names_an_interface_for_each_port() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/leaf-spine-12.toml");
+        let scenario = Scenario::load_with(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let plan = RunPlan::of(&scenario.for_testbed(&[]).unwrap_or_else(|e| panic!("{e}"))).expect("a plan");
+        assert!(plan.learned_routes);
+        let layout = Layout::of(&plan.fabric).expect("a layout");
+        let devices = |at| {
+            let text = own_routes(&layout, at);
+            assert!(text.contains("routes = \"kernel\""), "{text}");
+            text.matches("\"p").count()
+        };
+        // Four hosts and two spines, and three leaves.
+        assert_eq!((0..5).map(devices).collect::<Vec<_>>(), [6, 6, 6, 3, 3]);
+    }
 }
