@@ -32,13 +32,12 @@ use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
 use crate::exchange::{Exchange, INBOX, Identity};
-use crate::fabric::{Fabric, OwnLink};
+use crate::fabric::{Fabric, Known, OwnLink};
 use crate::facts::Facts;
 use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::own_table::OwnTable;
-use crate::topology::Topology;
 use pace::Pace;
 
 /// The clock's quality is asked for this often.
@@ -112,13 +111,10 @@ pub fn run(start: Start) {
 /// The network as the configuration and this host have it.
 ///
 /// # Errors
-/// The topology's problems.
+/// The topology's problems, and those of the routes.
 pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
-    let topology = match &loaded.config.topology {
-        Some(path) => Some(Arc::new(Topology::load(path)?)),
-        None => None,
-    };
-    Ok(Fabric::new(&loaded.config, topology, &interfaces::list()))
+    let Known { topology, told } = crate::fabric::load(&loaded.config)?;
+    Ok(Fabric::new(&loaded.config, topology, &interfaces::list()).with_routes(told))
 }
 
 impl Agent {
@@ -251,7 +247,8 @@ impl Agent {
         }
         self.looked_at_links = now;
         let before = self.core.monitor().fabric.clone();
-        let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list());
+        let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list())
+            .with_routes(before.told.clone());
         if !after.follows(&before) {
             return;
         }

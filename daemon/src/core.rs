@@ -301,6 +301,7 @@ impl Core {
                 }
                 self.released.insert(flow);
             }
+            Action::Routed { flow, holder, link } => self.monitor.routed(flow, holder, link),
             Action::Announce { holder, announcement } => {
                 if self.mode == Mode::Active {
                     self.announce(now, holder, announcement, outlet);
@@ -392,6 +393,7 @@ impl Core {
         self.counters.slots += 1;
         if self.ended_slots.is_multiple_of(ROUTES_ASKED_SLOTS) {
             self.monitor.fabric.forget_routes();
+            self.monitor.fabric.learned.keep(|flow| self.monitor.sockets.of_flow(flow).is_some());
         }
         self.counters.lateness_s.observe(now.into_slot.as_secs_f64());
         let trust = if self.clock.trusted { ClockTrust::Trusted } else { ClockTrust::Untrusted };

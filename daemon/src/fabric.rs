@@ -11,6 +11,8 @@
 //! cable of its route, which the topology gives. The receiver's ingress is the last of it, not because anything is short
 //! there, but so that the receiver hears how far the flow is.
 
+mod routes;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -20,12 +22,14 @@ use ipnet::IpNet;
 use sluice_formats::network;
 use sluice_formats::quantity::gbps;
 use sluice_formats::topology::Kind;
-use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
+use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId, Rate};
 
 use crate::config::Config;
 use crate::config::value::Named;
 use crate::interfaces::Interface;
+use crate::monitor::tuple::Tuple;
 use crate::topology::Topology;
+pub use routes::{Known, Learned, Told, load};
 
 /// Paths kept at most; past that they are worked out anew each time.
 const MAX_PATHS: usize = 4096;
@@ -61,13 +65,24 @@ impl std::fmt::Display for OwnLink {
 type RouteOf = fn(IpAddr, IpAddr) -> Option<String>;
 
 /// What a path depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PathKey {
     /// The own link.
     from: usize,
     to: HostId,
     /// The other host's cable.
     rail: Option<usize>,
+    /// Links of the topology by which the flow is known to go.
+    goes: Vec<usize>,
+}
+
+/// What is known of a flow's way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Way {
+    /// The own egress first.
+    pub path: Vec<Hop>,
+    /// The switches that can be asked by which of several equal links the flow goes on.
+    pub forks: Vec<HolderId>,
 }
 
 /// The network as this host needs it.
@@ -86,7 +101,11 @@ pub struct Fabric {
     own: Vec<IpNet>,
     /// Addresses of all interfaces, so that those of unmanaged ones are not taken for a container's.
     beside: Vec<IpAddr>,
-    paths: RefCell<HashMap<PathKey, Vec<Hop>>>,
+    ways: RefCell<HashMap<PathKey, Way>>,
+    /// What switches have told of flows.
+    pub learned: Learned,
+    /// What a file says of them.
+    pub told: Option<Arc<Told>>,
     /// By which link the kernel sends from one address to another, where there are several.
     leaves_by: RefCell<HashMap<(IpAddr, IpAddr), Option<usize>>>,
     route: RouteOf,
@@ -144,14 +163,22 @@ impl Fabric {
             only: config.capture.peers.clone(),
             own: own_networks,
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
-            paths: RefCell::default(),
+            ways: RefCell::default(),
+            learned: Learned::default(),
+            told: None,
             leaves_by: RefCell::default(),
-            route: crate::route::interface,
+            route: sluice_route::interface,
             cables: cables.map(|cables| cables.straight).unwrap_or_default(),
             forwards,
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
         }
+    }
+
+    /// The same network with what a file says of routes.
+    pub fn with_routes(mut self, told: Option<Arc<Told>>) -> Fabric {
+        self.told = told;
+        self
     }
 
     /// Has this become of `before`, and is it another? Where a link is missing it has not: a card without its address for a
@@ -272,8 +299,9 @@ impl Fabric {
         foreign && asked_for && self.link_between(local, remote).is_some_and(managed)
     }
 
-    /// The path of a flow from this host, the own egress first; `None` where nothing may be managed.
-    pub fn path(&self, local: IpAddr, remote: IpAddr) -> Option<Vec<Hop>> {
+    /// The way of a flow from this host; `None` where nothing may be managed.
+    pub fn way(&self, flow: FlowId, tuple: &Tuple) -> Option<Way> {
+        let (local, remote) = (tuple.local_ip(), tuple.remote_ip());
         if !self.covers(local, remote) {
             return None;
         }
@@ -281,11 +309,13 @@ impl Fabric {
         let link = self.links.get(index)?;
         let to = self.host_of(remote);
         let rail = self.ends(to).and_then(|(topology, _, node)| topology.rail_of(node, remote));
-        let key = PathKey { from: index, to, rail };
-        if let Some(path) = self.paths.borrow().get(&key) {
-            return Some(path.clone());
+        let known = |topology: &Arc<Topology>| self.learned.links(flow, tuple, self.told.as_deref(), topology);
+        let key = PathKey { from: index, to, rail, goes: self.topology.as_ref().map(known).unwrap_or_default() };
+        if let Some(way) = self.ways.borrow().get(&key) {
+            return Some(way.clone());
         }
         let mut path = vec![Hop { link: link.egress, capacity: link.capacity?, holder: None }];
+        let mut forks = Vec::new();
         if let Some((topology, route)) = self.route(to) {
             path[0].holder = self.keeper();
             path.extend(route.iter().skip(1).filter_map(|&hop| host_hop(topology, hop)));
@@ -295,21 +325,24 @@ impl Fabric {
             && let Some((topology, from, to_node)) = self.ends(to)
         {
             let by_rail = rail.filter(|_| self.has_rails() && topology.route(from, to_node).is_none());
-            let by_rail = by_rail.and_then(|rail| topology.links_between((from, index), (to_node, rail)));
-            let common = by_rail.unwrap_or_else(|| topology.common_links(from, to_node));
-            path.extend(common.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
+            let by_rail = by_rail.and_then(|rail| topology.shared_between((from, index), (to_node, rail), &key.goes));
+            let shared = by_rail.unwrap_or_else(|| topology.shared(from, to_node, &key.goes));
+            path.extend(shared.links.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
+            let asked = shared.forks.iter().map(|&node| HolderId::of(topology.name(node)));
+            forks.extend(asked.filter(|fork| self.switches.contains(fork)));
             if self.nic_mode() {
-                let last = common.last().map(|&hop| topology.links[hop].capacity);
+                let last = shared.links.last().map(|&hop| topology.links[hop].capacity);
                 let capacity = last.or_else(|| topology.sending_rates(to_node).into_iter().min()).unwrap_or(Rate::MAX);
                 let link = ingress(to, rail.unwrap_or(0));
                 path.push(Hop { link, capacity: capacity.payload(), holder: Some(to.holder()) });
             }
         }
-        let mut paths = self.paths.borrow_mut();
-        if paths.len() < MAX_PATHS {
-            paths.insert(key, path.clone());
+        let way = Way { path, forks };
+        let mut ways = self.ways.borrow_mut();
+        if ways.len() < MAX_PATHS {
+            ways.insert(key, way.clone());
         }
-        Some(path)
+        Some(way)
     }
 
     /// The links by which this host receives, one for each own link, with whoever keeps their tables; one for all where

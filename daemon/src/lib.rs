@@ -32,7 +32,6 @@ mod metrics;
 mod monitor;
 mod own_table;
 pub mod probe;
-mod route;
 mod rundir;
 mod snapshot;
 mod sock_diag;

@@ -56,7 +56,7 @@ use std::time::SystemTime;
 
 use sluice_ebpf::{Datapath, SocketEvent, Taking};
 use sluice_progress::{Budget, PageKey, Scan};
-use sluice_schedule::{Bytes, Event, FlowProgress, JobId, JobSpec, Nanos, Now, Pattern};
+use sluice_schedule::{Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSpec, LinkId, Nanos, Now, Pattern};
 
 use crate::config::{Config, JobSource};
 use crate::enforce::CGROUP_ROOTS;
@@ -160,6 +160,7 @@ impl Monitor {
 
     /// Takes over what a reload may change.
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
+        fabric.learned.take_over(&self.fabric.learned);
         self.fabric = fabric;
         self.allowed.clone_from(&config.capture.jobs);
         self.environ = config.capture.environ;
@@ -189,6 +190,12 @@ impl Monitor {
             Noted::Released => self.rematch = true,
             Noted::Nothing => {}
         }
+    }
+
+    /// A switch has told by which of its links a flow goes, or has not for long: its path is another.
+    pub fn routed(&mut self, flow: FlowId, holder: HolderId, link: Option<LinkId>) {
+        self.fabric.learned.learn(flow, holder, link);
+        self.rematch = true;
     }
 
     /// Another data path takes over: no row is valid any more.

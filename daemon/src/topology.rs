@@ -1,11 +1,11 @@
 //! Who has which address, and which links a flow takes: the part of `topology.json` that a running host needs.
 //!
 //! A host maps the address at the other end of a socket to a node, and the pair of nodes to links. Where several
-//! shortest paths exist nobody outside the switches knows which one a flow takes, so only the links that *all* of them
-//! have in common are scheduled: on a leaf–spine fabric the sender's cable and the receiver's cable. Planners read the
+//! shortest paths exist only the switches know which one a flow takes. Until one of them has told, or a file has, only the
+//! links that *all* paths have in common are scheduled: on a leaf–spine fabric the sender's cable and the receiver's cable. Planners read the
 //! same file with more of its keys, by the same reader.
 
-mod path;
+pub mod path;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -16,6 +16,8 @@ use sluice_formats::problem::Problems;
 use sluice_formats::topology::Kind;
 use sluice_formats::{network, topology};
 use sluice_schedule::{HolderId, HostId, LinkId, Rate};
+
+use path::Shared;
 
 /// A directed link; a cable of both directions is two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub struct Topology {
     by_address: HashMap<IpAddr, usize>,
     wide: Vec<(IpNet, usize)>,
     explicit: HashMap<(usize, usize), Vec<usize>>,
+    by_id: HashMap<LinkId, usize>,
 }
 
 impl Topology {
@@ -93,7 +96,10 @@ impl Topology {
             }
         }
         let explicit = file.routes().iter().map(|route| ((route.src, route.dst), route.links.clone())).collect();
-        Topology { file, links, out, into, by_address, wide, explicit }
+        let by_id = HashMap::new();
+        let mut topology = Topology { file, links, out, into, by_address, wide, explicit, by_id };
+        topology.by_id = (0..topology.links.len()).filter_map(|link| Some((topology.link_id(link)?, link))).collect();
+        topology
     }
     /// The name of a node; empty for an index that does not exist.
     pub fn name(&self, node: usize) -> &str {
@@ -139,6 +145,15 @@ impl Topology {
             _ => LinkId::new(HostId::of(name).0, link.port.saturating_mul(2)),
         })
     }
+    /// The link with this id.
+    pub fn find(&self, id: LinkId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+    /// The links that lead from one node straight to another.
+    pub fn between(&self, from: usize, to: usize) -> Vec<usize> {
+        let out = self.out.get(from).map_or(&[][..], Vec::as_slice);
+        out.iter().copied().filter(|link| self.links[*link].to == to).collect()
+    }
     /// The number of the cable that an address of a host with several cables belongs to: of each family of addresses, the
     /// first of the node's is the first cable's, and so on. `None` for one behind them, which may be anywhere.
     pub fn rail_of(&self, node: usize, address: IpAddr) -> Option<usize> {
@@ -154,21 +169,24 @@ impl Topology {
         let twins = out[..cable].iter().filter(|link| self.links[**link].to == to).count();
         self.into.get(node)?.iter().copied().filter(|link| self.links[*link].from == to).nth(twins)
     }
-    /// The links that every path from one cable of host `from` to one of host `to` has in common, those two included.
-    pub fn links_between(&self, from: (usize, usize), to: (usize, usize)) -> Option<Vec<usize>> {
+    /// What every path from one cable of host `from` to one of host `to` has in common, those two included, if it goes by
+    /// the links of `goes` where it forks.
+    pub fn shared_between(&self, from: (usize, usize), to: (usize, usize), goes: &[usize]) -> Option<Shared> {
         let first = *self.out.get(from.0)?.get(from.1)?;
         let last = self.back(to.0, to.1)?;
         if first == last {
-            return Some(vec![first]);
+            return Some(Shared { links: vec![first], forks: Vec::new() });
         }
-        let between = path::common(self, self.links[first].to, self.links[last].from);
-        Some([first].into_iter().chain(between).chain([last]).collect())
+        let mut shared = path::shared(self, self.links[first].to, self.links[last].from, goes);
+        shared.links.insert(0, first);
+        shared.links.push(last);
+        Some(shared)
     }
-    /// The links that every path from host `from` to host `to` has in common, in order.
-    pub fn common_links(&self, from: usize, to: usize) -> Vec<usize> {
+    /// What every path from host `from` to host `to` has in common, if it goes by the links of `goes` where it forks.
+    pub fn shared(&self, from: usize, to: usize, goes: &[usize]) -> Shared {
         match self.explicit.get(&(from, to)) {
-            Some(links) => links.clone(),
-            None => path::common(self, from, to),
+            Some(links) => Shared { links: links.clone(), forks: Vec::new() },
+            None => path::shared(self, from, to, goes),
         }
     }
     /// The route from one host to another that the file gives, link by link.

@@ -32,7 +32,7 @@ fn announcement(host: u32, seq: u64, slot: u32, spread: u32) -> Announcement {
         flows: (0..8).map(promise).collect(),
         jobs: vec![JobStatus { job: JobId(u64::from(host / 4)), origin: HostId(host), seq, ..JobStatus::default() }],
         watch: (0..4).map(|n| link(host * spread + n)).collect(),
-        measured: Vec::new(),
+        ..Announcement::default()
     }
 }
 

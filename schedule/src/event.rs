@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Announcement, Feedback};
+use crate::message::{Announcement, Connection, Feedback};
 use crate::units::{Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};
 
 /// The time of an event, read once by the shell.
@@ -169,6 +169,12 @@ pub struct FlowSpec {
     /// What a plan of rates, weights or an order gives it.
     #[serde(default)]
     pub terms: Terms,
+    /// The connection that it is, where switches may be asked by which of several equal links it goes.
+    #[serde(default)]
+    pub connection: Option<Connection>,
+    /// The switches on its way from which several equal links lead on, those whose answer is known included.
+    #[serde(default)]
+    pub forks: Vec<HolderId>,
 }
 
 /// What the kernel measured of one flow.
@@ -266,6 +272,16 @@ pub enum Action {
         flow: FlowId,
         /// Why, for logs and metrics.
         why: ReleaseReason,
+    },
+    /// A switch says by which of several equal links a flow goes, or has not said so for long. What the flow's path is now
+    /// is for the shell to find, which tells it with [`Event::FlowOpened`].
+    Routed {
+        /// The flow.
+        flow: FlowId,
+        /// The switch.
+        holder: HolderId,
+        /// Its link by which the flow leaves it; `None`: not known any more.
+        link: Option<LinkId>,
     },
     /// Send this announcement to this holder.
     Announce {

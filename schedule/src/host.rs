@@ -17,6 +17,7 @@
 //! | `scene` | draws the scene for the policy |
 //! | `orders` | what was planned, within the guards, as orders |
 //! | `announce` | when to announce what to whom |
+//! | `routes` | by which equal link a flow goes: whom to ask, what was said |
 
 mod announce;
 mod bottleneck;
@@ -27,6 +28,7 @@ mod lead;
 mod links;
 mod orders;
 mod rendezvous;
+mod routes;
 mod scene;
 
 use std::collections::BTreeMap;
@@ -43,6 +45,7 @@ use jobs::Job;
 use lead::Incoming;
 pub use links::ViewState;
 use links::{Link, Links};
+use routes::Routes;
 
 /// The brain of a host.
 #[derive(Debug)]
@@ -54,6 +57,7 @@ pub struct Host {
     links: Links,
     incoming: Incoming,
     announcer: Announcer,
+    routes: Routes,
     trust: ClockTrust,
     /// Counts rounds begun: who came first.
     arrivals: u64,
@@ -158,6 +162,7 @@ impl Host {
             links: Links::new(&config),
             incoming: Incoming::default(),
             announcer: Announcer::default(),
+            routes: Routes::default(),
             trust: ClockTrust::Trusted,
             arrivals: 0,
             renewed: None,
@@ -233,6 +238,7 @@ impl Host {
         if self.trust == ClockTrust::Trusted {
             self.announce(now, actions);
         }
+        actions.extend(self.routes.take_news());
         self.news = false;
     }
 
@@ -315,6 +321,7 @@ impl Host {
         let path = spec.path.iter().map(|hop| self.links.take_up(hop)).collect();
         self.job(spec.job);
         self.rearranged();
+        self.routes.opened(self.flows.get(&spec.flow).map(|known| &known.spec), &spec);
         match self.flows.get_mut(&spec.flow) {
             Some(known) => {
                 self.links.drop_path(&known.path);
@@ -329,6 +336,7 @@ impl Host {
     fn flow_closed(&mut self, flow: FlowId) {
         let Some(state) = self.flows.remove(&flow) else { return };
         self.links.drop_path(&state.path);
+        self.routes.closed(&state.spec);
         self.rearranged();
         if !self.flows.values().any(|f| f.spec.job == state.spec.job)
             && let Some(job) = self.jobs.get_mut(&state.spec.job)
@@ -370,6 +378,7 @@ impl Host {
         if !self.announcer.accept(holder, &feedback) {
             return;
         }
+        self.routes.heard(holder, &feedback.routes, now.mono, self.config.slot);
         for crowd in &feedback.crowds {
             let told = |origin| feedback.jobs.iter().any(|s| s.job == crowd.job && s.origin == origin);
             if let Some(job) = self.jobs.get_mut(&crowd.job) {

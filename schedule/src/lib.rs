@@ -37,5 +37,8 @@ pub use event::{
     Action, Arrival, ClockTrust, Event, FlowProgress, FlowSpec, Hop, JobSpec, Now, Pattern, PredKind, Predecessor,
     Role, Term, Terms,
 };
-pub use message::{Announcement, Crowd, Feedback, FlowPromise, JobStatus, LinkView, PromiseSum, Rank, Refusal};
+pub use message::{
+    Announcement, Connection, Crowd, Feedback, FlowPromise, JobStatus, LinkView, PromiseSum, Rank, Refusal, Route,
+    RouteQuestion,
+};
 pub use units::{BootId, Bytes, FlowId, HolderId, HostId, JobId, LinkId, Nanos, Rate, Share, Slot};

@@ -5,6 +5,8 @@
 //! changed; each is answered by one [`Feedback`], and a holder pushes further feedback when a watched link changed.
 //! An announcement *replaces* the host's earlier one, so repeats and late duplicates change nothing.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::{BootId, Bytes, FlowId, HostId, JobId, LinkId, Nanos, Rate, Slot};
@@ -29,6 +31,41 @@ pub struct Announcement {
     /// What is to be left to the unmanaged traffic that the host measured on links it is attached to (its own ingress);
     /// the holder's `cross` of the link is the larger of this and its own configured background.
     pub measured: Vec<(LinkId, Rate)>,
+    /// Flows of the host of which it wants to know by which of its equal links the holder sends them on.
+    #[serde(default)]
+    pub routes: Vec<RouteQuestion>,
+}
+
+/// Questions for routes in one announcement at most, and answers in one feedback.
+pub const MAX_ROUTES: usize = 64;
+
+/// A connection as its packets show it to a switch, which chooses among equal links by this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Connection {
+    /// The end that sends the flow.
+    pub source: SocketAddr,
+    /// The end that receives it.
+    pub destination: SocketAddr,
+    /// The number of the protocol over IP; 6 is TCP.
+    pub protocol: u8,
+}
+
+/// By which of its links does the holder send this flow on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteQuestion {
+    /// The flow, which the asking host sends.
+    pub flow: FlowId,
+    /// The connection that it is.
+    pub connection: Connection,
+}
+
+/// By this of its links a holder sends a flow on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// The flow that was asked for.
+    pub flow: FlowId,
+    /// A link that leaves the holder.
+    pub link: LinkId,
 }
 
 /// The place of a round in the total order of rounds; the smaller one goes first. Promoted rounds come first, the oldest
@@ -138,6 +175,9 @@ pub struct Feedback {
     pub jobs: Vec<JobStatus>,
     /// The jobs of which only the statuses that decide are told.
     pub crowds: Vec<Crowd>,
+    /// The routes that the host asked for and the holder has come to know since the last feedback.
+    #[serde(default)]
+    pub routes: Vec<Route>,
 }
 
 /// A job with more hosts than a holder tells of one by one. What it tells instead are the statuses from which all that

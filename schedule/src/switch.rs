@@ -5,6 +5,7 @@
 //! when its lease ends. Whoever calls must have checked that the announcement comes from the host it names: everything
 //! is kept by that identity. Transport, time and pushing are left to the shell.
 
+mod answers;
 mod change;
 mod hosts;
 mod jobs;
@@ -12,11 +13,12 @@ mod links;
 mod rest;
 
 use crate::clock::Unroll;
-use crate::message::{Announcement, Feedback, Refusal};
+use crate::message::{Announcement, Feedback, Refusal, Route};
 use crate::table::exact::ExactTable;
 use crate::table::soft::SoftTable;
 use crate::table::{LoadTable, TableKind};
 use crate::units::{BootId, HostId, LinkId, Rate, Slot};
+use answers::Answers;
 use change::Ticket;
 use hosts::{Host, Hosts, Lease, Order};
 use jobs::Jobs;
@@ -122,6 +124,7 @@ pub struct Switch {
     hosts: Hosts,
     links: Links,
     jobs: Jobs,
+    answers: Answers,
     ticket: Ticket,
     counters: Counters,
 }
@@ -161,6 +164,7 @@ impl Switch {
             hosts: Hosts::default(),
             links,
             jobs: Jobs::default(),
+            answers: Answers::default(),
             ticket: Ticket::default(),
             counters: Counters::default(),
         }
@@ -205,11 +209,19 @@ impl Switch {
         self.advance(slot);
     }
 
-    /// Hosts whose watched links or jobs changed since their last feedback; drained by the caller, who pushes.
+    /// The shell has found out by which link a flow that `host` asked for is sent on; the next feedback says so. False
+    /// if the host has no lease, does not send the flow, or the link is not kept here.
+    pub fn route_known(&mut self, host: HostId, route: Route) -> bool {
+        let known = self.hosts.find(host).is_some() && self.links.find(route.link).is_some();
+        known && route.flow.sender() == host && self.answers.add(host, route)
+    }
+
+    /// Hosts whose watched links, jobs or routes changed since their last feedback; drained by the caller, who pushes.
     pub fn take_stale(&mut self) -> Vec<HostId> {
         let mut stale = Vec::new();
         self.links.drain_changed(&self.hosts, &mut stale);
         self.jobs.drain_changed(&self.hosts, &mut stale);
+        self.answers.drain_changed(&mut stale);
         stale.sort_unstable();
         stale.dedup();
         stale
@@ -330,6 +342,7 @@ impl Switch {
         self.links.unwatch(at, &host.watch);
         self.links.remeasure(at, &host.measured, &[], &mut self.ticket);
         self.jobs.leave(at, &host, now, &mut self.ticket, &mut self.hosts);
+        self.answers.take(host.id);
         self.counters.expirations += 1;
     }
 
@@ -402,6 +415,7 @@ impl Switch {
         feedback.seq = host.seq;
         feedback.links = host.watch.iter().map(|&link| self.view(now, link, Some((at, host)))).collect();
         (feedback.jobs, feedback.crowds) = self.jobs.seen_by(host.id, &host.jobs);
+        feedback.routes = self.answers.take(host.id);
         self.hosts.saw(at, self.ticket.last());
         feedback
     }

@@ -93,6 +93,9 @@ pub struct SwitchConfig {
     pub name: String,
     /// Its ports, at least one.
     pub ports: Vec<PortConfig>,
+    /// The interfaces of this machine that are its ports, one for each, where this machine's kernel forwards for it and is
+    /// asked by which of them a flow goes; else empty.
+    pub interfaces: Vec<String>,
 }
 
 /// The sending side of one port.

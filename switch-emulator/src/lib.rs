@@ -13,6 +13,7 @@ mod http;
 mod metrics;
 mod path;
 mod quiet;
+mod routes;
 pub mod server;
 mod sessions;
 mod tables;

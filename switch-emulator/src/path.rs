@@ -116,7 +116,7 @@ mod tests {
             background: Rate::ZERO,
             routes: routes.iter().map(|route| network::parse(route).unwrap()).collect(),
         };
-        SwitchConfig { name: name.into(), ports: ports.iter().map(port).collect() }
+        SwitchConfig { name: name.into(), ports: ports.iter().map(port).collect(), interfaces: vec![] }
     }
 
     fn tuple(source: &str, destination: &str, source_port: u16) -> Tuple {

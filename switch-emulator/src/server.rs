@@ -7,6 +7,7 @@
 //! | slots | ends leases at every slot edge, reads the background file | with the process |
 //! | pusher | tells hosts of changes, never more often than `push_gap` | with the process |
 //! | HTTP, UDP | if configured | with the process |
+//! | routes | a thread that asks the kernel for them, if configured | with the tables |
 //!
 //! At a signal every session is told, connections get `FAREWELL` to read it, then the process is done: tables are soft
 //! state, nothing has to be saved.
@@ -29,7 +30,7 @@ use crate::config::Config;
 use crate::grpc::Service;
 use crate::metrics::Metrics;
 use crate::tables::Tables;
-use crate::{http, time, udp};
+use crate::{http, routes, time, udp};
 
 /// How long hosts may take to read that this process goes.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -95,7 +96,9 @@ impl Server {
             ),
             None => None,
         };
-        let tables = Arc::new(Tables::new(&config, boot));
+        let (questions, answers) = routes::open(&config)?.unzip();
+        let tables = Arc::new(Tables::new(&config, boot, questions));
+        answers.map_or(Ok(()), |answers| routes::start(answers, &tables))?;
         let metrics = Arc::new(Metrics::new(config.open)?);
         Ok(Server { config: Arc::new(config), tables, metrics, grpc, http, udp })
     }

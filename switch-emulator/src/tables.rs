@@ -9,13 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluice_schedule::clock::SlotClock;
 use sluice_schedule::switch::{Counters, Limits, LinkConfig, LinkLoad, Switch};
-use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Refusal, Slot};
+use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Refusal, Route, Slot};
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use tokio::sync::Notify;
 use tonic::Status;
 
 use crate::background::PortLoad;
 use crate::config::{Config, PortConfig};
+use crate::routes::Questions;
 use crate::sessions::{Queue, Sessions};
 use crate::time;
 
@@ -33,6 +34,8 @@ pub struct Tables {
     max_hosts: usize,
     max_flows: usize,
     state: Mutex<State>,
+    /// Where questions for routes go to, if anybody knows them.
+    questions: Option<Questions>,
     changed: Notify,
 }
 
@@ -131,7 +134,7 @@ pub struct Report {
 }
 
 impl Tables {
-    pub fn new(config: &Config, boot: BootId) -> Tables {
+    pub fn new(config: &Config, boot: BootId, questions: Option<Questions>) -> Tables {
         let limits = Limits {
             hosts: config.max_hosts,
             lease_slots: config.lease_slots,
@@ -170,6 +173,7 @@ impl Tables {
             max_hosts: config.max_hosts,
             max_flows: config.max_flows,
             state: Mutex::new(state),
+            questions,
             changed: Notify::new(),
         }
     }
@@ -246,7 +250,22 @@ impl Tables {
         let feedback = state.announce(self, slot, holder, announcement, (from, Transport::Grpc));
         drop(state);
         self.changed.notify_one();
+        if let Some(questions) = self.questions.as_ref().filter(|_| feedback.refused.is_none()) {
+            questions.ask(holder, announcement.host, &announcement.routes);
+        }
         feedback
+    }
+
+    /// The routes of flows that hosts asked this switch for.
+    pub(crate) fn routes_known(&self, holder: HolderId, routes: &[(HostId, Route)]) {
+        let mut state = self.lock();
+        let at = state.index.get(&holder).copied();
+        if let Some(held) = at.and_then(|at| state.switches.get_mut(at)) {
+            held.touched = true;
+            routes.iter().for_each(|(host, route)| _ = held.brain.route_known(*host, *route));
+        }
+        drop(state);
+        self.changed.notify_one();
     }
 
     /// What `host` should see of these holders, or of all if none is named; nothing of those it has no lease at.

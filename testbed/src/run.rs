@@ -16,6 +16,7 @@ mod pins;
 mod plan;
 mod policy;
 mod session;
+mod switches;
 
 use std::path::{Path, PathBuf};
 use std::process::Child;

@@ -3,6 +3,8 @@
 //! Encoding loses nothing: what [`announcement`] and [`feedback`] read is exactly what [`from_announcement`] and
 //! [`from_feedback`] wrote. How the messages stay small is said at the head of the `.proto`.
 
+mod routes;
+
 use std::collections::HashMap;
 
 use sluice_schedule::{
@@ -55,6 +57,7 @@ pub fn from_announcement(holder: HolderId, a: &Announcement) -> pb::Announcement
         jobs: a.jobs.iter().map(|s| from_status(a.host, a.boot, s)).collect(),
         watch: a.watch.iter().map(|l| fold_link(holder, *l)).collect(),
         measured: measured.map(|(l, r)| pb::Measured { link: fold_link(holder, *l), rate: r.0 }).collect(),
+        routes: a.routes.iter().map(routes::from_question).collect(),
     }
 }
 
@@ -73,6 +76,7 @@ pub fn announcement(wire: pb::Announcement) -> Result<(HolderId, Announcement), 
         jobs: statuses(host, boot, &wire.jobs)?,
         watch: wire.watch.iter().map(|l| unfold_link(holder, *l)).collect(),
         measured: measured.collect(),
+        routes: routes::questions(host, &wire.routes)?,
     };
     Ok((holder, announcement))
 }
@@ -105,6 +109,7 @@ pub fn from_feedback(holder: HolderId, f: &Feedback) -> pb::Feedback {
         rounds: listed.rounds.iter().map(|r| from_round(holder, HostId(0), r.iter().copied())).collect(),
         jobs: f.jobs.iter().map(|s| from_status(HostId(0), BootId(0), s)).collect(),
         crowds: f.crowds.iter().map(|crowd| pb::Crowd { job: crowd.job.0, hosts: crowd.hosts }).collect(),
+        routes: f.routes.iter().map(|route| routes::from_route(holder, route)).collect(),
     }
 }
 
@@ -145,6 +150,7 @@ pub fn feedback(wire: pb::Feedback) -> Result<(HolderId, Feedback), Malformed> {
         links,
         jobs: statuses(HostId(0), BootId(0), &wire.jobs)?,
         crowds: crowds.collect(),
+        routes: routes::routes(holder, &wire.routes)?,
     };
     Ok((holder, feedback))
 }

@@ -32,7 +32,7 @@ enum Entry<'a> {
 #[serde(rename_all = "kebab-case")]
 enum Line {
     Config(Box<HostConfig>),
-    Event(Now, Event),
+    Event(Now, Box<Event>),
     Decision(Now, serde::de::IgnoredAny),
 }
 
@@ -160,7 +160,7 @@ pub fn replay(mut record: impl BufRead) -> Result<Replayed, ReplayError> {
             (Line::Event(now, event), Some(brain)) => {
                 replayed.events += 1;
                 let again = serde_json::to_string(&Entry::Event(now, &event));
-                brain.handle(now, event);
+                brain.handle(now, *event);
                 again
             }
             (Line::Decision(now, _), Some(brain)) => {

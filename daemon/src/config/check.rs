@@ -127,10 +127,8 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
             "let the time service set it, or use clock.source = \"realtime\"",
         );
     }
-    if let Some(path) = &config.topology
-        && let Err(topology) = crate::topology::Topology::load(path)
-    {
-        problems.extend(topology.into_all());
+    if let Err(network) = crate::fabric::load(config) {
+        problems.extend(network.into_all());
     }
     problems
 }

@@ -83,6 +83,7 @@ settings! {
         networks: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(8), false, "Networks of the hosts' exchange addresses; empty: a host's first address.";
     }
     topology: Option<PathBuf> = None, "path", Rule::Path, false, "topology.json, where paths of flows are read.";
+    routes: Option<PathBuf> = None, "path", Rule::Path, false, "Routes of connections among equal paths, for what no switch tells; see docs/operating.md.";
     [cross_traffic: CrossTraffic] {
         source: CrossSource = CrossSource::Nic, "", Rule::Words(CrossSource::WORDS), false, "Where the load of unmanaged traffic on own links is read.";
         file: Option<PathBuf> = None, "path", Rule::Path, false, "One line per link: interface, space, bit/s; for source = \"file\".";

@@ -1,12 +1,13 @@
 //! Which socket is which flow: every connection of a process meets the socket that the kernel has for it.
 
-use sluice_schedule::{Event, FlowSpec, JobSpec, Nanos, Pattern};
-
 use std::collections::HashMap;
+
+use sluice_schedule::{Event, FlowSpec, JobSpec, Nanos, Pattern};
 
 use super::roles::Connection;
 use super::tuple::{NetNs, Place, Tuple};
 use super::{Monitor, may_take};
+use crate::fabric::Way;
 
 impl Monitor {
     /// Gives every socket to the process that names it, and tells the brain which flows there are. Connections that nobody
@@ -83,12 +84,12 @@ impl Monitor {
                     }
                     (flows, *mine) = (flows + 1, *mine + 1);
                 }
-                let (local, remote) = (socket.tuple.local_ip(), socket.tuple.remote_ip());
-                let Some(path) = self.fabric.path(local, remote) else { continue };
-                let to = self.fabric.host_of(remote);
+                let Some(Way { path, forks }) = self.fabric.way(socket.flow, &socket.tuple) else { continue };
+                let to = self.fabric.host_of(socket.tuple.remote_ip());
                 let Connection { role, preds, watches, share, terms, .. } = connection;
                 let (flow, job) = (socket.flow, process.job);
-                let spec = FlowSpec { flow, job, to, role, path, preds, watches, share, terms };
+                let connection = Some(socket.tuple.connection());
+                let spec = FlowSpec { flow, job, to, role, path, preds, watches, share, terms, connection, forks };
                 if socket.told.as_ref() != Some(&spec) {
                     out.push(Event::FlowOpened(spec.clone()));
                     if socket.told.is_none() && process.rounds.active {

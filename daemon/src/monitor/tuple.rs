@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-use sluice_schedule::{FlowId, HostId};
+use sluice_schedule::{Connection, FlowId, HostId};
+
+/// The number of TCP over IP.
+const TCP: u8 = 6;
 
 /// Own and other address of a connection, IPv4 as mapped IPv6, flow label and scope dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +46,11 @@ impl Tuple {
     }
     pub fn remote_ip(&self) -> IpAddr {
         IpAddr::from(self.remote.0).to_canonical()
+    }
+    /// As its packets show it to switches.
+    pub fn connection(&self) -> Connection {
+        let source = SocketAddr::new(self.local_ip(), self.local.1);
+        Connection { source, destination: self.remote_address(), protocol: TCP }
     }
     pub fn remote_address(&self) -> SocketAddr {
         SocketAddr::new(self.remote_ip(), self.remote.1)

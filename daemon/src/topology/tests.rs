@@ -36,7 +36,7 @@ fn addresses_lead_to_hosts() {
 fn under_one_leaf_the_whole_path_is_known_and_across_spines_both_cables() {
     let topology = parse(LEAF_SPINE).expect("valid");
     let names = |from, to| -> Vec<(String, String)> {
-        let links = topology.common_links(from, to);
+        let links = topology.shared(from, to, &[]).links;
         links
             .iter()
             .map(|l| {
@@ -48,13 +48,13 @@ fn under_one_leaf_the_whole_path_is_known_and_across_spines_both_cables() {
     let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     assert_eq!(names(0, 1), [pair("h0", "l0"), pair("l0", "h1")]);
     assert_eq!(names(0, 2), [pair("h0", "l0"), pair("l1", "h2")]);
-    assert_eq!(topology.common_links(0, 0), Vec::<usize>::new());
+    assert_eq!(topology.shared(0, 0, &[]).links, Vec::<usize>::new());
 }
 
 #[test]
 fn link_ids_are_ports_of_switches_and_even_numbers_of_hosts() {
     let topology = parse(LEAF_SPINE).expect("valid");
-    let path = topology.common_links(0, 1);
+    let path = topology.shared(0, 1, &[]).links;
     assert_eq!(topology.link_id(path[0]), Some(LinkId::egress(HostId::of("h0"))));
     // l0's links in file order: to h0 (the backward half of the first entry), to h1, to s0, to s1.
     assert_eq!(topology.link_id(path[1]), Some(LinkId::new(HolderId::of("l0").0, 1)));
@@ -65,7 +65,7 @@ fn link_ids_are_ports_of_switches_and_even_numbers_of_hosts() {
 fn explicit_paths_replace_shortest_ones() {
     let routing = r#""routing": {"kind":"explicit","paths":[{"src":"h0","dst":"h2","via":["l0","s1","l1"]}]}, "nodes""#;
     let topology = parse(&LEAF_SPINE.replacen("\"nodes\"", routing, 1)).expect("valid");
-    assert_eq!(topology.common_links(0, 2).len(), 4);
+    assert_eq!(topology.shared(0, 2, &[]).links.len(), 4);
 }
 
 #[test]
@@ -86,6 +86,21 @@ fn a_graph_without_rates_is_no_network_of_hosts() {
     assert!(problems.to_string().contains("write `25Gbit/s`"), "{problems}");
 }
 
+#[test]
+fn where_a_path_forks_one_known_link_gives_all_of_it() {
+    let topology = parse(LEAF_SPINE).expect("valid");
+    let node = |name: &str| topology.node(name).expect("there");
+    let up = topology.between(node("l0"), node("s1"));
+    assert_eq!(topology.shared(0, 2, &[]).forks, [node("l0")]);
+    let whole = topology.shared(0, 2, &up);
+    assert_eq!((whole.links.len(), &whole.forks[..]), (4, &[node("l0")][..]));
+    assert_eq!(whole.links[1], up[0]);
+    assert_eq!(topology.shared_between((0, 0), (2, 0), &up), Some(whole));
+    let elsewhere = topology.between(node("l1"), node("s1"));
+    assert_eq!(topology.shared(0, 2, &elsewhere), topology.shared(0, 2, &[]), "a link that no path has");
+    assert_eq!(topology.find(topology.link_id(up[0]).expect("an id")), Some(up[0]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
@@ -102,7 +117,12 @@ proptest! {
         if let Ok(topology) = parse(&String::from_utf8_lossy(&bytes)) {
             for from in 0..topology.out.len() {
                 for to in 0..topology.out.len() {
-                    let _ = topology.common_links(from, to);
+                    // Whatever is said to be known, a path stays one: links in a row, but for gaps.
+                    let goes: Vec<usize> = (0..topology.links.len()).step_by(2).collect();
+                    for shared in [topology.shared(from, to, &[]), topology.shared(from, to, &goes)] {
+                        prop_assert!(shared.links.len() <= topology.links.len());
+                        prop_assert!(shared.forks.iter().all(|fork| topology.out[*fork].len() > 1));
+                    }
                 }
             }
         }

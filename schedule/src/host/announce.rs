@@ -180,12 +180,13 @@ impl Host {
         for (holder, part) in self.audience() {
             let Some(state) = self.announcer.holders.get(&holder) else { continue };
             // It keeps nothing of this host's and was told so; there is nothing to say until that changes.
-            if part == Part::None && !state.keeps {
+            if part == Part::None && !state.keeps && !self.routes.asks(holder, now.mono) {
                 continue;
             }
             let told = told.binary_search_by_key(&holder, |told| told.holder).ok().map(|at| &told[at]);
             let summary = told.map_or(&nothing, |told| &told.summary);
-            let changed = state.seq == 0 || self.news && self.changed(state, summary);
+            let urgent = self.routes.is_urgent(holder);
+            let changed = state.seq == 0 || urgent || self.news && self.changed(state, summary);
             let lost = self.announcer.lost.contains(&holder);
             let state = self.announcer.holders.entry(holder).or_default();
             let since = now.mono.minus(state.announced_at);
@@ -219,6 +220,7 @@ impl Host {
                 jobs: self.statuses(summary),
                 watch: told.map_or_else(Vec::new, |told| told.watch.clone()),
                 measured: self.links.measured_ingress(holder).collect(),
+                routes: self.routes.ask(holder, now.mono, self.config.slot),
             };
             actions.push(Action::Announce { holder, announcement });
         }
@@ -229,7 +231,7 @@ impl Host {
     fn audience(&mut self) -> Vec<(HolderId, Part)> {
         let Announcer { holders, rendezvous, .. } = &mut self.announcer;
         let used = self.links.holders().map(|(holder, _)| holder);
-        for holder in used.chain(rendezvous.all()) {
+        for holder in used.chain(rendezvous.all()).chain(self.routes.holders()) {
             holders.entry(holder).or_default();
         }
         let part = |holder| match () {

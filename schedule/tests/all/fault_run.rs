@@ -1,7 +1,7 @@
 //! Deterministic fault runs: the shipping brains of hosts and holders in virtual time, one thread, one seed.
 //!
 //! A seed decides a cluster, its jobs and its faults (loss, copies, delay, reordering, one-way cuts, crashes, restarts,
-//! clock steps and drift, lying and dying jobs), then a calm. Invariants are checked at every step; a broken one prints
+//! clock steps and drift, lying and dying jobs, redrawn paths), then a calm. Invariants are checked at every step; a broken one prints
 //! the seed and all options. `SLUICE_FAULT_SEEDS=n` runs n seeds, `SLUICE_FAULT_SEED=s` runs one and says more.
 //!
 //! | module | is |
@@ -13,6 +13,7 @@
 //! | [`world`] | events and decisions |
 //! | [`post`] | messages and the network |
 //! | [`life`] | births and deaths |
+//! | [`routes`] | equal paths, and who says which a flow takes |
 //! | [`checks`], [`tables`], [`calm`] | the invariants |
 
 mod actors;
@@ -23,6 +24,7 @@ mod life;
 mod options;
 mod post;
 mod rng;
+mod routes;
 mod setup;
 mod tables;
 mod world;
@@ -54,9 +56,11 @@ pub enum Bug {
     OrdersForEver,
     /// A host's slots follow a clock that was set back.
     SlotsGoBack,
+    /// A host keeps to the first path that it learned.
+    PathsForEver,
 }
 
-const BUGS: [Bug; 9] = [
+const BUGS: [Bug; 10] = [
     Bug::LeaseForEver,
     Bug::SeqWithoutBoot,
     Bug::Added,
@@ -66,6 +70,7 @@ const BUGS: [Bug; 9] = [
     Bug::RaisedFirst,
     Bug::OrdersForEver,
     Bug::SlotsGoBack,
+    Bug::PathsForEver,
 ];
 
 /// What a run that kept all invariants has to say.

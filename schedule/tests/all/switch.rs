@@ -39,7 +39,7 @@ fn says(host: u32, seq: u64, slot: u32, flows: Vec<FlowPromise>) -> Announcement
         flows,
         jobs: Vec::new(),
         watch: vec![LINK],
-        measured: Vec::new(),
+        ..Announcement::default()
     }
 }
 

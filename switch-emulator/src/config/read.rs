@@ -20,6 +20,7 @@ const ADDRESS: &str = "an address with port, such as \"[::]:9604\"";
 const ADDRESS_OR_OFF: &str = "an address with port, such as \"[::]:9604\", or \"off\"";
 const NETWORK: &str = "an address or a range such as \"10.0.0.0/8\"";
 const PORT: &str = "a port is { id, to, gbps, background_gbps = 0 }";
+const INTERFACE: &str = "the name of an interface, such as \"eth0\"";
 /// Networks in one list at most.
 const MAX_NETWORKS: usize = 1024;
 
@@ -184,9 +185,37 @@ fn read_switches(root: &Table<'_>, path: &Path, config: &mut Config) {
         } else if ports.is_none() && !section.has("ports") {
             section.missing("ports", "at least one port { id, to, gbps }, or from_topology = true");
         }
+        let ports = ports.unwrap_or_default();
+        let interfaces = read_interfaces(&section, &name, ports.len());
+        let other = config.switches.iter().find(|other| !other.interfaces.is_empty() && !interfaces.is_empty());
+        if let (Some(other), Some(item)) = (other, section.get("routes")) {
+            let message = format!("switch {name} and switch {} have the routes of one kernel", other.name);
+            item.fail(E_CONFLICT, message, "one switch for each network namespace, with a process there");
+        }
         section.finish();
-        config.switches.push(SwitchConfig { name, ports: ports.unwrap_or_default() });
+        config.switches.push(SwitchConfig { name, ports, interfaces });
     }
+}
+
+/// The interfaces that are the ports of a switch whose routes are the kernel's.
+fn read_interfaces(section: &Table<'_>, switch: &str, ports: usize) -> Vec<String> {
+    let kernel = section.choice("routes", &[("none", false), ("kernel", true)]).unwrap_or(false);
+    let listed = section.get("interfaces");
+    let names = listed.as_ref().and_then(|list| list.list_of(MAX_PORTS)).unwrap_or_default();
+    let names: Vec<String> = names.iter().filter_map(|item| item.parse(INTERFACE, interface)).collect();
+    match listed {
+        None if kernel => section.missing("interfaces", "the interface of each port, in the order of the ports"),
+        Some(item) if !kernel => {
+            let message = format!("switch {switch} has interfaces without routes = \"kernel\"");
+            item.fail(E_CONFLICT, message, "both or neither");
+        }
+        Some(item) if names.len() != ports || names.iter().collect::<HashSet<_>>().len() != ports => {
+            let message = format!("switch {switch} has {} interfaces and {ports} ports", names.len());
+            item.fail(E_CONFLICT, message, "one interface for each port, all different");
+        }
+        _ => {}
+    }
+    names
 }
 
 fn read_ports(list: Vec<Item<'_>>) -> Vec<PortConfig> {
@@ -230,6 +259,12 @@ fn set<T>(place: &mut T, value: Option<T>) {
 fn networks(table: &Table<'_>, key: &'static str, allowed: &str) -> Vec<ipnet::IpNet> {
     let list = table.get(key).and_then(|item| item.list_of(MAX_NETWORKS)).unwrap_or_default();
     list.iter().filter_map(|item| item.parse(allowed, network::parse)).collect()
+}
+
+/// A name that an interface can have.
+fn interface(text: &str) -> Option<String> {
+    let fits = |b: u8| b.is_ascii_graphic() && b != b'/' && b != b':';
+    ((1..=15).contains(&text.len()) && text.bytes().all(fits)).then(|| text.to_owned())
 }
 
 fn name(text: &str) -> Option<String> {

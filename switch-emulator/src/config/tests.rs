@@ -12,7 +12,7 @@ const SMALL: &str = "[[switches]]\nname = \"leaf0\"\nports = [{ id = 3, to = \"h
 fn defaults_fill_what_is_not_said() {
     let config = parse(&format!("open = true\n{SMALL}")).unwrap();
     let port = PortConfig { id: 3, to: "h0".into(), wire: Rate::mbps(25_000), background: Rate::ZERO, routes: vec![] };
-    let switches = vec![SwitchConfig { name: "leaf0".into(), ports: vec![port] }];
+    let switches = vec![SwitchConfig { name: "leaf0".into(), ports: vec![port], interfaces: vec![] }];
     assert_eq!(config, Config { switches, open: true, ..Config::default() });
 }
 
@@ -127,4 +127,20 @@ fn mutated_text_never_panics() {
             assert!(!problems.to_string().is_empty());
         }
     }
+}
+
+#[test]
+fn the_routes_of_the_kernel_need_an_interface_for_each_port() {
+    let with = |lines: &str| parse(&format!("open = true\n{SMALL}{lines}"));
+    let config = with("routes = \"kernel\"\ninterfaces = [\"eth3\"]\n").unwrap();
+    assert_eq!(config.switches[0].interfaces, ["eth3"]);
+    assert!(with("routes = \"none\"\n").unwrap().switches[0].interfaces.is_empty());
+    let code = |lines: &str| with(lines).unwrap_err().code();
+    assert_eq!(code("routes = \"kernel\"\n"), E_MISSING);
+    assert_eq!(code("interfaces = [\"eth3\"]\n"), E_CONFLICT);
+    assert_eq!(code("routes = \"kernel\"\ninterfaces = [\"eth3\", \"eth4\"]\n"), E_CONFLICT);
+    let second = SMALL.replace("leaf0", "leaf1");
+    let both =
+        format!("routes = \"kernel\"\ninterfaces = [\"eth3\"]\n{second}routes = \"kernel\"\ninterfaces = [\"eth4\"]\n");
+    assert_eq!(code(&both), E_CONFLICT);
 }

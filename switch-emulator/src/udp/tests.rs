@@ -9,7 +9,7 @@ fn set_up(table: &str) -> (Tables, Pipeline) {
         "open = true\ntable = \"{table}\"\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n"
     );
     let config = Config::parse(Path::new("test.toml"), &text).unwrap();
-    (Tables::new(&config, BootId(1)), Pipeline::new(&config, BootId(1)))
+    (Tables::new(&config, BootId(1), None), Pipeline::new(&config, BootId(1)))
 }
 
 /// The switch's slot in these tests, near the end of the circle.

@@ -35,13 +35,17 @@ impl Switch {
 
     /// With more keys, and this gRPC address.
     pub fn start_with(keys: &str, grpc: SocketAddr) -> Switch {
-        let dir = tempfile::tempdir().unwrap();
-        let config: PathBuf = dir.path().join("switch.toml");
-        let text = format!(
+        Switch::of(&format!(
             "{keys}\nlease_slots = 5\nslot.length_ms = 200\nclock.require_sync = false\n[listen]\ngrpc = \"{grpc}\"\nudp = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n\
              [[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 10, routes = [\"10.0.0.1\"] }}, {{ id = 1, to = \"h1\", gbps = 10, routes = [\"10.0.0.2\"] }}]\n\
              [[switches]]\nname = \"s1\"\nports = [{{ id = 0, to = \"h2\", gbps = 1, background_gbps = 0.25 }}]\n"
-        );
+        ))
+    }
+
+    /// With this configuration.
+    pub fn of(text: &str) -> Switch {
+        let dir = tempfile::tempdir().unwrap();
+        let config: PathBuf = dir.path().join("switch.toml");
         std::fs::write(&config, text).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_sluice-switch"))
             .arg("--config")

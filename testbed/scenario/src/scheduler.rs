@@ -140,8 +140,10 @@ pub struct SluiceOptions {
     pub chunk_lead: Option<bool>,
     /// Least time between two announcements to one holder (simulator only).
     pub announce_gap: Option<Nanos>,
-    /// Hosts know by which of several equal paths each of their flows goes (simulator only): switches could tell.
+    /// Hosts know from the start by which of several equal paths each of their flows goes (simulator only).
     pub known_routes: bool,
+    /// Where switches keep the tables, hosts ask them for it, unless they know it. On the testbed each switch then has a `sluice-switch` of its own, which asks its kernel.
+    pub learned_routes: bool,
 }
 
 impl Default for SluiceOptions {
@@ -159,6 +161,7 @@ impl Default for SluiceOptions {
             chunk_lead: None,
             announce_gap: None,
             known_routes: false,
+            learned_routes: false,
         }
     }
 }
@@ -302,6 +305,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.chunk_lead = t.flag("chunk_lead");
             o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
             o.sluice.known_routes = t.flag("known_routes").unwrap_or(false);
+            o.sluice.learned_routes = t.flag("learned_routes").unwrap_or(false);
         }
         "mcs" => {
             o.mcs_per_server = t.choice("scope", &[("job", false), ("server", true)]).unwrap_or(false);

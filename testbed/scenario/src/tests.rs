@@ -193,6 +193,7 @@ fn what_only_the_simulated_product_can_do_is_refused_on_the_testbed() {
         ("tables = \"own\"", true),
         ("announce_gap_ms = 60", true),
         ("known_routes = true", true),
+        ("learned_routes = true", false),
         ("fair_floor_alone = 0.5", false),
     ] {
         assert_eq!(with(line).for_testbed(&[]).is_err_and(|e| e.has(E_TESTBED)), refused, "{line}");

@@ -301,6 +301,9 @@ impl SluiceScheduler {
                         self.free(flow, orders);
                     }
                 }
+                Action::Routed { flow, holder, link } => {
+                    self.routed(at, host, flow, (node_of(holder.0), link), world);
+                }
                 Action::Announce { holder, announcement } => {
                     self.announce(at, host, node_of(holder.0), announcement, world);
                 }

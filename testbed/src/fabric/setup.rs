@@ -12,13 +12,16 @@ use super::{Fabric, FabricError, FabricSpec, NetNs, Node, delays, groups};
 /// The same for every policy, so that a comparison compares policies. The first two are what `sluiced` needs
 /// (TSO bursts by rate, not by round-trip time; room for a full window), the third keeps one connection's losses from
 /// being remembered for the next. The default congestion control cannot be set in a namespace unless it is marked as
-/// open to all; jobs and cross traffic ask for theirs by `setsockopt`.
-const SYSCTLS: [(&str, &str); 6] = [
+/// open to all; jobs and cross traffic ask for theirs by `setsockopt`. Among equal routes the kernel chooses by addresses,
+/// protocol and ports of the packet, as switches do: policy 1 would take the hash that the sending socket left on it, which
+/// comes through veth, is drawn anew after losses and known to nobody else.
+const SYSCTLS: [(&str, &str); 7] = [
     ("net/ipv4/tcp_tso_rtt_log", "0"),
     ("net/ipv4/tcp_wmem", "4096 65536 8388608"),
     ("net/ipv4/tcp_rmem", "4096 131072 8388608"),
     ("net/ipv4/tcp_no_metrics_save", "1"),
-    ("net/ipv4/fib_multipath_hash_policy", "1"),
+    ("net/ipv4/fib_multipath_hash_policy", "3"),
+    ("net/ipv4/fib_multipath_hash_fields", "55"),
     ("net/ipv4/conf/all/rp_filter", "0"),
 ];
 

@@ -64,6 +64,7 @@ impl RunPlan {
             limit: scenario.time.end.unwrap_or(LIMIT),
             floor: testbed.floor,
             reserve: scenario.schedulers.options.sluice.reserve.unwrap_or(RESERVE),
+            learned_routes: scenario.schedulers.options.sluice.learned_routes,
             schedule: schedule(&scenario.schedulers.options.sluice),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,

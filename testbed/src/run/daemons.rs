@@ -1,4 +1,4 @@
-//! The real `sluice-switch` and one real `sluiced` per host namespace: their files, their start and their end.
+//! One real `sluiced` per host namespace, with the switches' tables beside them: their files, their start and their end.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -25,7 +25,7 @@ const END: Duration = Duration::from_secs(5);
 
 /// One process of ours that is not a job.
 #[derive(Debug)]
-struct Process {
+pub(super) struct Process {
     name: &'static str,
     host: String,
     child: KillOnDrop,
@@ -41,10 +41,10 @@ pub struct Daemon {
     config: PathBuf,
 }
 
-/// All daemons and the switch of a run. Dropping it kills them.
+/// All daemons and the switches of a run. Dropping it kills them.
 #[derive(Debug)]
 pub struct Daemons {
-    switch: Option<Process>,
+    switches: Vec<Process>,
     program: PathBuf,
     /// One per host of the fabric.
     pub hosts: Vec<Daemon>,
@@ -64,18 +64,9 @@ impl Daemons {
         let topology = dir.join("topology.json");
         write(&topology, topology_json(&fabric.spec, &fabric.layout, *nic))?;
         let program = session.binaries.daemon()?;
-        let mut daemons = Daemons { switch: None, program, hosts: Vec::new() };
-        if !nic && !fabric.switches.is_empty() {
-            let config = dir.join("sluice-switch.toml");
-            write(&config, switch_toml(fabric, plan, &topology))?;
-            let mut command = Command::new(session.binaries.switch()?);
-            command.arg("--config").arg(&config);
-            let log = dir.join("sluice-switch.log");
-            let mut switch =
-                spawn("sluice-switch", "switches", &fabric.management, command, &fabric.cgroups.switches(), log)?;
-            let probe = || fabric.management.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false);
-            await_ready(&mut switch, probe)?;
-            daemons.switch = Some(switch);
+        let mut daemons = Daemons { switches: Vec::new(), program, hosts: Vec::new() };
+        if !nic {
+            daemons.switches = super::switches::start(fabric, plan, session, &topology)?;
         }
         for (i, host) in fabric.hosts.iter().enumerate() {
             let run_dir = dir.join(format!("run-{}", host.name));
@@ -144,7 +135,7 @@ impl Daemons {
     /// # Errors
     /// Names the first that ended, with the last lines it wrote.
     pub fn check(&self) -> Result<(), RunError> {
-        let processes = self.hosts.iter().map(|d| &d.process).chain(&self.switch);
+        let processes = self.hosts.iter().map(|d| &d.process).chain(&self.switches);
         for process in processes {
             if !alive(process.child.0.id()) {
                 return Err(process.failed("ended during the run"));
@@ -169,7 +160,7 @@ impl Daemons {
     pub fn stop(mut self) -> Vec<String> {
         let mut notes = Vec::new();
         let hosts = self.hosts.len();
-        let mut all: Vec<Process> = self.hosts.drain(..).map(|d| d.process).chain(self.switch.take()).collect();
+        let mut all: Vec<Process> = self.hosts.drain(..).map(|d| d.process).chain(self.switches.drain(..)).collect();
         for process in &all {
             send(&process.child, Signal::SIGTERM);
         }
@@ -199,7 +190,7 @@ impl Daemons {
 
 impl Drop for Daemons {
     fn drop(&mut self) {
-        for process in self.hosts.iter_mut().map(|d| &mut d.process).chain(self.switch.as_mut()) {
+        for process in self.hosts.iter_mut().map(|d| &mut d.process).chain(&mut self.switches) {
             process.child.end();
         }
         pins::remove_own(self.hosts.len());
@@ -229,7 +220,7 @@ fn rejection(log: &str) -> Option<String> {
     rejected.find_map(|line| line["message"].as_str().map(str::to_owned))
 }
 
-fn spawn(
+pub(super) fn spawn(
     name: &'static str,
     host: &str,
     ns: &NetNs,
@@ -245,7 +236,7 @@ fn spawn(
     Ok(Process { name, host: host.into(), child: KillOnDrop(child), log })
 }
 
-fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool) -> Result<(), RunError> {
+pub(super) fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool) -> Result<(), RunError> {
     let deadline = Instant::now() + READY;
     while !ready() {
         if let Ok(Some(status)) = process.child.0.try_wait() {
@@ -288,7 +279,7 @@ fn ask_unix(socket: &Path, route: &str) -> Option<(u16, String)> {
     request(&mut stream, route)
 }
 
-fn ask_tcp(address: &str) -> bool {
+pub(super) fn ask_tcp(address: &str) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     drop(stream.set_read_timeout(Some(Duration::from_secs(2))));
     request(&mut stream, "/readyz").is_some_and(|(status, _)| status == 200)
@@ -347,21 +338,6 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
     document.to_string()
 }
 
-fn switch_toml(fabric: &Fabric, plan: &RunPlan, topology: &Path) -> String {
-    let mut text = format!(
-        "version = 1\ncluster = \"testbed\"\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
-         [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
-        topology.display().to_string(),
-        plan.slot.0 / 1_000_000,
-        plan.horizon,
-        fabric.management_address
-    );
-    for switch in &fabric.switches {
-        _ = write!(text, "[[switches]]\nname = \"{}\"\nfrom_topology = true\n", switch.name);
-    }
-    text
-}
-
 #[allow(clippy::too_many_arguments, reason = "one file, written from one place")]
 fn daemon_toml(
     fabric: &Fabric,
@@ -407,8 +383,8 @@ fn daemon_toml(
         _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\nreserve = {}\n", plan.reserve);
     }
     for switch in fabric.switches.iter().filter(|_| !nic) {
-        let address = fabric.management_address;
-        _ = write!(text, "[[switches]]\nname = {:?}\naddress = \"{address}:9604\"\n", switch.name);
+        let address = super::switches::address(fabric, plan, switch);
+        _ = write!(text, "[[switches]]\nname = {:?}\naddress = \"{address}\"\n", switch.name);
     }
     text
 }

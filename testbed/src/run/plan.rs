@@ -130,6 +130,8 @@ pub struct RunPlan {
     pub floor: Option<Rate>,
     /// Part of every link that the daemons leave free.
     pub reserve: f64,
+    /// Each switch has a `sluice-switch` of its own, which tells hosts how its kernel routes their flows.
+    pub learned_routes: bool,
     /// Further keys of `[schedule]` in every `sluiced.toml`, TOML text.
     pub schedule: String,
     /// Extra tables for every `sluiced.toml`, TOML text.
@@ -153,6 +155,7 @@ impl Default for RunPlan {
             limit: Nanos::from_millis(900_000),
             floor: None,
             reserve: 0.05,
+            learned_routes: false,
             schedule: String::new(),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,

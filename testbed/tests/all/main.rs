@@ -9,6 +9,7 @@ mod fabric;
 mod fluid;
 mod forest;
 mod jobs;
+mod others;
 mod pages;
 mod real;
 mod transfers;

@@ -1,5 +1,8 @@
+use std::net::SocketAddr;
+
 use proptest::prelude::*;
 use prost::Message;
+use sluice_schedule::{Connection, Route, RouteQuestion};
 
 use super::*;
 
@@ -47,15 +50,28 @@ fn status() -> impl Strategy<Value = JobStatus> {
     })
 }
 
+fn question(host: u32) -> impl Strategy<Value = RouteQuestion> {
+    let v4 = any::<([u8; 4], [u8; 4])>().prop_map(|(a, b)| (a.into(), b.into()));
+    let v6 = any::<([u8; 16], [u8; 16])>().prop_map(|(a, b)| (a.into(), b.into()));
+    let ends = prop_oneof![v4, v6].boxed();
+    (ends, any::<(u32, u16, u16, u8)>()).prop_map(move |((a, b), (flow, from, to, protocol))| RouteQuestion {
+        flow: FlowId(u64::from(host) << 32 | u64::from(flow)),
+        connection: Connection { source: SocketAddr::new(a, from), destination: SocketAddr::new(b, to), protocol },
+    })
+}
+
 prop_compose! {
-    fn any_announcement()(
-        (host, boot, seq, slot) in any::<(u32, u64, u64, u32)>(),
+    fn any_announcement()(host in any::<u32>())(
+        routes in prop::collection::vec(question(host), 0..4),
+        host in Just(host),
+        (boot, seq, slot) in any::<(u64, u64, u32)>(),
         flows in prop::collection::vec(promise(), 0..12),
         jobs in prop::collection::vec(status(), 0..4),
         watch in prop::collection::vec(any::<u64>().prop_map(LinkId), 0..8),
         measured in prop::collection::vec((any::<u64>().prop_map(LinkId), rate()), 0..3),
     ) -> Announcement {
-        Announcement { host: HostId(host), boot: BootId(boot), seq, slot: Slot(slot), flows, jobs, watch, measured }
+        let host = HostId(host);
+        Announcement { host, boot: BootId(boot), seq, slot: Slot(slot), flows, jobs, watch, measured, routes }
     }
 }
 
@@ -87,13 +103,14 @@ prop_compose! {
         again in any::<bool>(),
         jobs in prop::collection::vec(status(), 0..4),
         crowds in prop::collection::vec(any::<(u64, u32)>().prop_map(|(job, hosts)| Crowd { job: JobId(job), hosts }), 0..3),
+        routes in prop::collection::vec(any::<(u64, u64)>().prop_map(|(flow, link)| Route { flow: FlowId(flow), link: LinkId(link) }), 0..5),
     ) -> Feedback {
         let mut links = links;
         // The usual case: several links list the same promises.
         if again && let [first, rest @ ..] = links.as_mut_slice() {
             rest.iter_mut().for_each(|view| view.flows.clone_from(&first.flows));
         }
-        Feedback { boot: BootId(boot), seq, slot: Slot(slot), warm, refused, links, jobs, crowds }
+        Feedback { boot: BootId(boot), seq, slot: Slot(slot), warm, refused, links, jobs, crowds, routes }
     }
 }
 
@@ -165,6 +182,7 @@ fn usual(flows: u64) -> (HolderId, Announcement) {
         jobs: Vec::new(),
         watch: (3..7).map(|port| LinkId::new(holder.0, port)).collect(),
         measured: Vec::new(),
+        routes: Vec::new(),
     };
     (holder, announcement)
 }
@@ -206,4 +224,19 @@ fn what_breaks_a_bound_is_refused_by_name() {
     assert_eq!(feedback(wire).unwrap_err().found, 5);
     let wire = pb::Feedback { refused: 9, ..Default::default() };
     assert_eq!(feedback(wire).unwrap_err().field, "feedback.refused");
+    let wrong = |question: pb::RouteQuestion| {
+        let mut wire = from_announcement(holder, &usual(1).1);
+        wire.routes = vec![question];
+        announcement(wire).unwrap_err().field
+    };
+    let good = || pb::RouteQuestion { source: vec![1; 4], destination: vec![2; 4], ..Default::default() };
+    assert_eq!(wrong(pb::RouteQuestion { source: vec![1; 5], ..good() }), "announcement.routes.source");
+    assert_eq!(wrong(pb::RouteQuestion { destination: vec![1; 16], ..good() }), "announcement.routes.destination");
+    assert_eq!(wrong(pb::RouteQuestion { source_port: 65_536, ..good() }), "announcement.routes.source_port");
+    assert_eq!(wrong(pb::RouteQuestion { protocol: 256, ..good() }), "announcement.routes.protocol");
+    let mut wire = from_announcement(holder, &usual(1).1);
+    wire.routes = vec![good(); 65];
+    assert_eq!(announcement(wire).unwrap_err().field, "announcement.routes");
+    let wire = pb::Feedback { routes: vec![pb::Route::default(); 65], ..Default::default() };
+    assert_eq!(feedback(wire).unwrap_err().field, "feedback.routes");
 }

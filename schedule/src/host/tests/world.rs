@@ -197,6 +197,7 @@ impl World {
                     Action::Release { flow, .. } => {
                         self.orders.remove(&flow);
                     }
+                    Action::Routed { .. } => unreachable!("there are no equal paths here"),
                 }
             }
         }

@@ -32,6 +32,7 @@ impl World {
             self.check_meetings();
             self.measure_fairness();
             self.check_rounds();
+            self.check_routes();
         }
         self.measures.last_kernel = self.now;
         self.after(Nanos(self.slot.0 / 12), Ev::Kernel);

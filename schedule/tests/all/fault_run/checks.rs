@@ -1,7 +1,7 @@
 //! The invariants of a host's orders and announcements, checked at every single one, and what the checks remember.
 //!
 //! Numbers: 1 own link, 2 fabric links, 3 leases, 4 floor and expiry, 5 fairness, 6 slots, 7 nothing held for nothing,
-//! 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation, 15 a job's hosts hear each other.
+//! 9 bounds, 10 steps, 11 storms, 12 tables, 13 stalls, 14 conservation, 15 a job's hosts hear each other, 16 routes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,7 @@ use sluice_schedule::units::{BootId, Bytes, HolderId, Nanos, Rate, Slot};
 use sluice_schedule::{ClockTrust, Now};
 
 use super::options::Options;
+use super::routes::LEARNING;
 use super::setup::host_id;
 use super::world::World;
 
@@ -55,7 +56,7 @@ impl Measures {
         // A clock that was set back is waited for; two slots for leases, two for reconnects, two to be warm again.
         let wait = if options.faults.steps > 0 { 2 * options.faults.step_tenths / 10 + 1 } else { 1 };
         Measures {
-            settled: options.fault_slots + wait + 6,
+            settled: options.fault_slots + wait + 6 + if options.planes > 1 { LEARNING } else { 0 },
             heard: BTreeMap::new(),
             spoken: BTreeMap::new(),
             reached: BTreeMap::new(),

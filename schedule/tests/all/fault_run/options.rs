@@ -30,6 +30,10 @@ pub struct Options {
     pub capacity_mbps: u64,
     /// Rate of a leaf's up-link in per cent of a host's.
     pub uplink_percent: u64,
+    /// Equal up-links of a leaf; with two, hosts have to learn which one a flow takes.
+    pub planes: usize,
+    /// How often some flow changes from one to the other.
+    pub redraws: u64,
     /// First slot number of the run.
     pub first_slot: u64,
     pub policy: PolicyName,
@@ -144,6 +148,8 @@ impl Options {
             fault_slots,
             // Long enough now and then for windows of several rounds.
             calm_slots: if seed % 10 == 3 { 400 } else { 60 },
+            planes: if leaves > 1 && rng.chance(50) { 2 } else { 1 },
+            redraws: if quiet || rng.chance(50) { 0 } else { rng.range(1, 6) },
         }
     }
 

@@ -66,6 +66,7 @@ impl World {
         }
         let Some(switch) = &mut self.cluster.holders[holder].switch else { return };
         let feedback = switch.announce(slot, &announcement);
+        self.say_routes(holder, from, &announcement);
         self.check_refusal(holder, from, (boot, seq), feedback.refused);
         self.check_leases(holder, slot);
         self.answer(holder, from, feedback);

@@ -1,5 +1,7 @@
 //! Builds the cluster and its jobs from the options.
 
+use std::collections::BTreeMap;
+
 use sluice_schedule::clock::SlotClock;
 use sluice_schedule::host::HostConfig;
 use sluice_schedule::switch::{Limits, LinkConfig};
@@ -11,6 +13,7 @@ use super::actors::{Clock, Daemon, Holder};
 use super::kernel::{Cable, Flow, Kernel};
 use super::options::{JobOptions, Options, Shape};
 use super::rng::Rng;
+use super::routes::connection;
 use sluice_schedule::units::Bytes;
 
 /// A job of the run.
@@ -41,6 +44,8 @@ pub struct Cluster {
     pub kernel: Kernel,
     pub jobs: Vec<Job>,
     pub specs: Vec<FlowSpec>,
+    /// The other one of two equal cables.
+    pub twins: BTreeMap<usize, usize>,
 }
 
 pub fn host_id(h: usize) -> HostId {
@@ -68,13 +73,14 @@ impl Plan<'_> {
             (LinkId::new(leaf_id(self.leaf(h)).0, h as u32 + 1), leaf_id(self.leaf(h)))
         }
     }
-    fn up(&self, leaf: usize) -> (LinkId, Rate) {
-        (LinkId::new(leaf_id(leaf).0, 100), Rate(self.capacity.0 / 100 * self.options.uplink_percent))
+    fn up(&self, leaf: usize, plane: usize) -> (LinkId, Rate) {
+        (LinkId::new(leaf_id(leaf).0, 100 + plane as u32), Rate(self.capacity.0 / 100 * self.options.uplink_percent))
     }
-    fn path(&self, from: usize, to: usize) -> Vec<Hop> {
+    /// The path by this one of the equal up-links.
+    fn path(&self, from: usize, to: usize, plane: usize) -> Vec<Hop> {
         let mut path = vec![Hop { link: LinkId::egress(host_id(from)), capacity: self.capacity, holder: None }];
         if self.options.leaves > 1 && self.leaf(from) != self.leaf(to) {
-            let (link, capacity) = self.up(self.leaf(from));
+            let (link, capacity) = self.up(self.leaf(from), plane);
             path.push(Hop { link, capacity, holder: Some(leaf_id(self.leaf(from))) });
         }
         let (link, holder) = self.down(to);
@@ -128,8 +134,10 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
             .map(|((link, _), h)| LinkConfig { link, capacity, cross: Rate::ZERO, attached: Some(host_id(h)) })
             .collect();
         if options.leaves > 1 {
-            let (link, capacity) = plan.up(n);
-            links.push(LinkConfig { link, capacity, ..LinkConfig::default() });
+            links.extend((0..options.planes).map(|plane| {
+                let (link, capacity) = plan.up(n, plane);
+                LinkConfig { link, capacity, ..LinkConfig::default() }
+            }));
         }
         let clock = within.map_or_else(&mut clock, |h| daemons[h].clock);
         let mut holder = Holder {
@@ -162,6 +170,7 @@ pub fn build(options: &Options, rng: &mut Rng, bug: Option<Bug>) -> Cluster {
         },
         jobs: Vec::new(),
         specs: Vec::new(),
+        twins: BTreeMap::new(),
     };
     for (n, job) in options.jobs.iter().enumerate() {
         add_job(&mut cluster, &mut plan, n, job, slot);
@@ -214,7 +223,17 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
     for (place, (from, to, role, feeds, lead, after)) in edges.iter().enumerate() {
         let ends = (*from, *to);
         let (from, to) = (options.members[*from], options.members[*to]);
-        let path = plan.path(from, to);
+        let at = cluster.kernel.flows.len();
+        let paths: Vec<Vec<Hop>> = (0..plan.options.planes).map(|plane| plan.path(from, to, plane)).collect();
+        let real = &paths[at % paths.len()];
+        // Only what all equal paths share is known at first.
+        let path: Vec<Hop> = real.iter().filter(|hop| paths.iter().all(|path| path.contains(hop))).copied().collect();
+        let gap = real.iter().find(|hop| !path.contains(hop));
+        let forks: Vec<HolderId> = gap.and_then(|hop| hop.holder).into_iter().collect();
+        if let [Some(one), Some(other)] = [0, 1].map(|plane| Some(paths.get(plane).filter(|_| gap.is_some())?[1])) {
+            let (one, other) = (plan.cable(&one), plan.cable(&other));
+            cluster.twins.extend([(one, other), (other, one)]);
+        }
         let kind = if *after { PredKind::FinishToStart } else { PredKind::Pipelined };
         let back = |other: &Edge| *role == Role::Aggregate && (other.0, other.1) == (ends.1, ends.0);
         let watches = edges.iter().enumerate().filter(|(_, other)| back(other)).map(|(place, _)| flow_id(place));
@@ -226,13 +245,15 @@ fn add_job(cluster: &mut Cluster, plan: &mut Plan<'_>, n: usize, options: &JobOp
             role: *role,
             preds: preds.collect(),
             watches: watches.collect(),
-            path: path.clone(),
+            path,
+            connection: Some(connection(at)),
+            forks,
             ..FlowSpec::default()
         });
         cluster.kernel.flows.push(Flow {
             id: flow_id(place),
             from: host_id(from),
-            path: path.iter().map(|hop| plan.cable(hop)).collect(),
+            path: real.iter().map(|hop| plan.cable(hop)).collect(),
             order: None,
             open: true,
             demand: 0.0,

@@ -34,6 +34,7 @@ pub enum Ev {
     Cut { host: usize, holder: usize, ways: [bool; 2] },
     Heal { host: usize, holder: usize },
     Calm,
+    Redraw(usize),
 }
 
 struct Entry {
@@ -124,6 +125,7 @@ impl World {
         self.at(Nanos::ZERO, Ev::Kernel);
         self.at(self.slot.times(slots), Ev::Calm);
         self.plan_faults();
+        self.plan_redraws();
     }
 
     pub fn at(&mut self, at: Nanos, event: Ev) {
@@ -200,6 +202,7 @@ impl World {
             Ev::Heal { .. } if self.calm => {}
             Ev::Heal { host, holder } => drop(self.cuts.remove(&(host, holder))),
             Ev::Calm => self.become_calm(),
+            Ev::Redraw(flow) => self.redraw(flow),
         }
     }
 
@@ -334,6 +337,7 @@ impl World {
                     }
                     changed = true;
                 }
+                Action::Routed { flow, holder, link } => self.routed(host, flow, holder, link),
                 Action::Announce { holder, announcement } => {
                     let first = announcement.flows.first().map_or(0, |flow| flow.rate(0).0);
                     let (seq, slot) = (announcement.seq, u64::from(announcement.slot.0));

@@ -89,3 +89,25 @@ fn what_cannot_be_run_is_refused_before_anything_runs() {
     let error = check(&[Task { scenario: &s, policy: policy("mcs"), profile: false }]);
     assert!(error.is_err_and(|e| e.exit_status() == 2 && e.to_string().contains("primal-dual")));
 }
+
+/// Mean of the jobs' times over that of `fair`, of a shipped scenario with these seeds and options of `sluice`.
+fn over_fair(file: &str, option: &str, seeds: std::ops::RangeInclusive<u32>) -> f64 {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios").join(file);
+    let ratio = |seed: u32| {
+        let sets = [("seed", seed.to_string()), (option, "true".to_owned())];
+        let sets = sets.map(|(key, value)| sluice_scenario::Set { key: key.into(), value });
+        let scenario = Scenario::load_with(&path, &sets).unwrap_or_else(|e| panic!("{e}"));
+        let time = results(&scenario, &["sluice", "fair"], 1).into_iter().map(|r| r.result.figures.jct_mean_s);
+        let times: Vec<f64> = time.collect();
+        times[0] / times[1]
+    };
+    let ratios: Vec<f64> = seeds.map(ratio).collect();
+    ratios.iter().sum::<f64>() / ratios.len() as f64
+}
+
+#[test]
+fn routes_that_are_learned_are_worth_what_known_ones_are() {
+    let option = |name: &str| over_fair("leaf-spine.toml", &format!("scheduler.sluice.{name}_routes"), 1..=6);
+    let (learned, known) = (option("learned"), option("known"));
+    assert!(learned <= 0.91 && (learned - known).abs() <= 0.01, "learned {learned:.3}, known {known:.3}");
+}

@@ -1,9 +1,9 @@
 //! What daemons and keepers of tables say to each other, and when: announcements, answers, pushes.
 
-use sluice_schedule::{Announcement, Event, Feedback, Nanos};
+use sluice_schedule::{Announcement, Event, Feedback, Nanos, Route};
 
 use super::agenda::Due;
-use super::fabric::{holder_id, node_of};
+use super::fabric::{flow_ix, holder_id, node_of};
 use super::{Rhythm, SluiceScheduler};
 use crate::world::World;
 
@@ -36,6 +36,13 @@ impl SluiceScheduler {
         let holder = self.holder(world.scenario, node, at);
         let first = holder.waiting() == 0;
         if holder.take(at, announcement) {
+            for question in &announcement.routes {
+                let flow = world.flows.get(flow_ix(question.flow).0);
+                let link = flow.and_then(|flow| self.fabric.route(world.scenario, node, flow));
+                if let (Some(link), Some(holder)) = (link, self.holders.get_mut(&node)) {
+                    holder.route_known(announcement.host, Route { flow: question.flow, link });
+                }
+            }
             if first {
                 self.agenda.add(at, Due::Answer(node));
             }

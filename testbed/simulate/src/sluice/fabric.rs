@@ -2,18 +2,20 @@
 //!
 //! In production ids are hashes of names; here they are node indices plus one, so that no two collide and a message finds
 //! its way back. A daemon knows the topology but not which of several equal-cost paths a connection took, so a path is
-//! the links that all shortest paths share; where the scenario gives the path, or hosts are to know it, it is that one.
+//! the links that all shortest paths share, and those that switches have told; where the scenario gives the path, or hosts
+//! are to know it, it is that one.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use sluice_scenario::route::next_hops;
 use sluice_scenario::scheduler::SluiceOptions;
 use sluice_scenario::{LinkIx, NodeIx, Scenario, Tables};
-use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId};
+use sluice_schedule::{Connection, FlowId, HolderId, Hop, HostId, LinkId};
 
 use crate::world::{Flow, FlowIx};
 
-const MAX_PATHS: usize = 1 << 20;
+const MAX_WAYS: usize = 1 << 20;
 
 /// Ids of hosts and links, who keeps the tables of which, and the paths between hosts.
 #[derive(Debug)]
@@ -21,8 +23,22 @@ pub(super) struct Fabric {
     pub tables: Tables,
     hosts: usize,
     known_routes: bool,
-    paths: HashMap<(Option<LinkIx>, Option<LinkIx>), Vec<Hop>>,
+    learned_routes: bool,
+    ways: HashMap<Ends, Way>,
+    /// The links that switches told a flow's sender, at most one of each switch.
+    learned: HashMap<FlowIx, Vec<LinkIx>>,
     links: Vec<LinkId>,
+}
+
+/// What a way depends on: the first link, the last and those that were learned.
+type Ends = (Option<LinkIx>, Option<LinkIx>, Vec<LinkIx>);
+
+/// What a daemon knows of a flow's way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Way {
+    pub path: Vec<Hop>,
+    /// The switches that it can ask for more.
+    pub forks: Vec<HolderId>,
 }
 
 pub(super) fn host_id(node: usize) -> HostId {
@@ -49,10 +65,16 @@ pub(super) fn flow_ix(id: FlowId) -> FlowIx {
     FlowIx((id.0 & 0xffff_ffff) as usize)
 }
 
+/// What a flow's packets would show: addresses by node, ports by flow.
+pub(super) fn connection(at: FlowIx, flow: &Flow) -> Connection {
+    let end = |node: NodeIx, port| SocketAddr::from((((10_u32 << 24) + host_id(node.0).0).to_be_bytes(), port));
+    Connection { source: end(flow.src, 32_768 | at.0 as u16), destination: end(flow.dst, 9_000), protocol: 6 }
+}
+
 impl Fabric {
     /// The network of this scenario.
     pub fn new(scenario: &Scenario, options: &SluiceOptions) -> Fabric {
-        let (tables, known_routes) = (options.tables, options.known_routes);
+        let SluiceOptions { tables, known_routes, learned_routes, .. } = *options;
         let network = &scenario.network;
         let mut links = vec![LinkId::default(); network.links.len()];
         for node in 0..network.nodes() {
@@ -62,7 +84,8 @@ impl Fabric {
                 links[link.0] = LinkId::new(host_id(node).0, (port * step) as u32);
             }
         }
-        Fabric { tables, hosts: network.hosts.len(), known_routes, paths: HashMap::new(), links }
+        let (ways, learned) = (HashMap::new(), HashMap::new());
+        Fabric { tables, hosts: network.hosts.len(), known_routes, learned_routes, ways, learned, links }
     }
 
     /// Is this node a host?
@@ -93,19 +116,21 @@ impl Fabric {
         }
     }
 
-    /// The path of a flow as its sender's daemon knows it, the own egress first.
-    pub fn path(&mut self, scenario: &Scenario, flow: &Flow) -> Vec<Hop> {
+    /// The way of a flow as its sender's daemon knows it, the own egress first.
+    pub fn way(&mut self, scenario: &Scenario, at: FlowIx, flow: &Flow) -> Way {
         if self.known_routes && self.tables == Tables::Switch {
-            return flow.path.iter().filter_map(|&link| self.hop(scenario, link)).collect();
+            let path = flow.path.iter().filter_map(|&link| self.hop(scenario, link)).collect();
+            return Way { path, forks: Vec::new() };
         }
         // Hosts know by which of its cards a flow leaves one and by which it comes to the other.
-        let ends = (flow.path.first().copied(), flow.path.last().copied());
-        if let Some(known) = self.paths.get(&ends) {
+        let learned = self.learned.get(&at).cloned().unwrap_or_default();
+        let ends = (flow.path.first().copied(), flow.path.last().copied(), learned);
+        if let Some(known) = self.ways.get(&ends) {
             return known.clone();
         }
-        let common = match scenario.routing.given(flow.src, flow.dst) {
-            Some(given) => given.to_vec(),
-            None => common(scenario, flow),
+        let (common, forks) = match scenario.routing.given(flow.src, flow.dst) {
+            Some(given) => (given.to_vec(), Vec::new()),
+            None => common(scenario, flow, &ends.2),
         };
         let mut path: Vec<Hop> = Vec::with_capacity(common.len());
         if self.tables != Tables::Switch {
@@ -119,10 +144,31 @@ impl Fabric {
             let links = egress.into_iter().chain(common.into_iter().filter(|link| !own(link)));
             path.extend(links.filter_map(|link| self.hop(scenario, link)));
         }
-        if self.paths.len() < MAX_PATHS {
-            self.paths.insert(ends, path.clone());
+        let way = Way { path, forks: if self.learned_routes { forks } else { Vec::new() } };
+        if self.ways.len() < MAX_WAYS {
+            self.ways.insert(ends, way.clone());
         }
-        path
+        way
+    }
+
+    /// A switch has told a flow's sender by which of its links the flow goes; `None`: that is not known any more.
+    pub fn learn(&mut self, scenario: &Scenario, at: FlowIx, switch: usize, link: Option<LinkId>) {
+        let out = scenario.network.out(NodeIx(switch));
+        let learned = self.learned.entry(at).or_default();
+        learned.retain(|known| !out.contains(known));
+        learned.extend(out.iter().copied().find(|&known| Some(self.links[known.0]) == link));
+        learned.sort_unstable();
+    }
+
+    /// A flow is gone.
+    pub fn forget(&mut self, at: FlowIx) {
+        self.learned.remove(&at);
+    }
+
+    /// By which of its links a switch sends a flow on.
+    pub fn route(&self, scenario: &Scenario, switch: usize, flow: &Flow) -> Option<LinkId> {
+        let leaves = |link: &&LinkIx| scenario.network.link(**link).is_some_and(|link| link.from.0 == switch);
+        flow.path.iter().find(leaves).map(|&link| self.link(link))
     }
 
     fn nic_ingress(&self, scenario: &Scenario, host: usize, link: LinkIx) -> Option<Hop> {
@@ -138,16 +184,16 @@ impl Fabric {
     }
 }
 
-/// The links on every shortest path between the cards that a flow leaves and comes by, in order: those that are alone at
-/// their distance.
-fn common(scenario: &Scenario, flow: &Flow) -> Vec<LinkIx> {
+/// The links on every shortest path between the cards that a flow leaves and comes by, and goes on by where that was
+/// learned, in order: those that are alone at their distance. Then the switches on the way that have several.
+fn common(scenario: &Scenario, flow: &Flow, learned: &[LinkIx]) -> (Vec<LinkIx>, Vec<HolderId>) {
     let network = &scenario.network;
-    let (Some(&first), Some(&last)) = (flow.path.first(), flow.path.last()) else { return Vec::new() };
-    let (Some(out), Some(into)) = (network.link(first), network.link(last)) else { return Vec::new() };
+    let (Some(&first), Some(&last)) = (flow.path.first(), flow.path.last()) else { return Default::default() };
+    let (Some(out), Some(into)) = (network.link(first), network.link(last)) else { return Default::default() };
     if first == last {
-        return vec![first];
+        return (vec![first], Vec::new());
     }
-    let (mut common, dst) = (vec![first], into.from);
+    let (mut common, mut forks, dst) = (vec![first], Vec::new(), into.from);
     let nearer = next_hops(network, dst);
     let mut here = vec![out.to];
     for _ in 0..network.nodes() {
@@ -157,6 +203,12 @@ fn common(scenario: &Scenario, flow: &Flow) -> Vec<LinkIx> {
         let mut links: Vec<LinkIx> = here.iter().filter_map(|node| nearer.get(node.0)).flatten().copied().collect();
         links.sort_unstable();
         links.dedup();
+        if let ([node], [_, _, ..]) = (&here[..], &links[..]) {
+            forks.push(holder_id(node.0));
+            if let Some(&told) = links.iter().find(|link| learned.contains(link)) {
+                links = vec![told];
+            }
+        }
         if let [only] = links[..] {
             common.push(only);
         }
@@ -168,7 +220,7 @@ fn common(scenario: &Scenario, flow: &Flow) -> Vec<LinkIx> {
         }
     }
     common.push(last);
-    common
+    (common, forks)
 }
 
 #[cfg(test)]
@@ -213,14 +265,15 @@ mod tests {
     fn a_path_has_the_links_that_every_equal_path_has() {
         let scenario = leaf_spine();
         let mut fabric = fabric(&scenario, Tables::Switch, false);
-        let inside = fabric.path(&scenario, &flow(&scenario, 0, 1));
+        let inside = fabric.way(&scenario, FlowIx(0), &flow(&scenario, 0, 1)).path;
         let holders: Vec<_> = inside.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert_eq!(holders, [None, Some(3)], "own egress, leaf to host");
-        let across = fabric.path(&scenario, &flow(&scenario, 0, 2));
+        let sent = flow(&scenario, 0, 2);
+        let across = fabric.way(&scenario, FlowIx(0), &sent).path;
         let holders: Vec<_> = across.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert_eq!(holders, [None, Some(4)], "which spine is not known");
         assert_eq!(fabric.ingress(&scenario, 2).first().map(|hop| hop.link), across.last().map(|hop| hop.link));
-        let told = super::tests::fabric(&scenario, Tables::Switch, true).path(&scenario, &flow(&scenario, 0, 2));
+        let told = super::tests::fabric(&scenario, Tables::Switch, true).way(&scenario, FlowIx(0), &sent).path;
         let holders: Vec<_> = told.iter().map(|hop| hop.holder.map(|h| node_of(h.0))).collect();
         assert!(
             holders == [None, Some(3), Some(5), Some(4)] || holders == [None, Some(3), Some(6), Some(4)],
@@ -229,10 +282,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_switch_tells_closes_the_gap_until_it_is_forgotten() {
+        let scenario = leaf_spine();
+        let options = SluiceOptions { learned_routes: true, ..SluiceOptions::default() };
+        let (mut fabric, sent) = (Fabric::new(&scenario, &options), flow(&scenario, 0, 2));
+        let way = fabric.way(&scenario, FlowIx(0), &sent);
+        assert_eq!((way.path.len(), way.forks), (2, vec![holder_id(3)]), "the leaf can be asked");
+        let told = fabric.route(&scenario, 3, &sent);
+        fabric.learn(&scenario, FlowIx(0), 3, told);
+        let way = fabric.way(&scenario, FlowIx(0), &sent);
+        let links: Vec<LinkId> = way.path.iter().map(|hop| hop.link).collect();
+        assert_eq!(links, sent.path.iter().map(|&link| fabric.link(link)).collect::<Vec<_>>());
+        assert_eq!(way.forks, [holder_id(3)], "it is asked again");
+        assert_eq!(fabric.way(&scenario, FlowIx(1), &sent).path.len(), 2, "another flow");
+        fabric.learn(&scenario, FlowIx(0), 3, Some(LinkId::new(holder_id(3).0, 77)));
+        assert_eq!(fabric.way(&scenario, FlowIx(0), &sent).path.len(), 2, "no link of that switch");
+    }
+
+    #[test]
     fn hosts_keep_their_own_ingress_without_switches() {
         let scenario = leaf_spine();
         let mut fabric = fabric(&scenario, Tables::Nic, false);
-        let path = fabric.path(&scenario, &flow(&scenario, 0, 2));
+        let path = fabric.way(&scenario, FlowIx(0), &flow(&scenario, 0, 2)).path;
         assert_eq!(path.len(), 2);
         assert_eq!(path[0].link, LinkId::egress(host_id(0)));
         assert_eq!((path[1].link, path[1].holder), (LinkId::ingress(host_id(2)), Some(holder_id(2))));

@@ -1,7 +1,7 @@
 //! One keeper of tables: the very brain of the emulated switch, with a clock, a boot id and the rhythm of its pushes.
 
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{Announcement, BootId, Feedback, HostId, Nanos, Refusal};
+use sluice_schedule::{Announcement, BootId, Feedback, HostId, Nanos, Refusal, Route};
 
 use super::clock::Clock;
 
@@ -106,6 +106,13 @@ impl Holder {
         let refused = switch.take(slot, announcement);
         self.answers.push((announcement.host, refused));
         true
+    }
+
+    /// It is known by which link a flow goes that a host asked for.
+    pub fn route_known(&mut self, host: HostId, route: Route) {
+        if let Some(switch) = &mut self.switch {
+            switch.route_known(host, route);
+        }
     }
 
     /// How many answers are due.

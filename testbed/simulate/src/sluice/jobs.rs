@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use sluice_scenario::Arch;
 use sluice_scenario::workload::Member;
-use sluice_schedule::{Bytes, Event, FlowId, FlowSpec, JobId, JobSpec, Pattern, PredKind, Predecessor, Role};
+use sluice_schedule::{
+    Bytes, Event, FlowId, FlowSpec, JobId, JobSpec, LinkId, Nanos, Pattern, PredKind, Predecessor, Role,
+};
 
-use super::fabric::{flow_id, host_id};
+use super::fabric::{Way, connection, flow_id, flow_ix, host_id};
 use super::{FlowRecord, SluiceScheduler};
 use crate::scheduler::{Change, Orders};
 use crate::world::{Flow, FlowIx, FlowPhase, JobIx, JobPhase, World};
@@ -79,19 +81,42 @@ impl SluiceScheduler {
             let role = role(facts.arch, flow);
             let back = flow.ends.filter(|_| role == Role::Aggregate).map(|(worker, server)| (server, worker));
             let watches = world.flows_of(job).filter(|(_, other)| back.is_some() && other.ends == back);
+            let Way { path, forks } = self.fabric.way(world.scenario, ix, flow);
             events.push(Event::FlowOpened(FlowSpec {
                 flow: flow_id(host, ix),
                 job: id,
                 to: host_id(flow.dst.0),
                 role,
-                path: self.fabric.path(world.scenario, flow),
+                path,
                 preds: preds.collect(),
                 watches: watches.map(|(ix, other)| flow_id(other.src.0, ix)).collect(),
+                connection: Some(connection(ix, flow)),
+                forks,
                 ..FlowSpec::default()
             }));
         }
         events.into_iter().for_each(|event| self.daemons[host].note(event));
         self.turns.insert(host);
+    }
+
+    /// A brain has learned by which link of a switch one of its flows goes: its path is worked out again.
+    pub(super) fn routed(
+        &mut self,
+        at: Nanos,
+        host: usize,
+        flow: FlowId,
+        route: (usize, Option<LinkId>),
+        world: &World<'_>,
+    ) {
+        let (ix, (switch, link)) = (flow_ix(flow), route);
+        let Some(state) = world.flows.get(ix.0).filter(|_| self.sent_by(ix, host)) else { return };
+        self.fabric.learn(world.scenario, ix, switch, link);
+        let Way { path, forks } = self.fabric.way(world.scenario, ix, state);
+        let Some(daemon) = self.daemons.get_mut(host) else { return };
+        let known = daemon.brain().and_then(|brain| brain.flows().find(|known| known.spec.flow == flow));
+        let Some(spec) = known.map(|known| FlowSpec { path, forks, ..known.spec.clone() }) else { return };
+        daemon.note(Event::FlowOpened(spec));
+        self.wake_soon(at, host);
     }
 
     fn job_ended(&mut self, job: JobIx, world: &World<'_>) {
@@ -114,6 +139,7 @@ impl SluiceScheduler {
             }
             self.turns.insert(host);
         }
+        range.clone().for_each(|flow| self.fabric.forget(FlowIx(flow)));
         for known in self.flows.get_mut(range).unwrap_or_default() {
             *known = FlowRecord::default();
         }

@@ -81,13 +81,14 @@ impl Post {
 
     /// Bytes of an announcement as it is encoded.
     pub fn weigh_announcement(&mut self, holder: usize, said: &Announcement) -> usize {
-        let items = 1 + said.flows.len() + said.jobs.len();
+        let items = 1 + said.flows.len() + said.jobs.len() + said.routes.len();
         self.announcements.weigh(items, || convert::from_announcement(holder_id(holder), said).encoded_len())
     }
 
     /// Bytes of feedback as it is encoded.
     pub fn weigh_feedback(&mut self, holder: usize, said: &Feedback) -> usize {
-        let items = 1 + said.jobs.len() + said.links.iter().map(|view| 1 + view.flows.len()).sum::<usize>();
+        let items =
+            1 + said.jobs.len() + said.routes.len() + said.links.iter().map(|view| 1 + view.flows.len()).sum::<usize>();
         self.feedback.weigh(items, || convert::from_feedback(holder_id(holder), said).encoded_len())
     }
 

@@ -1,0 +1,99 @@
+//! The `sluice-switch` processes of a run: one for all switches beside them, or, where hosts are to learn routes, one in
+//! each switch, whose kernel it asks.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use super::daemons::{Process, ask_tcp, await_ready, spawn};
+use super::{RunError, RunPlan, Session, write};
+use crate::fabric::layout::MANAGEMENT_NETWORK;
+use crate::fabric::{Fabric, Layout, NetNs, Node};
+
+/// Writes their files, starts them and waits until each says that it is ready.
+pub(super) fn start(
+    fabric: &Fabric,
+    plan: &RunPlan,
+    session: &Session<'_>,
+    topology: &Path,
+) -> Result<Vec<Process>, RunError> {
+    let mut processes: Vec<Process> = Vec::new();
+    if plan.learned_routes {
+        for (at, switch) in fabric.switches.iter().enumerate() {
+            let text = head(plan, topology, &switch.management.to_string()) + &own_routes(&fabric.layout, at);
+            processes.push(one(fabric, session, switch, &text)?);
+        }
+    } else if !fabric.switches.is_empty() {
+        let mut text = head(plan, topology, &fabric.management_address.to_string());
+        fabric.switches.iter().for_each(|switch| text.push_str(&table(&switch.name)));
+        processes.push(run(fabric, session, &fabric.management, "sluice-switch", &text)?);
+    }
+    Ok(processes)
+}
+
+/// Where the tables of a switch are.
+pub(super) fn address(fabric: &Fabric, plan: &RunPlan, switch: &Node) -> String {
+    let address = if plan.learned_routes { switch.management } else { fabric.management_address };
+    format!("{address}:9604")
+}
+
+fn one(fabric: &Fabric, session: &Session<'_>, switch: &Node, text: &str) -> Result<Process, RunError> {
+    run(fabric, session, &switch.ns, &format!("sluice-switch-{}", switch.name), text)
+}
+
+fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &str) -> Result<Process, RunError> {
+    let config = session.dir.join(format!("{name}.toml"));
+    write(&config, text)?;
+    let mut command = Command::new(session.binaries.switch()?);
+    command.arg("--config").arg(&config);
+    let log = config.with_extension("log");
+    let mut process = spawn("sluice-switch", name, ns, command, &fabric.cgroups.switches(), log)?;
+    await_ready(&mut process, || ns.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false))?;
+    Ok(process)
+}
+
+fn head(plan: &RunPlan, topology: &Path, address: &str) -> String {
+    format!(
+        "version = 1\ncluster = \"testbed\"\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
+         [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{address}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
+        topology.display().to_string(),
+        plan.slot.0 / 1_000_000,
+        plan.horizon,
+    )
+}
+
+fn table(switch: &str) -> String {
+    format!("[[switches]]\nname = \"{switch}\"\nfrom_topology = true\n")
+}
+
+/// The table of the switch with this place, whose ports are its namespace's devices, in the order of the topology.
+fn own_routes(layout: &Layout, at: usize) -> String {
+    let node = layout.hosts + at;
+    let devices =
+        layout.links.iter().filter(|link| link.from.node == node).map(|link| format!("{:?}", link.from.device));
+    let mut text = table(&layout.nodes[node]);
+    _ = writeln!(text, "routes = \"kernel\"\ninterfaces = [{}]", devices.collect::<Vec<_>>().join(", "));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_scenario::Scenario;
+
+    #[test]
+    fn each_switch_of_the_leaf_spine_names_an_interface_for_each_port() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/leaf-spine-12.toml");
+        let scenario = Scenario::load_with(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let plan = RunPlan::of(&scenario.for_testbed(&[]).unwrap_or_else(|e| panic!("{e}"))).expect("a plan");
+        assert!(plan.learned_routes);
+        let layout = Layout::of(&plan.fabric).expect("a layout");
+        let devices = |at| {
+            let text = own_routes(&layout, at);
+            assert!(text.contains("routes = \"kernel\""), "{text}");
+            text.matches("\"p").count()
+        };
+        // Four hosts and two spines, and three leaves.
+        assert_eq!((0..5).map(devices).collect::<Vec<_>>(), [6, 6, 6, 3, 3]);
+    }
+}
