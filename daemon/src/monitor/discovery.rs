@@ -321,6 +321,10 @@ fn identify(settings: &Settings, pid: u32, tuple: &Tuple) -> Option<Identity> {
     let port = [tuple.remote.1, tuple.local.1].into_iter().find(|port| listed(*port));
     let cgroup = if settings.cgroups.is_empty() { None } else { cgroup_of(pid) };
     let declared = cgroup.filter(|cgroup| holders::within(cgroup, &settings.cgroups, &CGROUP_ROOTS).is_some());
+    if !settings.cgroups.is_empty() && declared.is_none() && port.is_none() {
+        // The operator has said where jobs are, and it is not there.
+        return Some(Identity::default());
+    }
     let named = || {
         let last = declared.as_ref()?.file_name()?.to_str()?;
         Some(format!("cgroup-{}", super::environ::label(last.as_bytes())))

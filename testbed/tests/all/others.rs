@@ -107,14 +107,6 @@ fn nothing_of_other_peoples_connections_changes_beside_a_job() {
     let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 4).unwrap();
     if let Err(error) = live.until(0, true, Duration::from_secs(10)) {
         let conditions = live.daemons.get(0, "/api/v1/conditions").unwrap_or_default();
-        for entry in std::fs::read_dir(&bench.dir).unwrap().flatten() {
-            eprintln!("{:?}", entry.path());
-            if entry.path().to_string_lossy().contains("sluiced-h0") && entry.path().to_string_lossy().ends_with("log")
-            {
-                eprintln!("{}", std::fs::read_to_string(entry.path()).unwrap_or_default());
-            }
-        }
-        eprintln!("{conditions} {}", live.daemons.get(0, "/api/v1/snapshot").unwrap_or_default());
         return skip!(Kernel, "nothing is enforced here: {error}: {conditions}");
     }
     let to = live.fabric.hosts[1].address;
