@@ -155,8 +155,9 @@ impl JobFile {
         if rails > 0 && self.arch == Arch::Plan {
             return bad("members.rails", rails.to_string(), "none for a job of arch plan, whose lanes its plan names");
         }
-        if self.members.len() > 4096 {
-            return bad("members", self.members.len().to_string(), "at most 4096");
+        // As many as a scenario may give a job: 1024 workers and 4096 servers.
+        if self.members.len() > 5120 {
+            return bad("members", self.members.len().to_string(), "at most 5120");
         }
         if self.workers == 0 || self.workers > 1024 || self.workers > self.members.len() {
             return bad("workers", self.workers.to_string(), "1 to 1024, and not more than members");
