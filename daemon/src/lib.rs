@@ -8,7 +8,7 @@
 //! | `core` | the deciding loop, one turn at a time |
 //! | `agent` | the thread that turns it |
 //! | `exchange`, `own_table` | talking to holders of tables, and being one |
-//! | `enforce`, `watch`, `sock_diag`, `journal`, `rundir` | the kernel side, looking without it, outside changes, the run directory |
+//! | `enforce`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, looking without it, outside changes, the run directory, crash loops |
 //! | `conditions`, `snapshot`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 
@@ -36,6 +36,7 @@ mod route;
 mod rundir;
 mod snapshot;
 mod sock_diag;
+mod starts;
 mod sys;
 #[cfg(test)]
 mod testing;

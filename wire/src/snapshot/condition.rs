@@ -134,9 +134,10 @@ codes! {
     PeersOpen, "peers-open", Info,
         "any host that reaches the port can hold this host's flows at their floor",
         "write the hosts' networks into peer.peers, and leave peer.open out";
-    /// Too many starts in a short time.
+    /// Too many starts in a short time, none of which ended in order.
     RestartLoop, "restart-loop", Inactive,
-        "Sluice stays out of the way until it is started by hand", "read the log of the last start";
+        "Sluice stays out of the way: its mode is bypass until somebody asks for another or stops it in order",
+        "read the log of the last start, then: sluice mode active";
 }
 
 /// One thing that is wrong now.
