@@ -9,12 +9,14 @@
 //! | --- | --- |
 //! | [`holders`] | what is known of each holder of tables: reachable, slot, answers |
 //! | `account` | counters, time line and link use, once per slot |
+//! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
 //! | `health` | which conditions hold |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `reports` | what others may see of it |
 //! | [`settings`] | from the configuration to what the brain is told |
 
 mod account;
+mod benefit;
 mod health;
 pub mod holders;
 mod life;
@@ -118,6 +120,7 @@ pub struct Core {
     renewed: Option<Nanos>,
     /// Jobs that were given back by command.
     spared: BTreeSet<JobId>,
+    helped: benefit::Helped,
     /// Per own link: time with one job sending, and with several.
     link_use: Vec<LinkUse>,
     /// The table of the own ingress, where no switch keeps it.
@@ -161,6 +164,7 @@ impl Core {
             now: Now::default(),
             renewed: None,
             spared: BTreeSet::new(),
+            helped: benefit::Helped::new(&config),
             link_use: Vec::new(),
             own_table: None,
             datapath,
@@ -212,6 +216,7 @@ impl Core {
         if edge {
             trigger = Trigger::Slot;
             self.slot_edge(now);
+            self.ask_whether_it_helps(now);
         }
         self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
         if edge {
@@ -281,7 +286,7 @@ impl Core {
     /// The row of a flow, if it may be ordered.
     fn row(&self, flow: FlowId) -> Option<Row> {
         let socket = self.monitor.sockets.of_flow(flow)?;
-        let spared = socket.told.as_ref().is_some_and(|spec| self.spared.contains(&spec.job));
+        let spared = socket.told.as_ref().is_some_and(|spec| self.is_spared(spec.job));
         (!spared && !self.released.contains(&flow)).then_some(socket.row)
     }
 
@@ -350,7 +355,9 @@ impl Core {
             self.monitor.socket_event(now, event, &mut self.events);
         }
         self.socket_events = events;
-        if self.monitor.uncaptured == 0 {
+        if self.helped.without() {
+            // Nothing is captured in a window without.
+        } else if self.monitor.uncaptured == 0 {
             self.adopt_pause = ADOPT_EVERY;
         } else if self.enforces() && now.mono.minus(self.adopted) >= self.adopt_pause {
             let pause = if self.monitor.uncaptured < self.missed { ADOPT_EVERY } else { self.adopt_pause.times(2) };

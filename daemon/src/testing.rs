@@ -44,7 +44,22 @@ pub struct Rows {
     pub counters: sluice_ebpf::Counters,
     /// Rows asked to be given back.
     pub released: Vec<Row>,
+    /// As the kernel does, a socket that is given back loses its row at once, and gets another when it is captured again.
+    pub lets_go: bool,
+    connections: BTreeMap<Row, (SocketAddr, SocketAddr)>,
+    plain: Vec<(SocketAddr, SocketAddr, FlowStats)>,
     next: u32,
+}
+
+impl Rows {
+    fn open(&mut self, local: SocketAddr, remote: SocketAddr, stats: FlowStats) -> Row {
+        self.next += 1;
+        let row = Row { index: self.next, generation: 1 };
+        self.stats.insert(row, stats);
+        self.connections.insert(row, (local, remote));
+        self.events.push(event(SocketEventKind::Opened, row, local, remote));
+        row
+    }
 }
 
 /// The data path over [`Rows`]; clones share them.
@@ -56,12 +71,7 @@ impl Fake {
         self.0.lock().expect("no test panics while it holds this")
     }
     pub fn open(&self, local: SocketAddr, remote: SocketAddr) -> Row {
-        let mut rows = self.rows();
-        rows.next += 1;
-        let row = Row { index: rows.next, generation: 1 };
-        rows.stats.insert(row, FlowStats::default());
-        rows.events.push(event(SocketEventKind::Opened, row, local, remote));
-        row
+        self.rows().open(local, remote, FlowStats::default())
     }
     pub fn close(&self, row: Row, kind: SocketEventKind) {
         let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -121,7 +131,24 @@ impl Datapath for Fake {
         self.rows().marks.insert(row, acked);
     }
     fn release(&mut self, row: Row) {
-        self.rows().released.push(row);
+        let mut rows = self.rows();
+        rows.released.push(row);
+        if rows.lets_go
+            && let Some(stats) = rows.stats.remove(&row)
+            && let Some((local, remote)) = rows.connections.remove(&row)
+        {
+            rows.orders.remove(&row);
+            rows.plain.push((local, remote, stats));
+            rows.events.push(event(SocketEventKind::Released, row, local, remote));
+        }
+    }
+    fn adopt(&mut self) -> usize {
+        let mut rows = self.rows();
+        let plain = std::mem::take(&mut rows.plain);
+        for (local, remote, stats) in &plain {
+            rows.open(*local, *remote, *stats);
+        }
+        plain.len()
     }
     fn counters(&self) -> sluice_ebpf::Counters {
         self.rows().counters
@@ -148,6 +175,8 @@ pub fn config(i: usize, with_switch: bool) -> Config {
     config.node.run_dir = std::env::temp_dir().join(format!("sluiced-test-{}-none", std::process::id()));
     config.mode = crate::config::Mode::Active;
     config.clock.require_sync = false;
+    // Virtual time begins in a window without; tests of those ask for them.
+    config.enforce.benefit = false;
     config.cross_traffic.source = crate::config::CrossSource::None;
     if with_switch {
         config.switches.push(SwitchEntry {

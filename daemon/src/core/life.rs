@@ -122,6 +122,7 @@ impl Core {
             events.into_iter().for_each(|event| self.host.handle(self.now, event));
         }
         self.traffic.reconfigure(&self.config);
+        self.helped.reconfigure(&self.config);
         if mode_in_file {
             let mode = self.config.mode;
             self.set_mode(self.now, mode, None);

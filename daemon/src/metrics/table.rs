@@ -47,7 +47,7 @@ pub const FAMILIES: &[Family] = &[
     family!(Histogram, "sluice_order_error_ratio", [], "|delivered - ordered| / ordered per flow and slot, demand-limited slots left out.", |s, o| o.histogram(&[], &s.snapshot.counters.order_error)),
     by_label!("sluice_flow_retransmitted_packets_total", "managed", "Segments retransmitted.", "true": retransmitted_managed, "false": retransmitted_other),
     family!(Counter, "sluice_loss_guard_activations_total", [], "Flows capped by the kernel because of loss.", |s, o| o.one(s.snapshot.counters.loss_guards as f64)),
-    by_label!("sluice_released_flows_total", "reason", "Flows given back to ordinary congestion control.", "deadline": released_deadline, "loss": released_loss, "mode": released_mode, "drain": released_drain, "error": released_error),
+    by_label!("sluice_released_flows_total", "reason", "Flows given back to ordinary congestion control.", "deadline": released_deadline, "loss": released_loss, "mode": released_mode, "drain": released_drain, "error": released_error, "benefit": released_benefit),
     by_label!("sluice_cc_changes_total", "result", "Changes of congestion control.", "ok": cc_ok, "denied": cc_denied, "gone": cc_gone, "error": cc_error),
     family!(Counter, "sluice_kernel_events_lost_total", [], "Kernel events lost; a rescan follows.", |s, o| o.one(s.snapshot.counters.events_lost as f64)),
     family!(Gauge, "sluice_jobs", ["pattern"], "Running jobs by how their ranks exchange tensors.", |s, o| jobs(s, o)),

@@ -63,6 +63,8 @@ pub struct Rounds {
     pub demand: Bytes,
     /// The present or last round ended or ends at a count that was known before: what is queued then is none of it.
     pub exact: bool,
+    /// None of its sockets has a row at the moment: nothing that is claimed can be held against what was sent.
+    pub unseen: bool,
     /// What the kernel counted alone says of iterations.
     iterations: Period,
     /// All bytes the process sent on its flows.
@@ -148,7 +150,8 @@ impl Rounds {
             self.demand = self.clamp(claim, Sent::default().queued.plus(sent.queued));
             return Step::Began(self.demand);
         }
-        if quiet && view.state != State::Init || now.minus(self.moved_at) > GIVE_UP && sent.queued == Bytes::ZERO {
+        let given_up = !self.unseen && now.minus(self.moved_at) > GIVE_UP && sent.queued == Bytes::ZERO;
+        if quiet && view.state != State::Init || given_up {
             self.base_wire = wire;
             self.end(now, sent);
             return Step::Ended;
@@ -260,6 +263,10 @@ impl Rounds {
         let bytes = sent.delivered.plus(sent.queued);
         self.active = false;
         self.ended += 1;
+        if self.unseen {
+            self.claim = Bytes::ZERO;
+            return;
+        }
         self.largest = self.largest.max(bytes);
         if self.history.len() == HISTORY {
             self.history.remove(0);
@@ -396,6 +403,25 @@ mod tests {
             rounds.page(at(n * 100 + 50), &view(State::Compute, n, before, wire, wire), sent(MB, 0));
         }
         assert!(rounds.ignored(at(600)) && !rounds.ignored(at(61_000)));
+    }
+
+    #[test]
+    fn a_page_whose_sockets_have_no_rows_is_believed_and_contradicts_nobody() {
+        let mut rounds = Rounds { unseen: true, ..Rounds::default() };
+        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0));
+        for n in 1..=9_u64 {
+            let (before, wire) = ((n - 1) * 50 * MB, n * 50 * MB);
+            let mut step =
+                |ms, state| rounds.page(at(n * 20_000 + ms), &view(state, n, before, wire, wire), sent(0, 0));
+            assert!(matches!(step(0, State::OnWire), Step::Began(_)), "round {n}");
+            // It is not given up for moving no byte that anybody could see.
+            assert_eq!(
+                (step(9_000, State::OnWire), step(9_500, State::Compute)),
+                (Step::Same, Step::Ended),
+                "round {n}"
+            );
+        }
+        assert!(!rounds.ignored(at(200_000)));
     }
 
     #[test]

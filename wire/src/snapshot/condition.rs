@@ -124,6 +124,10 @@ codes! {
     /// A job's plan cannot be followed.
     PlanRejected, "plan-rejected", Degraded,
         "the job runs as if it had no plan", "mend the plan and start the job again: sluice plan check FILE";
+    /// A job was slower with Sluice than without, and is left alone for a while.
+    NotHelping, "not-helping", Info,
+        "the job's flows run under ordinary congestion control until it is tried again",
+        "sluice jobs ID; to keep it managed all the same: enforce.benefit = false";
     /// Somebody changed a sysctl or an attachment of ours.
     ForeignChange, "foreign-change", Degraded,
         "rates may be off; Sluice does not fight over settings", "sluice doctor";

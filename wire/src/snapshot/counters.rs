@@ -153,8 +153,10 @@ counters! {
     released_mode: u64 = 0,
     /// Flows given back by `sluice drain`.
     released_drain: u64 = 0,
-    /// Flows given back because something failed, or Sluice did not help.
+    /// Flows given back because something failed.
     released_error: u64 = 0,
+    /// Flows given back because their job was slower with Sluice.
+    released_benefit: u64 = 0,
     /// Changes of congestion control that worked.
     cc_ok: u64 = 0,
     /// Changes that were not permitted.

@@ -70,6 +70,7 @@ fn raise(code: ConditionCode, site: &mut Site) {
             ms = 24_000;
         }
         ConditionCode::EventsLost => site.kernel.rows().counters.events_lost = 1,
+        ConditionCode::NotHelping => ms = super::benefit::until_released(site),
         ConditionCode::ForeignChange => site.kernel.rows().counters.foreign = 1,
         ConditionCode::ConfigRejected => site.core.config_rejected(1, Some("line 3".into())),
         ConditionCode::PathsUnknown => {

@@ -1,0 +1,219 @@
+//! Asking of every job whether Sluice helps it: windows without, the release of jobs that are slower, their return.
+//!
+//! When a window is and what its rounds say is decided by [`sluice_schedule::benefit`]; here sockets are given back and
+//! captured again. In a window nothing on this host is paced. A released job is what a job is that an operator gave back:
+//! it has no orders, and its sockets go back as often as they are captured.
+//!
+//! Rounds of jobs with a progress page are seen all the time. Those of a job without one are seen in the counters of its
+//! rows only, and in a window it has none: such a job is never compared, and stays managed.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use sluice_ebpf::{Row, Tier};
+use sluice_schedule::benefit::{Benefit, Change, Windows};
+use sluice_schedule::{JobId, Nanos, Now};
+use sluice_wire::snapshot::{self as wire, BenefitState};
+use sluice_wire::timeline::{EventKind, EventRecord};
+
+use super::{ADOPT_EVERY, Core};
+use crate::conditions::ConditionCode;
+use crate::config::Config;
+use crate::monitor::EndedRound;
+
+/// What is known of the jobs of this host, and whether this slot is one without Sluice.
+#[derive(Debug)]
+pub struct Helped {
+    windows: Windows,
+    /// Thousandths that a job may be slower.
+    margin: u32,
+    jobs: BTreeMap<JobId, Benefit>,
+    /// Nothing is paced now.
+    without: bool,
+    /// It is asked here at all.
+    asked: bool,
+}
+
+impl Helped {
+    /// As the configuration has it; no job is known.
+    pub fn new(config: &Config) -> Helped {
+        let slots = u32::try_from(config.enforce.benefit_slots).unwrap_or(u32::MAX);
+        Helped {
+            windows: Windows::new(config.slot_length(), slots),
+            margin: (config.enforce.benefit_margin * 1000.0).round() as u32,
+            jobs: BTreeMap::new(),
+            without: false,
+            asked: false,
+        }
+    }
+
+    /// Takes over what a reload changed; then nothing that was seen counts any more.
+    pub fn reconfigure(&mut self, config: &Config) {
+        let new = Helped::new(config);
+        if (new.windows, new.margin) != (self.windows, self.margin) {
+            (self.windows, self.margin) = (new.windows, new.margin);
+            self.jobs.clear();
+        }
+    }
+
+    /// Is this slot in a window in which nothing is paced?
+    pub const fn without(&self) -> bool {
+        self.without
+    }
+
+    /// Is the job left alone now, for the window or because it was slower?
+    pub fn leaves(&self, job: JobId) -> bool {
+        self.without || self.released(job)
+    }
+
+    fn released(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(Benefit::released)
+    }
+
+    /// A round ended.
+    pub fn ended(&mut self, now: Now, round: &EndedRound) {
+        if let Some(benefit) = self.jobs.get_mut(&round.job) {
+            benefit.ended(now, round.took);
+        }
+    }
+}
+
+impl Core {
+    /// A slot began: is it one without Sluice, and what do the windows so far say of each job?
+    pub(super) fn ask_whether_it_helps(&mut self, now: Now) {
+        let asked = self.config.enforce.benefit && self.may_let_go();
+        if !asked {
+            self.helped.jobs.clear();
+        } else {
+            // A host whose slots are not the others' would be without Sluice at another time than they.
+            let alone = !self.clock.trusted;
+            let known = &self.monitor.jobs;
+            self.helped.jobs.retain(|job, _| known.contains_key(job));
+            for job in known.keys() {
+                let new = || Benefit::new(self.helped.windows, self.helped.margin);
+                self.helped.jobs.entry(*job).or_insert_with(new);
+            }
+            let changes: Vec<(JobId, Change)> = self
+                .helped
+                .jobs
+                .iter_mut()
+                .filter_map(|(job, benefit)| {
+                    if alone || self.spared.contains(job) {
+                        benefit.interrupt();
+                    }
+                    Some((*job, benefit.edge(now.slot)?))
+                })
+                .collect();
+            for (job, change) in changes {
+                self.take_change(now, job, change);
+            }
+        }
+        self.helped.asked = asked;
+        let without = asked && self.clock.trusted && self.helped.windows.without(now.slot);
+        if without != std::mem::replace(&mut self.helped.without, without) {
+            if without {
+                self.release_all(None);
+            } else {
+                self.capture_soon();
+            }
+            let state = if without { BenefitState::Without } else { BenefitState::Managed };
+            self.note_benefit(now, None, state);
+            tracing::debug!(event = "window", without, "a window without pacing begins or ends");
+        }
+        // What was captured meanwhile, or again.
+        for row in self.rows_left_alone() {
+            self.datapath.release(row);
+        }
+        self.judge_benefit(now);
+    }
+
+    /// Can sockets be given back and captured again, as windows need?
+    fn may_let_go(&self) -> bool {
+        // A pacing ceiling is set for new sockets only: what is given back would stay so.
+        self.enforces() && matches!(self.datapath.tier(), Tier::StructOps | Tier::StructOpsNoLink)
+    }
+
+    fn take_change(&mut self, now: Now, job: JobId, change: Change) {
+        let name = self.monitor.job_name(job).unwrap_or_default().to_owned();
+        match change {
+            Change::Released { slower, rest } => {
+                let flows = self.release_all(Some(job));
+                self.counters.released_benefit += flows as u64;
+                tracing::warn!(
+                    event = "job-released",
+                    job = name,
+                    slower_permille = slower,
+                    retry_s = rest.0 / 1_000_000_000,
+                    flows,
+                    "a job is slower with Sluice than without and is left alone for a while"
+                );
+                self.note_benefit(now, Some(job), BenefitState::Released);
+            }
+            Change::Managed => {
+                self.capture_soon();
+                tracing::info!(event = "job-tried-again", job = name, "a job that was released is managed again");
+                self.note_benefit(now, Some(job), BenefitState::Managed);
+            }
+        }
+    }
+
+    /// Known connections without a row are captured at the next turn.
+    fn capture_soon(&mut self) {
+        self.adopted = Nanos::ZERO;
+        self.adopt_pause = ADOPT_EVERY;
+        self.missed = usize::MAX;
+    }
+
+    /// Rows of jobs that are left alone.
+    fn rows_left_alone(&self) -> Vec<Row> {
+        if !self.enforces() {
+            return Vec::new();
+        }
+        let alone = |job| self.helped.leaves(job) || self.spared.contains(&job);
+        let mine =
+            self.monitor.sockets.iter().filter(|socket| socket.told.as_ref().is_some_and(|spec| alone(spec.job)));
+        mine.map(|socket| socket.row).collect()
+    }
+
+    fn note_benefit(&self, now: Now, job: Option<JobId>, state: BenefitState) {
+        let kind = EventKind::Benefit(job, state);
+        let record = EventRecord { slot: now.slot, into_slot: now.into_slot, kind };
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).event(record);
+    }
+
+    fn judge_benefit(&mut self, now: Now) {
+        let code = ConditionCode::NotHelping;
+        let mut released: BTreeMap<String, String> = BTreeMap::new();
+        for (job, benefit) in self.helped.jobs.iter().filter(|(_, benefit)| benefit.released()) {
+            let name = self.monitor.job_name(*job).unwrap_or_default();
+            let percent = benefit.standing(now.slot).slower.unwrap_or(0) as f64 / 10.0;
+            let text = format!("rounds of job {name} took {percent:.0} % longer with Sluice than without");
+            released.insert(name.to_owned(), text);
+        }
+        let held = self.conditions.iter().filter(|condition| condition.code == code);
+        let over: Vec<String> = held.map(|c| c.subject.clone()).filter(|name| !released.contains_key(name)).collect();
+        over.iter().for_each(|name| self.conditions.clear(code, name));
+        for (name, text) in released {
+            self.conditions.set(now.wall.0, code, &name, text);
+        }
+    }
+
+    /// How it stands with a job.
+    pub fn benefit(&self, job: JobId) -> wire::Benefit {
+        let known = self.helped.jobs.get(&job).filter(|_| self.helped.asked);
+        let standing = known.map(|benefit| benefit.standing(self.now.slot)).unwrap_or_default();
+        let state = match known {
+            _ if self.spared.contains(&job) => BenefitState::Spared,
+            None => BenefitState::Off,
+            Some(benefit) if benefit.released() => BenefitState::Released,
+            Some(_) if self.helped.without => BenefitState::Without,
+            Some(_) => BenefitState::Managed,
+        };
+        wire::Benefit {
+            state,
+            slower_ratio: standing.slower.map(|thousandths| thousandths as f64 / 1e3),
+            windows: standing.pairs,
+            retry_ns: standing.retry.map(|time| time.0),
+        }
+    }
+}
