@@ -218,12 +218,14 @@ impl Core {
             self.slot_edge(now);
             self.ask_whether_it_helps(now);
         }
+        let spent = crate::clock::thread_cpu();
         self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
         if edge {
             let received = self.monitor.received();
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
             self.traffic.measure(now, fabric, sockets, received, &mut self.events);
         }
+        self.counters.cpu_stats_ns += crate::clock::thread_cpu().minus(spent).0;
         for row in self.monitor.strays(now.mono) {
             self.datapath.release(row);
         }
@@ -245,11 +247,7 @@ impl Core {
         if self.mode != Mode::Bypass && news {
             (self.decided, self.active) = (now.mono, active);
             self.count_decision(trigger);
-            let began = crate::clock::monotonic();
-            self.host.decide(now, &mut self.actions);
-            let took = crate::clock::monotonic().minus(began);
-            self.counters.decision_s.observe(took.as_secs_f64());
-            self.counters.cpu_schedule_ns += took.0;
+            self.decide(now, edge);
         }
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
@@ -383,6 +381,7 @@ impl Core {
                     if let Some(took) = self.holders.heard(now, at, holder, &feedback) {
                         self.counters.exchange_s.observe(took.as_secs_f64());
                     }
+                    self.count_refused(feedback.refused);
                     self.events.push(Event::Feedback { holder, feedback });
                 }
                 Inbound::Back { holder, slot_diff, offset_ns } => {

@@ -72,8 +72,8 @@ impl Core {
         self.judge_paths(unix);
         self.judge_plans(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.
-        let missed = self.counters.slots_stopped;
-        let text = || format!("{missed} of {} slots passed without a decision", self.counters.slots);
+        let missed = self.counters.slots_stopped + self.counters.slots_late;
+        let text = || format!("{missed} of {} slots passed without a decision in time", self.counters.slots);
         let late = self.counters.slots > 100 && missed * 20 > self.counters.slots;
         self.conditions.hold(unix, ConditionCode::SlotsLate, "", late.then(text));
     }

@@ -408,18 +408,13 @@ mod tests {
     #[test]
     fn a_page_whose_sockets_have_no_rows_is_believed_and_contradicts_nobody() {
         let mut rounds = Rounds { unseen: true, ..Rounds::default() };
-        rounds.page(at(0), &view(State::Compute, 0, 0, 0, 0), sent(0, 0));
         for n in 1..=9_u64 {
-            let (before, wire) = ((n - 1) * 50 * MB, n * 50 * MB);
-            let mut step =
-                |ms, state| rounds.page(at(n * 20_000 + ms), &view(state, n, before, wire, wire), sent(0, 0));
-            assert!(matches!(step(0, State::OnWire), Step::Began(_)), "round {n}");
+            let at = |ms| at(n * 20_000 + ms);
+            let page = |state| view(state, n, (n - 1) * 50 * MB, n * 50 * MB, n * 50 * MB);
+            assert!(matches!(rounds.page(at(0), &page(State::OnWire), sent(0, 0)), Step::Began(_)), "round {n}");
             // It is not given up for moving no byte that anybody could see.
-            assert_eq!(
-                (step(9_000, State::OnWire), step(9_500, State::Compute)),
-                (Step::Same, Step::Ended),
-                "round {n}"
-            );
+            assert_eq!(rounds.page(at(9_000), &page(State::OnWire), sent(0, 0)), Step::Same, "round {n}");
+            assert_eq!(rounds.page(at(9_500), &page(State::Compute), sent(0, 0)), Step::Ended, "round {n}");
         }
         assert!(!rounds.ignored(at(200_000)));
     }

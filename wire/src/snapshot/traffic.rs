@@ -125,8 +125,6 @@ pub struct Stalls {
     pub predecessor_ns: u64,
     /// Rounds of better rank have the links.
     pub headroom_ns: u64,
-    /// The path delivers less than was ordered.
-    pub path_ns: u64,
     /// The sender itself wrote too little, or the slowest flow of its job sets the pace.
     pub sender_ns: u64,
 }
