@@ -1,18 +1,14 @@
 //! Opening the data path: what the configuration asks of the kernel side, and what became of it.
 
-use std::path::PathBuf;
-
 use sluice_ebpf::{Datapath, Kernel, Options, Tier};
 use sluice_schedule::{Nanos, Rate};
 
+use crate::cgroups;
 use crate::config::check::excluded_ports;
-use crate::config::value::Named;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
-/// Where cgroup v2 is mounted, alone or beside v1.
-const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// Ports that may be excluded one by one.
 const MAX_PORTS: usize = 1024;
 /// A new flow of a host whose links are unknown follows this rate until its first order.
@@ -57,7 +53,7 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
     let floor = config.floor().min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
     Options {
         instance: config.node.instance.clone(),
-        cgroups: cgroups(&config.capture.cgroups),
+        cgroups: cgroups::directories(&config.capture.cgroups, &cgroups::ROOTS).unwrap_or_default(),
         max_flows: u32::try_from(config.enforce.max_flows).unwrap_or(4096),
         default_rate: rate,
         floor,
@@ -87,10 +83,14 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
         return Ok(Enforcement { datapath: Box::new(Watch::open()), reasons: Vec::new(), adopted: 0 });
     }
     let none = |reasons| Enforcement { datapath: Box::new(Watch::open()), reasons, adopted: 0 };
-    let opened = match Kernel::open(&options(loaded, Some(fabric))) {
+    // Without a cgroup everything opens and nothing is ever captured.
+    let somewhere =
+        cgroups::directories(&loaded.config.capture.cgroups, &cgroups::ROOTS).map_err(|why| why.to_string());
+    let kernel = |_| Kernel::open(&options(loaded, Some(fabric))).map_err(|why| why.to_string());
+    let opened = match somewhere.and_then(kernel) {
         Ok(opened) if opened.tier == Tier::None => none(opened.reasons),
         Ok(opened) => Enforcement { datapath: opened.datapath, reasons: opened.reasons, adopted: opened.adopted },
-        Err(error) => none(vec![error.to_string()]),
+        Err(why) => none(vec![why]),
     };
     let tier = opened.datapath.tier();
     let enough = match loaded.config.enforce.require {
@@ -104,10 +104,23 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
     Err(TooLittle { required: loaded.config.enforce.require, works: tier, reasons: opened.reasons })
 }
 
-/// The directories behind the configured names; `auto` is the root of cgroup v2.
-fn cgroups(names: &[Named<PathBuf>]) -> Vec<PathBuf> {
-    let root = || CGROUP_ROOTS.iter().map(PathBuf::from).find(|path| path.join("cgroup.controllers").exists());
-    let named = names.iter().filter_map(Named::name).cloned();
-    let auto = names.contains(&Named::Auto).then(root).flatten();
-    auto.into_iter().chain(named).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::value::Named;
+
+    #[test]
+    fn where_no_socket_could_be_captured_nothing_claims_to_enforce() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("tasks"), "").expect("written");
+        let mut loaded = Loaded { config: crate::testing::config(0, true), ..Loaded::default() };
+        loaded.config.capture.cgroups = vec![Named::Name(dir.path().to_owned())];
+        let fabric = crate::testing::fabric(0, &loaded.config);
+        let opened = open(&loaded, &fabric, Mode::Active).expect("nothing is required");
+        assert_eq!((opened.datapath.tier(), opened.adopted), (Tier::None, 0));
+        assert!(opened.reasons[0].contains("not a cgroup of v2"), "{:?}", opened.reasons);
+        loaded.config.enforce.require = Require::Any;
+        let refused = open(&loaded, &fabric, Mode::Active).err().expect("something is required");
+        assert!(refused.to_string().contains("not a cgroup of v2"), "{refused}");
+    }
 }

@@ -8,11 +8,12 @@
 //! | `core` | the deciding loop, one turn at a time |
 //! | `agent` | the thread that turns it |
 //! | `exchange`, `own_table` | talking to holders of tables, and being one |
-//! | `enforce`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, looking without it, outside changes, the run directory, crash loops |
+//! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | `conditions`, `snapshot`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 
 mod agent;
+mod cgroups;
 pub mod cleanup;
 mod clock;
 mod conditions;
