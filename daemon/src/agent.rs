@@ -10,6 +10,7 @@ mod pace;
 mod publish;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,7 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::own_table::OwnTable;
+use crate::rdma;
 use crate::starts::{self, Starts};
 use crate::topology::Topology;
 use pace::Pace;
@@ -155,6 +157,7 @@ impl Agent {
             core.stay_out(clock.now(), started_lately);
         }
         core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
+        core.note_rdma(clock::wall(config.clock.source).0, &rdma::devices(Path::new(rdma::DEVICES)));
         tracing::info!(
             event = "start",
             version = env!("CARGO_PKG_VERSION"),
@@ -263,6 +266,7 @@ impl Agent {
             return;
         }
         self.looked_at_links = now;
+        self.core.note_rdma(self.core.now().wall.0, &rdma::devices(Path::new(rdma::DEVICES)));
         let before = self.core.monitor().fabric.clone();
         let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list());
         if !after.follows(&before) {

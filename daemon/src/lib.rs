@@ -2,7 +2,7 @@
 //!
 //! | module | is |
 //! | --- | --- |
-//! | [`config`], [`topology`], `interfaces`, `fabric` | what was configured, and where this host stands |
+//! | [`config`], [`topology`], `interfaces`, `rdma`, `fabric` | what was configured, and where this host stands |
 //! | `clock`, `sys` | time, and the system calls without a safe wrapper |
 //! | `monitor` | jobs, processes, flows and rounds on this host |
 //! | `core` | the deciding loop, one turn at a time |
@@ -33,6 +33,7 @@ mod metrics;
 mod monitor;
 mod own_table;
 pub mod probe;
+mod rdma;
 mod route;
 mod rundir;
 mod snapshot;

@@ -134,6 +134,10 @@ codes! {
     /// Another host or switch has another slot grid or cluster.
     ClusterMismatch, "cluster-mismatch", Degraded,
         "the host or switch concerned is not listened to", "make slot.length_ms, slot.horizon and node.cluster equal";
+    /// The host has RDMA devices.
+    RdmaUnmanaged, "rdma-unmanaged", Info,
+        "what jobs move by RDMA (InfiniBand, RoCE) passes no socket and is neither managed nor measured",
+        "none where jobs use TCP; NCCL_IB_DISABLE=1 in a job's environment makes NCCL use it";
     /// The peer service lets everybody connect.
     PeersOpen, "peers-open", Info,
         "any host that reaches the port can hold this host's flows at their floor",

@@ -99,6 +99,11 @@ fn raise(code: ConditionCode, site: &mut Site) {
             site.core.config.peer.open = true;
             site.core.judge_peers(1);
         }
+        ConditionCode::RdmaUnmanaged => {
+            let root = tempfile::tempdir().expect("a directory");
+            std::fs::create_dir_all(root.path().join("mlx5_0/ports/1")).expect("made");
+            site.core.note_rdma(1, &crate::rdma::devices(root.path()));
+        }
         ConditionCode::RestartLoop => site.core.stay_out(now(895), crate::starts::LOOP),
         ConditionCode::Unknown => unreachable!("of a later version"),
     }
