@@ -224,6 +224,7 @@ impl Core {
             let received = self.monitor.received();
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
             self.traffic.measure(now, fabric, sockets, received, &mut self.events);
+            self.leave_measured_out();
         }
         self.counters.cpu_stats_ns += crate::clock::thread_cpu().minus(spent).0;
         for row in self.monitor.strays(now.mono) {

@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 
 use sluice_ebpf::{Row, Tier};
 use sluice_schedule::benefit::{Benefit, Change, Windows};
-use sluice_schedule::{JobId, Nanos, Now};
+use sluice_schedule::{Event, JobId, Nanos, Now};
 use sluice_wire::snapshot::{self as wire, BenefitState};
 use sluice_wire::timeline::{EventKind, EventRecord};
 
@@ -20,6 +20,9 @@ use super::{ADOPT_EVERY, Core};
 use crate::conditions::ConditionCode;
 use crate::config::Config;
 use crate::monitor::EndedRound;
+
+/// Counters tell of the slot before, and what lasts is the least of two.
+const AFTERWARDS: u32 = 3;
 
 /// What is known of the jobs of this host, and whether this slot is one without Sluice.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct Helped {
     jobs: BTreeMap<JobId, Benefit>,
     /// Nothing is paced now.
     without: bool,
+    /// Slots for which links still carry what was not paced, as far as counters tell.
+    afterwards: u32,
     /// It is asked here at all.
     asked: bool,
 }
@@ -43,6 +48,7 @@ impl Helped {
             margin: (config.enforce.benefit_margin * 1000.0).round() as u32,
             jobs: BTreeMap::new(),
             without: false,
+            afterwards: 0,
             asked: false,
         }
     }
@@ -120,11 +126,20 @@ impl Core {
             self.note_benefit(now, None, state);
             tracing::debug!(event = "window", without, "a window without pacing begins or ends");
         }
+        self.helped.afterwards = if without { AFTERWARDS } else { self.helped.afterwards.saturating_sub(1) };
         // What was captured meanwhile, or again.
         for row in self.rows_left_alone() {
             self.datapath.release(row);
         }
         self.judge_benefit(now);
+    }
+
+    /// In a window jobs' own traffic looks like strangers'. The brain keeps the estimate that it had, or it would make room
+    /// for them for ten seconds after every window.
+    pub(super) fn leave_measured_out(&mut self) {
+        if self.helped.afterwards > 0 {
+            self.events.retain(|event| !matches!(event, Event::Measured { .. }));
+        }
     }
 
     /// Can sockets be given back and captured again, as windows need?

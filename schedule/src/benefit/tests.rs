@@ -161,7 +161,7 @@ fn a_job_that_gets_better_under_sluice_stays_with_it_and_is_forgiven() {
 fn a_job_that_changes_by_itself_is_not_compared_with_what_it_was() {
     // Longer rounds from a window on, by chance, again and again.
     let period = windows().period_time();
-    let story = play(60, |now, _| if now.0 / period.0 % 2 == 0 { ROUND } else { ROUND.times(2) });
+    let story = play(60, |now, _| if (now.0 / period.0).is_multiple_of(2) { ROUND } else { ROUND.times(2) });
     assert_eq!(story.changes, []);
     assert_eq!(story.benefit.pairs, 0);
 }

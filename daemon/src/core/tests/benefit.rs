@@ -164,3 +164,29 @@ fn nobody_asks_where_that_cannot_be_or_was_not_wanted() {
     let spared = off(|core| assert_eq!(core.drain(core.monitor.jobs.keys().next().copied()), 0));
     assert_eq!(spared, (BenefitState::Spared, true));
 }
+
+#[test]
+fn what_jobs_send_in_a_window_is_not_taken_for_strangers_traffic() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("cross");
+    let cross = |asks: bool| {
+        let mut site = asking(0, "a");
+        site.core.config.enforce.benefit = asks;
+        site.core.config.cross_traffic.source = crate::config::CrossSource::File;
+        site.core.config.cross_traffic.file = Some(file.clone());
+        let config = site.core.config.clone();
+        site.core.traffic.reconfigure(&config);
+        let mut seen = Vec::new();
+        for slot in PERIOD - 8..PERIOD + WINDOW + 8 {
+            let carries = (PERIOD..PERIOD + WINDOW).contains(&slot);
+            std::fs::write(&file, if carries { "eth0 90000000" } else { "eth0 0" }).expect("written");
+            site.turn(slot * 60);
+            let egress = sluice_schedule::LinkId::egress(HostId::of("h0"));
+            let link = site.core.host.links().find(|link| link.link == egress);
+            seen.extend(link.map(|link| link.cross));
+        }
+        seen.into_iter().max().expect("the link is known")
+    };
+    assert!(cross(false) > LINK.times(0.05), "outside of windows strangers are left room");
+    assert_eq!(cross(true), Rate::ZERO);
+}
