@@ -7,6 +7,9 @@
 //! would look as if it were held back. Asked is how the job fares where *nobody* is paced. The price is bounded by
 //! construction: one slot in [`PART`], 0.78 % of the time, in which a cluster is as it was before.
 //!
+//! **Rounds** are whole iterations here, from the beginning of one to that of the next: what a job gains or loses. Communication
+//! that hides behind computation may take as long as it likes.
+//!
 //! **Evidence.** The rounds within a window are held against the last before it and the first after it, medians against
 //! medians, so that a job that changes by itself is not compared with what it no longer is. What a pair says beyond the
 //! margin is added up and never falls below zero ([`ENOUGH`] is the end of it): the sum that finds a lasting difference
@@ -81,10 +84,11 @@ impl Windows {
     const fn place(&self, slot: Slot) -> u32 {
         slot.0 % self.period()
     }
-    /// Where a round belongs that ends now.
-    fn side(&self, now: Now, took: Nanos) -> Option<Side> {
-        let end = self.slot.times(u64::from(self.place(now.slot))).plus(now.into_slot);
+    /// Where that belongs which ended so long before now and took so long.
+    fn side(&self, now: Now, ago: Nanos, took: Nanos) -> Option<Side> {
+        let moment = self.slot.times(u64::from(self.place(now.slot))).plus(now.into_slot);
         // What began in an earlier period began before this one's window.
+        let end = Nanos(moment.0.checked_sub(ago.0)?);
         let began = Nanos(end.0.checked_sub(took.0)?);
         let at = |slots: u32| self.slot.times(u64::from(slots));
         match () {
@@ -179,21 +183,23 @@ impl Benefit {
         self.rest > 0
     }
 
-    /// A round ended now that took so long. Call [`Benefit::edge`] for its slot first.
-    pub fn ended(&mut self, now: Now, took: Nanos) {
+    /// So many rounds, one after the other, took so long together, and the last ended so long before now. Call
+    /// [`Benefit::edge`] for the slot first.
+    pub fn ended(&mut self, now: Now, ago: Nanos, took: Nanos, rounds: u64) {
+        let each = Nanos(took.0 / rounds.max(1));
         if self.rest > 0 || self.period != Some(self.windows.number(now.slot)) {
             return;
         }
-        match self.windows.side(now, took) {
-            Some(Side::Without) if self.without.len() < KEEP_WITHOUT => self.without.push(took),
+        match self.windows.side(now, ago, took) {
+            Some(Side::Without) if self.without.len() < KEEP_WITHOUT => self.without.push(each),
             Some(Side::With) => {
                 if self.after.len() < KEEP && !self.judged {
-                    self.after.push(took);
+                    self.after.push(each);
                 }
                 if self.recent.len() == KEEP {
                     self.recent.pop_front();
                 }
-                self.recent.push_back(took);
+                self.recent.push_back(each);
             }
             _ => {}
         }

@@ -44,9 +44,7 @@ impl Core {
 
     /// Rounds that ended in this turn.
     pub(super) fn note_ended_rounds(&mut self, now: Now) {
-        for ended in self.monitor.ended_rounds.drain(..) {
-            self.helped.ended(now, &ended);
-            let EndedRound { job, round, took } = ended;
+        for EndedRound { job, round, took } in self.monitor.ended_rounds.drain(..) {
             self.counters.round_s.observe(took.as_secs_f64());
             let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
             timeline.event(EventRecord {

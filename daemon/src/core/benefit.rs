@@ -4,13 +4,15 @@
 //! captured again. In a window nothing on this host is paced. A released job is what a job is that an operator gave back:
 //! it has no orders, and its sockets go back as often as they are captured.
 //!
-//! Rounds of jobs with a progress page are seen all the time. Those of a job without one are seen in the counters of its
-//! rows only, and in a window it has none: such a job is never compared, and stays managed.
+//! What is compared are iterations, as a progress page tells their beginnings. Rounds as the monitor sees them would not do:
+//! the kernel wakes it when a managed flow begins to send, and in a window it sees that at the next slot only, so that all
+//! rounds would look shorter without. A job whose pages tell of no iterations is never compared, and stays managed.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use sluice_ebpf::{Row, Tier};
+use sluice_progress::PageView;
 use sluice_schedule::benefit::{Benefit, Change, Windows};
 use sluice_schedule::{Event, JobId, Nanos, Now};
 use sluice_wire::snapshot::{self as wire, BenefitState};
@@ -19,7 +21,13 @@ use sluice_wire::timeline::{EventKind, EventRecord};
 use super::{ADOPT_EVERY, Core};
 use crate::conditions::ConditionCode;
 use crate::config::Config;
-use crate::monitor::EndedRound;
+
+#[derive(Clone, Debug)]
+struct Asked {
+    benefit: Benefit,
+    /// The last iteration that was seen to begin: its number, and when that was.
+    began: Option<(u64, Nanos)>,
+}
 
 /// Counters tell of the slot before, and what lasts is the least of two.
 const AFTERWARDS: u32 = 3;
@@ -30,7 +38,7 @@ pub struct Helped {
     windows: Windows,
     /// Thousandths that a job may be slower.
     margin: u32,
-    jobs: BTreeMap<JobId, Benefit>,
+    jobs: BTreeMap<JobId, Asked>,
     /// Nothing is paced now.
     without: bool,
     /// Slots for which links still carry what was not paced, as far as counters tell.
@@ -73,14 +81,7 @@ impl Helped {
     }
 
     fn released(&self, job: JobId) -> bool {
-        self.jobs.get(&job).is_some_and(Benefit::released)
-    }
-
-    /// A round ended.
-    pub fn ended(&mut self, now: Now, round: &EndedRound) {
-        if let Some(benefit) = self.jobs.get_mut(&round.job) {
-            benefit.ended(now, round.took);
-        }
+        self.jobs.get(&job).is_some_and(|known| known.benefit.released())
     }
 }
 
@@ -96,23 +97,24 @@ impl Core {
             let known = &self.monitor.jobs;
             self.helped.jobs.retain(|job, _| known.contains_key(job));
             for job in known.keys() {
-                let new = || Benefit::new(self.helped.windows, self.helped.margin);
+                let new = || Asked { benefit: Benefit::new(self.helped.windows, self.helped.margin), began: None };
                 self.helped.jobs.entry(*job).or_insert_with(new);
             }
             let changes: Vec<(JobId, Change)> = self
                 .helped
                 .jobs
                 .iter_mut()
-                .filter_map(|(job, benefit)| {
+                .filter_map(|(job, known)| {
                     if alone || self.spared.contains(job) {
-                        benefit.interrupt();
+                        known.benefit.interrupt();
                     }
-                    Some((*job, benefit.edge(now.slot)?))
+                    Some((*job, known.benefit.edge(now.slot)?))
                 })
                 .collect();
             for (job, change) in changes {
                 self.take_change(now, job, change);
             }
+            self.look_at_iterations(now);
         }
         self.helped.asked = asked;
         let without = asked && self.clock.trusted && self.helped.windows.without(now.slot);
@@ -132,6 +134,23 @@ impl Core {
             self.datapath.release(row);
         }
         self.judge_benefit(now);
+    }
+
+    /// Iterations that began since the last look, by the page of the job's first process that tells of any.
+    fn look_at_iterations(&mut self, now: Now) {
+        for (job, known) in &mut self.helped.jobs {
+            let processes = self.monitor.jobs.get(job).into_iter().flat_map(|job| &job.processes);
+            let mut views = processes.filter_map(|key| self.monitor.processes.get(key)?.view.as_ref());
+            let tells = |view: &&PageView| view.host_monotonic && !view.iteration_stale && view.iteration.count > 0;
+            let began = views.find(tells).map(|view| (view.iteration.count, Nanos(view.iteration.start_ns)));
+            let before = std::mem::replace(&mut known.began, began);
+            if let (Some((before, from)), Some((count, at))) = (before, began)
+                && count > before
+                && at > from
+            {
+                known.benefit.ended(now, now.mono.minus(at), at.minus(from), count - before);
+            }
+        }
     }
 
     /// In a window jobs' own traffic looks like strangers'. The brain keeps the estimate that it had, or it would make room
@@ -199,10 +218,10 @@ impl Core {
     fn judge_benefit(&mut self, now: Now) {
         let code = ConditionCode::NotHelping;
         let mut released: BTreeMap<String, String> = BTreeMap::new();
-        for (job, benefit) in self.helped.jobs.iter().filter(|(_, benefit)| benefit.released()) {
+        for (job, Asked { benefit, .. }) in self.helped.jobs.iter().filter(|(_, known)| known.benefit.released()) {
             let name = self.monitor.job_name(*job).unwrap_or_default();
             let percent = benefit.standing(now.slot).slower.unwrap_or(0) as f64 / 10.0;
-            let text = format!("rounds of job {name} took {percent:.0} % longer with Sluice than without");
+            let text = format!("iterations of job {name} took {percent:.0} % longer with Sluice than without");
             released.insert(name.to_owned(), text);
         }
         let held = self.conditions.iter().filter(|condition| condition.code == code);
@@ -215,7 +234,7 @@ impl Core {
 
     /// How it stands with a job.
     pub fn benefit(&self, job: JobId) -> wire::Benefit {
-        let known = self.helped.jobs.get(&job).filter(|_| self.helped.asked);
+        let known = self.helped.jobs.get(&job).filter(|_| self.helped.asked).map(|known| &known.benefit);
         let standing = known.map(|benefit| benefit.standing(self.now.slot)).unwrap_or_default();
         let state = match known {
             _ if self.spared.contains(&job) => BenefitState::Spared,

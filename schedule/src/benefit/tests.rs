@@ -73,7 +73,7 @@ fn play(periods: u32, mut took: impl FnMut(Nanos, bool) -> Nanos) -> Story {
             story.changes.extend(change.map(|change| (next / windows.period(), change)));
         }
         slot = Some(end.slot.0);
-        story.benefit.ended(end, took);
+        story.benefit.ended(end, Nanos::ZERO, took, 1);
         story.rounds.push(Played { end: end.mono, took });
         story.plain = story.plain.plus(if is_plain { took } else { Nanos::ZERO });
         story.all = story.all.plus(took);
@@ -170,6 +170,26 @@ fn a_job_that_changes_by_itself_is_not_compared_with_what_it_was() {
 fn rounds_that_do_not_fit_into_a_window_are_never_judged() {
     let story = play(40, |_, plain| if plain { Nanos::from_millis(400) } else { Nanos::from_millis(900) });
     assert_eq!((story.changes.len(), story.benefit.pairs), (0, 0));
+}
+
+#[test]
+fn rounds_that_are_told_of_late_and_together_count_where_they_were() {
+    let mut benefit = Benefit::new(windows(), MARGIN);
+    let (start, ms) = (windows().period_time(), Nanos::from_millis);
+    for slot in 0..=windows().period() {
+        benefit.edge(Slot(slot));
+    }
+    let mut tell = |at: Nanos, ago, took, rounds| {
+        benefit.ended(moment(start.plus(at)), ago, took, rounds);
+        (benefit.without.clone(), benefit.after.clone())
+    };
+    // Within the window that ends at 960 ms, though told of after it; two that took 100 ms each.
+    assert_eq!(tell(ms(1_200), ms(300), ms(200), 2), (vec![ms(100)], vec![]));
+    // They began in it and ended after it.
+    assert_eq!(tell(ms(1_200), ms(100), ms(400), 4), (vec![ms(100)], vec![]));
+    // In the period before.
+    assert_eq!(tell(ms(100), ms(300), ms(100), 1), (vec![ms(100)], vec![]));
+    assert_eq!(tell(ms(3_000), ms(50), ms(700), 7), (vec![ms(100)], vec![ms(100)]));
 }
 
 #[test]
@@ -301,7 +321,8 @@ proptest! {
         for (slot, into, took, near) in events {
             let slot = Slot(if near { slot % 64 } else { slot });
             let _ = benefit.edge(slot);
-            benefit.ended(Now { slot, into_slot: Nanos(into), ..Now::default() }, Nanos(took));
+            let now = Now { slot, into_slot: Nanos(into), ..Now::default() };
+            benefit.ended(now, Nanos(took / 3), Nanos(took), u64::from(near));
             let _ = benefit.standing(slot);
         }
     }

@@ -55,7 +55,7 @@ words! {
 pub struct Benefit {
     /// What is done with its flows now.
     pub state: BenefitState,
-    /// How much longer its rounds take with Sluice than without; negative: less long; `null`: not known.
+    /// How much longer its iterations take with Sluice than without; negative: less long; `null`: not known.
     pub slower_ratio: Option<f64>,
     /// Windows without Sluice that could be compared.
     pub windows: u64,
