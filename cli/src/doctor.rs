@@ -4,7 +4,9 @@
 mod kernel;
 mod network;
 mod places;
+mod rdma;
 
+use std::path::Path;
 use std::thread;
 
 use serde::Serialize;
@@ -71,7 +73,11 @@ fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
         Box::new(|| vec![kernel::btf(), kernel::capabilities(), kernel::bpffs()]),
         Box::new(kernel::datapath),
         Box::new(|| vec![network::sysctls(), network::congestion_controls(), network::namespaces()]),
-        Box::new(network::interfaces),
+        Box::new(|| {
+            let mut checks = network::interfaces();
+            checks.push(rdma::rdma(Path::new(rdma::DEVICES)));
+            checks
+        }),
         Box::new(|| vec![network::clock(), network::time_namespace()]),
         Box::new(move || {
             let running = places::daemon(&socket);

@@ -10,6 +10,7 @@ mod pace;
 mod publish;
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,8 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::own_table::OwnTable;
+use crate::rdma;
+use crate::starts::{self, Starts};
 use pace::Pace;
 
 /// The clock's quality is asked for this often.
@@ -69,6 +72,7 @@ pub struct Agent {
     shared: Arc<Shared>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     journal: Journal,
+    starts: Starts,
     file: Option<std::path::PathBuf>,
     filter: Arc<Filter>,
     wake: Option<AsyncFd<OwnedFd>>,
@@ -122,7 +126,13 @@ impl Agent {
         let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter } = start;
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
-        let Enforcement { datapath, reasons, adopted } = enforce::open(&loaded, &fabric, config.mode)?;
+        let starts = Starts::new(&config.node.run_dir);
+        let started_lately = starts.note(clock::monotonic());
+        // Who crashes again and again touches nothing any more: the kernel side stays closed, and nothing is decided.
+        let looping = started_lately >= starts::LOOP;
+        let mode = if looping { Mode::Bypass } else { config.mode };
+        let opened = enforce::open(&loaded, &fabric, mode).inspect_err(|_| starts.forget());
+        let Enforcement { datapath, reasons, adopted } = opened?;
         let journal = Journal::new(&config.node.run_dir);
         if datapath.tier() != Tier::None && config.enforce.sysctls {
             journal.apply();
@@ -138,12 +148,17 @@ impl Agent {
         let exchange = Exchange::new(&config, identity, fabric, inbound);
         let shared = Arc::new(Shared { turned: 0.into(), asked: 0.into(), timeline: core.timeline() });
         let tier = core.datapath().tier();
+        let mut clock = Clock::new(&config);
+        if looping {
+            core.stay_out(clock.now(), started_lately);
+        }
         core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
+        core.note_rdma(clock::wall(config.clock.source).0, &rdma::devices(Path::new(rdma::DEVICES)));
         tracing::info!(
             event = "start",
             version = env!("CARGO_PKG_VERSION"),
             backend = tier.name(),
-            mode = config.mode.word(),
+            mode = core.mode().word(),
             slot_ms = config.slot.length_ms,
             horizon = config.slot.horizon,
             clock = config.clock.source.word(),
@@ -153,13 +168,14 @@ impl Agent {
             "sluiced runs"
         );
         let mut agent = Agent {
-            clock: Clock::new(&config),
+            clock,
             pace: Pace::default(),
             exchange,
             facts: Facts::new(&core),
             shared: shared.clone(),
             snapshots,
             journal,
+            starts,
             file,
             filter,
             wake: None,
@@ -246,6 +262,7 @@ impl Agent {
             return;
         }
         self.looked_at_links = now;
+        self.core.note_rdma(self.core.now().wall.0, &rdma::devices(Path::new(rdma::DEVICES)));
         let before = self.core.monitor().fabric.clone();
         let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list())
             .with_routes(before.told.clone());
@@ -323,6 +340,7 @@ impl Agent {
         for left in self.journal.restore() {
             tracing::warn!(event = "sysctl-left", "{left}");
         }
+        self.starts.forget();
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
     }
 }

@@ -9,6 +9,7 @@ use crate::config::Loaded;
 use crate::enforce;
 use crate::journal::Journal;
 use crate::rundir;
+use crate::starts::Starts;
 
 /// How far a clean-up goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +39,8 @@ pub fn run(loaded: &Loaded, options: Options) -> ExitCode {
         };
     }
     let journal = Journal::new(&config.node.run_dir);
+    let starts = Starts::new(&config.node.run_dir);
+    let files = [config.socket(), config.lock(), starts.path().to_owned()];
     if options.dry_run {
         for entry in std::fs::read_dir(kernel.pin_dir()).into_iter().flatten().flatten() {
             println!("would remove {}", entry.path().display());
@@ -45,7 +48,7 @@ pub fn run(loaded: &Loaded, options: Options) -> ExitCode {
         for change in journal.read() {
             println!("would restore net.ipv4.{} to {:?}", change.key, change.old);
         }
-        for path in [config.socket(), config.lock()].iter().filter(|path| path.exists()) {
+        for path in files.iter().filter(|path| path.exists()) {
             println!("would remove {}", path.display());
         }
         return ExitCode::SUCCESS;
@@ -61,8 +64,8 @@ pub fn run(loaded: &Loaded, options: Options) -> ExitCode {
     report.done.iter().for_each(|line| println!("{line}"));
     let mut left = report.left;
     left.extend(journal.restore());
-    for path in [config.socket(), config.lock()] {
-        remove(&path, &mut left);
+    for path in &files {
+        remove(path, &mut left);
     }
     left.iter().for_each(|line| println!("left: {line}"));
     println!("{}", if left.is_empty() { "nothing is left" } else { "the rest falls back by itself or needs a hand" });

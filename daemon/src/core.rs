@@ -10,12 +10,14 @@
 //! | [`holders`] | what is known of each holder of tables: reachable, slot, answers |
 //! | `account` | counters, time line and link use, once per slot |
 //! | `taking` | orders to the kernel, and the sockets that it has to capture for them |
+//! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
 //! | `health` | which conditions hold |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `reports` | what others may see of it |
 //! | [`settings`] | from the configuration to what the brain is told |
 
 mod account;
+mod benefit;
 mod health;
 pub mod holders;
 mod life;
@@ -116,6 +118,7 @@ pub struct Core {
     renewed: Option<Nanos>,
     /// Jobs that were given back by command.
     spared: BTreeSet<JobId>,
+    helped: benefit::Helped,
     /// Per own link: time with one job sending, and with several.
     link_use: Vec<LinkUse>,
     /// The table of the own ingress, where no switch keeps it.
@@ -157,6 +160,7 @@ impl Core {
             now: Now::default(),
             renewed: None,
             spared: BTreeSet::new(),
+            helped: benefit::Helped::new(&config),
             link_use: Vec::new(),
             own_table: None,
             datapath,
@@ -206,13 +210,17 @@ impl Core {
         if edge {
             trigger = Trigger::Slot;
             self.slot_edge(now);
+            self.ask_whether_it_helps(now);
         }
+        let spent = crate::clock::thread_cpu();
         self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
         if edge {
             let received = self.monitor.received();
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
             self.traffic.measure(now, fabric, sockets, received, &mut self.events);
+            self.leave_measured_out();
         }
+        self.counters.cpu_stats_ns += crate::clock::thread_cpu().minus(spent).0;
         for socket in self.monitor.sockets.iter_mut() {
             if let Some(row) = socket.row
                 && let Some(mark) = socket.take_mark()
@@ -233,11 +241,7 @@ impl Core {
         if self.mode != Mode::Bypass && news {
             (self.decided, self.active) = (now.mono, active);
             self.count_decision(trigger);
-            let began = crate::clock::monotonic();
-            self.host.decide(now, &mut self.actions);
-            let took = crate::clock::monotonic().minus(began);
-            self.counters.decision_s.observe(took.as_secs_f64());
-            self.counters.cpu_schedule_ns += took.0;
+            self.decide(now, edge);
         }
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
@@ -275,7 +279,7 @@ impl Core {
     /// The socket of a flow, if it may be ordered.
     fn ordered_socket(&self, flow: FlowId) -> Option<&Socket> {
         let socket = self.monitor.sockets.of_flow(flow)?;
-        let spared = socket.told.as_ref().is_some_and(|spec| self.spared.contains(&spec.job));
+        let spared = socket.told.as_ref().is_some_and(|spec| self.is_spared(spec.job));
         (!spared && !self.released.contains(&flow)).then_some(socket)
     }
 
@@ -354,6 +358,7 @@ impl Core {
                     if let Some(took) = self.holders.heard(now, at, holder, &feedback) {
                         self.counters.exchange_s.observe(took.as_secs_f64());
                     }
+                    self.count_refused(feedback.refused);
                     self.events.push(Event::Feedback { holder, feedback });
                 }
                 Inbound::Back { holder, slot_diff, offset_ns } => {

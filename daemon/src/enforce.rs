@@ -1,16 +1,13 @@
 //! Opening the data path: what the configuration asks of the kernel side, and what became of it.
 
-use std::path::PathBuf;
-
 use sluice_ebpf::{Datapath, Kernel, Options, Tier};
 use sluice_schedule::{Nanos, Rate};
 
+use crate::cgroups;
 use crate::config::{Backend, Loaded, Mode, ReleaseTo, Require};
 use crate::fabric::Fabric;
 use crate::watch::Watch;
 
-/// Where cgroup v2 is mounted, alone or beside v1.
-pub const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 /// A pause shorter than this is no start.
 const IDLE: Nanos = Nanos::from_millis(5);
 
@@ -47,7 +44,7 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
     let floor = config.floor().min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
     Options {
         instance: config.node.instance.clone(),
-        cgroups: cgroups(),
+        cgroups: cgroups::root(&cgroups::ROOTS).into_iter().collect(),
         max_flows: u32::try_from(config.enforce.max_flows).unwrap_or(4096),
         floor,
         ceiling: own.unwrap_or(Rate::mbps(1_600_000)).max(floor),
@@ -73,10 +70,18 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
         return Ok(Enforcement { datapath: Box::new(Watch::open()), reasons: Vec::new(), adopted: 0 });
     }
     let none = |reasons| Enforcement { datapath: Box::new(Watch::open()), reasons, adopted: 0 };
-    let opened = match Kernel::open(&options(loaded, Some(fabric))) {
+    // Without them no job would ever be found.
+    let named = cgroups::check(&loaded.config.capture.cgroups).map_err(|why| why.to_string());
+    let kernel = |()| Kernel::open(&options(loaded, Some(fabric))).map_err(|why| why.to_string());
+    let opened = match named.and_then(kernel) {
         Ok(opened) if opened.tier == Tier::None => none(opened.reasons),
+        // Everything opens, and no socket could ever be paced.
+        Ok(opened) if opened.tier == Tier::SetSockOpt && cgroups::root(&cgroups::ROOTS).is_err() => {
+            let why = cgroups::root(&cgroups::ROOTS).err().map(|why| why.to_string());
+            none(opened.reasons.into_iter().chain(why).collect())
+        }
         Ok(opened) => Enforcement { datapath: opened.datapath, reasons: opened.reasons, adopted: opened.adopted },
-        Err(error) => none(vec![error.to_string()]),
+        Err(why) => none(vec![why]),
     };
     let tier = opened.datapath.tier();
     let enough = match loaded.config.enforce.require {
@@ -90,7 +95,23 @@ pub fn open(loaded: &Loaded, fabric: &Fabric, mode: Mode) -> Result<Enforcement,
     Err(TooLittle { required: loaded.config.enforce.require, works: tier, reasons: opened.reasons })
 }
 
-/// The root of cgroup v2: where sockets can be paced without the congestion control.
-fn cgroups() -> Vec<PathBuf> {
-    CGROUP_ROOTS.iter().map(PathBuf::from).find(|path| path.join("cgroup.controllers").exists()).into_iter().collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::value::Named;
+
+    #[test]
+    fn where_no_socket_could_be_captured_nothing_claims_to_enforce() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join("tasks"), "").expect("written");
+        let mut loaded = Loaded { config: crate::testing::config(0, true), ..Loaded::default() };
+        loaded.config.capture.cgroups = vec![Named::Name(dir.path().to_owned())];
+        let fabric = crate::testing::fabric(0, &loaded.config);
+        let opened = open(&loaded, &fabric, Mode::Active).expect("nothing is required");
+        assert_eq!((opened.datapath.tier(), opened.adopted), (Tier::None, 0));
+        assert!(opened.reasons[0].contains("not a cgroup of v2"), "{:?}", opened.reasons);
+        loaded.config.enforce.require = Require::Any;
+        let refused = open(&loaded, &fabric, Mode::Active).err().expect("something is required");
+        assert!(refused.to_string().contains("not a cgroup of v2"), "{refused}");
+    }
 }

@@ -2,17 +2,18 @@
 //!
 //! | module | is |
 //! | --- | --- |
-//! | [`config`], [`topology`], `interfaces`, `fabric` | what was configured, and where this host stands |
+//! | [`config`], [`topology`], `interfaces`, `rdma`, `fabric` | what was configured, and where this host stands |
 //! | `clock`, `sys` | time, and the system calls without a safe wrapper |
 //! | `monitor` | jobs, processes, flows and rounds on this host |
 //! | `core` | the deciding loop, one turn at a time |
 //! | `agent` | the thread that turns it |
 //! | `exchange`, `own_table` | talking to holders of tables, and being one |
-//! | `enforce`, `watch`, `sock_diag`, `journal`, `rundir` | the kernel side, looking without it, outside changes, the run directory |
+//! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | `conditions`, `snapshot`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
 
 mod agent;
+mod cgroups;
 pub mod cleanup;
 mod clock;
 mod conditions;
@@ -32,9 +33,11 @@ mod metrics;
 mod monitor;
 mod own_table;
 pub mod probe;
+mod rdma;
 mod rundir;
 mod snapshot;
 mod sock_diag;
+mod starts;
 mod sys;
 #[cfg(test)]
 mod testing;

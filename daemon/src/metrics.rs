@@ -82,8 +82,8 @@ pub struct JobSum {
     pub progress_ratio: Option<f64>,
     pub rounds: u64,
     pub rounds_ns: u64,
-    /// Flow-time below demand: predecessor, headroom, path, sender.
-    pub stalls_ns: [u64; 4],
+    /// Flow-time below demand: predecessor, headroom, sender.
+    pub stalls_ns: [u64; 3],
 }
 
 /// The samples of one family while it is filled.
@@ -164,7 +164,7 @@ fn sum_jobs(snapshot: &Snapshot) -> BTreeMap<Label, JobSum> {
             (a, b) => a.or(b),
         };
         let stalls = job.stalls;
-        let causes = [stalls.predecessor_ns, stalls.headroom_ns, stalls.path_ns, stalls.sender_ns];
+        let causes = [stalls.predecessor_ns, stalls.headroom_ns, stalls.sender_ns];
         for (total, ns) in sum.stalls_ns.iter_mut().zip(causes) {
             *total = total.saturating_add(ns);
         }

@@ -58,8 +58,8 @@ use sluice_ebpf::{Datapath, SocketEvent, Taking};
 use sluice_progress::{Budget, PageKey, Scan};
 use sluice_schedule::{Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSpec, LinkId, Nanos, Now, Pattern};
 
+use crate::cgroups;
 use crate::config::{Config, JobSource};
-use crate::enforce::CGROUP_ROOTS;
 use crate::fabric::Fabric;
 use discovery::{Discovery, Settings};
 pub use jobs::Job;
@@ -271,7 +271,7 @@ impl Monitor {
 
     /// Is a process in this cgroup one that the operator says may belong to a job?
     fn within_cgroups(&self, cgroup: &Path) -> bool {
-        holders::within(cgroup, &self.cgroups, &CGROUP_ROOTS).is_some()
+        holders::within(cgroup, &self.cgroups, &cgroups::ROOTS).is_some()
     }
 
     /// May this user have one more job?
@@ -373,7 +373,8 @@ impl Monitor {
     /// A process with this page; a test cannot open a page of its own process.
     #[cfg(test)]
     pub fn add_for_test(&mut self, pid: u32, view: sluice_progress::PageView) {
-        let process = Process::of_view(view, JobSource::Env, Some(0));
+        let mut process = Process::of_view(view, JobSource::Env, Some(0));
+        process.pid = Some(pid);
         self.appeared(ProcessKey::Pid(pid), process, &mut Vec::new());
     }
 

@@ -50,7 +50,22 @@ pub struct Rows {
     pub plain: BTreeMap<u64, Result<(), NotTaken>>,
     /// What was asked for.
     pub wanted: Vec<Wanted>,
+    /// As the kernel does, a socket that is given back loses its row at once, and gets another when it is captured again.
+    pub lets_go: bool,
+    connections: BTreeMap<Row, (SocketAddr, SocketAddr)>,
+    parked: BTreeMap<u64, FlowStats>,
     next: u32,
+}
+
+impl Rows {
+    fn open(&mut self, local: SocketAddr, remote: SocketAddr, stats: FlowStats) -> Row {
+        self.next += 1;
+        let row = Row { index: self.next, generation: 1 };
+        self.stats.insert(row, stats);
+        self.connections.insert(row, (local, remote));
+        self.events.push(event(SocketEventKind::Opened, row, local, remote));
+        row
+    }
 }
 
 /// The data path over [`Rows`]; clones share them.
@@ -62,12 +77,7 @@ impl Fake {
         self.0.lock().expect("no test panics while it holds this")
     }
     pub fn open(&self, local: SocketAddr, remote: SocketAddr) -> Row {
-        let mut rows = self.rows();
-        rows.next += 1;
-        let row = Row { index: rows.next, generation: 1 };
-        rows.stats.insert(row, FlowStats::default());
-        rows.events.push(event(SocketEventKind::Opened, row, local, remote));
-        row
+        self.rows().open(local, remote, FlowStats::default())
     }
     pub fn close(&self, row: Row, kind: SocketEventKind) {
         let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -111,6 +121,10 @@ pub fn known(pid: u32, local: SocketAddr, remote: SocketAddr) -> Known {
     Known { cookie: cookie(local, remote), place, uid: 0, pid }
 }
 
+fn plain(address: SocketAddrV6) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 fn v6(address: SocketAddr) -> SocketAddrV6 {
     match address {
         SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0),
@@ -138,7 +152,18 @@ impl Datapath for Fake {
         self.rows().marks.insert(row, acked);
     }
     fn release(&mut self, row: Row) {
-        self.rows().released.push(row);
+        let mut rows = self.rows();
+        rows.released.push(row);
+        if rows.lets_go
+            && let Some(stats) = rows.stats.remove(&row)
+            && let Some((local, remote)) = rows.connections.remove(&row)
+        {
+            rows.orders.remove(&row);
+            let cookie = cookie(local, remote);
+            rows.plain.insert(cookie, Ok(()));
+            rows.parked.insert(cookie, stats);
+            rows.events.push(event(SocketEventKind::Released, row, local, remote));
+        }
     }
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
         let mut rows = self.rows();
@@ -148,12 +173,9 @@ impl Datapath for Fake {
             let result = rows.plain.get(&wanted.cookie).copied().unwrap_or(Err(NotTaken::Gone));
             taken.push(Taking { cookie: wanted.cookie, result });
             if result.is_ok() {
-                rows.next += 1;
-                let row = Row { index: rows.next, generation: 1 };
-                rows.stats.insert(row, FlowStats::default());
+                let stats = rows.parked.remove(&wanted.cookie).unwrap_or_default();
+                let row = rows.open(plain(wanted.local), plain(wanted.remote), stats);
                 rows.orders.insert(row, (wanted.rate, wanted.expires));
-                let opened = event(SocketEventKind::Opened, row, wanted.local.into(), wanted.remote.into());
-                rows.events.push(SocketEvent { cookie: wanted.cookie, ..opened });
             }
         }
         taken
@@ -183,6 +205,8 @@ pub fn config(i: usize, with_switch: bool) -> Config {
     config.node.run_dir = std::env::temp_dir().join(format!("sluiced-test-{}-none", std::process::id()));
     config.mode = crate::config::Mode::Active;
     config.clock.require_sync = false;
+    // Virtual time begins in a window without; tests of those ask for them.
+    config.enforce.benefit = false;
     config.cross_traffic.source = crate::config::CrossSource::None;
     if with_switch {
         config.switches.push(SwitchEntry {

@@ -172,6 +172,32 @@ fn a_second_daemon_names_the_first_and_a_killed_one_leaves_no_obstacle() {
 }
 
 #[test]
+fn a_crash_loop_ends_in_bypass_and_somebody_who_asks_for_a_mode_ends_it() {
+    let mut daemon = start("mode = \"active\"");
+    let config = daemon.dir.path().join("sluiced.toml");
+    let again = |daemon: &mut Daemon, signal| {
+        daemon.signal(signal);
+        daemon.end();
+        daemon.child = program(&config, &[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+        daemon.wait_until(|daemon| daemon.get("/readyz").is_some_and(|(status, _)| status == 200));
+        let snapshot = daemon.snapshot();
+        (snapshot["daemon"]["mode"] == "bypass", snapshot["conditions"].to_string().contains("restart-loop"))
+    };
+    // However often it is restarted in order.
+    for _ in 0..6 {
+        assert_eq!(again(&mut daemon, Signal::SIGTERM), (false, false));
+    }
+    // The seventh start is the first that does not end in order.
+    let crashed: Vec<_> = (0..4).map(|_| again(&mut daemon, Signal::SIGKILL)).collect();
+    assert_eq!(crashed, [(false, false), (false, false), (false, false), (true, true)]);
+    let (status, body) = daemon.post("/api/v1/mode", r#"{"mode":"active"}"#).expect("answers");
+    assert_eq!(status, 200, "{body}");
+    let snapshot = daemon.snapshot();
+    assert_eq!(snapshot["daemon"]["mode"], "active");
+    assert!(!snapshot["conditions"].to_string().contains("restart-loop"));
+}
+
+#[test]
 fn reload_takes_a_good_file_and_refuses_a_bad_one() {
     let mut daemon = start("");
     let file = daemon.dir.path().join("sluiced.toml");

@@ -18,7 +18,9 @@
 //! | [`path`] | headroom, cross traffic and the best-delivered ceiling of a flow |
 //! | [`policy`] | the rules that turn demand into rates: `srpt-p`, `primal-dual`, `fair` |
 //! | [`host`] | the brain of a host |
+//! | [`benefit`] | whether a job is faster without Sluice, and its release |
 
+pub mod benefit;
 pub mod clock;
 pub mod deciding;
 pub mod event;

@@ -15,7 +15,7 @@ use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
 
 pub use merge::{MergeError, merge};
 
-use crate::snapshot::{Label, Mode, words};
+use crate::snapshot::{BenefitState, Label, Mode, words};
 
 /// Names kept at most per kind; further ones show as their id.
 const MAX_NAMES: usize = 65_536;
@@ -95,6 +95,8 @@ pub enum EventKind {
     RoundEnded(JobId, u64),
     /// The daemon changed to this mode.
     Mode(Mode),
+    /// What is done with a job's flows, or with those of all jobs, changed to this.
+    Benefit(Option<JobId>, BenefitState),
 }
 
 /// How much a timeline keeps.

@@ -1,6 +1,6 @@
 //! Tables of jobs, flows, links and switches.
 
-use sluice_wire::snapshot::{Flow, Job, Link, Snapshot, SwitchStatus};
+use sluice_wire::snapshot::{Benefit, BenefitState, Flow, Job, Link, Snapshot, SwitchStatus};
 
 use crate::format::{UNKNOWN, age, bytes, flow_id, grouped, next_gbps, percent, rate, strip, time, word};
 use crate::output::width;
@@ -11,7 +11,7 @@ const NEXT: usize = 7;
 
 pub fn jobs(jobs: &[&Job]) -> String {
     let mut table = Table::of(
-        "JOB  PATTERN  ROLE  >FLOWS  >ROUND  >PROGRESS  >DEMAND  >ORDERED  >DELIVERED  >ROUND P50  STALLED ON  SOURCE",
+        "JOB  PATTERN  ROLE  >FLOWS  >ROUND  >PROGRESS  >DEMAND  >ORDERED  >DELIVERED  >ROUND P50  STALLED ON  SLUICE  SOURCE",
     );
     for job in jobs {
         table.row(vec![
@@ -26,6 +26,7 @@ pub fn jobs(jobs: &[&Job]) -> String {
             rate(job.delivered_bps),
             time(job.round_p50_ns),
             word(&job.stalled_on),
+            benefit(&job.benefit),
             word(&job.source),
         ]);
     }
@@ -55,14 +56,14 @@ pub fn job(snapshot: &Snapshot, job: &Job) -> String {
         ("rates", format!("ordered {}, delivered {}", rate(job.ordered_bps), rate(job.delivered_bps))),
         ("round time", format!("p50 {}, from start to start {}", time(job.round_p50_ns), time(job.period_ns))),
         ("rank", if job.promoted { "goes first: its round is old" } else { "by remaining time" }.into()),
+        ("sluice", format!("{}{}", benefit(&job.benefit), compared(&job.benefit))),
         ("stalled on", word(&job.stalled_on)),
         (
             "stalled for",
             format!(
-                "predecessor {}, headroom {}, path {}, sender {} (flow-time since it began)",
+                "predecessor {}, headroom {}, sender {} (flow-time since it began)",
                 time(Some(stall.predecessor_ns)),
                 time(Some(stall.headroom_ns)),
-                time(Some(stall.path_ns)),
                 time(Some(stall.sender_ns))
             ),
         ),
@@ -169,6 +170,32 @@ pub fn schedule(snapshot: &Snapshot, flows: &[&Flow], slots: usize) -> String {
     let slot = grouped(u64::from(snapshot.clock.slot));
     let head = format!("from slot {slot} on, {} each, Gbit/s\n", time(Some(snapshot.clock.slot_length_ns)));
     head + &empty_or(flows.is_empty(), "no flows\n", &table)
+}
+
+/// What Sluice does with a job, and what becomes of that.
+fn benefit(benefit: &Benefit) -> String {
+    match benefit.state {
+        BenefitState::Off => UNKNOWN.into(),
+        BenefitState::Managed => "managed".into(),
+        BenefitState::Without => "trying without".into(),
+        BenefitState::Spared => "given back".into(),
+        BenefitState::Released => {
+            let retry = benefit.retry_ns.map_or(UNKNOWN.into(), age);
+            format!("released: {} slower, again in {retry}", percent(benefit.slower_ratio))
+        }
+    }
+}
+
+/// What windows without Sluice have said of it so far.
+fn compared(benefit: &Benefit) -> String {
+    match benefit.slower_ratio {
+        None if benefit.state == BenefitState::Off => String::new(),
+        None => "; not compared yet".into(),
+        Some(ratio) => {
+            let word = if ratio > 0.0 { "slower" } else { "faster" };
+            format!("; {} {word} than without, {} windows", percent(Some(ratio.abs())), grouped(benefit.windows))
+        }
+    }
 }
 
 fn role(job: &Job) -> String {

@@ -57,6 +57,9 @@ settings! {
         coast_ms: u64 = 2000, "ms", Rule::Int(0, 10_000), false, "Life of the last orders after SIGTERM; must cover a restart.";
         loss_guard_ratio: f64 = 0.05, "ratio", Rule::Number(0.005, 0.2), false, "Lost part of the delivered that caps a flow.";
         release_to: ReleaseTo = ReleaseTo::Earlier, "", Rule::Words(ReleaseTo::WORDS), false, "Congestion control of a socket that is given back.";
+        benefit: bool = true, "", Rule::Any, false, "Ask whether Sluice helps each job, and release a job that is slower with it; one value for the whole cluster.";
+        benefit_slots: u64 = 128, "slots", Rule::PowerOfTwo(16, 4096), false, "Length of a window in which nothing is paced; one slot of 128 is in one. Six iterations should fit; one value for the whole cluster.";
+        benefit_margin: f64 = 0.1, "ratio", Rule::Number(0.02, 0.5), false, "A job may be so much slower with Sluice than without before it is released.";
         sysctls: bool = true, "", Rule::Any, false, "Set tcp_tso_rtt_log and tcp_wmem's maximum; restored at exit.";
     }
     [schedule: Schedule] {

@@ -2,10 +2,11 @@
 
 use std::sync::PoisonError;
 
-use sluice_schedule::{Bytes, Event, Nanos, Now, Rate};
+use sluice_schedule::{Bytes, Event, Nanos, Now, Rate, Refusal};
 use sluice_wire::timeline::{EventKind, EventRecord, FlowRecord, LinkRecord, Timeline, Trigger};
 
 use super::Core;
+use crate::clock;
 use crate::monitor::EndedRound;
 
 /// A flow that delivers less than this part of its order because it has nothing to send is left out of the error.
@@ -65,6 +66,31 @@ impl Core {
         *counter += 1;
     }
 
+    /// Decides, and counts what that takes: as time that passes, and as time of a processor.
+    pub(super) fn decide(&mut self, now: Now, edge: bool) {
+        let (began, spent) = (clock::monotonic(), clock::thread_cpu());
+        self.host.decide(now, &mut self.actions);
+        let took = clock::monotonic().minus(began);
+        self.counters.decision_s.observe(took.as_secs_f64());
+        self.counters.cpu_schedule_ns += clock::thread_cpu().minus(spent).0;
+        if edge && now.into_slot.plus(took) > self.config.slot_length() {
+            self.counters.slots_late += 1;
+        }
+    }
+
+    /// A holder answered an announcement, and maybe did not apply it.
+    pub(super) fn count_refused(&mut self, refused: Option<Refusal>) {
+        let Some(refused) = refused else { return };
+        let counter = match refused {
+            Refusal::SlotGuard => &mut self.counters.rejects_slot_guard,
+            Refusal::Old => &mut self.counters.rejects_old,
+            Refusal::Quota => &mut self.counters.rejects_quota,
+            Refusal::UnknownLink => &mut self.counters.rejects_unknown_link,
+            Refusal::ForeignFlow => &mut self.counters.rejects_foreign_flow,
+        };
+        *counter += 1;
+    }
+
     /// Once per slot: what was ordered and delivered.
     pub(super) fn account(&mut self, now: Now, trigger: Trigger) {
         let slot = self.config.slot_length();
@@ -80,29 +106,32 @@ impl Core {
     }
 
     fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) {
-        let mut acked = Bytes::ZERO;
-        let mut retransmitted = 0;
+        // Of managed flows, and of others.
+        let (mut acked, mut retransmitted) = ([0_u64; 2], [0_u64; 2]);
         for status in self.host.flows() {
             let Some(socket) = self.monitor.sockets.of_flow(status.spec.flow) else { continue };
             let delivered = socket.moved_in_slot;
             if let Some(job) = self.monitor.jobs.get_mut(&status.spec.job) {
                 job.acked = job.acked.plus(delivered);
             }
-            acked = acked.plus(delivered);
-            retransmitted += socket.retransmitted_in_slot;
+            let managed = self.enforces() && self.row(status.spec.flow).is_some();
+            acked[usize::from(!managed)] += delivered.0;
+            retransmitted[usize::from(!managed)] += socket.retransmitted_in_slot;
             let active = status.demand > status.delivered;
             if !active && delivered == Bytes::ZERO {
                 continue;
             }
-            let rate = Rate::needed(delivered, slot);
-            self.counters.ordered_rate.observe(status.order.bytes_per_second() as f64);
-            self.counters.delivered_rate.observe(rate.bytes_per_second() as f64);
-            let ordered = status.order.over(slot);
-            self.counters.ordered_bytes = self.counters.ordered_bytes.saturating_add(ordered.0);
-            if active && socket.stats.queued > Bytes::ZERO && ordered > Bytes::ZERO {
-                let error = rate.ratio_of(status.order) - 1.0;
-                if error > -DEMAND_LIMITED {
-                    self.counters.order_error.observe(error.abs());
+            if managed {
+                let rate = Rate::needed(delivered, slot);
+                self.counters.ordered_rate.observe(status.order.bytes_per_second() as f64);
+                self.counters.delivered_rate.observe(rate.bytes_per_second() as f64);
+                let ordered = status.order.over(slot);
+                self.counters.ordered_bytes = self.counters.ordered_bytes.saturating_add(ordered.0);
+                if active && socket.stats.queued > Bytes::ZERO && ordered > Bytes::ZERO {
+                    let error = rate.ratio_of(status.order) - 1.0;
+                    if error > -DEMAND_LIMITED {
+                        self.counters.order_error.observe(error.abs());
+                    }
                 }
             }
             timeline.flow(FlowRecord {
@@ -116,8 +145,11 @@ impl Core {
                 trigger,
             });
         }
-        self.counters.acked_managed_bytes = self.counters.acked_managed_bytes.saturating_add(acked.0);
-        self.counters.retransmitted_managed = self.counters.retransmitted_managed.saturating_add(retransmitted);
+        let counters = &mut self.counters;
+        counters.acked_managed_bytes = counters.acked_managed_bytes.saturating_add(acked[0]);
+        counters.acked_other_bytes = counters.acked_other_bytes.saturating_add(acked[1]);
+        counters.retransmitted_managed = counters.retransmitted_managed.saturating_add(retransmitted[0]);
+        counters.retransmitted_other = counters.retransmitted_other.saturating_add(retransmitted[1]);
     }
 
     fn account_links(&mut self, now: Now, slot: Nanos, timeline: &mut Timeline) {

@@ -10,6 +10,7 @@ use super::Core;
 use crate::conditions::{Condition, ConditionCode, Severity};
 use crate::config::{Backend, ClockSource, Mode};
 use crate::monitor::namespaces::Uncovered;
+use crate::rdma::Device;
 
 /// What an unsynchronised clock costs where the configuration trusts it.
 const TRUSTED_ALL_THE_SAME: &str = "nothing so far: clock.require_sync = false trusts it; hosts whose clocks drift apart by \
@@ -72,8 +73,8 @@ impl Core {
         self.judge_paths(unix);
         self.judge_plans(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.
-        let missed = self.counters.slots_stopped;
-        let text = || format!("{missed} of {} slots passed without a decision", self.counters.slots);
+        let missed = self.counters.slots_stopped + self.counters.slots_late;
+        let text = || format!("{missed} of {} slots passed without a decision in time", self.counters.slots);
         let late = self.counters.slots > 100 && missed * 20 > self.counters.slots;
         self.conditions.hold(unix, ConditionCode::SlotsLate, "", late.then(text));
     }
@@ -201,6 +202,13 @@ impl Core {
         let text =
             |address| format!("everybody who reaches {address} may connect to the peer service (peer.open = true)");
         self.conditions.hold(unix_ns, ConditionCode::PeersOpen, "", open.map(text));
+    }
+
+    /// Tells of RDMA devices, whose traffic nobody sees here.
+    pub fn note_rdma(&mut self, unix_ns: u64, devices: &[Device]) {
+        let names = || devices.iter().map(Device::to_string).collect::<Vec<_>>().join(", ");
+        let text = (!devices.is_empty()).then(|| format!("this host has RDMA devices: {}", names()));
+        self.conditions.hold(unix_ns, ConditionCode::RdmaUnmanaged, "", text);
     }
 
     /// Says how orders are enforced, and why not better.

@@ -8,6 +8,7 @@ use sluice_schedule::{BootId, JobId, Nanos, Now, Rate};
 use sluice_wire::timeline::{EventKind, EventRecord};
 
 use super::Core;
+use crate::conditions::ConditionCode;
 use crate::config::{ChangedKeys, Loaded, Mode};
 use crate::fabric::Fabric;
 
@@ -32,6 +33,8 @@ impl Core {
             self.spared.clear();
             self.released.clear();
         }
+        // Whoever asks for a mode has looked.
+        self.conditions.clear(ConditionCode::RestartLoop, "");
         let kind = EventKind::Mode(match mode {
             Mode::Observe => sluice_wire::snapshot::Mode::Observe,
             Mode::Active => sluice_wire::snapshot::Mode::Active,
@@ -39,6 +42,15 @@ impl Core {
         });
         let record = EventRecord { slot: now.slot, into_slot: now.into_slot, kind };
         self.timeline.lock().unwrap_or_else(std::sync::PoisonError::into_inner).event(record);
+    }
+
+    /// It was started `starts` times lately and never ended in order: it looks, says so, and touches nothing until
+    /// somebody asks for a mode.
+    pub fn stay_out(&mut self, now: Now, starts: usize) {
+        self.set_mode(now, Mode::Bypass, None);
+        let within = crate::starts::WITHIN.0 / 1_000_000_000;
+        let text = format!("sluiced was started {starts} times within {within} s and never ended in order");
+        self.conditions.set(now.wall.0, ConditionCode::RestartLoop, "", text);
     }
 
     /// Back to the earlier mode when its time has come.
@@ -109,6 +121,7 @@ impl Core {
             events.into_iter().for_each(|event| self.host.handle(self.now, event));
         }
         self.traffic.reconfigure(&self.config);
+        self.helped.reconfigure(&self.config);
         if mode_in_file {
             let mode = self.config.mode;
             self.set_mode(self.now, mode, None);

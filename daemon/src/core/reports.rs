@@ -54,9 +54,9 @@ impl Core {
     pub fn renewed(&self) -> Option<Nanos> {
         self.renewed
     }
-    /// Was this job given back by command?
+    /// Is this job left alone: given back by command, slower with Sluice, or in a window in which nothing is paced?
     pub fn is_spared(&self, job: JobId) -> bool {
-        self.spared.contains(&job)
+        self.spared.contains(&job) || self.helped.leaves(job)
     }
     /// The time of the last turn.
     pub fn now(&self) -> Now {

@@ -11,6 +11,9 @@ use crate::config::Loaded;
 use crate::monitor::ProcessKey;
 use crate::testing::{Announced, Fake, at, config, fabric, now};
 
+mod benefit;
+mod conditions;
+
 const LINK: Rate = Rate::mbps(100);
 
 struct Site {

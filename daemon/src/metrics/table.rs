@@ -47,8 +47,8 @@ pub const FAMILIES: &[Family] = &[
     family!(Histogram, "sluice_order_error_ratio", [], "|delivered - ordered| / ordered per flow and slot, demand-limited slots left out.", |s, o| o.histogram(&[], &s.snapshot.counters.order_error)),
     by_label!("sluice_flow_retransmitted_packets_total", "managed", "Segments retransmitted.", "true": retransmitted_managed, "false": retransmitted_other),
     family!(Counter, "sluice_loss_guard_activations_total", [], "Flows capped by the kernel because of loss.", |s, o| o.one(s.snapshot.counters.loss_guards as f64)),
-    by_label!("sluice_released_flows_total", "reason", "Flows given back to ordinary congestion control.", "deadline": released_deadline, "loss": released_loss, "mode": released_mode, "drain": released_drain, "error": released_error),
-    by_label!("sluice_cc_changes_total", "result", "Changes of congestion control.", "ok": cc_ok, "denied": cc_denied, "gone": cc_gone, "error": cc_error),
+    by_label!("sluice_released_flows_total", "reason", "Flows given back to ordinary congestion control.", "deadline": released_deadline, "loss": released_loss, "mode": released_mode, "drain": released_drain, "error": released_error, "benefit": released_benefit),
+    by_label!("sluice_cc_changes_total", "result", "Changes of congestion control.", "ok": cc_ok, "error": cc_error),
     family!(Counter, "sluice_kernel_events_lost_total", [], "Kernel events lost; a rescan follows.", |s, o| o.one(s.snapshot.counters.events_lost as f64)),
     family!(Gauge, "sluice_jobs", ["pattern"], "Running jobs by how their ranks exchange tensors.", |s, o| jobs(s, o)),
     family!(Histogram, "sluice_round_duration_seconds", [], "Rounds of all jobs.", |s, o| o.histogram(&[], &s.snapshot.counters.round_s)),
@@ -71,10 +71,9 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_switch_feedback_age_slots", ["switch"], "Slots since its last answer.", |s, o| each_switch(s, |name, w| o.put(&[name], w.age_slots.unwrap_or(0) as f64))),
     family!(Gauge, "sluice_switch_view", ["switch", "state"], "State set: how much its view counts.", |s, o| views(s, o)),
     family!(Counter, "sluice_switch_messages_total", ["switch", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
-    family!(Counter, "sluice_switch_bytes_total", ["switch", "direction"], "Bytes of messages.", |s, o| directions(s, o, |w| (w.sent_bytes, w.received_bytes))),
     family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s)),
-    by_label!("sluice_switch_rejects_total", "reason", "Announcements refused.", "slot_guard": rejects_slot_guard, "cluster": rejects_cluster, "version": rejects_version, "auth": rejects_auth, "capacity": rejects_capacity),
-    family!(Counter, "sluice_stage_cpu_seconds_total", ["stage"], "Own CPU time by stage.", |s, o| stages(s, o)),
+    by_label!("sluice_switch_rejects_total", "reason", "Announcements refused.", "slot_guard": rejects_slot_guard, "old": rejects_old, "quota": rejects_quota, "unknown_link": rejects_unknown_link, "foreign_flow": rejects_foreign_flow),
+    family!(Counter, "sluice_stage_cpu_seconds_total", ["stage"], "CPU time of the deciding loop, by stage; all of the process is process_cpu_seconds_total.", |s, o| stages(s, o)),
 ];
 
 fn seconds(ns: u64) -> f64 {
@@ -126,7 +125,7 @@ fn each_job(s: &Source<'_>, mut act: impl FnMut(&str, &JobSum)) {
 
 fn stalls(s: &Source<'_>, o: &mut Samples) {
     for (id, job) in &s.jobs {
-        for (cause, ns) in ["predecessor", "headroom", "path", "sender"].into_iter().zip(job.stalls_ns) {
+        for (cause, ns) in ["predecessor", "headroom", "sender"].into_iter().zip(job.stalls_ns) {
             o.put(&[id.as_str(), cause], seconds(ns));
         }
     }
@@ -168,13 +167,7 @@ fn directions(s: &Source<'_>, o: &mut Samples, read: fn(&SwitchStatus) -> (u64, 
 
 fn stages(s: &Source<'_>, o: &mut Samples) {
     let c = &s.snapshot.counters;
-    for (stage, ns) in [
-        ("stats", c.cpu_stats_ns),
-        ("schedule", c.cpu_schedule_ns),
-        ("switch", c.cpu_switch_ns),
-        ("discovery", c.cpu_discovery_ns),
-        ("export", c.cpu_export_ns),
-    ] {
+    for (stage, ns) in [("stats", c.cpu_stats_ns), ("schedule", c.cpu_schedule_ns)] {
         o.put(&[stage], seconds(ns));
     }
 }

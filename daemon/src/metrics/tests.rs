@@ -116,3 +116,65 @@ fn job_series_can_be_switched_off_and_vanish_after_the_end() {
     snapshot.daemon.metrics_job_ids = false;
     assert_eq!(count(&snapshot), 0);
 }
+
+/// The text of every source file of this crate that is no test and exports nothing.
+fn counting_code() -> String {
+    let mut text = String::new();
+    let mut dirs = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).expect("the sources are there").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() && !["tests", "metrics"].contains(&name.as_str()) {
+                dirs.push(path);
+            } else if name.ends_with(".rs") && !["tests.rs", "metrics.rs", "testing.rs"].contains(&name.as_str()) {
+                let file = std::fs::read_to_string(&path).expect("readable");
+                text += file.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            }
+        }
+    }
+    text
+}
+
+/// The keys of something as JSON.
+fn keys(value: &impl serde::Serialize) -> Vec<String> {
+    let value = serde_json::to_value(value).expect("JSON");
+    value.as_object().expect("a table").keys().cloned().collect()
+}
+
+#[test]
+fn every_counter_is_counted_somewhere_and_exported() {
+    let code = counting_code();
+    let table = include_str!("table.rs");
+    for name in keys(&sluice_wire::snapshot::Counters::default()) {
+        let counts = [" += ", " = ", ".observe("].iter().any(|after| code.contains(&format!("counters.{name}{after}")))
+            || code.contains(&format!("&mut self.counters.{name}"));
+        assert!(counts, "nothing counts {name}: count it, or take it out of wire and of the table of metrics");
+        let exported = table.contains(&format!("counters.{name} ")) || table.contains(&format!("counters.{name})"));
+        let exported = exported || table.contains(&format!(": {name}")) || table.contains(&format!("c.{name}"));
+        assert!(exported, "{name} is counted and not exported");
+    }
+}
+
+#[test]
+fn every_number_of_a_job_a_link_and_a_switch_is_filled_in() {
+    let files =
+        [include_str!("../snapshot.rs"), include_str!("../snapshot/flows.rs"), include_str!("../core/benefit.rs")];
+    let code = files.concat();
+    let lists = [
+        keys(&Job::default()),
+        keys(&sluice_wire::snapshot::Stalls::default()),
+        keys(&sluice_wire::snapshot::Benefit::default()),
+        keys(&Flow::default()),
+        keys(&Link::default()),
+        keys(&SwitchStatus::default()),
+    ];
+    for name in lists.concat() {
+        let filled = [": ", ",", ")", " = ", " += ", ".clone_from("].iter().any(|after| {
+            let found = format!("{name}{after}");
+            let before = code.match_indices(&found).map(|(at, _)| code[..at].chars().next_back());
+            before.flatten().any(|c| !c.is_alphanumeric() && c != '_')
+        });
+        assert!(filled, "nothing fills in {name}");
+    }
+}

@@ -20,9 +20,9 @@ use super::namespaces::{Namespaces, Uncovered, of, within};
 use super::sockets::Known;
 use super::tracked::{Identity, Tracked, directions};
 use super::tuple::{NetNs, Place, Tuple};
+use crate::cgroups;
 use crate::clock::monotonic;
 use crate::config::JobSource;
-use crate::enforce::CGROUP_ROOTS;
 use crate::sock_diag::{self, DiagSocket};
 
 /// Questions and answers that may wait.
@@ -320,7 +320,7 @@ fn identify(settings: &Settings, pid: u32, tuple: &Tuple) -> Option<Identity> {
     let listed = |port: u16| settings.ports.iter().any(|range| range.contains(&port));
     let port = [tuple.remote.1, tuple.local.1].into_iter().find(|port| listed(*port));
     let cgroup = if settings.cgroups.is_empty() { None } else { cgroup_of(pid) };
-    let declared = cgroup.filter(|cgroup| holders::within(cgroup, &settings.cgroups, &CGROUP_ROOTS).is_some());
+    let declared = cgroup.filter(|cgroup| holders::within(cgroup, &settings.cgroups, &cgroups::ROOTS).is_some());
     if !settings.cgroups.is_empty() && declared.is_none() && port.is_none() {
         // The operator has said where jobs are, and it is not there.
         return Some(Identity::default());

@@ -64,6 +64,7 @@ impl Monitor {
         for key in keys {
             let Some(process) = self.processes.get_mut(&key) else { continue };
             let (mut sent, mut moved) = (Sent::default(), Bytes::ZERO);
+            process.rounds.unseen = true;
             for socket in self.sockets.of_mut(key) {
                 if !process.rounds.active {
                     socket.idle();
@@ -71,6 +72,7 @@ impl Monitor {
                 sent.delivered = sent.delivered.plus(socket.delivered());
                 sent.queued = sent.queued.plus(socket.stats.queued);
                 moved = moved.plus(socket.take_moved());
+                process.rounds.unseen = false;
             }
             let step = process.step(now.mono, sent, moved);
             if let Some(bytes) = process.rounds.take_learned() {

@@ -57,6 +57,7 @@ pub fn jobs(core: &Core) -> Vec<Job> {
                 rounds_finished: job.finished,
                 rounds_ns: job.rounds_time.0,
                 stalls: report.map(stalls).unwrap_or_default(),
+                benefit: core.benefit(*id),
             }
         })
         .collect()
@@ -78,7 +79,11 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
         job: Label::new(core.monitor().job_name(status.spec.job).unwrap_or("")),
         local: std::net::SocketAddr::new(socket.tuple.local_ip(), socket.tuple.local.1).to_string(),
         to: socket.tuple.remote_address().to_string(),
-        state: if managed { FlowState::Managed } else { FlowState::Observed },
+        state: match managed {
+            true => FlowState::Managed,
+            false if core.enforces() => FlowState::Released,
+            false => FlowState::Observed,
+        },
         cc: if managed { format!("sluice{}", core.config().node.instance) } else { String::new() },
         ordered_bps: managed.then_some(status.order.0),
         delivered_bps: Some(delivered.0),

@@ -72,6 +72,8 @@ impl Daemons {
             let run_dir = dir.join(format!("run-{}", host.name));
             std::fs::create_dir_all(run_dir.join("progress"))
                 .map_err(RunError::io(format!("creating {}", run_dir.display())))?;
+            // Daemons of earlier runs in this directory were killed on purpose; that is no crash loop.
+            let _ = std::fs::remove_file(run_dir.join("starts.json")); // Absent is as good.
             let config = dir.join(format!("sluiced-{}.toml", host.name));
             write(&config, daemon_toml(fabric, plan, i, &run_dir, &topology, rule.as_deref(), *nic))?;
             let process = daemons.spawn_daemon(fabric, i, &config)?;
@@ -370,8 +372,8 @@ fn daemon_toml(
         plan.schedule,
         host.management,
     );
-    // The fabric has set the system's keys alike for every policy.
-    text.push_str("[enforce]\nsysctls = false\n");
+    // The fabric has set the system's keys alike for every policy, and a run measures one policy, not windows without.
+    text.push_str("[enforce]\nsysctls = false\nbenefit = false\n");
     if let Some(floor) = plan.floor {
         _ = writeln!(text, "floor_mbps = {:.3}", floor.0 as f64 / 1e6);
     }

@@ -124,19 +124,28 @@ codes! {
     /// A job's plan cannot be followed.
     PlanRejected, "plan-rejected", Degraded,
         "the job runs as if it had no plan", "mend the plan and start the job again: sluice plan check FILE";
+    /// A job was slower with Sluice than without, and is left alone for a while.
+    NotHelping, "not-helping", Info,
+        "the job's flows run under ordinary congestion control until it is tried again",
+        "sluice jobs ID; to keep it managed all the same: enforce.benefit = false";
     /// Somebody changed a sysctl or an attachment of ours.
     ForeignChange, "foreign-change", Degraded,
         "rates may be off; Sluice does not fight over settings", "sluice doctor";
     /// Another host or switch has another slot grid or cluster.
     ClusterMismatch, "cluster-mismatch", Degraded,
         "the host or switch concerned is not listened to", "make slot.length_ms, slot.horizon and node.cluster equal";
+    /// The host has RDMA devices.
+    RdmaUnmanaged, "rdma-unmanaged", Info,
+        "what jobs move by RDMA (InfiniBand, RoCE) passes no socket and is neither managed nor measured",
+        "none where jobs use TCP; NCCL_IB_DISABLE=1 in a job's environment makes NCCL use it";
     /// The peer service lets everybody connect.
     PeersOpen, "peers-open", Info,
         "any host that reaches the port can hold this host's flows at their floor",
         "write the hosts' networks into peer.peers, and leave peer.open out";
-    /// Too many starts in a short time.
+    /// Too many starts in a short time, none of which ended in order.
     RestartLoop, "restart-loop", Inactive,
-        "Sluice stays out of the way until it is started by hand", "read the log of the last start";
+        "Sluice stays out of the way: its mode is bypass until somebody asks for another or stops it in order",
+        "read the log of the last start, then: sluice mode active";
 }
 
 /// One thing that is wrong now.

@@ -97,7 +97,7 @@ macro_rules! counters {
 counters! {
     /// Slots that began.
     slots: u64 = 0,
-    /// Slots whose decision came after their end.
+    /// Slots whose decision at the edge was ready only after their end.
     slots_late: u64 = 0,
     /// Slots that passed while the process stood still.
     slots_stopped: u64 = 0,
@@ -153,15 +153,13 @@ counters! {
     released_mode: u64 = 0,
     /// Flows given back by `sluice drain`.
     released_drain: u64 = 0,
-    /// Flows given back because something failed, or Sluice did not help.
+    /// Flows given back because something failed.
     released_error: u64 = 0,
+    /// Flows given back because their job was slower with Sluice.
+    released_benefit: u64 = 0,
     /// Changes of congestion control that worked.
     cc_ok: u64 = 0,
-    /// Changes that were not permitted.
-    cc_denied: u64 = 0,
-    /// Changes whose socket was gone.
-    cc_gone: u64 = 0,
-    /// Changes that failed otherwise.
+    /// Changes that failed.
     cc_error: u64 = 0,
     /// Kernel events lost (a scan follows).
     events_lost: u64 = 0,
@@ -169,26 +167,20 @@ counters! {
     round_s: Histogram = Histogram::new(&bounds::ROUND),
     /// Time from announcement to answer, all switches.
     exchange_s: Histogram = Histogram::new(&bounds::EXCHANGE),
-    /// Announcements refused: slot guard.
+    /// Announcements refused: for a slot too far from the holder's.
     rejects_slot_guard: u64 = 0,
-    /// Announcements refused: another cluster or slot grid.
-    rejects_cluster: u64 = 0,
-    /// Announcements refused: another version.
-    rejects_version: u64 = 0,
-    /// Announcements refused: not permitted.
-    rejects_auth: u64 = 0,
-    /// Announcements refused: too many.
-    rejects_capacity: u64 = 0,
-    /// CPU of reading statistics.
+    /// Announcements refused: older than one that was applied.
+    rejects_old: u64 = 0,
+    /// Announcements refused: more promises than the holder takes.
+    rejects_quota: u64 = 0,
+    /// Announcements refused: a link that the holder does not keep.
+    rejects_unknown_link: u64 = 0,
+    /// Announcements refused: a flow of another host.
+    rejects_foreign_flow: u64 = 0,
+    /// Processor time of looking at processes, sockets and links, in nanoseconds.
     cpu_stats_ns: u64 = 0,
     /// Processor time of deciding, in nanoseconds.
     cpu_schedule_ns: u64 = 0,
-    /// CPU of talking to switches.
-    cpu_switch_ns: u64 = 0,
-    /// CPU of finding jobs and flows.
-    cpu_discovery_ns: u64 = 0,
-    /// CPU of answering HTTP.
-    cpu_export_ns: u64 = 0,
 }
 
 #[cfg(test)]

@@ -69,8 +69,4 @@ pub struct SwitchStatus {
     pub sent_messages: u64,
     /// Messages received from it.
     pub received_messages: u64,
-    /// Bytes sent to it.
-    pub sent_bytes: u64,
-    /// Bytes received from it.
-    pub received_bytes: u64,
 }

@@ -33,6 +33,34 @@ words! {
         #[default]
         Unknown = "unknown",
     }
+    /// What Sluice does with a job's flows, after asking whether that helps it.
+    BenefitState {
+        /// Nobody asks: nothing is enforced here, or not in a way that can be left for a moment, or not by configuration.
+        #[default]
+        Off = "off",
+        /// They are paced.
+        Managed = "managed",
+        /// A window in which nothing is paced, on no host of the cluster.
+        Without = "without",
+        /// The job was slower with Sluice than without: it is left alone for a while.
+        Released = "released",
+        /// An operator gave it back.
+        Spared = "spared",
+    }
+}
+
+/// Whether Sluice helps a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Benefit {
+    /// What is done with its flows now.
+    pub state: BenefitState,
+    /// How much longer its iterations take with Sluice than without; negative: less long; `null`: not known.
+    pub slower_ratio: Option<f64>,
+    /// Windows without Sluice that could be compared.
+    pub windows: u64,
+    /// Time until it is tried again, if it is released.
+    pub retry_ns: Option<u64>,
 }
 
 /// The state of one job on this host.
@@ -85,6 +113,8 @@ pub struct Job {
     pub rounds_ns: u64,
     /// Flow-time below demand, by cause.
     pub stalls: Stalls,
+    /// Does Sluice help it?
+    pub benefit: Benefit,
 }
 
 /// Flow-time below demand, by cause.
@@ -95,8 +125,6 @@ pub struct Stalls {
     pub predecessor_ns: u64,
     /// Rounds of better rank have the links.
     pub headroom_ns: u64,
-    /// The path delivers less than was ordered.
-    pub path_ns: u64,
     /// The sender itself wrote too little, or the slowest flow of its job sets the pace.
     pub sender_ns: u64,
 }

@@ -216,6 +216,14 @@ impl Timeline {
                 s: "g",
                 ..ChromeEvent::default()
             },
+            EventKind::Benefit(job, state) => ChromeEvent {
+                name: format!("sluice: {}", state.as_str()),
+                ph: "i",
+                ts,
+                pid: job.and_then(|job| pids.get(&job).copied()).unwrap_or(HOST_PID),
+                s: if job.is_some() { "p" } else { "g" },
+                ..ChromeEvent::default()
+            },
         }
     }
 
@@ -227,7 +235,8 @@ impl Timeline {
 fn job_of(record: &EventRecord) -> Option<JobId> {
     match record.kind {
         EventKind::RoundBegan(job, _) | EventKind::RoundEnded(job, _) => Some(job),
-        _ => None,
+        EventKind::Benefit(job, _) => job,
+        EventKind::Mode(_) => None,
     }
 }
 

@@ -87,7 +87,7 @@ fn the_operator_may_say_by_port_what_is_a_jobs() {
 
 #[test]
 fn where_the_operator_names_cgroups_no_process_elsewhere_is_a_jobs() {
-    let elsewhere = CGROUP_ROOTS.iter().map(|root| PathBuf::from(root).join("no-such-slice")).collect();
+    let elsewhere = cgroups::ROOTS.iter().map(|root| PathBuf::from(root).join("no-such-slice")).collect();
     let settings = Settings { cgroups: elsewhere, environ: true, ..Settings::default() };
     assert_eq!(identify(&settings, std::process::id(), &Tuple::default()), Some(Identity::default()));
 }
