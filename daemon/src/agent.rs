@@ -188,7 +188,8 @@ impl Agent {
             core,
         };
         agent.listen_to_kernel();
-        agent.core.discover();
+        let wake = agent.news.clone();
+        agent.core.discover(Box::new(move || wake.notify_one()));
         let mut news = Vec::new();
         agent.turn(&mut news);
         agent.facts.ready = true;

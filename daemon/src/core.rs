@@ -43,6 +43,7 @@ use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::fabric::Fabric;
 use crate::monitor::Monitor;
+use crate::monitor::discovery::Wake;
 use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
 use crate::own_table::OwnTable;
@@ -181,8 +182,8 @@ impl Core {
     }
 
     /// Looks for jobs at once, before the first turn.
-    pub fn discover(&mut self) {
-        self.monitor.discover();
+    pub fn discover(&mut self, wake: Wake) {
+        self.monitor.discover(wake);
     }
     /// The kernel was asked for the state of its clock.
     pub fn clock_asked(&mut self, clock: ClockState) {

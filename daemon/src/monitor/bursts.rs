@@ -14,11 +14,18 @@ const REMEMBERED: usize = 8;
 const LEAST: usize = 3;
 /// So many rounds in one burst, and it is the burst that counts.
 const ROUNDS: u32 = 3;
+/// Bursts that are longer by less than an eighth, and so many bytes, than what was said are what was said: the kernel tells
+/// the end of an honest round to the byte.
+const PART: u64 = 8;
+const SLACK: Bytes = Bytes(256 << 10);
 
 /// The bursts of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
     sent: Bytes,
+    /// Bytes of the rounds that the page called so in this burst: of those before, and of the present one.
+    said: Bytes,
+    present: Bytes,
     moved_at: Nanos,
     rounds: u32,
     last: Vec<Bytes>,
@@ -35,20 +42,28 @@ impl Bursts {
                 self.last.remove(0);
             }
             self.last.push(std::mem::take(&mut self.sent));
-            self.rounds = 0;
+            (self.rounds, self.said, self.present) = (0, Bytes::ZERO, Bytes::ZERO);
         }
     }
 
     /// The page says that a round begins.
     pub fn round_began(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
+        self.said = self.said.plus(std::mem::take(&mut self.present));
+    }
+
+    /// So many bytes the present round has, as the page says.
+    pub fn says(&mut self, round: Bytes) {
+        self.present = self.present.max(round);
     }
 
     /// What comes at least before the next pause: the rest of a burst as they were of late; of one that goes on beyond
     /// that, round after round, as much again as it had.
     pub fn left(&self) -> Bytes {
         let usual = self.middle();
+        let said = self.said.plus(self.present);
         match () {
+            () if self.rounds < ROUNDS && usual <= said.plus(Bytes(said.0 / PART)).plus(SLACK) => Bytes::ZERO,
             () if self.sent < usual => usual.minus(self.sent),
             () if self.rounds >= ROUNDS => self.sent,
             () => Bytes::ZERO,
@@ -77,6 +92,7 @@ mod tests {
         for step in 0..20 {
             if step % (20 / rounds) == 0 {
                 bursts.round_began();
+                bursts.says(Bytes(bytes / rounds));
             }
             left.push(bursts.left().0);
             let part = bytes * (step + 1) / 20 - sent;
@@ -144,6 +160,7 @@ mod tests {
         let mut bursts = Bursts::default();
         for i in 1..=100 {
             bursts.round_began();
+            bursts.says(Bytes(1 << 20));
             bursts.look(Nanos::from_millis(i * 5), Bytes(1 << 20), Bytes(1 << 20));
         }
         assert_eq!(bursts.left(), Bytes(100 << 20));

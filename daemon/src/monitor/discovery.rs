@@ -107,13 +107,16 @@ pub struct Discovery {
     thread: Option<(SyncSender<Question>, Receiver<News>)>,
 }
 
+/// Tells the deciding loop that there is news.
+pub type Wake = Box<dyn Fn() + Send>;
+
 impl Discovery {
     pub fn new(settings: Settings) -> Discovery {
         Discovery { settings, asked: HashMap::new(), asked_rest: HashMap::new(), thread: None }
     }
 
-    /// Starts the thread, once.
-    pub fn start(&mut self) {
+    /// Starts the thread, once. `wake` is called when it has news.
+    pub fn start(&mut self, wake: Wake) {
         if self.thread.is_some() {
             return;
         }
@@ -121,7 +124,7 @@ impl Discovery {
         let (news, to_daemon) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new().name("discovery".into());
         let settings = self.settings.clone();
-        if thread.spawn(move || Thread::new(settings, news).run(&from_daemon)).is_ok() {
+        if thread.spawn(move || Thread::new(settings, news, wake).run(&from_daemon)).is_ok() {
             self.thread = Some((questions, to_daemon));
         }
     }
@@ -184,15 +187,16 @@ struct Ended;
 struct Thread {
     settings: Settings,
     news: SyncSender<News>,
+    wake: Wake,
     namespaces: Namespaces,
     uncovered: Uncovered,
     tracked: Tracked,
 }
 
 impl Thread {
-    fn new(settings: Settings, news: SyncSender<News>) -> Thread {
+    fn new(settings: Settings, news: SyncSender<News>, wake: Wake) -> Thread {
         let tracked = Tracked::new(settings.threshold);
-        Thread { settings, news, namespaces: Namespaces::default(), uncovered: Uncovered::default(), tracked }
+        Thread { settings, news, wake, namespaces: Namespaces::default(), uncovered: Uncovered::default(), tracked }
     }
 
     fn run(mut self, questions: &Receiver<Question>) {
@@ -228,7 +232,9 @@ impl Thread {
     }
 
     fn tell(&self, news: News) -> Result<(), Ended> {
-        self.news.send(news).map_err(|_| Ended)
+        self.news.send(news).map_err(|_| Ended)?;
+        (self.wake)();
+        Ok(())
     }
 
     fn look(&mut self) -> Result<(), Ended> {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use sluice_schedule::{Event, Now};
 
-use super::discovery::{Held, News, Origin};
+use super::discovery::{Held, News, Origin, Wake};
 use super::inferred::Claim;
 use super::processes::Process;
 use super::tuple::{Place, Tuple};
@@ -13,8 +13,8 @@ use super::{Monitor, ProcessKey};
 
 impl Monitor {
     /// Begins to look for jobs without a page.
-    pub fn discover(&mut self) {
-        self.discovery.start();
+    pub fn discover(&mut self, wake: Wake) {
+        self.discovery.start(wake);
     }
 
     /// Takes the news of [`super::discovery`] in, and asks about sockets of pages that are full.

@@ -150,6 +150,7 @@ impl Rounds {
             }
             self.begin(now);
             self.bursts.round_began();
+            self.bursts.says(claim);
             self.claim = claim;
             self.demand = self.clamp(claim, sent.queued).max(self.bursts.left());
             return Step::Began(self.demand);
@@ -161,6 +162,7 @@ impl Rounds {
             return Step::Ended;
         }
         self.claim = self.claim.max(claim);
+        self.bursts.says(claim);
         let demand = self.clamp(self.claim, sent.queued).max(sent.delivered.plus(self.bursts.left()));
         if demand > self.demand {
             self.demand = demand;

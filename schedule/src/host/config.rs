@@ -117,7 +117,7 @@ impl HostConfig {
             history_slots: 4,
             events: true,
             work_conserving: true,
-            chunk_lead: true,
+            chunk_lead: false,
             floor: Rate::mbps(10),
             floor_ratio: 0.01,
             max_step_up: 2.0,

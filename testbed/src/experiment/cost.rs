@@ -59,13 +59,15 @@ pub fn cost(bench: &Bench<'_>, settings: &Settings) -> Result<Cost, RunError> {
     let (before, started) = (cpu(&live), std::time::Instant::now());
     live.run_for(Duration::from_secs(seconds))?;
     let (after, wall) = (cpu(&live), started.elapsed().as_secs_f64());
-    let managed = live.samples.iter().rev().find(|s| s.rank == 0);
+    let senders = 0..place.workers.len();
+    let last = |rank| live.samples.iter().rev().find(|sample| sample.rank == rank);
+    let managed = senders.filter_map(last).map(|s| s.flows.iter().filter(|f| f.1).count()).sum();
     Ok(Cost {
         flows,
         cpu: (after.0 - before.0) / wall,
         rss_mib: rss(live.daemons.pid(0)) as f64 / 1024.0,
         switch_cpu: (after.1 - before.1) / wall,
-        managed: managed.map_or(0, |s| s.flows.iter().filter(|f| f.1).count()),
+        managed,
     })
 }
 

@@ -67,13 +67,19 @@ pub struct Rates {
     pub back: f64,
 }
 
+/// Connections that one process of a job opens.
+const FLOWS_EACH: usize = 1024;
+
 /// A parameter-server job without compute: one worker on host 0, `flows` servers on the others.
 pub fn plan(rate: Rate, flows: usize) -> (RunPlan, Placement) {
     let fabric = FabricSpec::star(3, rate, queue(rate));
     // A round of some seconds, so that data is always there to send.
     let bytes = fabric.payload(rate).over(Nanos::from_millis(30_000));
-    let job = JobPlan { arch: Arch::Ps, servers: flows, ..JobPlan::ring("steady", 1, bytes, 100) };
-    let place = Placement { workers: vec![0], servers: (0..flows).map(|i| 1 + i % 2).collect() };
+    // More connections than a process can have open are several processes'.
+    let workers = flows.div_ceil(FLOWS_EACH).max(1);
+    let servers = flows.div_ceil(workers);
+    let job = JobPlan { arch: Arch::Ps, servers, ..JobPlan::ring("steady", workers, bytes, 100) };
+    let place = Placement { workers: vec![0; workers], servers: (0..servers).map(|i| 1 + i % 2).collect() };
     (RunPlan { name: "fail-open".into(), fabric, jobs: vec![job], ..RunPlan::default() }, place)
 }
 

@@ -39,7 +39,7 @@ fn a_connection_is_found_by_its_ends_and_by_its_process() {
     }
     let pair = pair();
     let mut discovery = Discovery::new(Settings::default());
-    discovery.start();
+    discovery.start(Box::new(|| ()));
     let (pid, netns) = (std::process::id(), of(std::process::id()).expect("alive"));
     let nobody = Tuple { remote: (pair.tuple.remote.0, 1), ..pair.tuple };
     discovery.ask(Nanos::ZERO, pid, netns, vec![nobody, pair.tuple]);
