@@ -54,7 +54,12 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let prepared = rundir::prepare(&config.node.run_dir, &config.progress_dir());
     let _lock = match prepared.and_then(|()| rundir::lock(&config.lock())) {
         Ok(lock) => lock,
-        Err(error @ (RunDirError::Taken { .. } | RunDirError::Foreign { .. } | RunDirError::File { .. })) => {
+        Err(
+            error @ (RunDirError::Taken { .. }
+            | RunDirError::Foreign { .. }
+            | RunDirError::Pages { .. }
+            | RunDirError::File { .. }),
+        ) => {
             eprintln!("sluiced: {error}");
             return Ok(ExitCode::from(EXIT_TAKEN));
         }

@@ -16,6 +16,12 @@ pub enum RunDirError {
         help = "remove it or change node.run_dir"
     )]
     Foreign { path: PathBuf, owner: u32, mode: u32, own: u32 },
+    /// Others could remove or replace the pages in it.
+    #[error(
+        "{path}: owner {owner}, mode {mode:o}: everybody publishes pages here, so it must belong to root or to uid {own}, and \
+         be sticky where others may write; chmod 1777 it, or change capture.progress_dir"
+    )]
+    Pages { path: PathBuf, owner: u32, mode: u32, own: u32 },
     /// It cannot be made or opened.
     #[error("{path}: {source}; make it writable for this user or change node.run_dir")]
     File { path: PathBuf, source: std::io::Error },
@@ -35,7 +41,8 @@ pub fn prepare(run_dir: &Path, progress_dir: &Path) -> Result<(), RunDirError> {
     make(run_dir, 0o755)?;
     check(run_dir)?;
     // Everybody publishes pages here; nobody may remove another one's.
-    make(progress_dir, 0o1777)
+    make(progress_dir, 0o1777)?;
+    check_pages(progress_dir)
 }
 
 /// Takes the lock of the run directory and writes the pid into it.
@@ -95,6 +102,16 @@ fn check(path: &Path) -> Result<(), RunDirError> {
     Ok(())
 }
 
+fn check_pages(path: &Path) -> Result<(), RunDirError> {
+    let meta = std::fs::metadata(path).map_err(|source| RunDirError::File { path: path.to_owned(), source })?;
+    let own = nix::unistd::geteuid().as_raw();
+    let (owner, mode) = (meta.uid(), meta.mode() & 0o7777);
+    if (owner != own && owner != 0) || mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        return Err(RunDirError::Pages { path: path.to_owned(), owner, mode, own });
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +128,18 @@ mod tests {
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(held);
         lock(&path).expect("free again");
+    }
+
+    #[test]
+    fn a_directory_of_pages_in_which_others_could_replace_pages_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (run, pages) = (dir.path().join("run"), dir.path().join("pages"));
+        std::fs::create_dir(&pages).expect("made");
+        std::fs::set_permissions(&pages, Permissions::from_mode(0o777)).expect("changed");
+        let error = prepare(&run, &pages).expect_err("unsafe").to_string();
+        assert!(error.contains("777") && error.contains("capture.progress_dir"), "{error}");
+        std::fs::set_permissions(&pages, Permissions::from_mode(0o700)).expect("changed");
+        prepare(&run, &pages).expect("nobody else may write");
     }
 
     #[test]

@@ -382,12 +382,28 @@ impl Reader {
     }
 }
 
-/// Opens without following links, without blocking on FIFOs and leases, and without touching the access time where
-/// that is permitted.
+/// Opens a file of this directory and of its file system (of `AT_FDCWD` any), without following links, without blocking on
+/// FIFOs and leases, and without touching the access time where that is permitted.
 fn open_careful(dir: RawFd, name: &CString) -> io::Result<File> {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
-    // SAFETY: the name is NUL-terminated; the result is checked.
-    let open = |flags| sys::check(unsafe { libc::openat(dir, name.as_ptr(), flags) });
+    let open = |flags: i32| {
+        // SAFETY: all fields are integers, of which zero is a value.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        how.flags = flags as u64;
+        if dir != libc::AT_FDCWD {
+            how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
+        }
+        let size = size_of::<libc::open_how>();
+        // SAFETY: the name is NUL-terminated and `how` lives until the call returns; the result is checked.
+        let fd = unsafe { libc::syscall(libc::SYS_openat2, dir, name.as_ptr(), &raw const how, size) };
+        match sys::check(fd as i32) {
+            // SAFETY: as above. Before Linux 5.6, or in a sandbox that does not know the call.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                sys::check(unsafe { libc::openat(dir, name.as_ptr(), flags) })
+            }
+            other => other,
+        }
+    };
     let fd = match open(flags | libc::O_NOATIME) {
         // Only the owner and CAP_FOWNER may ask for no access time.
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(flags)?,

@@ -1,6 +1,6 @@
 //! Which socket is which flow: every connection of a process meets the socket that the kernel has for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sluice_schedule::{Event, FlowSpec, JobSpec, Nanos, Pattern};
 
@@ -20,6 +20,7 @@ impl Monitor {
             *of_user.entry(socket.uid).or_default() += 1;
         }
         let mut flows: usize = of_user.values().sum();
+        let mut claimed: HashSet<u64> = HashSet::new();
         for (key, process) in &mut self.processes {
             // A library may learn how its ranks talk only with the first operation.
             if let Some(job) = self.jobs.get_mut(&process.job)
@@ -72,6 +73,7 @@ impl Monitor {
                 }
                 socket.pid = process.pid.unwrap_or(socket.pid);
                 socket.process = Some(*key);
+                claimed.insert(socket.cookie);
                 self.uncaptured += usize::from(socket.row.is_none());
                 if now < socket.plain_until {
                     continue;
@@ -99,6 +101,12 @@ impl Monitor {
                     socket.told = Some(spec);
                 }
             }
+        }
+        // What its process no longer has, and no row tells the end of.
+        for socket in self.sockets.iter_mut().filter(|socket| socket.row.is_none() && !claimed.contains(&socket.cookie))
+        {
+            socket.process = None;
+            out.extend(socket.told.take().map(|spec| Event::FlowClosed(spec.flow)));
         }
         for ((pid, netns), tuples) in unknown {
             self.discovery.ask(now, pid, netns, tuples);

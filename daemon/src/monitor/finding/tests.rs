@@ -128,6 +128,32 @@ fn what_a_page_has_no_room_for_is_the_jobs_where_it_leads_to_the_pages_hosts() {
     assert!(flows.contains(&flow(4000)) && flows.contains(&flow(4001)));
 }
 
+#[test]
+fn a_connection_that_a_page_names_no_more_is_forgotten() {
+    let mut bench = Bench::new();
+    let peer = |port| Peer {
+        rank: Some(1),
+        kind: PeerKind::Connected,
+        local: at(0, port),
+        remote: at(1, 5000),
+        cookie: 0,
+        tx_bytes: 0,
+    };
+    let view = |port| PageView { job_id: "moe".into(), peers: vec![peer(port)], ..PageView::default() };
+    bench.monitor.add_for_test(7, view(4000));
+    bench.monitor.sockets.know(Nanos::ZERO, HostId::of("h0"), known(7, at(0, 4000), at(1, 5000)));
+    let flow = specs(&bench.poll(5)).first().map(|spec| spec.flow).expect("told, though it has no row");
+    for process in bench.monitor.processes.values_mut() {
+        process.update(view(4001));
+    }
+    bench.monitor.sockets.know(Nanos::ZERO, HostId::of("h0"), known(7, at(0, 4001), at(1, 5000)));
+    bench.monitor.rematch = true;
+    let events = bench.poll(10);
+    assert!(events.contains(&Event::FlowClosed(flow)), "{events:?}");
+    bench.monitor.sockets.forget_unclaimed();
+    assert_eq!(bench.monitor.sockets.iter().count(), 1);
+}
+
 /// Iterations of `P` bytes, each split by a pause longer than the one between them: once the period is known, rounds
 /// begin with exactly what is left and end with the last byte.
 #[test]
