@@ -80,12 +80,7 @@ impl Journal {
         }
         let entry = |c: &Change| Entry { key: c.key.clone(), old: c.old.clone(), new: c.new.clone() };
         let file = File { schema: 1, sysctls: changes.iter().map(entry).collect() };
-        let temporary = self.path.with_extension("tmp");
-        let text = serde_json::to_string(&file).unwrap_or_default();
-        let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &self.path));
-        if let Err(error) = written {
-            tracing::warn!(event = "state-file-ignored", "{}: {error}", self.path.display());
-        }
+        crate::rundir::replace(&self.path, &file);
     }
 }
 

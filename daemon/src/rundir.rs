@@ -81,6 +81,18 @@ pub fn lock(path: &Path) -> Result<Locked, RunDirError> {
     }
 }
 
+/// Puts a small file of state in the place of the one before, so that a reader sees one or the other whole. Without it the
+/// daemon runs all the same; the log says why it could not be written.
+pub fn replace(path: &Path, state: &impl serde::Serialize) {
+    let temporary = path.with_extension("tmp");
+    let text = serde_json::to_string(state).map_err(std::io::Error::from);
+    let written =
+        text.and_then(|text| std::fs::write(&temporary, text)).and_then(|()| std::fs::rename(&temporary, path));
+    if let Err(error) = written {
+        tracing::warn!(event = "state-file-ignored", "{}: {error}", path.display());
+    }
+}
+
 fn make(path: &Path, mode: u32) -> Result<(), RunDirError> {
     let failed = |source| RunDirError::File { path: path.to_owned(), source };
     if path.is_dir() {

@@ -65,12 +65,7 @@ impl Starts {
 
     fn write(&self, starts: &[Nanos]) {
         let file = File { schema: 1, starts_ns: starts.iter().map(|at| at.0).collect() };
-        let temporary = self.path.with_extension("tmp");
-        let text = serde_json::to_string(&file).unwrap_or_default();
-        let written = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, &self.path));
-        if let Err(error) = written {
-            tracing::warn!(event = "state-file-ignored", "{}: {error}", self.path.display());
-        }
+        crate::rundir::replace(&self.path, &file);
     }
 }
 
