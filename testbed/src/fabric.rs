@@ -93,6 +93,9 @@ pub struct FabricSpec {
     pub routes: Vec<Vec<usize>>,
     /// Cables with a delay have a relay in user space, which carries some 10 000 packets a second; else they do not delay.
     pub relays: bool,
+    /// By what equal routes are chosen beside addresses, protocol and ports: the same number, the same draw of paths.
+    /// 0: what the machine drew when it started.
+    pub ecmp_seed: u32,
 }
 
 /// Ethernet, IPv4 and TCP headers (with timestamps) of one full segment: wire bytes against payload.
@@ -164,6 +167,7 @@ impl Default for FabricSpec {
             groups: Vec::new(),
             routes: Vec::new(),
             relays: false,
+            ecmp_seed: 0,
         }
     }
 }

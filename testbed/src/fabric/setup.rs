@@ -66,8 +66,9 @@ pub fn wire(fabric: &Fabric) -> Result<(), FabricError> {
         let is_host = n < layout.hosts;
         let passes_on = is_host && spec.forwards(n);
         let forwards = spec.containers.contains(&n) || passes_on;
+        let seed = spec.ecmp_seed;
         node.ns
-            .run(move || sysctls(is_host && !forwards))?
+            .run(move || sysctls(is_host && !forwards, seed))?
             .map_err(FabricError::io(format!("setting the sysctls of {}", node.name)))?;
         let mut links = format!(
             "link set dev lo up\naddr add {}/16 dev mgmt0\nlink set dev mgmt0 up\naddr add {}/32 dev {}\n",
@@ -149,8 +150,9 @@ fn manage(fabric: &Fabric) -> Result<(), FabricError> {
     ip(&fabric.management, &text)
 }
 
-fn sysctls(is_host: bool) -> std::io::Result<()> {
-    for (key, value) in SYSCTLS {
+fn sysctls(is_host: bool, ecmp_seed: u32) -> std::io::Result<()> {
+    let seed = ecmp_seed.to_string();
+    for (key, value) in SYSCTLS.into_iter().chain([("net/ipv4/fib_multipath_hash_seed", seed.as_str())]) {
         match std::fs::write(format!("/proc/sys/{key}"), value) {
             // An older kernel knows not all of them.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => tracing::debug!("no sysctl {key}"),

@@ -1,7 +1,8 @@
 //! Brings the streams of one member up: it listens, connects to the receivers of its streams, accepts its senders.
 //!
 //! Every stream has a connection of its own, opened by the sender, so that data flows in one direction of it. The
-//! first 24 bytes say whose stream it is; strangers and doubles are turned away.
+//! first 24 bytes say whose stream it is; strangers and doubles are turned away. The sender's port follows from who sends
+//! to whom, so that switches that choose a path by ports choose the same one in every run, whatever the policy.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -22,6 +23,10 @@ use super::{JobError, JobFile};
 const PATIENCE: Duration = Duration::from_secs(30);
 const MAGIC: [u8; 4] = *b"SLJ1";
 const HELLO: usize = 24;
+/// Ports that streams are sent from: below those that the kernel draws and those that members of a run listen on.
+const SOURCE_PORTS: std::ops::Range<u16> = 10_000..20_000;
+/// How many of them are tried before the kernel draws one.
+const SOURCE_TRIES: u16 = 8;
 
 /// The connections of one member, in the order of its streams.
 #[derive(Debug)]
@@ -102,10 +107,10 @@ fn connect_one(file: &JobFile, group: u64, stream: &Stream, to: std::net::Socket
     let fd = new_socket(file)?;
     // Bounds connect(2), which knows no other time-out.
     setsockopt(&fd, sockopt::SendTimeout, &TimeVal::new(2, 0)).map_err(JobError::sys("setting SO_SNDTIMEO"))?;
-    if !file.members[file.rank].rails.is_empty() {
-        let own = SocketAddrV4::new(file.members[file.rank].rail(stream.lane), 0);
-        bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(own))
-            .map_err(JobError::sys("binding the address of a card"))?;
+    let own = file.members[file.rank].rail(stream.lane);
+    let bind_to = |port| bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(SocketAddrV4::new(own, port)));
+    if !(0..SOURCE_TRIES).any(|attempt| bind_to(source_port(file, stream, attempt)).is_ok()) {
+        bind_to(0).map_err(JobError::sys("binding the member's own address"))?;
     }
     connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &SockaddrIn::from(to)).map_err(JobError::sys("connecting"))?;
     let mut socket = TcpStream::from(fd);
@@ -115,6 +120,14 @@ fn connect_one(file: &JobFile, group: u64, stream: &Stream, to: std::net::Socket
         .map_err(JobError::io("saying hello"))?;
     socket.set_nonblocking(true).map_err(JobError::io("making a socket non-blocking"))?;
     Ok(socket)
+}
+
+/// The port that a stream is sent from, at this try.
+fn source_port(file: &JobFile, stream: &Stream, attempt: u16) -> u16 {
+    let Stream { peer, kind, lane, .. } = stream;
+    let text = format!("{}|{}|{peer}|{kind:?}|{lane}|{attempt}", file.job, file.rank);
+    let ports = u64::from(SOURCE_PORTS.end - SOURCE_PORTS.start);
+    SOURCE_PORTS.start + (fnv1a64(text.as_bytes()) % ports) as u16
 }
 
 fn accept_all(

@@ -46,6 +46,7 @@ impl RunPlan {
             cables,
             rails: network.rails as usize,
             mtu: testbed.mtu,
+            ecmp_seed: (scenario.seed % u64::from(u32::MAX)) as u32 + 1,
             ..FabricSpec::default()
         };
         let jobs = scenario.jobs.iter().map(|j| job_plan(scenario, j)).collect::<Result<_, _>>()?;
