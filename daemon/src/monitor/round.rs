@@ -107,7 +107,8 @@ impl Rounds {
 
     /// Goes on by what the page says. `sent` counts from the last [`Step::Began`]; `moved`: acknowledged since the last call.
     pub fn page(&mut self, now: Nanos, view: &PageView, sent: Sent, moved: Bytes) -> Step {
-        self.bursts.look(now, moved, sent.queued);
+        let quiet = matches!(view.state, State::Init | State::Compute | State::Finished);
+        self.bursts.look(now, moved, sent.queued, quiet);
         let wire = view.enq_wire_bytes;
         if !self.seen {
             self.seen = true;
@@ -119,7 +120,6 @@ impl Rounds {
             self.base_wire = wire; // Counters never fall; a page that says so starts anew.
         }
         self.watch(now, sent);
-        let quiet = matches!(view.state, State::Init | State::Compute | State::Finished);
         if view.iteration.count != self.iteration {
             let fresh = wire_of_iteration(view);
             if self.active && fresh == 0 && !quiet {
