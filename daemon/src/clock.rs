@@ -51,12 +51,7 @@ pub struct Clock {
 
 impl Clock {
     pub fn new(config: &Config, wall: Wall) -> Clock {
-        Clock {
-            wall,
-            grid: SlotClock::new(config.slot_length()),
-            steps: ClockSteps::default(),
-            skipped: 0,
-        }
+        Clock { wall, grid: SlotClock::new(config.slot_length()), steps: ClockSteps::default(), skipped: 0 }
     }
 
     pub fn now(&mut self) -> Now {

@@ -93,6 +93,8 @@ pub struct FabricSpec {
     pub routes: Vec<Vec<usize>>,
     /// Cables with a delay have a relay in user space, which carries some 10 000 packets a second; else they do not delay.
     pub relays: bool,
+    /// Part of the packets of the management network that are lost, each once on its way; 0 to 1.
+    pub control_loss: f64,
 }
 
 /// Ethernet, IPv4 and TCP headers (with timestamps) of one full segment: wire bytes against payload.
@@ -164,6 +166,7 @@ impl Default for FabricSpec {
             groups: Vec::new(),
             routes: Vec::new(),
             relays: false,
+            control_loss: 0.0,
         }
     }
 }
@@ -293,12 +296,14 @@ impl Fabric {
         self.hosts.iter().find(|n| n.name == name)
     }
 
-    /// Takes a host's cable away from it (both directions) or gives it back: a partition.
+    /// Takes a cable away from a host or a switch (both directions) or gives it back: a partition.
     ///
     /// # Errors
-    /// When the host does not exist or `ip` refuses.
-    pub fn set_link(&self, host: &str, device: &str, up: bool) -> Result<(), FabricError> {
-        let node = self.host(host).ok_or_else(|| FabricError::Spec(format!("no host named {host:?}")))?;
+    /// When the node does not exist or `ip` refuses.
+    pub fn set_link(&self, node: &str, device: &str, up: bool) -> Result<(), FabricError> {
+        let named = |n: &&Node| n.name == node;
+        let known = self.hosts.iter().chain(&self.switches).find(named);
+        let node = known.ok_or_else(|| FabricError::Spec(format!("no host or switch named {node:?}")))?;
         setup::ip(&node.ns, &format!("link set dev {device} {}\n", if up { "up" } else { "down" }))
     }
 

@@ -46,6 +46,7 @@ impl RunPlan {
             cables,
             rails: network.rails as usize,
             mtu: testbed.mtu,
+            control_loss: scenario.control.loss,
             ..FabricSpec::default()
         };
         let jobs = scenario.jobs.iter().map(|j| job_plan(scenario, j)).collect::<Result<_, _>>()?;
@@ -57,6 +58,7 @@ impl RunPlan {
             jobs,
             together: false,
             cross,
+            faults: scenario.faults.clone(),
             tcp: testbed.tcp.as_str().into(),
             slot: scenario.time.slot,
             horizon: scenario.time.horizon,

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use sluice_report::{CpuSeconds, FlowTimes, JobFigures, JobResult, LinkResult, PolicyRun, RatePoint};
 use sluice_schedule::Nanos;
 
+use super::breaking::Breaking;
+use super::daemons::Daemons;
 use super::launch::{FromMember, Output, RunningJob, Sockets};
 use super::log::{AckSample, JobLog};
 use super::measure::{LinkSample, Sampler};
@@ -76,13 +78,14 @@ pub fn run_once(
 ) -> Result<PolicyRun, RunError> {
     let fabric = Fabric::build(plan.fabric.clone())?;
     let mut sockets = Sockets { sample_ms: 100, ..Sockets::default() };
-    let daemons = match policy {
+    let mut breaking = Breaking::new(plan, &fabric, policy)?;
+    let mut daemons = match policy {
         Policy::Fair(tcp) => {
             sockets.tcp = Some(tcp.clone().unwrap_or_else(|| plan.tcp.clone()));
             None
         }
         Policy::Sluice { .. } => {
-            let daemons = super::daemons::Daemons::start(&fabric, plan, policy, session)?;
+            let daemons = Daemons::start(&fabric, plan, policy, session)?;
             // What a socket gets back when it is released; a daemon captures it once it is established.
             sockets.tcp = Some(plan.tcp.clone());
             sockets.progress = plan.pages.dirs(daemons.progress_dirs());
@@ -108,7 +111,7 @@ pub fn run_once(
         ended: 0,
         iterations_done: 0,
     };
-    let result = runner.until_all_ended(observer, || daemons.as_ref().map_or(Ok(()), |d| d.check()));
+    let result = runner.until_all_ended(observer, daemons.as_mut(), &mut breaking);
     let cross_bytes = cross.stop();
     result?;
     let cpu_after = cpu(&fabric);
@@ -131,6 +134,12 @@ pub fn run_once(
     if lost > 0 {
         run.notes.push(format!("{lost} of {} packets were dropped at random", passed + lost));
     }
+    let (passed, lost) = fabric.losses.control_counts();
+    if lost > 0 {
+        run.notes
+            .push(format!("{lost} of {} packets between daemons and switches were dropped at random", passed + lost));
+    }
+    run.notes.extend(breaking.notes());
     let delay = plan.fabric.cables.iter().map(|c| c.delay).max().unwrap_or_default();
     if delay > Nanos(50_000) && !plan.fabric.relays {
         run.notes.push(format!("delays of up to {delay} per cable are not applied: this needs netem"));
@@ -148,7 +157,8 @@ impl Runner<'_> {
     fn until_all_ended(
         &mut self,
         observer: &mut dyn Observer,
-        mut check: impl FnMut() -> Result<(), RunError>,
+        mut daemons: Option<&mut Daemons>,
+        breaking: &mut Breaking<'_>,
     ) -> Result<(), RunError> {
         let total: u64 = self.plan.jobs.iter().map(|j| j.iterations).sum();
         let mut order: Vec<usize> = (0..self.plan.jobs.len()).collect();
@@ -161,16 +171,22 @@ impl Runner<'_> {
                 self.queue.arrived(job);
             }
             self.launch_what_fits()?;
+            if let Some(daemons) = &mut daemons
+                && (at >= next_look || breaking.next().is_some_and(|due| due <= at))
+            {
+                breaking.look(at, daemons)?;
+                daemons.check()?;
+            }
             if at >= next_look {
                 next_look = at.plus(Nanos::from_millis(200));
                 observer.progress(self.iterations_done as f64 / total.max(1) as f64, self.ended, self.jobs.len());
                 if self.session.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
                 }
-                check()?;
                 self.in_time(at)?;
             }
             let next = coming.peek().map_or(next_look, |j| self.plan.jobs[*j].arrival.min(next_look));
+            let next = breaking.next().map_or(next, |due| due.min(next));
             let wait = next.minus(Nanos(job::now()).minus(self.begin));
             match self.from.recv_timeout(Duration::from_nanos(wait.0.max(50_000))) {
                 Ok(message) => self.hear(message)?,

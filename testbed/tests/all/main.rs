@@ -6,6 +6,7 @@ mod daemons;
 mod direct;
 mod epochs;
 mod fabric;
+mod faults;
 mod fluid;
 mod forest;
 mod jobs;
