@@ -195,6 +195,7 @@ impl Agent {
         agent.core.discover(Box::new(move || wake.notify_one()));
         let mut news = Vec::new();
         agent.turn(&mut news);
+        agent.core.record_as_configured(agent.core.now().wall);
         agent.facts.ready = true;
         agent.publish(true);
         let _ = started.try_send(Ok(shared));
@@ -345,6 +346,7 @@ impl Agent {
             tracing::warn!(event = "sysctl-left", "{left}");
         }
         self.starts.forget();
+        self.core.end_recording();
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
     }
 }

@@ -104,6 +104,10 @@ settings! {
         seconds: u64 = 120, "s", Rule::Int(0, 3600), false, "Length of the ring of decisions.";
         max_bytes: u64 = 8 << 20, "bytes", Rule::Int(0, 1 << 30), false, "Memory of the ring of decisions.";
     }
+    [record: Record] {
+        file: Option<PathBuf> = None, "path", Rule::Path, false, "The work of this host's jobs, round by round, for sluice sim replay; a recording that is there goes on. Default: nothing is recorded.";
+        max_bytes: u64 = 64 << 20, "bytes", Rule::Int(1 << 16, 1 << 30), false, "Where that file ends.";
+    }
     [control: Control] {
         group: String = "sluice".into(), "", Rule::Any, false, "Group whose members may change the mode.";
     }
