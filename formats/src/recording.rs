@@ -233,7 +233,8 @@ pub fn parse(text: &str, file: &str) -> Result<Recording, Problems> {
         reader.line(at + 1, line);
     }
     if reader.problems.is_empty() && !reader.started {
-        let problem = Problem::new(E_MISSING, "/kind", "nothing is recorded in it").allowed("a first line of kind start");
+        let problem =
+            Problem::new(E_MISSING, "/kind", "nothing is recorded in it").allowed("a first line of kind start");
         reader.problems.push(problem.in_file(file));
     }
     let Reader { recording, problems, .. } = reader;
@@ -271,7 +272,8 @@ impl Reader<'_> {
     }
 
     fn entry(&mut self, t: &Table<'_>) {
-        const KINDS: [(&str, usize); 6] = [("start", 0), ("job", 1), ("flow", 2), ("round", 3), ("lost", 4), ("full", 5)];
+        const KINDS: [(&str, usize); 6] =
+            [("start", 0), ("job", 1), ("flow", 2), ("round", 3), ("lost", 4), ("full", 5)];
         t.require("kind");
         let Some(kind) = t.choice("kind", &KINDS) else { return };
         if !self.started && kind != 0 {

@@ -8,7 +8,14 @@ const START: &str = r#"{"kind":"start","version":1,"host":"h0","addresses":["10.
 
 fn start(host: &str) -> Line {
     let links = vec![Link { name: "eth0".into(), rate: 500 }];
-    Line::Start { version: VERSION, host: host.into(), addresses: vec!["10.0.0.1".into()], links, slot_ms: 60, unix_ns: 7 }
+    Line::Start {
+        version: VERSION,
+        host: host.into(),
+        addresses: vec!["10.0.0.1".into()],
+        links,
+        slot_ms: 60,
+        unix_ns: 7,
+    }
 }
 
 #[test]
@@ -22,7 +29,8 @@ fn what_is_written_is_read_back() {
     let flow = Line::Flow { flow: "f".into(), job: "j".into(), to: "h1".into(), role: Role::Ring };
     let round = Line::Round { job: "j".into(), began_ns: 8, ended_ns: 9, flows: vec![("f".into(), 1000)] };
     let again = Line::Flow { flow: "f".into(), job: "j".into(), to: "10.0.0.9".into(), role: Role::Plain };
-    let lines = [start("h0"), job, flow, round.clone(), Line::Lost { lines: 3 }, start("h0"), again, round, Line::Full {}];
+    let lines =
+        [start("h0"), job, flow, round.clone(), Line::Lost { lines: 3 }, start("h0"), again, round, Line::Full {}];
     let text: String = lines.iter().map(Line::text).collect();
     // The last line was being written when its daemon died.
     let recording = parse(&(text + "{\"kind\":\"rou"), "a").unwrap_or_else(|e| panic!("{e}"));
@@ -48,7 +56,9 @@ fn what_is_wrong_is_named_with_file_line_and_key() {
         (&format!("{START}{}", START.replace("h0", "h1")), 2, "", E_REF),
         (&format!("{START}{}", job.replace("ring", "rings")), 2, "/pattern", E_RANGE),
         (
-            &format!("{START}{{\"kind\":\"round\",\"job\":\"j\",\"began_ns\":2,\"ended_ns\":1,\"flows\":[[\"f\",-1]]}}\n"),
+            &format!(
+                "{START}{{\"kind\":\"round\",\"job\":\"j\",\"began_ns\":2,\"ended_ns\":1,\"flows\":[[\"f\",-1]]}}\n"
+            ),
             2,
             "/flows/0/1",
             E_RANGE,
@@ -60,7 +70,9 @@ fn what_is_wrong_is_named_with_file_line_and_key() {
             E_RANGE,
         ),
         (
-            &format!("{START}{job}{{\"kind\":\"round\",\"job\":\"j\",\"began_ns\":1,\"ended_ns\":1,\"flows\":[[\"f\",1]]}}\n"),
+            &format!(
+                "{START}{job}{{\"kind\":\"round\",\"job\":\"j\",\"began_ns\":1,\"ended_ns\":1,\"flows\":[[\"f\",1]]}}\n"
+            ),
             3,
             "/flows/0/0",
             E_REF,
@@ -73,8 +85,21 @@ fn what_is_wrong_is_named_with_file_line_and_key() {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    let word = prop_oneof![Just("\"kind\":"), Just("\"round\""), Just("\"start\""), Just("\"flows\":[["), Just("]]"), Just("{"),
-        Just("}"), Just("\n"), Just(","), Just("-1e400"), Just("18446744073709551616"), Just("\"é\\u0000\""), Just("[[[[")];
+    let word = prop_oneof![
+        Just("\"kind\":"),
+        Just("\"round\""),
+        Just("\"start\""),
+        Just("\"flows\":[["),
+        Just("]]"),
+        Just("{"),
+        Just("}"),
+        Just("\n"),
+        Just(","),
+        Just("-1e400"),
+        Just("18446744073709551616"),
+        Just("\"é\\u0000\""),
+        Just("[[[[")
+    ];
     prop::collection::vec(word, 0..60).prop_map(|words| words.concat())
 }
 

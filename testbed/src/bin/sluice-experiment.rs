@@ -56,6 +56,9 @@ enum What {
         /// How often each policy runs.
         #[arg(long, default_value_t = 1)]
         repeats: usize,
+        /// Daemons record their jobs' work, for `sluice sim replay`.
+        #[arg(long)]
+        record: bool,
         /// Overrides of `testbed.queue_bytes`.
         #[arg(long)]
         queue: Option<u64>,
@@ -129,10 +132,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             serde_json::to_value(result)?
         }
         What::FailOpen(settings) => serde_json::to_value(fail_open::fail_open(&bench, settings)?)?,
-        What::Scenario { file, policy, repeats, queue } => {
+        What::Scenario { file, policy, repeats, record, queue } => {
             let mut scenario = Scenario::load(file)?.for_testbed(&[])?;
             scenario.testbed.queue_bytes = queue.unwrap_or(scenario.testbed.queue_bytes);
-            let options = Options { policies: policy.clone(), repeats: *repeats, out: bench.dir.clone(), keep: true };
+            let (policies, out) = (policy.clone(), bench.dir.clone());
+            let options = Options { policies, repeats: *repeats, out, keep: true, record: *record };
             serde_json::to_value(run::run(&scenario, &options, bench.stop, &mut Bar::new())?)?
         }
         What::Mix(settings) => serde_json::to_value(mix::run_mix(&bench, settings)?)?,

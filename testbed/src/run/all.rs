@@ -23,6 +23,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Keep those files; without it they are removed after a run that went well.
     pub keep: bool,
+    /// Daemons record their jobs' work, for `sluice sim replay`, in files that are kept with the others.
+    pub record: bool,
 }
 
 /// Runs a scenario that [`Scenario::for_testbed`] accepted. Runs come back in the order they were made.
@@ -35,7 +37,7 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Vec<PolicyRun>, RunError> {
-    let plan = RunPlan::of(scenario)?;
+    let plan = RunPlan { record: options.record, ..RunPlan::of(scenario)? };
     let binaries = Binaries::find()?;
     let mut runs = Vec::new();
     let all = options.repeats.max(1) * options.policies.len();

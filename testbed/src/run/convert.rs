@@ -70,6 +70,7 @@ impl RunPlan {
             schedule: schedule(&scenario.schedulers.options.sluice),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,
+            record: false,
         })
     }
 }
@@ -99,9 +100,12 @@ fn job_plan(scenario: &Scenario, spec: &sluice_scenario::Job) -> Result<JobPlan,
         }
     };
     let compute = if spec.jitter > 0.0 {
-        (0..spec.iterations).map(|i| spec.compute.scaled(jitter(scenario.seed, &spec.id, i, spec.jitter))).collect()
-    } else {
+        let one = |i: u32| spec.compute_of(i.into()).scaled(jitter(scenario.seed, &spec.id, i, spec.jitter));
+        (0..spec.iterations).map(one).collect()
+    } else if spec.computes.is_empty() {
         vec![spec.compute]
+    } else {
+        spec.computes.clone()
     };
     Ok(JobPlan {
         id: spec.id.clone(),

@@ -13,6 +13,8 @@ use super::{Policy, RunError, RunPlan, Session, write};
 use crate::fabric::layout::{MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address};
 use crate::fabric::{Fabric, FabricSpec, Layout};
 
+/// Where a daemon records its jobs' work, in its run directory, if it is to.
+pub const RECORDING: &str = "recording.jsonl";
 /// How long it may take to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
 
@@ -307,6 +309,9 @@ fn daemon_toml(
     }
     if let Ok(level) = std::env::var("SLUICE_DAEMON_LOG") {
         _ = writeln!(text, "[log]\nlevel = {level:?}");
+    }
+    if plan.record {
+        _ = writeln!(text, "[record]\nfile = {:?}", run_dir.join(RECORDING).display().to_string());
     }
     text.push_str(&plan.daemon_extra);
     for (device, gbps) in devices(fabric, i) {

@@ -140,6 +140,8 @@ pub struct RunPlan {
     pub daemon_extra: String,
     /// Where jobs publish their pages under Sluice.
     pub pages: Pages,
+    /// Every daemon records its jobs' work, in [`super::daemons::RECORDING`] of its run directory.
+    pub record: bool,
 }
 
 impl RunPlan {
@@ -169,6 +171,7 @@ impl Default for RunPlan {
             schedule: String::new(),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,
+            record: false,
         }
     }
 }

@@ -13,6 +13,7 @@ mod jobs;
 mod others;
 mod pages;
 mod real;
+mod replay;
 mod transfers;
 mod units;
 mod wan;
