@@ -22,7 +22,7 @@ use thiserror::Error;
 
 pub use cgroup::{Cgroup, CgroupTree};
 pub use counters::Counters;
-use delays::Delays;
+pub use delays::Delays;
 pub use layout::{Layout, PortRef};
 pub use loss::Losses;
 pub use netns::NetNs;
@@ -91,8 +91,9 @@ pub struct FabricSpec {
     /// The ways between hosts, each as its links in order; with any of them hosts forward, and there are no other ways.
     /// What two ways to one host have in common they do alike, since nodes look at where a packet goes alone.
     pub routes: Vec<Vec<usize>>,
-    /// Cables with a delay have a relay in user space, which carries some 10 000 packets a second; else they do not delay.
-    pub relays: bool,
+    /// Cables that delay this long or longer have a relay in user space, which carries some 10 000 packets a second; others do
+    /// not delay. `None`: none does.
+    pub relays: Option<Nanos>,
     /// Part of the packets of the management network that are lost, each once on its way; 0 to 1.
     pub control_loss: f64,
 }
@@ -165,7 +166,7 @@ impl Default for FabricSpec {
             memories: Vec::new(),
             groups: Vec::new(),
             routes: Vec::new(),
-            relays: false,
+            relays: None,
             control_loss: 0.0,
         }
     }
@@ -246,7 +247,7 @@ pub struct Fabric {
     /// Random loss, where cables have it.
     pub losses: Losses,
     /// Delays, where cables have them.
-    delays: Delays,
+    pub delays: Delays,
     /// Where the cables of groups pass through, if there are any.
     gate: Option<NetNs>,
 }
@@ -305,6 +306,12 @@ impl Fabric {
         let known = self.hosts.iter().chain(&self.switches).find(named);
         let node = known.ok_or_else(|| FabricError::Spec(format!("no host or switch named {node:?}")))?;
         setup::ip(&node.ns, &format!("link set dev {device} {}\n", if up { "up" } else { "down" }))
+    }
+
+    /// The longest delay of a cable that does not delay.
+    pub fn undelayed(&self) -> Nanos {
+        let plain = (0..self.spec.cables.len()).filter(|cable| !delays::is_relayed(&self.spec, *cable));
+        plain.map(|cable| self.spec.cables[cable].delay).max().unwrap_or_default()
     }
 
     fn node(&self, at: usize) -> &Node {

@@ -59,6 +59,9 @@ enum What {
         /// Daemons record their jobs' work, for `sluice sim replay`.
         #[arg(long)]
         record: bool,
+        /// Cables do not delay, whatever the scenario says: a relay in user space costs processor time.
+        #[arg(long)]
+        no_delays: bool,
         /// Overrides of `testbed.queue_bytes`.
         #[arg(long)]
         queue: Option<u64>,
@@ -132,11 +135,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             serde_json::to_value(result)?
         }
         What::FailOpen(settings) => serde_json::to_value(fail_open::fail_open(&bench, settings)?)?,
-        What::Scenario { file, policy, repeats, record, queue } => {
+        What::Scenario { file, policy, repeats, record, no_delays, queue } => {
             let mut scenario = Scenario::load(file)?.for_testbed(&[])?;
             scenario.testbed.queue_bytes = queue.unwrap_or(scenario.testbed.queue_bytes);
             let (policies, out) = (policy.clone(), bench.dir.clone());
-            let options = Options { policies, repeats: *repeats, out, keep: true, record: *record };
+            let options = Options { policies, repeats: *repeats, out, keep: true, record: *record, delays: !no_delays };
             serde_json::to_value(run::run(&scenario, &options, bench.stop, &mut Bar::new())?)?
         }
         What::Mix(settings) => serde_json::to_value(mix::run_mix(&bench, settings)?)?,

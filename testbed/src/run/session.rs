@@ -26,6 +26,9 @@ const LEAD: Nanos = Nanos(5_000_000);
 /// they have in every iteration but a job's first.
 const FOUND: Nanos = Nanos::from_millis(1_500);
 
+/// Delays of cables up to this are not worth a word where they are not applied.
+const NOTED_DELAY: Nanos = Nanos(50_000);
+
 /// Hears how a run goes on.
 pub trait Observer: Send {
     /// Run number `run` (from 0) of `runs` begins.
@@ -140,10 +143,7 @@ pub fn run_once(
             .push(format!("{lost} of {} packets between daemons and switches were dropped at random", passed + lost));
     }
     run.notes.extend(breaking.notes());
-    let delay = plan.fabric.cables.iter().map(|c| c.delay).max().unwrap_or_default();
-    if delay > Nanos(50_000) && !plan.fabric.relays {
-        run.notes.push(format!("delays of up to {delay} per cable are not applied: this needs netem"));
-    }
+    delays(&fabric, &mut run.notes);
     if let Some(daemons) = &daemons {
         daemons.keep_documents();
     }
@@ -319,6 +319,26 @@ impl Runner<'_> {
             run.jobs.push(result);
             run.rates.push(job.log.rates(self.begin.0, SAMPLE.as_nanos() as u64, plan.workers + plan.servers));
         }
+    }
+}
+
+/// What is to be known of the cables that delay, and of those that should and do not.
+fn delays(fabric: &Fabric, notes: &mut Vec<String>) {
+    let (cables, cpu) = (fabric.delays.cables(), fabric.delays.cpu().as_secs_f64());
+    if cables > 0 {
+        notes.push(format!("{cables} cables delayed, in user space, which took {cpu:.1} s of processor time"));
+    }
+    let overflowed = fabric.delays.overflowed();
+    if overflowed > 0 {
+        notes.push(format!("{overflowed} frames were dropped: more were under way than a cable that delays holds"));
+    }
+    let plain = fabric.undelayed();
+    if plain > NOTED_DELAY {
+        let why = match fabric.spec.relays {
+            Some(least) => format!("below {least} what delays them, in user space, adds too much by itself"),
+            None => "nobody asked for that".to_owned(),
+        };
+        notes.push(format!("delays of up to {plain} per cable are not applied: {why}"));
     }
 }
 

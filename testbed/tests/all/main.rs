@@ -3,6 +3,7 @@
 mod common;
 mod containers;
 mod daemons;
+mod delays;
 mod direct;
 mod epochs;
 mod fabric;
