@@ -1,13 +1,17 @@
 //! A scenario as one machine can carry it: every rate and every byte count divided by `testbed.scale`; times stay.
 
+use std::collections::HashSet;
+
 use sluice_formats::problem::{E_TESTBED, Problem, Problems};
 use sluice_formats::quantity::Rational;
 use sluice_schedule::{Nanos, Rate};
 
+use super::jobs::Job;
 use super::network::NodeIx;
 use super::scenario::Scenario;
 use super::scheduler::{Policy, Tables};
 use super::settings::{Control, Fault, FaultKind};
+use super::workload::arrival_order;
 
 /// Most hosts and switches of a testbed.
 const MAX_NODES: usize = 64;
@@ -75,6 +79,34 @@ impl Scenario {
             refuse("/testbed/scale", seen, "a larger scale, or a larger testbed.max_gbps");
         }
         Problems::of(problems).map_or(Ok(scaled), Err)
+    }
+
+    /// The first jobs only, as many as `jobs`, in the order in which they arrive, with at most so many iterations each; for
+    /// trying. Arrivals, faults and cross traffic come sooner by as much as there are fewer iterations.
+    pub fn shortened(&self, jobs: usize, iterations: u32) -> Scenario {
+        let mut short = self.clone();
+        let order = arrival_order(self);
+        let mut kept: Vec<usize> = order.into_iter().take(jobs).collect();
+        kept.sort_unstable();
+        short.jobs = kept.iter().filter_map(|&at| self.jobs.get(at).cloned()).collect();
+        let count = |jobs: &[Job]| jobs.iter().map(|job| u64::from(job.iterations)).sum::<u64>().max(1) as f64;
+        let before = count(&short.jobs);
+        short.jobs.iter_mut().for_each(|job| job.iterations = job.iterations.min(iterations.max(1)));
+        let part = count(&short.jobs) / before;
+        let sooner = |time: &mut Nanos| *time = time.scaled(part);
+        short.jobs.iter_mut().for_each(|job| sooner(&mut job.arrival));
+        for fault in &mut short.faults {
+            sooner(&mut fault.at);
+            fault.lasts.iter_mut().for_each(sooner);
+        }
+        for flow in &mut short.cross_flows {
+            sooner(&mut flow.start);
+            sooner(&mut flow.end);
+            flow.end = flow.end.max(flow.start.plus(Nanos(1)));
+        }
+        let ids: HashSet<&String> = short.jobs.iter().map(|job| &job.id).collect();
+        short.schedulers.options.static_order.retain(|id| ids.contains(id));
+        short
     }
 
     /// Why this fault cannot be had of real processes, and what can.
