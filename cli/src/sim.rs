@@ -4,6 +4,7 @@
 pub mod args;
 mod bar;
 mod compare;
+mod replay;
 mod run;
 mod sweep;
 mod wan;
@@ -34,6 +35,7 @@ pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         SimCmd::Compare { results } => compare::run(global, results),
+        SimCmd::Replay(args) => replay::run(global, args),
         SimCmd::Sweep(args) => sweep::run(global, args),
         SimCmd::Wan(args) => wan::run(global, args),
     }

@@ -53,7 +53,14 @@ fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Fail
     let about = About::gather(&scaled, &command.join(" "));
     let out =
         args.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("sluice-testbed-{}", std::process::id())));
-    let options = Options { policies, repeats: usize::from(args.repeats), out: out.clone(), keep: args.keep };
+    let options = Options {
+        policies,
+        repeats: usize::from(args.repeats),
+        out: out.clone(),
+        keep: args.keep,
+        record: args.record,
+        delays: !args.no_delays,
+    };
     let stop = interrupt::flag();
     let mut bar = Bar::new();
     let mut silent = Silent;

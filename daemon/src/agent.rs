@@ -26,7 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Wall};
 use crate::config::{Loaded, Mode};
 use crate::control::{Request, Shared};
 use crate::core::{ClockState, Core, Inbound, settings};
@@ -65,6 +65,7 @@ pub struct Start {
 
 pub struct Agent {
     core: Core,
+    wall: Wall,
     clock: Clock,
     pace: Pace,
     exchange: Exchange,
@@ -140,7 +141,8 @@ impl Agent {
         let host = Host::new(settings::brain(&config, &fabric, boot));
         let mut core = Core::new(loaded, host, fabric.clone(), datapath);
         let (inbound, mut inbox) = mpsc::channel(INBOX);
-        let identity = Arc::new(Identity::new(&config, boot));
+        let wall = Wall::new(&config);
+        let identity = Arc::new(Identity::new(&config, boot, wall.clone()));
         let news = Arc::new(Notify::new());
         if fabric.nic_mode() {
             serve_own_table(&mut core, &fabric, boot, identity.clone(), &news, peers);
@@ -148,7 +150,7 @@ impl Agent {
         let exchange = Exchange::new(&config, identity, fabric, inbound);
         let shared = Arc::new(Shared { turned: 0.into(), asked: 0.into(), timeline: core.timeline() });
         let tier = core.datapath().tier();
-        let mut clock = Clock::new(&config);
+        let mut clock = Clock::new(&config, wall.clone());
         if looping {
             core.stay_out(clock.now(), started_lately);
         }
@@ -168,6 +170,7 @@ impl Agent {
             "sluiced runs"
         );
         let mut agent = Agent {
+            wall,
             clock,
             pace: Pace::default(),
             exchange,
@@ -192,6 +195,7 @@ impl Agent {
         agent.core.discover(Box::new(move || wake.notify_one()));
         let mut news = Vec::new();
         agent.turn(&mut news);
+        agent.core.record_as_configured(agent.core.now().wall);
         agent.facts.ready = true;
         agent.publish(true);
         let _ = started.try_send(Ok(shared));
@@ -342,6 +346,7 @@ impl Agent {
             tracing::warn!(event = "sysctl-left", "{left}");
         }
         self.starts.forget();
+        self.core.end_recording();
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
     }
 }

@@ -1,5 +1,8 @@
 //! Time as the daemon sees it: the monotonic clock for leases, the cluster's clock for slots, and whether to trust it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use sluice_clock::KernelClock;
 pub use sluice_clock::{monotonic, thread_cpu};
 use sluice_schedule::clock::{ClockFacts, ClockStep, Distrust, SlotClock, trust as peers_agree};
@@ -14,9 +17,31 @@ pub struct ClockSteps {
     pub back: u64,
 }
 
+/// The clock that slots are counted on, in the loop and in every hello: all clones are wrong by the same `clock.offset_ms`.
+#[derive(Clone, Debug)]
+pub struct Wall {
+    source: ClockSource,
+    offset_ns: Arc<AtomicI64>,
+}
+
+impl Wall {
+    pub fn new(config: &Config) -> Wall {
+        let wall = Wall { source: config.clock.source, offset_ns: Arc::default() };
+        wall.reconfigure(config);
+        wall
+    }
+    /// Takes over how wrong it is to be.
+    pub fn reconfigure(&self, config: &Config) {
+        self.offset_ns.store((config.clock.offset_ms * 1e6) as i64, Ordering::Relaxed);
+    }
+    pub fn now(&self) -> Nanos {
+        Nanos(wall(self.source).0.saturating_add_signed(self.offset_ns.load(Ordering::Relaxed)))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Clock {
-    source: ClockSource,
+    wall: Wall,
     grid: SlotClock,
     /// Steps of the clock of more than a slot.
     pub steps: ClockSteps,
@@ -25,17 +50,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    pub fn new(config: &Config) -> Clock {
-        Clock {
-            source: config.clock.source,
-            grid: SlotClock::new(config.slot_length()),
-            steps: ClockSteps::default(),
-            skipped: 0,
-        }
+    pub fn new(config: &Config, wall: Wall) -> Clock {
+        Clock { wall, grid: SlotClock::new(config.slot_length()), steps: ClockSteps::default(), skipped: 0 }
     }
 
     pub fn now(&mut self) -> Now {
-        self.at(monotonic(), wall(self.source))
+        self.at(monotonic(), self.wall.now())
     }
 
     pub fn at(&mut self, mono: Nanos, wall: Nanos) -> Now {
@@ -55,6 +75,7 @@ impl Clock {
     }
 }
 
+/// What a source shows, whatever the slots are counted on.
 pub fn wall(source: ClockSource) -> Nanos {
     match source {
         ClockSource::Realtime => sluice_clock::realtime(),
@@ -114,12 +135,25 @@ mod tests {
 
     #[test]
     fn steps_and_skipped_slots_are_counted() {
-        let mut clock = Clock::new(&Config::default());
+        let mut clock = Clock::new(&Config::default(), Wall::new(&Config::default()));
         assert_eq!(clock.at(Nanos(1), Nanos(600 * MS)).slot, Slot(10));
         assert_eq!(clock.at(Nanos(5 * MS), Nanos(100 * MS)).slot, Slot(10));
         assert_eq!(clock.steps, ClockSteps { forward: 0, back: 1 });
         assert_eq!(clock.at(Nanos(6 * MS), Nanos(1200 * MS)).slot, Slot(20));
         assert_eq!((clock.steps, clock.skipped), (ClockSteps { forward: 1, back: 1 }, 9));
+    }
+
+    #[test]
+    fn a_clock_is_made_wrong_for_all_who_read_it_and_right_again() {
+        let mut config = Config::default();
+        let wall = Wall::new(&config);
+        let other = wall.clone();
+        for (offset_ms, sign) in [(3_600_000.0, 1), (-3_600_000.0, -1), (0.0, 0)] {
+            config.clock.offset_ms = offset_ms;
+            wall.reconfigure(&config);
+            let off = other.now().0 as i64 - super::wall(config.clock.source).0 as i64;
+            assert!((off - sign * 3_600 * 1_000_000_000).abs() < 60_000_000_000, "{offset_ms}: {off}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
 //! | `health` | which conditions hold |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
+//! | `recording` | the recording of the jobs' work, if one is asked for |
 //! | `reports` | what others may see of it |
 //! | [`settings`] | from the configuration to what the brain is told |
 
@@ -21,6 +22,7 @@ mod benefit;
 mod health;
 pub mod holders;
 mod life;
+mod recording;
 mod reports;
 pub mod settings;
 mod taking;
@@ -47,6 +49,7 @@ use crate::monitor::discovery::Wake;
 use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
 use crate::own_table::OwnTable;
+use crate::recorder::Recorder;
 use account::LinkUse;
 use holders::Holders;
 
@@ -125,6 +128,7 @@ pub struct Core {
     /// The table of the own ingress, where no switch keeps it.
     own_table: Option<Arc<Mutex<OwnTable>>>,
     datapath: Box<dyn Datapath>,
+    recorder: Option<Recorder>,
     slot: Option<Slot>,
     growths: health::Growths,
     decided: Nanos,
@@ -165,6 +169,7 @@ impl Core {
             link_use: Vec::new(),
             own_table: None,
             datapath,
+            recorder: None,
             slot: None,
             growths: health::Growths::default(),
             decided: Nanos::ZERO,
@@ -229,6 +234,7 @@ impl Core {
                 self.datapath.mark(row, mark);
             }
         }
+        self.record(now);
         self.note_rounds(now, &mut trigger);
         self.note_ended_rounds(now);
         let only_progress = self.events.iter().all(|event| matches!(event, Event::Progress(_)));

@@ -23,7 +23,7 @@ use sluice_schedule::{Announcement, BootId, HolderId, HostId, Nanos};
 use sluice_wire::hello::{ClockSource as WireClock, Grid, Hello};
 use tokio::sync::mpsc;
 
-use crate::clock::wall;
+use crate::clock::Wall;
 use crate::config::value::HostPort;
 use crate::config::{ClockSource, Config};
 use crate::core::{Inbound, Outlet};
@@ -39,11 +39,11 @@ pub struct Identity {
     pub grid: Grid,
     pub name: String,
     pub boot: BootId,
-    pub source: ClockSource,
+    pub wall: Wall,
 }
 
 impl Identity {
-    pub fn new(config: &Config, boot: BootId) -> Identity {
+    pub fn new(config: &Config, boot: BootId, wall: Wall) -> Identity {
         let clock = match config.clock.source {
             ClockSource::Realtime => WireClock::Realtime,
             ClockSource::Tai => WireClock::Tai,
@@ -55,10 +55,10 @@ impl Identity {
             epoch: Nanos::ZERO,
             clock,
         };
-        Identity { grid, name: config.node.name.clone(), boot, source: config.clock.source }
+        Identity { grid, name: config.node.name.clone(), boot, wall }
     }
     pub fn hello(&self) -> Hello {
-        let now = wall(self.source);
+        let now = self.wall.now();
         Hello {
             grid: self.grid.clone(),
             name: self.name.clone(),

@@ -47,7 +47,8 @@ impl Facts {
 
 /// Low 48 bits of a hash over every key's value; keys that differ from host to host by nature are left out.
 fn hash(config: &Config) -> u64 {
-    let own = ["node.name", "node.run_dir", "node.state_dir", "node.instance", "peer.listen", "http.listen"];
+    let own =
+        ["node.name", "node.run_dir", "node.state_dir", "node.instance", "peer.listen", "http.listen", "record.file"];
     let mut text = String::new();
     for key in KEYS.iter().filter(|key| !own.contains(&key.path)) {
         text.push_str(key.path);

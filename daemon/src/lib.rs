@@ -7,6 +7,7 @@
 //! | `monitor` | jobs, processes, flows and rounds on this host |
 //! | `core` | the deciding loop, one turn at a time |
 //! | `agent` | the thread that turns it |
+//! | `recorder` | the recording of the jobs' work |
 //! | `exchange`, `own_table` | talking to holders of tables, and being one |
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | `conditions`, `snapshot`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
@@ -34,6 +35,7 @@ mod monitor;
 mod own_table;
 pub mod probe;
 mod rdma;
+mod recorder;
 mod rundir;
 mod snapshot;
 mod sock_diag;

@@ -8,6 +8,7 @@
 //! | [`mod@file`] | whole files of bounded size |
 //! | [`json`] | a bounded reader and a canonical writer of JSON with typed forms |
 //! | [`network`] | address ranges |
+//! | [`recording`] | what a daemon saw of its host's work, for the simulator to do again |
 //! | [`topology`] | `topology.json`: nodes, links, limits; generators, imports, pictures |
 
 pub mod document;
@@ -16,4 +17,5 @@ pub mod json;
 pub mod network;
 pub mod problem;
 pub mod quantity;
+pub mod recording;
 pub mod topology;

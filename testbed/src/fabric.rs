@@ -22,7 +22,7 @@ use thiserror::Error;
 
 pub use cgroup::{Cgroup, CgroupTree};
 pub use counters::Counters;
-use delays::Delays;
+pub use delays::Delays;
 pub use layout::{Layout, PortRef};
 pub use loss::Losses;
 pub use netns::NetNs;
@@ -91,8 +91,11 @@ pub struct FabricSpec {
     /// The ways between hosts, each as its links in order; with any of them hosts forward, and there are no other ways.
     /// What two ways to one host have in common they do alike, since nodes look at where a packet goes alone.
     pub routes: Vec<Vec<usize>>,
-    /// Cables with a delay have a relay in user space, which carries some 10 000 packets a second; else they do not delay.
-    pub relays: bool,
+    /// Cables that delay this long or longer have a relay in user space, which carries some 10 000 packets a second; others do
+    /// not delay. `None`: none does.
+    pub relays: Option<Nanos>,
+    /// Part of the packets of the management network that are lost, each once on its way; 0 to 1.
+    pub control_loss: f64,
     /// By what equal routes are chosen beside addresses, protocol and ports: the same number, the same draw of paths.
     /// 0: what the machine drew when it started.
     pub ecmp_seed: u32,
@@ -166,7 +169,8 @@ impl Default for FabricSpec {
             memories: Vec::new(),
             groups: Vec::new(),
             routes: Vec::new(),
-            relays: false,
+            relays: None,
+            control_loss: 0.0,
             ecmp_seed: 0,
         }
     }
@@ -247,7 +251,7 @@ pub struct Fabric {
     /// Random loss, where cables have it.
     pub losses: Losses,
     /// Delays, where cables have them.
-    delays: Delays,
+    pub delays: Delays,
     /// Where the cables of groups pass through, if there are any.
     gate: Option<NetNs>,
 }
@@ -297,13 +301,21 @@ impl Fabric {
         self.hosts.iter().find(|n| n.name == name)
     }
 
-    /// Takes a host's cable away from it (both directions) or gives it back: a partition.
+    /// Takes a cable away from a host or a switch (both directions) or gives it back: a partition.
     ///
     /// # Errors
-    /// When the host does not exist or `ip` refuses.
-    pub fn set_link(&self, host: &str, device: &str, up: bool) -> Result<(), FabricError> {
-        let node = self.host(host).ok_or_else(|| FabricError::Spec(format!("no host named {host:?}")))?;
+    /// When the node does not exist or `ip` refuses.
+    pub fn set_link(&self, node: &str, device: &str, up: bool) -> Result<(), FabricError> {
+        let named = |n: &&Node| n.name == node;
+        let known = self.hosts.iter().chain(&self.switches).find(named);
+        let node = known.ok_or_else(|| FabricError::Spec(format!("no host or switch named {node:?}")))?;
         setup::ip(&node.ns, &format!("link set dev {device} {}\n", if up { "up" } else { "down" }))
+    }
+
+    /// The longest delay of a cable that does not delay.
+    pub fn undelayed(&self) -> Nanos {
+        let plain = (0..self.spec.cables.len()).filter(|cable| !delays::is_relayed(&self.spec, *cable));
+        plain.map(|cable| self.spec.cables[cable].delay).max().unwrap_or_default()
     }
 
     fn node(&self, at: usize) -> &Node {

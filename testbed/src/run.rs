@@ -6,6 +6,7 @@
 
 mod all;
 mod binaries;
+mod breaking;
 pub mod convert;
 pub mod daemons;
 pub(crate) mod launch;
@@ -15,6 +16,7 @@ pub mod pages;
 mod pins;
 mod plan;
 mod policy;
+mod process;
 mod session;
 mod switches;
 

@@ -40,6 +40,13 @@ pub enum SimCmd {
     ///
     /// Example: sluice sim sweep scenario.toml --set time.slot_ms=20,60 --seeds 3 --policy fair --policy sluice --out sweep
     Sweep(SimSweepArgs),
+    /// Do again, in virtual time, what daemons recorded of a cluster's jobs, under other schedulers
+    ///
+    /// Each recording is what one host's daemon wrote with record.file set. They become one scenario, with the same jobs, rounds and
+    /// pauses, which is written and run; `sluice sim run`, `sweep` and `compare` take it from there.
+    ///
+    /// Example: sluice sim replay h0.jsonl h1.jsonl --topology topology.json --policy fair --policy sluice --policy oracle
+    Replay(SimReplayArgs),
     /// Play collectives between sites under methods of `sluice plan wan`, event by event
     ///
     /// Rates change when a flow ends or is released; links are ideal, and nothing is in it of packets and losses. The mean time is
@@ -78,6 +85,31 @@ pub struct SimRunArgs {
     /// Also say where the time went: sharing, scheduler, events; how many events a second; memory
     #[arg(long)]
     pub profile: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct SimReplayArgs {
+    /// Recordings, one for each host
+    #[arg(required = true, value_name = "RECORDING")]
+    pub recordings: Vec<PathBuf>,
+    /// The network (topology.json); none: every host with its own rate on one switch that is never full
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// Where the scenario goes
+    #[arg(long, value_name = "FILE", default_value = "replay.json")]
+    pub scenario: PathBuf,
+    /// A scheduler to run; repeat it; none: fair, sluice and oracle
+    #[arg(long = "policy", value_name = "P")]
+    pub policies: Vec<Policy>,
+    /// Write a result file per scheduler into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write a report: one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Schedulers that run at the same time; it changes no result
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub threads: NonZeroUsize,
 }
 
 #[derive(Clone, Debug, ClapArgs)]

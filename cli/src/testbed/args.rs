@@ -48,6 +48,12 @@ pub struct TestbedRunArgs {
     /// Keep those files after a run that went well
     #[arg(long)]
     pub keep: bool,
+    /// Daemons record their jobs' work, for `sluice sim replay`; the recordings are among those files
+    #[arg(long)]
+    pub record: bool,
+    /// Cables do not delay, whatever the scenario says: what delays them takes processor time
+    #[arg(long)]
+    pub no_delays: bool,
 }
 
 /// A policy as it was asked for.

@@ -237,3 +237,47 @@ fn an_interrupted_sweep_goes_on_where_it_was() {
     assert_eq!(table("s"), table("t"));
     assert_eq!(table("s").lines().count(), 13);
 }
+
+/// The recording of one of two hosts that send to each other, two rounds of 125 MB on 1 Gbit/s.
+fn recording(host: u32) -> String {
+    let (other, second) = (1 - host, 1_000_000_000_u64);
+    let round = |at: u64| {
+        let (began, ended) = (at * second, at * second + 1_100_000_000);
+        format!(
+            "{{\"kind\":\"round\",\"job\":\"j\",\"began_ns\":{began},\"ended_ns\":{ended},\"flows\":[[\"f\",125000000]]}}\n"
+        )
+    };
+    format!(
+        "{{\"kind\":\"start\",\"version\":1,\"host\":\"h{host}\",\"addresses\":[\"10.0.0.{host}\"],\"links\":[{{\"name\":\"eth0\",\"rate\":1000000000}}],\"slot_ms\":60,\"unix_ns\":7}}\n\
+         {{\"kind\":\"job\",\"job\":\"j\",\"name\":\"vgg19\",\"pattern\":\"ring\"}}\n\
+         {{\"kind\":\"flow\",\"flow\":\"f\",\"job\":\"j\",\"to\":\"10.0.0.{other}\",\"role\":\"ring\"}}\n{}{}",
+        round(10),
+        round(13)
+    )
+}
+
+#[test]
+fn what_daemons_recorded_is_replayed_and_stays_as_a_scenario() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for host in 0..2 {
+        fs::write(dir.path().join(format!("h{host}.jsonl")), recording(host)).expect("written");
+    }
+    let done = sluice(dir.path(), &["sim", "replay", "h0.jsonl", "h1.jsonl"]);
+    let (table, said) = (out(&done), String::from_utf8_lossy(&done.stderr).into_owned());
+    assert!(said.contains("never full") && said.contains("replay.json"), "{said}");
+    let line =
+        |name: &str| table.lines().find(|line| line.trim().starts_with(name)).unwrap_or_else(|| panic!("{table}"));
+    assert!(line("vgg19").contains("250000000") && line("vgg19").contains("1.100 s"), "{table}");
+    for policy in ["fair", "sluice", "oracle"] {
+        // Two rounds of a second with 1.9 s in between.
+        assert!(line(policy).contains("3.900 s"), "{table}");
+    }
+    let again = out(&sluice(dir.path(), &["sim", "run", "replay.json", "--policy", "fair"]));
+    assert!(again.contains("3.900 s"), "{again}");
+    fs::write(dir.path().join("bad.jsonl"), recording(0).replace("\"role\":\"ring\"", "\"role\":\"king\""))
+        .expect("written");
+    let bad = sluice(dir.path(), &["sim", "replay", "bad.jsonl"]);
+    let said = String::from_utf8_lossy(&bad.stderr);
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(said.contains("bad.jsonl:3") && said.contains("/role") && said.contains("king"), "{said}");
+}

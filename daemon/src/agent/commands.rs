@@ -125,6 +125,7 @@ impl Agent {
         let fabric = Rc::new(fabric);
         let ChangedKeys { taken: changed, waiting } = self.core.reload(loaded, fabric.clone());
         self.exchange.reconfigure(self.core.config(), fabric);
+        self.wall.reconfigure(self.core.config());
         if changed.contains(&"log.level") {
             self.filter_as_configured();
         }

@@ -34,6 +34,7 @@ settings! {
         tai_offset_s: u64 = 37, "s", Rule::Int(0, 100), false, "TAI minus UTC; must equal the kernel's.";
         max_error_ms: Option<u64> = None, "ms", Rule::Int(1, 1000), false, "Above this error bound slots are not trusted; default: half a slot.";
         require_sync: bool = true, "", Rule::Any, false, "false: an unsynchronised clock only degrades (test set-ups).";
+        offset_ms: f64 = 0.0, "ms", Rule::Number(-1e9, 1e9), false, "Makes the clock that slots are counted on wrong by so much, to see what the cluster makes of it; 0 in service.";
     }
     [capture: Capture] {
         cgroups: Vec<Named<PathBuf>> = vec![Named::Auto], "paths", Rule::List(16), false, "cgroups whose processes belong to jobs, and no others; auto: wherever a page or an environment names a job.";
@@ -102,6 +103,10 @@ settings! {
     [timeline: Timeline] {
         seconds: u64 = 120, "s", Rule::Int(0, 3600), false, "Length of the ring of decisions.";
         max_bytes: u64 = 8 << 20, "bytes", Rule::Int(0, 1 << 30), false, "Memory of the ring of decisions.";
+    }
+    [record: Record] {
+        file: Option<PathBuf> = None, "path", Rule::Path, false, "The work of this host's jobs, round by round, for sluice sim replay; a recording that is there goes on. Default: nothing is recorded.";
+        max_bytes: u64 = 64 << 20, "bytes", Rule::Int(1 << 16, 1 << 30), false, "Where that file ends.";
     }
     [control: Control] {
         group: String = "sluice".into(), "", Rule::Any, false, "Group whose members may change the mode.";

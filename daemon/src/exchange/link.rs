@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::Identity;
 use super::backoff::{Backoff, random};
-use crate::clock::{monotonic, wall};
+use crate::clock::monotonic;
 use crate::core::Inbound;
 
 /// A connection on which nothing came for so long, although something was said, is dead.
@@ -140,7 +140,7 @@ async fn session(
     inbound: &mpsc::Sender<Inbound>,
     backoff: &mut Backoff,
 ) -> Ended {
-    let dialled = wall(identity.source);
+    let dialled = identity.wall.now();
     let opened = match connection.kind {
         Kind::Switch => SessionClient::connect(&connection.uri, &identity.hello())
             .await
@@ -153,7 +153,7 @@ async fn session(
         Ok(opened) => opened,
         Err(error) => return failed(&error),
     };
-    let now = wall(identity.source);
+    let now = identity.wall.now();
     if let Err(mismatch) = hello.check(&identity.grid, identity.slot(now)) {
         return Ended { why: mismatch.to_string(), mismatch: true };
     }

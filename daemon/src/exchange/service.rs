@@ -16,7 +16,6 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Identity;
-use crate::clock::wall;
 use crate::own_table::OwnTable;
 
 /// Connections at a time: one of each host that sends here, in a cluster of a thousand.
@@ -75,7 +74,7 @@ impl Service {
             if holder != own || announcement.host != host {
                 continue;
             }
-            let slot = self.identity.slot(wall(self.identity.source));
+            let slot = self.identity.slot(self.identity.wall.now());
             let feedback = self.table().announce(slot, &announcement);
             sender.feedback(own, feedback);
         }
@@ -92,7 +91,7 @@ impl Peer for Service {
         let from = request.remote_addr().map_or_else(|| "a peer".to_owned(), |address| address.to_string());
         let mut receiver = PeerReceiver::new(from, request.into_inner());
         let theirs: hello::Hello = receiver.hello().await?;
-        let slot = self.identity.slot(wall(self.identity.source));
+        let slot = self.identity.slot(self.identity.wall.now());
         theirs.check(&self.identity.grid, slot)?;
         let (sender, drain) = peer_outbox(&self.identity.hello());
         self.table().joined(theirs.host, sender.clone());

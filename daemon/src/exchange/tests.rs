@@ -15,7 +15,7 @@ fn identity(name: &str, cluster: &str) -> Arc<Identity> {
     let mut config = Config::default();
     config.node.name = name.into();
     config.node.cluster = cluster.into();
-    Arc::new(Identity::new(&config, BootId(7)))
+    Arc::new(Identity::new(&config, BootId(7), crate::clock::Wall::new(&config)))
 }
 
 fn table(name: &str) -> Arc<Mutex<OwnTable>> {

@@ -74,44 +74,67 @@ fn device(name: &str, kind: u16) -> io::Result<File> {
     Ok(file)
 }
 
+#[derive(Default)]
+struct Counts {
+    dropped: AtomicU64,
+    overflowed: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
 /// Carries packets between two TUN or two TAP devices until dropped.
 pub struct Relay {
     stop: Arc<AtomicBool>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
     /// Carries every packet `delay` later; from `a` to `b` each is lost with `probability` (0 to 1).
     pub fn start(a: File, b: File, delay: Duration, probability: f64) -> Relay {
-        let (stop, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopping, counting) = (stop.clone(), dropped.clone());
+        let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
+        let (stopping, counting) = (stop.clone(), counts.clone());
         let thread = std::thread::spawn(move || {
             // Before everything that it carries: a wire waits for nobody's processor. Refusal is no error.
             // SAFETY: plain integers; 0 names the calling thread.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
-            let mut there = Lane { queue: VecDeque::new(), delay };
-            let mut back = Lane { queue: VecDeque::new(), delay };
+            let mut there = Lane { queue: VecDeque::new(), delay, overflowed: 0 };
+            let mut back = Lane { queue: VecDeque::new(), delay, overflowed: 0 };
+            let mut counted = Instant::now();
             let mut dice = Dice(0x2545_f491_4f6c_dd1d);
             let mut buffer = vec![0_u8; LARGEST];
             while !stopping.load(Ordering::Relaxed) {
                 wait(&a, &b, [&there, &back]);
                 there.take(&a, &mut buffer, || {
                     let lost = dice.next() < probability;
-                    counting.fetch_add(u64::from(lost), Ordering::Relaxed);
+                    counting.dropped.fetch_add(u64::from(lost), Ordering::Relaxed);
                     !lost
                 });
                 back.take(&b, &mut buffer, || true);
                 there.give(&b);
                 back.give(&a);
+                if counted.elapsed() >= MAX_WAIT {
+                    counted = Instant::now();
+                    counting.overflowed.store(there.overflowed + back.overflowed, Ordering::Relaxed);
+                    counting.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
+                }
             }
         });
-        Relay { stop, dropped, thread: Some(thread) }
+        Relay { stop, counts, thread: Some(thread) }
     }
 
     /// Packets lost at random so far.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.counts.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Packets lost so far because too many were under way, counted twenty times a second.
+    pub fn overflowed(&self) -> u64 {
+        self.counts.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// Processor time taken so far, looked at twenty times a second.
+    pub fn cpu(&self) -> Duration {
+        Duration::from_nanos(self.counts.cpu_ns.load(Ordering::Relaxed))
     }
 }
 
@@ -127,15 +150,18 @@ impl Drop for Relay {
 struct Lane {
     queue: VecDeque<(Instant, Vec<u8>)>,
     delay: Duration,
+    overflowed: u64,
 }
 
 impl Lane {
     fn take(&mut self, mut from: &File, buffer: &mut [u8], mut keep: impl FnMut() -> bool) {
         while let Ok(len) = from.read(buffer) {
-            if keep()
-                && self.queue.len() < QUEUE
-                && let Some(packet) = buffer.get(..len)
-            {
+            if !keep() {
+                continue;
+            }
+            if self.queue.len() >= QUEUE {
+                self.overflowed += 1;
+            } else if let Some(packet) = buffer.get(..len) {
                 self.queue.push_back((Instant::now() + self.delay, packet.to_vec()));
             }
         }
@@ -160,6 +186,12 @@ fn wait(a: &File, b: &File, lanes: [&Lane; 2]) {
     let mut fds = [PollFd::new(a.as_fd(), PollFlags::POLLIN), PollFd::new(b.as_fd(), PollFlags::POLLIN)];
     // An interrupted wait is a short wait.
     let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
+}
+
+fn thread_cpu_ns() -> u64 {
+    // This clock exists on every kernel that runs this.
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0, |time| Duration::from(time).as_nanos().try_into().unwrap_or(u64::MAX))
 }
 
 /// xorshift64*: enough for tossing packets, and the same in every run.

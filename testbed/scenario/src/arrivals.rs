@@ -300,6 +300,7 @@ impl Maker<'_, '_> {
             arch,
             bytes: entry.model.bytes,
             compute,
+            computes: Vec::new(),
             workers,
             servers,
             iterations: u32::try_from(iterations).unwrap_or(u32::MAX),

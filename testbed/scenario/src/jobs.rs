@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use sluice_schedule::Nanos;
 
-use super::model::{Compute, MAX_BYTES, Model, read_compute};
+use super::model::{Compute, MAX_BYTES, MAX_COMPUTE_S, Model, read_compute};
 use super::network::read::id_of;
 use super::network::{Network, NodeIx};
 use super::order::topological;
@@ -93,6 +93,8 @@ pub struct Job {
     pub bytes: u64,
     /// Compute time of one iteration, `compute_scale` included.
     pub compute: Nanos,
+    /// Compute time of each iteration, where they were given one by one, the last one again and again; `compute` is their mean.
+    pub computes: Vec<Nanos>,
     /// Workers; 0 only for `flows`.
     pub workers: u32,
     /// Number of parameter servers; 0 except for `ps`.
@@ -162,6 +164,14 @@ pub(crate) fn defaults(t: Table<'_>) -> Defaults {
     d
 }
 
+impl Job {
+    /// Compute time of an iteration, from 0, before jitter.
+    pub fn compute_of(&self, iteration: u64) -> Nanos {
+        let at = usize::try_from(iteration).ok().and_then(|at| self.computes.get(at));
+        at.or(self.computes.last()).copied().unwrap_or(self.compute)
+    }
+}
+
 /// Everything a job refers to.
 pub(crate) struct Scene<'a> {
     pub(crate) network: &'a Network,
@@ -214,7 +224,9 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     let id = t.require("id").and_then(|i| id_of(&i));
     let model = t.get("model").and_then(|i| model_of(&i, scene.models));
     let bytes = t.int("bytes", 1..=MAX_BYTES).or(model.as_ref().map(|(_, m)| m.bytes));
-    let compute = read_compute(&t).or(model.as_ref().map(|(_, m)| m.compute.clone()));
+    let list = t.list("compute_list_s").map(|list| compute_list(&t, &list, &d.compute_scale));
+    let mean = list.as_ref().and_then(|list| list.mean.clone());
+    let compute = read_compute(&t).or(mean.map(Compute::PerWorker)).or(model.as_ref().map(|(_, m)| m.compute.clone()));
     t.require("arch");
     let arch = t.choice("arch", &ARCHS);
     let pinned = t.table("placement").map(|p| read_pinned(&p, scene.network).inspect(|_| p.finish()));
@@ -237,7 +249,10 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
     if needs_bytes && bytes.is_none() && !t.has("model") && !t.has("bytes") {
         missing("model", "model, or bytes and compute_s");
     }
-    if compute.is_none() && !t.has("model") && !t.has("compute_s") && !t.has("full_batch_s") {
+    if compute.is_none()
+        && !t.has("model")
+        && !["compute_s", "full_batch_s", "compute_list_s"].iter().any(|key| t.has(key))
+    {
         missing("compute_s", "model, or bytes and compute_s");
     }
     if flows.is_some() != (arch == Arch::Flows) {
@@ -272,6 +287,7 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
         arch,
         bytes: if needs_bytes { bytes? } else { bytes.unwrap_or(0) },
         compute: compute?,
+        computes: list.map(|list| list.times).unwrap_or_default(),
         workers,
         servers,
         iterations: u32::try_from(iterations?).ok()?,
@@ -288,6 +304,30 @@ pub(crate) fn read(item: &Item<'_>, scene: &Scene<'_>) -> Option<Job> {
         batch,
     };
     Some(job)
+}
+
+/// Compute times one by one.
+struct ComputeList {
+    /// Scaled.
+    times: Vec<Nanos>,
+    /// Seconds, before they are scaled.
+    mean: Option<Rational>,
+}
+
+fn compute_list(t: &Table<'_>, list: &[Item<'_>], scale: &Rational) -> ComputeList {
+    if t.has("compute_s") || t.has("full_batch_s") {
+        t.fail(E_KEY, "compute_list_s excludes compute_s and full_batch_s", "one of the three");
+    }
+    if list.is_empty() {
+        t.fail(E_RANGE, "compute_list_s is empty", "the compute time of each iteration, the last one again and again");
+    }
+    let most = Rational::from(MAX_COMPUTE_S);
+    let seconds = list.iter().filter_map(|i| i.number_in(&Rational::ZERO, &most, "seconds, 0 to 604800"));
+    let seconds: Vec<Nanos> = seconds.filter_map(|s| s.to_units(GIGA)).map(Nanos).collect();
+    let sum: i128 = seconds.iter().map(|time| i128::from(time.0)).sum();
+    let mean = Rational::new(sum, (seconds.len().max(1) as i128).saturating_mul(i128::from(GIGA)));
+    let scaled = |time: &Nanos| scale.to_units(time.0).map(Nanos);
+    ComputeList { times: seconds.iter().filter_map(scaled).collect(), mean }
 }
 
 /// Workers and servers, from the placement where there is one.

@@ -12,6 +12,7 @@
 //! | [`settings`], [`scheduler`] | everything else that a key can set |
 //! | [`scale`] | the scenario as one machine can run it on real namespaces |
 //! | [`set`] | other values for some keys |
+//! | [`mod@replay`] | a scenario of what daemons recorded |
 //! | [`random`] | draws defined to the bit |
 //! | [`workload`] | who arrives when, who gets which hosts, which flows a round has |
 
@@ -23,6 +24,7 @@ mod order;
 mod quantities;
 pub mod random;
 mod read;
+pub mod replay;
 pub mod route;
 pub mod scale;
 mod scenario;

@@ -241,7 +241,23 @@ pub enum FaultKind {
     ClockSkew,
 }
 
-/// A fault at a given time, in the simulator only.
+impl FaultKind {
+    /// Its word in a scenario.
+    pub const fn as_str(self) -> &'static str {
+        FAULTS[self as usize].0
+    }
+}
+
+/// The format's words, in the order of the enum.
+const FAULTS: [(&str, FaultKind); 5] = [
+    ("host-death", FaultKind::HostDeath),
+    ("daemon-kill", FaultKind::DaemonKill),
+    ("switch-restart", FaultKind::SwitchRestart),
+    ("partition", FaultKind::Partition),
+    ("clock-skew", FaultKind::ClockSkew),
+];
+
+/// A fault at a given time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// When, from the scenario's time 0.
@@ -257,20 +273,12 @@ pub struct Fault {
 }
 
 pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
-    use FaultKind::{ClockSkew, DaemonKill, HostDeath, Partition, SwitchRestart};
-    let words = [
-        ("host-death", HostDeath),
-        ("daemon-kill", DaemonKill),
-        ("switch-restart", SwitchRestart),
-        ("partition", Partition),
-        ("clock-skew", ClockSkew),
-    ];
     let mut faults = Vec::new();
     for item in items {
         let Some(t) = item.table() else { continue };
         let at = t.require("at_s").and_then(|i| i.seconds());
         t.require("kind");
-        let kind = t.choice("kind", &words);
+        let kind = t.choice("kind", &FAULTS);
         let target = t.require("target").and_then(|i| {
             let name = i.text()?;
             let node = network.find(name);

@@ -316,3 +316,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn compute_times_one_by_one_are_scaled_and_the_last_one_stays() {
+    let list = |line: &str| {
+        toml(
+            &SMALL.replace("compute_s = 0.5", line).replace("seed = 7", "seed = 7\ndefaults = { compute_scale = 0.5 }"),
+        )
+    };
+    let s = list("compute_list_s = [0.2, 0.4, 0.9]").unwrap_or_else(|e| panic!("{e}"));
+    let job = &s.jobs[1];
+    let ms = |iteration| job.compute_of(iteration).0 / 1_000_000;
+    assert_eq!((ms(0), ms(2), ms(9), job.compute.0 / 1_000_000), (100, 450, 450, 250));
+    assert_eq!(s.jobs[0].compute_of(3), s.jobs[0].compute);
+    let refused = |line: &str| list(line).err().map(|e| e.all().iter().map(|p| p.code).collect::<Vec<_>>());
+    assert_eq!(refused("compute_s = 1\ncompute_list_s = [1]"), Some(vec![E_KEY]));
+    assert_eq!(refused("compute_list_s = []"), Some(vec![E_RANGE]));
+    assert_eq!(refused("compute_list_s = [1, -1]"), Some(vec![E_RANGE]));
+    assert!(refused("compute_list_s = 1").is_some());
+}

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sluice_scenario::Scenario;
+use sluice_scenario::{Scenario, Set};
 use sluice_testbed::experiment::{
     Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, pair, real, wan,
 };
@@ -56,6 +56,21 @@ enum What {
         /// How often each policy runs.
         #[arg(long, default_value_t = 1)]
         repeats: usize,
+        /// A key and the value it gets instead of the scenario's; repeat it.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        sets: Vec<Set>,
+        /// Only so many jobs, the first that arrive.
+        #[arg(long)]
+        jobs: Option<usize>,
+        /// At most so many iterations each; arrivals and faults come sooner by as much.
+        #[arg(long)]
+        iterations: Option<u32>,
+        /// Daemons record their jobs' work, for `sluice sim replay`.
+        #[arg(long)]
+        record: bool,
+        /// Cables do not delay, whatever the scenario says: a relay in user space costs processor time.
+        #[arg(long)]
+        no_delays: bool,
         /// Overrides of `testbed.queue_bytes`.
         #[arg(long)]
         queue: Option<u64>,
@@ -129,10 +144,14 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             serde_json::to_value(result)?
         }
         What::FailOpen(settings) => serde_json::to_value(fail_open::fail_open(&bench, settings)?)?,
-        What::Scenario { file, policy, repeats, queue } => {
-            let mut scenario = Scenario::load(file)?.for_testbed(&[])?;
+        What::Scenario { file, policy, repeats, sets, jobs, iterations, record, no_delays, queue } => {
+            let mut scenario = Scenario::load_with(file, sets)?.for_testbed(&[])?;
+            if jobs.is_some() || iterations.is_some() {
+                scenario = scenario.shortened(jobs.unwrap_or(usize::MAX), iterations.unwrap_or(u32::MAX));
+            }
             scenario.testbed.queue_bytes = queue.unwrap_or(scenario.testbed.queue_bytes);
-            let options = Options { policies: policy.clone(), repeats: *repeats, out: bench.dir.clone(), keep: true };
+            let (policies, out) = (policy.clone(), bench.dir.clone());
+            let options = Options { policies, repeats: *repeats, out, keep: true, record: *record, delays: !no_delays };
             serde_json::to_value(run::run(&scenario, &options, bench.stop, &mut Bar::new())?)?
         }
         What::Mix(settings) => serde_json::to_value(mix::run_mix(&bench, settings)?)?,

@@ -10,7 +10,7 @@ use super::{Fabric, FabricError, FabricSpec, groups};
 
 /// Does a relay carry this cable?
 pub fn is_relayed(spec: &FabricSpec, cable: usize) -> bool {
-    spec.relays && spec.cables[cable].delay > Nanos::ZERO
+    spec.relays.is_some_and(|least| spec.cables[cable].delay >= least.max(Nanos(1)))
 }
 
 /// Refuses what a relay cannot carry.
@@ -35,6 +35,21 @@ impl std::fmt::Debug for Delays {
 }
 
 impl Delays {
+    /// How many cables delay.
+    pub fn cables(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Processor time that the relays have taken so far, within a moment.
+    pub fn cpu(&self) -> Duration {
+        self.0.iter().map(Relay::cpu).sum()
+    }
+
+    /// Frames that were lost because too many were under way.
+    pub fn overflowed(&self) -> u64 {
+        self.0.iter().map(Relay::overflowed).sum()
+    }
+
     /// Makes the devices of every cable that delays, and a relay between each two.
     pub(super) fn start(fabric: &Fabric) -> Result<Delays, FabricError> {
         let mut delays = Delays::default();
@@ -65,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_a_relay_cannot_carry_is_refused() {
-        let mut spec = FabricSpec { relays: true, ..FabricSpec::star(2, Rate::mbps(10), Bytes(100_000)) };
+        let mut spec = FabricSpec { relays: Some(Nanos::ZERO), ..FabricSpec::star(2, Rate::mbps(10), Bytes(100_000)) };
         spec.cables[1].delay = Nanos::from_millis(1);
         assert!(!is_relayed(&spec, 0) && is_relayed(&spec, 1));
         Layout::of(&spec).expect("a fabric");
@@ -73,6 +88,6 @@ mod tests {
         Layout::of(&FabricSpec { groups: group(vec![0, 1]), ..spec.clone() }).expect("another cable's group");
         let shared = FabricSpec { groups: group(vec![3]), ..spec.clone() };
         assert!(Layout::of(&shared).unwrap_err().to_string().contains("cable 1 delays"));
-        Layout::of(&FabricSpec { relays: false, ..shared }).expect("without relays nothing delays");
+        Layout::of(&FabricSpec { relays: None, ..shared }).expect("without relays nothing delays");
     }
 }

@@ -23,6 +23,10 @@ pub struct Options {
     pub out: PathBuf,
     /// Keep those files; without it they are removed after a run that went well.
     pub keep: bool,
+    /// Daemons record their jobs' work, for `sluice sim replay`, in files that are kept with the others.
+    pub record: bool,
+    /// Cables delay as the scenario says, in user space, where that is long enough to matter.
+    pub delays: bool,
 }
 
 /// Runs a scenario that [`Scenario::for_testbed`] accepted. Runs come back in the order they were made.
@@ -35,7 +39,8 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Vec<PolicyRun>, RunError> {
-    let plan = RunPlan::of(scenario)?;
+    let mut plan = RunPlan { record: options.record, ..RunPlan::of(scenario)? };
+    plan.fabric.relays = plan.fabric.relays.filter(|_| options.delays);
     let binaries = Binaries::find()?;
     let mut runs = Vec::new();
     let all = options.repeats.max(1) * options.policies.len();

@@ -15,6 +15,8 @@ use crate::job;
 const LIMIT: Nanos = Nanos(1_800_000_000_000);
 /// Part of each link left free where the scenario does not say: the daemon's default.
 const RESERVE: f64 = 0.05;
+/// Cables that delay less do not delay: a relay in user space adds 0.1 ms of its own, a fifth of this.
+pub const LEAST_DELAY: Nanos = Nanos(500_000);
 /// Cross traffic is drawn this far ahead; no run is longer.
 const CROSS_AHEAD: Nanos = Nanos(3_600_000_000_000);
 
@@ -47,6 +49,8 @@ impl RunPlan {
             rails: network.rails as usize,
             mtu: testbed.mtu,
             ecmp_seed: (scenario.seed % u64::from(u32::MAX)) as u32 + 1,
+            control_loss: scenario.control.loss,
+            relays: Some(LEAST_DELAY),
             ..FabricSpec::default()
         };
         let jobs = scenario.jobs.iter().map(|j| job_plan(scenario, j)).collect::<Result<_, _>>()?;
@@ -58,6 +62,7 @@ impl RunPlan {
             jobs,
             together: false,
             cross,
+            faults: scenario.faults.clone(),
             tcp: testbed.tcp.as_str().into(),
             slot: scenario.time.slot,
             horizon: scenario.time.horizon,
@@ -69,6 +74,7 @@ impl RunPlan {
             schedule: schedule(&scenario.schedulers.options.sluice),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,
+            record: false,
         })
     }
 }
@@ -98,9 +104,12 @@ fn job_plan(scenario: &Scenario, spec: &sluice_scenario::Job) -> Result<JobPlan,
         }
     };
     let compute = if spec.jitter > 0.0 {
-        (0..spec.iterations).map(|i| spec.compute.scaled(jitter(scenario.seed, &spec.id, i, spec.jitter))).collect()
-    } else {
+        let one = |i: u32| spec.compute_of(i.into()).scaled(jitter(scenario.seed, &spec.id, i, spec.jitter));
+        (0..spec.iterations).map(one).collect()
+    } else if spec.computes.is_empty() {
         vec![spec.compute]
+    } else {
+        spec.computes.clone()
     };
     Ok(JobPlan {
         id: spec.id.clone(),

@@ -1,36 +1,22 @@
 //! One real `sluiced` per host namespace, with the switches' tables beside them: their files, their start and their end.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::pins::{self, instance};
-use super::{KillOnDrop, Policy, RunError, RunPlan, Session, write};
+use super::process::{Process, ask_unix, await_ready};
+use super::{Policy, RunError, RunPlan, Session, write};
 use crate::fabric::layout::{MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address};
-use crate::fabric::{Cgroup, Fabric, FabricSpec, Layout, NetNs};
+use crate::fabric::{Fabric, FabricSpec, Layout};
 
-/// How long a daemon may take until it is ready.
-const READY: Duration = Duration::from_secs(20);
+/// Where a daemon records its jobs' work, in its run directory, if it is to.
+pub const RECORDING: &str = "recording.jsonl";
 /// How long it may take to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
-
-/// One process of ours that is not a job.
-#[derive(Debug)]
-pub(super) struct Process {
-    name: &'static str,
-    host: String,
-    child: KillOnDrop,
-    log: PathBuf,
-}
 
 /// The daemon of one host, which ends with this value.
 #[derive(Debug)]
@@ -38,14 +24,12 @@ pub struct Daemon {
     process: Process,
     /// Its run directory; the status socket is `sluiced.sock` in it.
     pub run_dir: PathBuf,
-    config: PathBuf,
 }
 
 /// All daemons and the switches of a run. Dropping it kills them.
 #[derive(Debug)]
 pub struct Daemons {
     switches: Vec<Process>,
-    program: PathBuf,
     /// One per host of the fabric.
     pub hosts: Vec<Daemon>,
 }
@@ -64,7 +48,7 @@ impl Daemons {
         let topology = dir.join("topology.json");
         write(&topology, topology_json(&fabric.spec, &fabric.layout, *nic))?;
         let program = session.binaries.daemon()?;
-        let mut daemons = Daemons { switches: Vec::new(), program, hosts: Vec::new() };
+        let mut daemons = Daemons { switches: Vec::new(), hosts: Vec::new() };
         if !nic {
             daemons.switches = super::switches::start(fabric, plan, session, &topology)?;
         }
@@ -76,22 +60,12 @@ impl Daemons {
             let _ = std::fs::remove_file(run_dir.join("starts.json")); // Absent is as good.
             let config = dir.join(format!("sluiced-{}.toml", host.name));
             write(&config, daemon_toml(fabric, plan, i, &run_dir, &topology, rule.as_deref(), *nic))?;
-            let process = daemons.spawn_daemon(fabric, i, &config)?;
-            daemons.hosts.push(Daemon { process, run_dir, config });
+            let place = (&host.ns, &fabric.cgroups.daemon(i));
+            let process = Process::start("sluiced", &host.name, place, program.clone(), config)?;
+            daemons.hosts.push(Daemon { process, run_dir });
         }
-        for daemon in &mut daemons.hosts {
-            let socket = daemon.run_dir.join("sluiced.sock");
-            await_ready(&mut daemon.process, || ask_unix(&socket, "/readyz").is_some_and(|a| a.0 == 200))?;
-        }
+        daemons.hosts.iter_mut().try_for_each(Daemon::await_ready)?;
         Ok(daemons)
-    }
-
-    fn spawn_daemon(&self, fabric: &Fabric, host: usize, config: &Path) -> Result<Process, RunError> {
-        let mut command = Command::new(&self.program);
-        command.arg("--config").arg(config);
-        let node = &fabric.hosts[host];
-        let log = config.with_extension("log");
-        spawn("sluiced", &node.name, &node.ns, command, &fabric.cgroups.daemon(host), log)
     }
 
     /// Where each host's jobs publish their progress.
@@ -112,12 +86,12 @@ impl Daemons {
 
     /// Sends a signal to a host's daemon.
     pub fn signal(&self, host: usize, signal: Signal) {
-        send(&self.hosts[host].process.child, signal);
+        self.hosts[host].process.signal(signal);
     }
 
     /// Kills a host's daemon at once, as `kill -9` does, and takes its status away.
     pub fn kill(&mut self, host: usize) {
-        self.hosts[host].process.child.end();
+        self.hosts[host].process.kill();
     }
 
     /// Starts a host's daemon again after [`Daemons::kill`], and waits until it is ready.
@@ -125,25 +99,56 @@ impl Daemons {
     /// # Errors
     /// As [`Daemons::start`].
     pub fn restart(&mut self, fabric: &Fabric, host: usize) -> Result<(), RunError> {
-        let config = self.hosts[host].config.clone();
-        self.hosts[host].process = self.spawn_daemon(fabric, host, &config)?;
-        let daemon = &mut self.hosts[host];
-        let socket = daemon.run_dir.join("sluiced.sock");
-        await_ready(&mut daemon.process, || ask_unix(&socket, "/readyz").is_some_and(|a| a.0 == 200))
+        self.start_again(fabric, host)?;
+        self.hosts[host].await_ready()
     }
 
-    /// Do all of them still run?
+    /// The same without waiting, for runs whose jobs go on meanwhile; one that runs is left alone.
+    pub(super) fn start_again(&mut self, fabric: &Fabric, host: usize) -> Result<(), RunError> {
+        let process = &mut self.hosts[host].process;
+        if !process.down {
+            return Ok(());
+        }
+        process.start_again((&fabric.hosts[host].ns, &fabric.cgroups.daemon(host)))
+    }
+
+    /// Does a host's daemon say that it is ready?
+    pub(super) fn is_ready(&self, host: usize) -> bool {
+        self.hosts[host].is_ready()
+    }
+
+    /// Kills a switch at once: its table is lost. Only where each switch has a process of its own.
+    pub(super) fn kill_switch(&mut self, switch: usize) {
+        self.switches[switch].kill();
+    }
+
+    /// Starts a switch again with an empty table; one that runs is left alone.
+    pub(super) fn start_switch_again(&mut self, fabric: &Fabric, switch: usize) -> Result<(), RunError> {
+        let process = &mut self.switches[switch];
+        if !process.down {
+            return Ok(());
+        }
+        process.start_again((&fabric.switches[switch].ns, &fabric.cgroups.switches()))
+    }
+
+    /// Makes a host's clock wrong by so many milliseconds, or right again with 0, by a configuration of its own and SIGHUP.
+    pub(super) fn set_clock(&self, host: usize, offset_ms: f64) -> Result<(), RunError> {
+        let dir = self.hosts[host].run_dir.join("state/sluiced.d");
+        std::fs::create_dir_all(&dir).map_err(RunError::io(format!("creating {}", dir.display())))?;
+        write(&dir.join("50-clock.toml"), format!("[clock]\noffset_ms = {offset_ms:?}\n"))?;
+        self.hosts[host].process.signal(Signal::SIGHUP);
+        Ok(())
+    }
+
+    /// Do all of them still run, but for those that were killed on purpose?
     ///
     /// # Errors
     /// Names the first that ended, with the last lines it wrote.
     pub fn check(&self) -> Result<(), RunError> {
-        let processes = self.hosts.iter().map(|d| &d.process).chain(&self.switches);
-        for process in processes {
-            if !alive(process.child.0.id()) {
-                return Err(process.failed("ended during the run"));
-            }
-        }
-        Ok(())
+        let mut processes = self.hosts.iter().map(|d| &d.process).chain(&self.switches);
+        processes
+            .find(|process| !process.is_as_it_should_be())
+            .map_or(Ok(()), |p| Err(p.failed("ended during the run")))
     }
 
     /// Keeps what the daemons say about themselves in files beside their configuration: snapshot and metrics.
@@ -152,7 +157,7 @@ impl Daemons {
             for (route, ending) in [("/api/v1/snapshot", "snapshot.json"), ("/metrics", "metrics.txt")] {
                 if let Some(body) = self.get(i, route) {
                     // A document for people; the run does not depend on it.
-                    drop(std::fs::write(daemon.config.with_extension(ending), body));
+                    drop(std::fs::write(daemon.process.config().with_extension(ending), body));
                 }
             }
         }
@@ -163,11 +168,9 @@ impl Daemons {
         let mut notes = Vec::new();
         let hosts = self.hosts.len();
         let mut all: Vec<Process> = self.hosts.drain(..).map(|d| d.process).chain(self.switches.drain(..)).collect();
-        for process in &all {
-            send(&process.child, Signal::SIGTERM);
-        }
+        all.iter().for_each(|process| process.signal(Signal::SIGTERM));
         let deadline = Instant::now() + END;
-        for process in &mut all {
+        for process in all.iter_mut().filter(|process| !process.down) {
             loop {
                 match process.child.0.try_wait() {
                     Ok(Some(status)) if status.success() => break,
@@ -190,6 +193,17 @@ impl Daemons {
     }
 }
 
+impl Daemon {
+    fn is_ready(&self) -> bool {
+        says_ready(&self.run_dir.join("sluiced.sock"))
+    }
+
+    fn await_ready(&mut self) -> Result<(), RunError> {
+        let socket = self.run_dir.join("sluiced.sock");
+        await_ready(&mut self.process, || says_ready(&socket))
+    }
+}
+
 impl Drop for Daemons {
     fn drop(&mut self) {
         for process in self.hosts.iter_mut().map(|d| &mut d.process).chain(&mut self.switches) {
@@ -199,92 +213,8 @@ impl Drop for Daemons {
     }
 }
 
-impl Process {
-    /// The first plan that it refused to follow, if any.
-    fn rejected(&self) -> Option<String> {
-        let why = rejection(&std::fs::read_to_string(&self.log).unwrap_or_default())?;
-        Some(format!("{} on {} does not follow: {why}", self.name, self.host))
-    }
-
-    fn failed(&self, what: &str) -> RunError {
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(5).collect();
-        let last: Vec<&str> = lines.into_iter().rev().collect();
-        let what = format!("{what}; last lines of {}:\n  {}", self.log.display(), last.join("\n  "));
-        RunError::Daemon { name: self.name, host: self.host.clone(), what }
-    }
-}
-
-/// Why a daemon refused a plan, if its log says that it did.
-fn rejection(log: &str) -> Option<String> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut rejected = lines.filter(|line| line["event"] == "plan-rejected");
-    rejected.find_map(|line| line["message"].as_str().map(str::to_owned))
-}
-
-pub(super) fn spawn(
-    name: &'static str,
-    host: &str,
-    ns: &NetNs,
-    mut command: Command,
-    cgroup: &Cgroup,
-    log: PathBuf,
-) -> Result<Process, RunError> {
-    let open = || File::options().create(true).append(true).open(&log);
-    let out = open().map_err(RunError::io(format!("opening {}", log.display())))?;
-    let err = open().map_err(RunError::io(format!("opening {}", log.display())))?;
-    command.stdin(Stdio::null()).stdout(out).stderr(err);
-    let child = ns.spawn(command, Some(cgroup.procs()?))?;
-    Ok(Process { name, host: host.into(), child: KillOnDrop(child), log })
-}
-
-pub(super) fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool) -> Result<(), RunError> {
-    let deadline = Instant::now() + READY;
-    while !ready() {
-        if let Ok(Some(status)) = process.child.0.try_wait() {
-            return Err(process.failed(&format!("ended with {status} before it was ready")));
-        }
-        if Instant::now() > deadline {
-            return Err(process.failed("was not ready within 20 s"));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
-}
-
-fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !matches!(rest.trim_start().chars().next(), Some('Z' | 'X') | None))
-}
-
-fn send(child: &KillOnDrop, signal: Signal) {
-    if let Ok(pid) = i32::try_from(child.0.id()) {
-        // It may have ended; then there is nobody to tell.
-        let _ = kill(Pid::from_raw(pid), signal);
-    }
-}
-
-fn request(stream: &mut (impl Read + Write), route: &str) -> Option<(u16, String)> {
-    let text = format!("GET {route} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(text.as_bytes()).ok()?;
-    let mut answer = Vec::new();
-    stream.take(64 << 20).read_to_end(&mut answer).ok()?;
-    let answer = String::from_utf8_lossy(&answer);
-    let status = answer.split_whitespace().nth(1)?.parse().ok()?;
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Some((status, body.to_owned()))
-}
-
-fn ask_unix(socket: &Path, route: &str) -> Option<(u16, String)> {
-    let mut stream = UnixStream::connect(socket).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    request(&mut stream, route)
-}
-
-pub(super) fn ask_tcp(address: &str) -> bool {
-    let Ok(mut stream) = TcpStream::connect(address) else { return false };
-    drop(stream.set_read_timeout(Some(Duration::from_secs(2))));
-    request(&mut stream, "/readyz").is_some_and(|(status, _)| status == 200)
+fn says_ready(socket: &Path) -> bool {
+    ask_unix(socket, "/readyz").is_some_and(|(status, _)| status == 200)
 }
 
 /// A network as `topology.json`; with `nic` its switches keep no tables and have no address.
@@ -380,6 +310,9 @@ fn daemon_toml(
     if let Ok(level) = std::env::var("SLUICE_DAEMON_LOG") {
         _ = writeln!(text, "[log]\nlevel = {level:?}");
     }
+    if plan.record {
+        _ = writeln!(text, "[record]\nfile = {:?}", run_dir.join(RECORDING).display().to_string());
+    }
     text.push_str(&plan.daemon_extra);
     for (device, gbps) in devices(fabric, i) {
         _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\nreserve = {}\n", plan.reserve);
@@ -395,23 +328,4 @@ fn daemon_toml(
 fn devices(fabric: &Fabric, host: usize) -> Vec<(String, f64)> {
     let links = fabric.layout.links.iter().enumerate().filter(|(_, l)| l.from.node == host);
     links.map(|(at, l)| (l.from.device.clone(), fabric.spec.rate(at).0 as f64 / 1e9)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_plan_that_was_refused_is_told() {
-        let line = |event: &str, message: &str| serde_json::json!({"event": event, "message": message}).to_string();
-        let log = [
-            line("start", "sluiced runs"),
-            "no JSON".into(),
-            line("plan-rejected", "job a: plan.json: E_RANGE"),
-            line("plan-rejected", "over: job a: plan.json: E_RANGE"),
-        ];
-        assert_eq!(rejection(&log.join("\n")).as_deref(), Some("job a: plan.json: E_RANGE"));
-        assert_eq!(rejection(&log[..2].join("\n")), None);
-        assert_eq!(rejection(""), None);
-    }
 }

@@ -1,6 +1,6 @@
 //! What is run, fixed before any policy: fabric, jobs, cross traffic, and the queue that places jobs.
 
-use sluice_scenario::CrossFlow;
+use sluice_scenario::{CrossFlow, Fault};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::pages::Pages;
@@ -116,6 +116,8 @@ pub struct RunPlan {
     pub together: bool,
     /// Unmanaged flows with given times.
     pub cross: Vec<CrossFlow>,
+    /// What breaks when, under Sluice; nodes are hosts, then switches.
+    pub faults: Vec<Fault>,
     /// Congestion control of cross traffic, and of job flows under `fair` without a name.
     pub tcp: String,
     /// How long a slot is.
@@ -138,6 +140,15 @@ pub struct RunPlan {
     pub daemon_extra: String,
     /// Where jobs publish their pages under Sluice.
     pub pages: Pages,
+    /// Every daemon records its jobs' work, in [`super::daemons::RECORDING`] of its run directory.
+    pub record: bool,
+}
+
+impl RunPlan {
+    /// Does each switch have a process of its own, in its own namespace?
+    pub fn own_switches(&self) -> bool {
+        self.learned_routes || self.faults.iter().any(|fault| fault.target.0 >= self.fabric.hosts.len())
+    }
 }
 
 impl Default for RunPlan {
@@ -148,6 +159,7 @@ impl Default for RunPlan {
             jobs: Vec::new(),
             together: false,
             cross: Vec::new(),
+            faults: Vec::new(),
             tcp: "cubic".into(),
             slot: Nanos::from_millis(60),
             horizon: 10,
@@ -159,6 +171,7 @@ impl Default for RunPlan {
             schedule: String::new(),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,
+            record: false,
         }
     }
 }

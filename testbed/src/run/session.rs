@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use sluice_report::{CpuSeconds, FlowTimes, JobFigures, JobResult, LinkResult, PolicyRun, RatePoint};
 use sluice_schedule::Nanos;
 
+use super::breaking::Breaking;
+use super::daemons::Daemons;
 use super::launch::{FromMember, Output, RunningJob, Sockets};
 use super::log::{AckSample, JobLog};
 use super::measure::{LinkSample, Sampler};
@@ -23,6 +25,9 @@ const LEAD: Nanos = Nanos(5_000_000);
 /// The same where all jobs begin together: until then daemons have found them, read their plans and met each other, as
 /// they have in every iteration but a job's first.
 const FOUND: Nanos = Nanos::from_millis(1_500);
+
+/// Delays of cables up to this are not worth a word where they are not applied.
+const NOTED_DELAY: Nanos = Nanos(50_000);
 
 /// Hears how a run goes on.
 pub trait Observer: Send {
@@ -76,13 +81,14 @@ pub fn run_once(
 ) -> Result<PolicyRun, RunError> {
     let fabric = Fabric::build(plan.fabric.clone())?;
     let mut sockets = Sockets { sample_ms: 100, ..Sockets::default() };
-    let daemons = match policy {
+    let mut breaking = Breaking::new(plan, &fabric, policy)?;
+    let mut daemons = match policy {
         Policy::Fair(tcp) => {
             sockets.tcp = Some(tcp.clone().unwrap_or_else(|| plan.tcp.clone()));
             None
         }
         Policy::Sluice { .. } => {
-            let daemons = super::daemons::Daemons::start(&fabric, plan, policy, session)?;
+            let daemons = Daemons::start(&fabric, plan, policy, session)?;
             // What a socket gets back when it is released; a daemon captures it once it is established.
             sockets.tcp = Some(plan.tcp.clone());
             sockets.progress = plan.pages.dirs(daemons.progress_dirs());
@@ -108,7 +114,7 @@ pub fn run_once(
         ended: 0,
         iterations_done: 0,
     };
-    let result = runner.until_all_ended(observer, || daemons.as_ref().map_or(Ok(()), |d| d.check()));
+    let result = runner.until_all_ended(observer, daemons.as_mut(), &mut breaking);
     let cross_bytes = cross.stop();
     result?;
     let cpu_after = cpu(&fabric);
@@ -131,10 +137,13 @@ pub fn run_once(
     if lost > 0 {
         run.notes.push(format!("{lost} of {} packets were dropped at random", passed + lost));
     }
-    let delay = plan.fabric.cables.iter().map(|c| c.delay).max().unwrap_or_default();
-    if delay > Nanos(50_000) && !plan.fabric.relays {
-        run.notes.push(format!("delays of up to {delay} per cable are not applied: this needs netem"));
+    let (passed, lost) = fabric.losses.control_counts();
+    if lost > 0 {
+        run.notes
+            .push(format!("{lost} of {} packets between daemons and switches were dropped at random", passed + lost));
     }
+    run.notes.extend(breaking.notes());
+    delays(&fabric, &mut run.notes);
     if let Some(daemons) = &daemons {
         daemons.keep_documents();
     }
@@ -148,7 +157,8 @@ impl Runner<'_> {
     fn until_all_ended(
         &mut self,
         observer: &mut dyn Observer,
-        mut check: impl FnMut() -> Result<(), RunError>,
+        mut daemons: Option<&mut Daemons>,
+        breaking: &mut Breaking<'_>,
     ) -> Result<(), RunError> {
         let total: u64 = self.plan.jobs.iter().map(|j| j.iterations).sum();
         let mut order: Vec<usize> = (0..self.plan.jobs.len()).collect();
@@ -161,16 +171,22 @@ impl Runner<'_> {
                 self.queue.arrived(job);
             }
             self.launch_what_fits()?;
+            if let Some(daemons) = &mut daemons
+                && (at >= next_look || breaking.next().is_some_and(|due| due <= at))
+            {
+                breaking.look(at, daemons)?;
+                daemons.check()?;
+            }
             if at >= next_look {
                 next_look = at.plus(Nanos::from_millis(200));
                 observer.progress(self.iterations_done as f64 / total.max(1) as f64, self.ended, self.jobs.len());
                 if self.session.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
                 }
-                check()?;
                 self.in_time(at)?;
             }
             let next = coming.peek().map_or(next_look, |j| self.plan.jobs[*j].arrival.min(next_look));
+            let next = breaking.next().map_or(next, |due| due.min(next));
             let wait = next.minus(Nanos(job::now()).minus(self.begin));
             match self.from.recv_timeout(Duration::from_nanos(wait.0.max(50_000))) {
                 Ok(message) => self.hear(message)?,
@@ -303,6 +319,26 @@ impl Runner<'_> {
             run.jobs.push(result);
             run.rates.push(job.log.rates(self.begin.0, SAMPLE.as_nanos() as u64, plan.workers + plan.servers));
         }
+    }
+}
+
+/// What is to be known of the cables that delay, and of those that should and do not.
+fn delays(fabric: &Fabric, notes: &mut Vec<String>) {
+    let (cables, cpu) = (fabric.delays.cables(), fabric.delays.cpu().as_secs_f64());
+    if cables > 0 {
+        notes.push(format!("{cables} cables delayed, in user space, which took {cpu:.1} s of processor time"));
+    }
+    let overflowed = fabric.delays.overflowed();
+    if overflowed > 0 {
+        notes.push(format!("{overflowed} frames were dropped: more were under way than a cable that delays holds"));
+    }
+    let plain = fabric.undelayed();
+    if plain > NOTED_DELAY {
+        let why = match fabric.spec.relays {
+            Some(least) => format!("below {least} what delays them, in user space, adds too much by itself"),
+            None => "nobody asked for that".to_owned(),
+        };
+        notes.push(format!("delays of up to {plain} per cable are not applied: {why}"));
     }
 }
 

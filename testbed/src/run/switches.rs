@@ -1,11 +1,10 @@
-//! The `sluice-switch` processes of a run: one for all switches beside them, or, where hosts are to learn routes, one in
-//! each switch, whose kernel it asks.
+//! The `sluice-switch` processes of a run: one for all switches beside them, or one in each switch, where hosts are to learn
+//! routes, for which it asks its kernel, or where faults are to hit one switch alone.
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
-use super::daemons::{Process, ask_tcp, await_ready, spawn};
+use super::process::{Process, ask_tcp, await_ready};
 use super::{RunError, RunPlan, Session, write};
 use crate::fabric::layout::MANAGEMENT_NETWORK;
 use crate::fabric::{Fabric, Layout, NetNs, Node};
@@ -18,9 +17,10 @@ pub(super) fn start(
     topology: &Path,
 ) -> Result<Vec<Process>, RunError> {
     let mut processes: Vec<Process> = Vec::new();
-    if plan.learned_routes {
+    if plan.own_switches() {
         for (at, switch) in fabric.switches.iter().enumerate() {
-            let text = head(plan, topology, &switch.management.to_string()) + &own_routes(&fabric.layout, at);
+            let own = if plan.learned_routes { own_routes(&fabric.layout, at) } else { table(&switch.name) };
+            let text = head(plan, topology, &switch.management.to_string()) + &own;
             processes.push(one(fabric, session, switch, &text)?);
         }
     } else if !fabric.switches.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn start(
 
 /// Where the tables of a switch are.
 pub(super) fn address(fabric: &Fabric, plan: &RunPlan, switch: &Node) -> String {
-    let address = if plan.learned_routes { switch.management } else { fabric.management_address };
+    let address = if plan.own_switches() { switch.management } else { fabric.management_address };
     format!("{address}:9604")
 }
 
@@ -44,10 +44,8 @@ fn one(fabric: &Fabric, session: &Session<'_>, switch: &Node, text: &str) -> Res
 fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &str) -> Result<Process, RunError> {
     let config = session.dir.join(format!("{name}.toml"));
     write(&config, text)?;
-    let mut command = Command::new(session.binaries.switch()?);
-    command.arg("--config").arg(&config);
-    let log = config.with_extension("log");
-    let mut process = spawn("sluice-switch", name, ns, command, &fabric.cgroups.switches(), log)?;
+    let place = (ns, &fabric.cgroups.switches());
+    let mut process = Process::start("sluice-switch", name, place, session.binaries.switch()?, config)?;
     await_ready(&mut process, || ns.run(|| ask_tcp("127.0.0.1:9606")).unwrap_or(false))?;
     Ok(process)
 }

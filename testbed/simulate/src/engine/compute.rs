@@ -6,7 +6,7 @@ use sluice_scenario::random::Stream;
 /// Nanoseconds of compute of one iteration, jitter included. Draws are keyed by job and iteration, so that they do not
 /// depend on the order of events.
 pub(super) fn length(seed: u64, job: &Job, iteration: u64) -> u64 {
-    let base = job.compute.0;
+    let base = job.compute_of(iteration).0;
     if job.jitter <= 0.0 {
         return base;
     }
@@ -26,7 +26,7 @@ pub(super) fn before_round(job: &Job, length: u64) -> u64 {
 /// Nanoseconds of a whole run whose rounds take `round` each: the next iteration begins when compute and round are over.
 pub(super) fn isolated_run(seed: u64, job: &Job, round: u64) -> u64 {
     let one = |length: u64| length.max(before_round(job, length).saturating_add(round));
-    if job.jitter <= 0.0 {
+    if job.jitter <= 0.0 && job.computes.is_empty() {
         return one(job.compute.0).saturating_mul(u64::from(job.iterations));
     }
     (0..u64::from(job.iterations)).map(|k| one(length(seed, job, k))).fold(0, u64::saturating_add)

@@ -51,7 +51,9 @@ impl JobWork {
             alone.push(longest);
         }
         let round_s = links.values().copied().fold(chain(&flows, &alone), f64::max);
-        let compute_s = spec.compute.as_secs_f64() * if spec.jitter > 0.0 { MIN_JITTER } else { 1.0 };
+        // The times given one by one count by the smallest.
+        let shortest = spec.computes.iter().min().copied().unwrap_or(spec.compute);
+        let compute_s = shortest.as_secs_f64() * if spec.jitter > 0.0 { MIN_JITTER } else { 1.0 };
         let before_s = compute_s * (1.0 - spec.overlap);
         Some(JobWork {
             arrival_s: spec.arrival.as_secs_f64(),

@@ -82,7 +82,7 @@ impl Network {
             Cable { ab, ba, delay: asked.delay, ..Cable::plain(host(pair[0].from), host(pair[0].to), ab, queue) }
         };
         let cables = instance.links().chunks_exact(2).map(cable).collect();
-        let spec = FabricSpec { hosts, cables, routes, relays: true, ..FabricSpec::default() };
+        let spec = FabricSpec { hosts, cables, routes, relays: Some(Nanos::ZERO), ..FabricSpec::default() };
         let bytes = |size: f64| Bytes((size * 1e6 / asked.scale).ceil() as u64);
         let of = |k: usize| instance.flows().iter().filter(move |flow| flow.collective == k);
         let volume = |k: usize| Bytes(of(k).map(|flow| bytes(flow.size).0).sum());
