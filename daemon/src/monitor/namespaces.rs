@@ -13,7 +13,6 @@ use nix::sched::{CloneFlags, setns};
 use sluice_progress::{gives_way, most_of};
 use sluice_schedule::Nanos;
 
-use super::environ::Environ;
 use super::tuple::NetNs;
 use crate::sock_diag::{self, DiagSocket};
 
@@ -51,9 +50,14 @@ struct Inside {
 }
 
 impl Namespaces {
-    /// Every connection of the own namespace, then of the others, each with its namespace and a process in it. Gives those
-    /// that it may not enter.
-    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(NetNs, u32, &DiagSocket)) -> Uncovered {
+    /// Every connection of the own namespace, then of those in which a process is a job's, each with its namespace and a
+    /// process in it. Gives those that it may not enter.
+    pub fn each(
+        &mut self,
+        now: Nanos,
+        is_jobs: impl Fn(u32) -> bool,
+        mut take: impl FnMut(NetNs, u32, &DiagSocket),
+    ) -> Uncovered {
         let mut dump = |netns: NetNs, pid: u32| match sock_diag::open() {
             Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen)),
             Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
@@ -61,7 +65,7 @@ impl Namespaces {
         dump(of(std::process::id()).unwrap_or_default(), std::process::id());
         if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
             self.listed = Some(now);
-            self.list();
+            self.list(is_jobs);
         }
         let mut uncovered = Uncovered::default();
         self.foreign.retain(|namespace, Inside { pid, .. }| {
@@ -76,7 +80,7 @@ impl Namespaces {
         uncovered
     }
 
-    fn list(&mut self) {
+    fn list(&mut self, is_jobs: impl Fn(u32) -> bool) {
         let own = of(std::process::id());
         let mut living = HashMap::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -92,7 +96,7 @@ impl Namespaces {
             if looks < LOOKS
                 && let Some(namespace) = of(pid).filter(|namespace| Some(*namespace) != own)
                 && !self.foreign.contains_key(&namespace)
-                && Environ::of(pid).is_some_and(|environ| !environ.job_id.is_empty())
+                && is_jobs(pid)
                 && let Some(passed) = self.look_into(namespace, Inside { pid, uid })
             {
                 // It is looked at again once there is room.

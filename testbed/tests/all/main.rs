@@ -1,5 +1,6 @@
 //! The testbed on the real kernel: fabrics, jobs, and the whole system with real daemons. Needs root. Tests take turns.
 
+mod benefit;
 mod common;
 mod containers;
 mod daemons;
@@ -11,6 +12,7 @@ mod forest;
 mod jobs;
 mod others;
 mod pages;
+mod ports;
 mod real;
 mod transfers;
 mod units;
