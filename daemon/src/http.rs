@@ -9,6 +9,7 @@
 
 mod api;
 mod guard;
+mod places;
 mod serve;
 
 use std::sync::Arc;

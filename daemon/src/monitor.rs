@@ -64,7 +64,7 @@ use crate::fabric::Fabric;
 use discovery::{Discovery, Settings};
 pub use jobs::Job;
 use plans::{Following, Plans};
-use processes::Process;
+use processes::{Process, job_of};
 use sockets::{Noted, Sockets};
 
 /// Jobs on one host at most; further ones run plain.
@@ -106,6 +106,8 @@ pub struct Monitor {
     allowed: Vec<JobSource>,
     /// May `/proc/PID/environ` be read?
     environ: bool,
+    /// Are two users' jobs of one name two jobs?
+    users_apart: bool,
     /// Ports whose connections are never touched.
     excluded: Vec<RangeInclusive<u16>>,
     /// Only processes in these cgroups, and below them, belong to jobs; empty: all may.
@@ -144,6 +146,7 @@ impl Monitor {
             plans: Plans::new(config.topology.clone(), Nanos::from_millis(config.slot.length_ms)),
             allowed: config.capture.jobs.clone(),
             environ: config.capture.environ,
+            users_apart: config.capture.users_apart,
             excluded: config.excluded_ports(),
             cgroups: config.job_cgroups(),
             max_flows: usize::try_from(config.enforce.max_flows).unwrap_or(usize::MAX),
@@ -302,7 +305,10 @@ impl Monitor {
         self.jobs.get(&job).map(|job| job.name.as_str())
     }
 
-    fn appeared(&mut self, key: ProcessKey, process: Process, out: &mut Vec<Event>) {
+    fn appeared(&mut self, key: ProcessKey, mut process: Process, out: &mut Vec<Event>) {
+        if !self.users_apart {
+            process.job = job_of(None, &process.job_name);
+        }
         let id = process.job;
         if !self.jobs.contains_key(&id) && !self.has_room_for(process.uid) {
             return;

@@ -28,6 +28,6 @@ pub use c_api::{
 pub use ident::{Ident, Pattern, Role, Source, State};
 pub use publisher::{Publisher, default_dirs};
 pub use reader::{Liveness, PageError, Reader};
-pub use scan::{Budget, Found, PageKey, Scan, Step};
+pub use scan::{Budget, Found, PageKey, Scan, Step, gives_way, most_of};
 pub use view::{Iteration, PageView, Peer, PeerKind};
 pub use writer::{Page, PeerSlot, Writer};

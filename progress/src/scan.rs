@@ -1,7 +1,8 @@
 //! Watching a directory of pages within a budget: whoever fills it with files costs hints, never time.
 //!
 //! A pass over the directory may take several steps; each looks at 512 entries or for 2 ms at most. At most 64 pages
-//! of one user and 4096 in all are open. A refused file is reported once, and looked at again in the next pass.
+//! of one user and 4096 in all are open. Once those are open, a user takes the place of another's page for as long as that
+//! user has two more than itself. A refused file is reported once, and looked at again in the next pass.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -44,6 +45,8 @@ pub struct PageKey(pub u64);
 pub enum Found {
     /// A new page; it is in [`Scan::pages`] from now on.
     Appeared(PageKey),
+    /// A page was closed for one of a user who has fewer, and appears again once there is room.
+    Displaced(PageKey),
     /// A file that is not a page, reported once.
     Refused(PageError),
 }
@@ -112,7 +115,7 @@ impl Scan {
                 break;
             };
             if is_page_name(&name) && !self.names.contains_key(&name) {
-                step.found.extend(self.look_at(&pass, name));
+                self.look_at(&pass, name, &mut step.found);
             }
         }
         if step.complete {
@@ -172,43 +175,66 @@ impl Scan {
         gone.into_iter().map(|(key, _)| key).collect()
     }
 
-    fn look_at(&mut self, pass: &Pass, name: CString) -> Option<Found> {
+    fn look_at(&mut self, pass: &Pass, name: CString, found: &mut Vec<Found>) {
         let path = self.dir.join(std::ffi::OsStr::from_bytes(name.as_bytes()));
-        let opened = if self.pages.len() >= self.budget.pages {
-            Err(PageError::Quota { path, scope: "the directory".into(), allowed: self.budget.pages })
-        } else {
-            Reader::open_at(pass.dir.as_raw_fd(), &name, path).and_then(|reader| self.within_quota(reader))
-        };
-        match opened {
-            Ok(reader) => {
+        let reader = Reader::open_at(pass.dir.as_raw_fd(), &name, path);
+        match reader.and_then(|reader| self.place_for(reader)) {
+            Ok((reader, displaced)) => {
+                if let Some(key) = displaced {
+                    self.close(key);
+                    found.push(Found::Displaced(key));
+                }
                 let key = PageKey(self.next_key);
                 self.next_key += 1;
                 *self.per_uid.entry(reader.uid()).or_default() += 1;
                 self.pages.insert(key, reader);
                 self.names.insert(name, key);
-                Some(Found::Appeared(key))
+                found.push(Found::Appeared(key));
             }
             // Removed between the listing and the opening.
-            Err(PageError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(PageError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 let known = self.refused.contains(&name) || self.refused_now.contains(&name);
                 let room = self.refused_now.len() < self.budget.pages;
                 if room {
                     self.refused_now.insert(name);
                 }
-                (!known && room).then_some(Found::Refused(error))
+                if !known && room {
+                    found.push(Found::Refused(error));
+                }
             }
         }
     }
 
-    fn within_quota(&self, reader: Reader) -> Result<Reader, PageError> {
+    /// May this page be open too, and which one goes for it?
+    fn place_for(&self, reader: Reader) -> Result<(Reader, Option<PageKey>), PageError> {
         let uid = reader.uid();
-        if self.per_uid.get(&uid).copied().unwrap_or(0) < self.budget.per_uid {
-            return Ok(reader);
+        let mine = self.per_uid.get(&uid).copied().unwrap_or(0);
+        let refuse = |scope: String, allowed| Err(PageError::Quota { path: reader.path().to_owned(), scope, allowed });
+        if mine >= self.budget.per_uid {
+            return refuse(format!("uid {uid}"), self.budget.per_uid);
         }
-        let path = reader.path().to_owned();
-        Err(PageError::Quota { path, scope: format!("uid {uid}"), allowed: self.budget.per_uid })
+        if self.pages.len() < self.budget.pages {
+            return Ok((reader, None));
+        }
+        // The last of those that came: who has run for long goes on.
+        let newest = |of: u32| self.pages.iter().rev().find(|(_, page)| page.uid() == of).map(|(key, _)| *key);
+        match most_of(&self.per_uid).filter(|(_, theirs)| gives_way(*theirs, mine)).and_then(|(of, _)| newest(of)) {
+            Some(key) => Ok((reader, Some(key))),
+            None => refuse("the directory".into(), self.budget.pages),
+        }
     }
+}
+
+/// Who has most of something, and how much; of several the one with the least id.
+pub fn most_of(shares: &HashMap<u32, usize>) -> Option<(u32, usize)> {
+    shares.iter().map(|(of, share)| (*of, *share)).max_by_key(|(of, share)| (*share, std::cmp::Reverse(*of)))
+}
+
+/// Does somebody who has so much of a full table give one place to somebody who has less? Only if that one has no more
+/// afterwards, so that no place goes to and fro.
+pub const fn gives_way(theirs: usize, mine: usize) -> bool {
+    mine + 1 < theirs
 }
 
 /// Only the extension counts; the rest of a name is never read for meaning.

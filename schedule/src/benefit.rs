@@ -1,7 +1,7 @@
 //! Does Sluice help a job at all? Short windows in which nothing is paced say so, and a job that is slower with it is
 //! released for a while.
 //!
-//! **Windows.** Of every [`PART`] slots one belongs to a window without Sluice. Where windows lie follows from the number
+//! **Windows.** Of so many slots, [`PART`] unless it is said otherwise, one belongs to a window without Sluice. Where windows lie follows from the number
 //! of the slot alone, so that all hosts of a cluster are without it at the same time and nobody has to say a word. It does
 //! not follow from the job: a job that is plain alone, among paced ones that yield to it, is always faster, and every job
 //! would look as if it were held back. Asked is how the job fares where *nobody* is paced. The price is bounded by
@@ -25,8 +25,12 @@ use std::collections::VecDeque;
 use crate::event::Now;
 use crate::units::{Nanos, Slot};
 
-/// One slot of so many is without Sluice.
+/// One slot of so many is without Sluice, where nothing else is said, ...
 pub const PART: u32 = 128;
+/// ... of so many at least, so that there is as much to compare with before and after a window ...
+pub const LEAST_PART: u32 = 8;
+/// ... and at most.
+pub const MOST_PART: u32 = 1024;
 /// Slots in a window at most.
 pub const MAX_WINDOW: u32 = 4096;
 /// At the beginning of a window the sockets are still being given back: no round counts that began in these slots.
@@ -59,12 +63,15 @@ const TOLD: usize = 8;
 pub struct Windows {
     slot: Nanos,
     slots: u32,
+    part: u32,
 }
 
 impl Windows {
-    /// Windows of so many slots, rounded up to a power of two: then they go on evenly where slot numbers wrap.
-    pub fn new(slot: Nanos, slots: u32) -> Windows {
-        Windows { slot, slots: slots.clamp(1, MAX_WINDOW).next_power_of_two() }
+    /// Windows of so many slots, and one slot of `part` in one, both rounded up to a power of two: then they go on evenly
+    /// where slot numbers wrap.
+    pub fn new(slot: Nanos, slots: u32, part: u32) -> Windows {
+        let slots = slots.clamp(1, MAX_WINDOW).next_power_of_two();
+        Windows { slot, slots, part: part.clamp(LEAST_PART, MOST_PART).next_power_of_two() }
     }
     /// Is nothing paced in this slot?
     pub const fn without(&self, slot: Slot) -> bool {
@@ -72,7 +79,7 @@ impl Windows {
     }
     /// Slots from the beginning of a window to that of the next.
     pub const fn period(&self) -> u32 {
-        self.slots * PART
+        self.slots * self.part
     }
     /// The time from the beginning of a window to that of the next.
     pub fn period_time(&self) -> Nanos {

@@ -12,6 +12,7 @@ pub mod fluid;
 pub mod forest;
 pub mod live;
 pub mod mix;
+pub mod others;
 pub mod pair;
 pub mod real;
 pub mod wan;

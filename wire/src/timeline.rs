@@ -7,18 +7,15 @@
 mod chrome;
 mod merge;
 mod plain;
-
-use std::collections::{BTreeMap, VecDeque};
+mod ring;
 
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
 
 pub use merge::{MergeError, merge};
+use ring::{Names, Ring};
 
 use crate::snapshot::{BenefitState, Label, Mode, words};
-
-/// Names kept at most per kind; further ones show as their id.
-const MAX_NAMES: usize = 65_536;
 
 words! {
     /// What made a decision.
@@ -123,18 +120,18 @@ pub struct Filter {
     pub job: Option<String>,
 }
 
-/// The records of the last minutes, oldest first, within limits.
+/// The records of the last minutes, oldest first, within limits. Copies share their records.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     host: Label,
     slot_length: Nanos,
     limits: Limits,
-    flows: VecDeque<FlowRecord>,
-    links: VecDeque<LinkRecord>,
-    events: VecDeque<EventRecord>,
+    flows: Ring<FlowRecord>,
+    links: Ring<LinkRecord>,
+    events: Ring<EventRecord>,
     newest: Option<Slot>,
-    job_names: BTreeMap<JobId, String>,
-    link_names: BTreeMap<LinkId, String>,
+    job_names: Names<JobId>,
+    link_names: Names<LinkId>,
 }
 
 impl Timeline {
@@ -144,41 +141,41 @@ impl Timeline {
             host: Label::new(host),
             slot_length: Nanos(slot_length.0.max(1)),
             limits,
-            flows: VecDeque::new(),
-            links: VecDeque::new(),
-            events: VecDeque::new(),
+            flows: Ring::new(limits.bytes / 2),
+            links: Ring::new(limits.bytes / 3),
+            events: Ring::new(limits.bytes / 6),
             newest: None,
-            job_names: BTreeMap::new(),
-            link_names: BTreeMap::new(),
+            job_names: Names::default(),
+            link_names: Names::default(),
         }
     }
 
     /// Gives a job the name it has in exports: `4711 ring rank 3/8`.
     pub fn name_job(&mut self, job: JobId, name: &str) {
-        set_name(&mut self.job_names, job, name);
+        self.job_names.set(job, name);
     }
 
     /// Gives a link the name it has in exports: `eth0`, `leaf-1:7`.
     pub fn name_link(&mut self, link: LinkId, name: &str) {
-        set_name(&mut self.link_names, link, name);
+        self.link_names.set(link, name);
     }
 
     /// Adds one flow's slot. Records come in the order of their slots.
     pub fn flow(&mut self, record: FlowRecord) {
         self.advance(record.slot);
-        push(&mut self.flows, record, self.limits.bytes / 2);
+        self.flows.push(record);
     }
 
     /// Adds one link's slot.
     pub fn link(&mut self, record: LinkRecord) {
         self.advance(record.slot);
-        push(&mut self.links, record, self.limits.bytes / 3);
+        self.links.push(record);
     }
 
     /// Adds an event; the oldest one goes if there is no room.
     pub fn event(&mut self, record: EventRecord) {
         self.advance(record.slot);
-        push(&mut self.events, record, self.limits.bytes / 6);
+        self.events.push(record);
     }
 
     /// The first slot of any record that passes the filter.
@@ -195,15 +192,9 @@ impl Timeline {
             self.newest = Some(slot);
             let slots = i32::try_from(self.limits.time.0 / self.slot_length.0).unwrap_or(i32::MAX);
             let old = |of: Slot| slot.since(of) > slots;
-            while self.flows.front().is_some_and(|record| old(record.slot)) {
-                self.flows.pop_front();
-            }
-            while self.links.front().is_some_and(|record| old(record.slot)) {
-                self.links.pop_front();
-            }
-            while self.events.front().is_some_and(|record| old(record.slot)) {
-                self.events.pop_front();
-            }
+            self.flows.forget(|record| old(record.slot));
+            self.links.forget(|record| old(record.slot));
+            self.events.forget(|record| old(record.slot));
         }
     }
 
@@ -222,30 +213,12 @@ impl Timeline {
     }
 
     fn job_name(&self, job: JobId) -> String {
-        self.job_names.get(&job).cloned().unwrap_or_else(|| job.to_string())
+        self.job_names.get(&job).map_or_else(|| job.to_string(), str::to_owned)
     }
 
     fn link_name(&self, link: LinkId) -> String {
-        self.link_names.get(&link).cloned().unwrap_or_else(|| link.to_string())
+        self.link_names.get(&link).map_or_else(|| link.to_string(), str::to_owned)
     }
-}
-
-fn set_name<K: Ord>(names: &mut BTreeMap<K, String>, key: K, name: &str) {
-    if names.len() < MAX_NAMES || names.contains_key(&key) {
-        let name = name.chars().take(128).map(|c| if c.is_control() { '_' } else { c }).collect();
-        names.insert(key, name);
-    }
-}
-
-fn push<T>(ring: &mut VecDeque<T>, record: T, bytes: usize) {
-    let most = bytes / size_of::<T>();
-    if most == 0 {
-        return;
-    }
-    while ring.len() >= most {
-        ring.pop_front();
-    }
-    ring.push_back(record);
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ settings! {
         ports_exclude: Vec<RangeInclusive<u16>> = vec![22..=22], "ports", Rule::Ports(64), false, "TCP ports never touched.";
         peers: Vec<IpNet> = Vec::new(), "networks", Rule::Networks(64), false, "Only flows to these networks; empty: any.";
         jobs: Vec<JobSource> = vec![JobSource::Nccl, JobSource::PsLite, JobSource::Torch, JobSource::Mpi, JobSource::Slurm, JobSource::Env], "", Rule::Words(JobSource::WORDS), false, "Ways to recognise a job.";
+        users_apart: bool = true, "", Rule::Any, true, "A job is its user and its name. false: its name alone, where users trust each other and one job's processes have several user ids; one value for the whole cluster.";
         environ: bool = true, "", Rule::Any, false, "Read /proc/PID/environ for job ids, roles and ranks.";
         progress_dir: Option<PathBuf> = None, "path", Rule::Path, true, "Directory of progress pages; default: progress in node.run_dir.";
     }
@@ -59,7 +60,8 @@ settings! {
         loss_guard_ratio: f64 = 0.05, "ratio", Rule::Number(0.005, 0.2), false, "Lost part of the delivered that caps a flow.";
         release_to: ReleaseTo = ReleaseTo::Earlier, "", Rule::Words(ReleaseTo::WORDS), false, "Congestion control of a socket that is given back.";
         benefit: bool = true, "", Rule::Any, false, "Ask whether Sluice helps each job, and release a job that is slower with it; one value for the whole cluster.";
-        benefit_slots: u64 = 128, "slots", Rule::PowerOfTwo(16, 4096), false, "Length of a window in which nothing is paced; one slot of 128 is in one. Six iterations should fit; one value for the whole cluster.";
+        benefit_slots: u64 = 128, "slots", Rule::PowerOfTwo(16, 4096), false, "Length of a window in which nothing is paced. Six iterations should fit; one value for the whole cluster.";
+        benefit_part: u64 = 128, "slots", Rule::PowerOfTwo(8, 1024), false, "One slot of so many is in a window: what asking costs, and how soon it is known; one value for the whole cluster.";
         benefit_margin: f64 = 0.1, "ratio", Rule::Number(0.02, 0.5), false, "A job may be so much slower with Sluice than without before it is released.";
         sysctls: bool = true, "", Rule::Any, false, "Set tcp_tso_rtt_log and tcp_wmem's maximum; restored at exit.";
     }

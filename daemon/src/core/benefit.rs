@@ -50,9 +50,10 @@ pub struct Helped {
 impl Helped {
     /// As the configuration has it; no job is known.
     pub fn new(config: &Config) -> Helped {
-        let slots = u32::try_from(config.enforce.benefit_slots).unwrap_or(u32::MAX);
+        let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        let (slots, part) = (number(config.enforce.benefit_slots), number(config.enforce.benefit_part));
         Helped {
-            windows: Windows::new(config.slot_length(), slots),
+            windows: Windows::new(config.slot_length(), slots, part),
             margin: (config.enforce.benefit_margin * 1000.0).round() as u32,
             jobs: BTreeMap::new(),
             without: false,

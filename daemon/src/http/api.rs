@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -19,6 +20,7 @@ use sluice_wire::text::parse_duration;
 use sluice_wire::timeline::Filter;
 
 use super::guard::{Caller, Rules};
+use super::places::Readings;
 use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control};
 use crate::metrics;
 
@@ -32,6 +34,8 @@ const CHUNKS: usize = 4;
 pub(super) struct App {
     pub control: Arc<dyn Control>,
     pub rules: Arc<Rules>,
+    pub readings: Readings,
+    pub connection_time: Duration,
 }
 
 /// All routes for one connection's caller.
@@ -216,7 +220,11 @@ struct TimelineQuery {
     format: Option<String>,
 }
 
-async fn timeline(State(app): State<App>, Query(query): Query<TimelineQuery>) -> Response {
+async fn timeline(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(query): Query<TimelineQuery>,
+) -> Response {
     let last = match query.last.as_deref().map(parse_duration).transpose() {
         Ok(last) => last,
         Err(message) => return refuse(StatusCode::BAD_REQUEST, "invalid", &message, "last=60s"),
@@ -229,8 +237,15 @@ async fn timeline(State(app): State<App>, Query(query): Query<TimelineQuery>) ->
         "jsonl" => "application/x-ndjson",
         _ => return refuse(StatusCode::BAD_REQUEST, "invalid", "format is not known", "format=chrome, csv or jsonl"),
     };
+    let operator = || blocking_command(app.rules.clone(), caller);
+    let Some(place) = app.readings.begin(operator).await else {
+        let help = "others are reading it; try again in some seconds";
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the timeline is being read too often", help);
+    };
     let (send, receive) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(CHUNKS);
     tokio::task::spawn_blocking(move || {
+        // Until all is written, or the connection is over.
+        let _place = place;
         let ring = app.control.timeline();
         let mut out = io::BufWriter::with_capacity(CHUNK_BYTES, Chunks(send));
         // A reader that goes away ends the writing; there is nobody left to tell.
@@ -243,6 +258,10 @@ async fn timeline(State(app): State<App>, Query(query): Query<TimelineQuery>) ->
     });
     let body = Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receive));
     ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+async fn blocking_command(rules: Arc<Rules>, caller: Caller) -> bool {
+    blocking(move || rules.may_command(caller)).await == Some(true)
 }
 
 /// Writes into a body that is read elsewhere; blocks while the reader is slow.

@@ -37,11 +37,17 @@ impl Rules {
         }
     }
 
+    /// May this caller give commands? Asks the system who is in the group, which may take a while.
     pub fn may_command(&self, caller: Caller) -> bool {
         match caller {
             Caller::Tcp(_) => false,
-            Caller::Unix { uid, gid } => uid == 0 || uid == self.own_uid || self.in_control_group(uid, gid),
+            Caller::Unix { uid, gid } => self.is_own(caller) || self.in_control_group(uid, gid),
         }
+    }
+
+    /// Is this the administrator, or the daemon's own user?
+    pub const fn is_own(&self, caller: Caller) -> bool {
+        matches!(caller, Caller::Unix { uid, .. } if uid == 0 || uid == self.own_uid)
     }
 
     /// Is this `Host` header one of ours? A name that an attacker's DNS points at loopback is not.

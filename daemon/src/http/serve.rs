@@ -1,4 +1,4 @@
-//! Listeners and connections: at most 32 at a time per kind, two seconds for a request's header.
+//! Listeners and connections: so many at a time of each kind and of each user, and so long for each of them.
 
 use std::future::Future;
 use std::io;
@@ -11,16 +11,22 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::Control;
 use super::api::{App, router};
 use super::guard::{Caller, Rules};
+use super::places::{Place, Places, Readings};
 
 /// Connections at a time, for TCP and for the Unix socket each: neither can shut the other out.
 const MAX_CONNECTIONS: usize = 32;
+/// A connection lives this long, or who reads slowly would keep what is being told for as long as it likes. The `sluice`
+/// command waits for less.
+const CONNECTION_TIME: Duration = Duration::from_secs(30);
+/// Questions at a time whether somebody is an operator: the system may have to ask a directory.
+const MAX_QUESTIONS: usize = 2;
 /// From the connection, or the last answer, to the end of the next request's header.
 const HEADER_TIME: Duration = Duration::from_secs(2);
 /// After a failed accept (descriptors used up): others need the CPU more.
@@ -57,14 +63,25 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 
 /// Answers until `shutdown` is done; then every connection is dropped.
 pub async fn serve(listeners: Listeners, control: Arc<dyn Control>, rules: Rules, shutdown: impl Future<Output = ()>) {
-    let app = App { control, rules: Arc::new(rules) };
+    serve_each_for(CONNECTION_TIME, listeners, control, rules, shutdown).await;
+}
+
+/// The same with connections that live so long.
+pub(super) async fn serve_each_for(
+    connection_time: Duration,
+    listeners: Listeners,
+    control: Arc<dyn Control>,
+    rules: Rules,
+    shutdown: impl Future<Output = ()>,
+) {
+    let app = App { connection_time, control, rules: Arc::new(rules), readings: Readings::default() };
     let mut tasks = JoinSet::new();
     let tcp_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners.tcp {
         tasks.spawn(accept_tcp(listener, app.clone(), Arc::clone(&tcp_slots)));
     }
     if let Some(listener) = listeners.unix {
-        tasks.spawn(accept_unix(listener, app, Arc::new(Semaphore::new(MAX_CONNECTIONS))));
+        tasks.spawn(accept_unix(listener, app));
     }
     shutdown.await;
     tasks.shutdown().await;
@@ -86,16 +103,19 @@ async fn accept_tcp(listener: TcpListener, app: App, slots: Arc<Semaphore>) {
     }
 }
 
-async fn accept_unix(listener: UnixListener, app: App, slots: Arc<Semaphore>) {
+async fn accept_unix(listener: UnixListener, app: App) {
+    let (places, questions) = (Places::new(MAX_CONNECTIONS), Arc::new(Semaphore::new(MAX_QUESTIONS)));
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, _)) => {
-                let credentials = stream.peer_cred();
-                if let (Ok(slot), Ok(who)) = (Arc::clone(&slots).try_acquire_owned(), credentials) {
-                    let caller = Caller::Unix { uid: who.uid(), gid: who.gid() };
-                    connections.spawn(connection(stream, app.clone(), caller, slot));
+                let Ok(who) = stream.peer_cred() else { continue };
+                let caller = Caller::Unix { uid: who.uid(), gid: who.gid() };
+                if let Some(place) = places.take(who.uid(), app.rules.is_own(caller)) {
+                    connections.spawn(connection(stream, app.clone(), caller, place));
+                } else if let Ok(question) = Arc::clone(&questions).try_acquire_owned() {
+                    connections.spawn(operator(stream, app.clone(), caller, Arc::clone(&places), question));
                 }
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -103,13 +123,31 @@ async fn accept_unix(listener: UnixListener, app: App, slots: Arc<Semaphore>) {
     }
 }
 
-async fn connection<S>(stream: S, app: App, caller: Caller, _slot: OwnedSemaphorePermit)
+/// Who found no place among all users has one if it is an operator.
+async fn operator(stream: UnixStream, app: App, caller: Caller, places: Arc<Places>, question: OwnedSemaphorePermit) {
+    let rules = Arc::clone(&app.rules);
+    let may = tokio::task::spawn_blocking(move || rules.may_command(caller)).await;
+    drop(question);
+    if let (Ok(true), Caller::Unix { uid, .. }) = (may, caller)
+        && let Some(place) = places.take(uid, true)
+    {
+        connection(stream, app, caller, place).await;
+    }
+}
+
+/// What a connection holds while it lasts.
+trait Held: Send + 'static {}
+impl Held for OwnedSemaphorePermit {}
+impl Held for Place {}
+
+async fn connection<S>(stream: S, app: App, caller: Caller, _held: impl Held)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let time = app.connection_time;
     let service = TowerToHyperService::new(router(app, caller).into_service::<hyper::body::Incoming>());
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(64 * 1024);
-    // A broken connection is the other end's business.
-    let _: Result<(), _> = server.serve_connection(TokioIo::new(stream), service).await;
+    // A broken connection is the other end's business, and so is one that was too slow.
+    drop(tokio::time::timeout(time, server.serve_connection(TokioIo::new(stream), service)).await);
 }

@@ -3,6 +3,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use sluice_schedule::policy::Why;
@@ -12,7 +13,12 @@ use sluice_wire::timeline::{FlowRecord, Limits, Trigger};
 
 use super::*;
 
+/// Slots of the fake's timeline: more than the buffers of a connection hold of it.
+const SLOTS: u32 = 40_000;
+
 struct Fake {
+    /// How often the loop's lock would have been taken for the timeline.
+    looks: AtomicUsize,
     age: Mutex<Option<Duration>>,
     commands: Mutex<Vec<Command>>,
 }
@@ -28,8 +34,10 @@ impl Control for Fake {
         *self.age.lock().expect("lock")
     }
     fn timeline(&self) -> Timeline {
-        let mut timeline = Timeline::new("h", Nanos(60_000_000), Limits::default());
-        for slot in 0..2000 {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let limits = Limits { time: Nanos(u64::MAX), ..Limits::default() };
+        let mut timeline = Timeline::new("h", Nanos(60_000_000), limits);
+        for slot in 0..SLOTS {
             timeline.flow(FlowRecord {
                 flow: FlowId(1),
                 job: JobId::of("a"),
@@ -76,17 +84,27 @@ impl Drop for Running {
 }
 
 fn start() -> Running {
+    start_with(Duration::from_secs(600))
+}
+
+/// With connections that live so long.
+fn start_with(time: Duration) -> Running {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let unix = dir.path().join("d.sock");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("runtime");
-    let fake = Arc::new(Fake { age: Mutex::new(Some(Duration::ZERO)), commands: Mutex::new(vec![]) });
+    let fake = Arc::new(Fake {
+        looks: AtomicUsize::new(0),
+        age: Mutex::new(Some(Duration::ZERO)),
+        commands: Mutex::new(vec![]),
+    });
     let (listeners, tcp) = runtime.block_on(async {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = tcp.local_addr().expect("an address").port();
         (Listeners { tcp: vec![tcp], unix: Some(bind_unix(&unix).expect("a socket")) }, port)
     });
     let control: Arc<dyn Control> = fake.clone();
-    runtime.spawn(serve(listeners, control, Rules { own_uid: 12345, ..Rules::default() }, std::future::pending()));
+    let rules = Rules { own_uid: 12345, ..Rules::default() };
+    runtime.spawn(serve::serve_each_for(time, listeners, control, rules, std::future::pending()));
     Running { fake, tcp, unix, _dir: dir, runtime: Some(runtime) }
 }
 
@@ -204,6 +222,50 @@ fn slow_and_many_clients_are_cut_off() {
     let mut rest = Vec::new();
     held[0].set_read_timeout(Some(Duration::from_secs(30))).expect("timeout");
     held[0].read_to_end(&mut rest).expect("the daemon closes a header that never ends");
+}
+
+/// Asks for the timeline and reads its status only.
+fn begin_reading(mut stream: impl Read + Write) -> (u16, impl Read + Write) {
+    stream.write_all(b"GET /api/v1/timeline HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("written");
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).expect("a status");
+    (String::from_utf8_lossy(&head[9..]).parse().unwrap_or(0), stream)
+}
+
+#[test]
+fn sixty_four_slow_readers_of_the_timeline_cost_six_looks_at_it_at_most() {
+    let daemon = start();
+    let readers: Vec<_> = (0..32)
+        .flat_map(|_| {
+            let tcp = begin_reading(TcpStream::connect(("127.0.0.1", daemon.tcp)).expect("connect"));
+            let unix = begin_reading(UnixStream::connect(&daemon.unix).expect("connect"));
+            [(tcp.0, Box::new(tcp.1) as Box<dyn Read>), (unix.0, Box::new(unix.1))]
+        })
+        .collect();
+    let of = |status| readers.iter().filter(|(seen, _)| *seen == status).count();
+    // Four for all, and two more for operators; the others are told so at once.
+    let operators = if nix::unistd::geteuid().is_root() { 2 } else { 0 };
+    assert_eq!((of(200), of(200) + of(503)), (4 + operators, 64));
+    assert_eq!(daemon.fake.looks.load(Ordering::SeqCst), 4 + operators, "nobody else took the loop's lock");
+    // They go, and others find room.
+    drop(readers);
+    let again = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        daemon.get("/api/v1/timeline?format=csv&last=60s", "localhost").0 == 200
+    });
+    assert!(again, "the places of readers that are gone were never free again");
+}
+
+#[test]
+fn a_reader_that_takes_too_long_is_cut_off_and_can_tell() {
+    let daemon = start_with(Duration::from_millis(300));
+    let (status, mut stream) = begin_reading(TcpStream::connect(("127.0.0.1", daemon.tcp)).expect("connect"));
+    assert_eq!(status, 200);
+    std::thread::sleep(Duration::from_secs(1));
+    let mut rest = Vec::new();
+    // Closed or reset, in the middle of the answer: its last chunk, which is empty, never comes.
+    let _ = stream.read_to_end(&mut rest);
+    assert!(!rest.is_empty() && !rest.ends_with(b"\r\n0\r\n\r\n"), "{} bytes", rest.len());
 }
 
 #[test]

@@ -244,13 +244,14 @@ impl Thread {
         if !looks {
             return Ok(());
         }
-        let refused = self.namespaces.each(now, |netns, pid, seen| tracked.look(now, netns, pid, seen));
+        let settings = &self.settings;
+        let is_jobs = |pid| names_a_job(settings, pid);
+        let refused = self.namespaces.each(now, is_jobs, |netns, pid, seen| tracked.look(now, netns, pid, seen));
         let mut out = Vec::new();
         if refused != self.uncovered {
             self.uncovered.clone_from(&refused);
             out.push(News::Uncovered(refused));
         }
-        let settings = &self.settings;
         tracked.end(now, holders::holders, |pid, tuple| identify(settings, pid, tuple), &mut out);
         out.into_iter().try_for_each(|news| self.tell(news))
     }
@@ -319,14 +320,25 @@ fn inside<R>(pid: u32, netns: NetNs, call: impl FnOnce() -> R) -> Option<R> {
     if of(std::process::id()) == Some(netns) { Some(call()) } else { within(pid, call).ok() }
 }
 
+/// Is a process one for which the connections of its namespace are looked at?
+fn names_a_job(settings: &Settings, pid: u32) -> bool {
+    declared(settings, pid).is_some()
+        || settings.environ && Environ::of(pid).is_some_and(|environ| !environ.job_id.is_empty())
+}
+
+/// The cgroup of a process, if the operator says that it is one of jobs.
+fn declared(settings: &Settings, pid: u32) -> Option<PathBuf> {
+    let cgroup = if settings.cgroups.is_empty() { None } else { cgroup_of(pid) };
+    cgroup.filter(|cgroup| holders::within(cgroup, &settings.cgroups, &cgroups::ROOTS).is_some())
+}
+
 /// Whose the connections of a process are, by what the operator says and by its environment. `None`: it is gone, or may not
 /// be looked at.
 fn identify(settings: &Settings, pid: u32, tuple: &Tuple) -> Option<Identity> {
     let mut environ = if settings.environ { Environ::of(pid)? } else { Environ::default() };
     let listed = |port: u16| settings.ports.iter().any(|range| range.contains(&port));
     let port = [tuple.remote.1, tuple.local.1].into_iter().find(|port| listed(*port));
-    let cgroup = if settings.cgroups.is_empty() { None } else { cgroup_of(pid) };
-    let declared = cgroup.filter(|cgroup| holders::within(cgroup, &settings.cgroups, &cgroups::ROOTS).is_some());
+    let declared = declared(settings, pid);
     if !settings.cgroups.is_empty() && declared.is_none() && port.is_none() {
         // The operator has said where jobs are, and it is not there.
         return Some(Identity::default());

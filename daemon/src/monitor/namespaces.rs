@@ -1,7 +1,8 @@
 //! The network namespaces in which jobs run: this daemon's own, and those of containers.
 //!
 //! Entering another one needs CAP_SYS_ADMIN; without it the flows of containers are left as they are, and a condition says
-//! so. No descriptor of a namespace outlives the look into it, so that none is kept alive by being watched.
+//! so. No descriptor of a namespace outlives the look into it, so that none is kept alive by being watched. So many are
+//! looked into and no more; a user who makes more of them than others gives way to those.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,9 +10,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 
 use nix::sched::{CloneFlags, setns};
+use sluice_progress::{gives_way, most_of};
 use sluice_schedule::Nanos;
 
-use super::environ::Environ;
 use super::tuple::NetNs;
 use crate::sock_diag::{self, DiagSocket};
 
@@ -37,13 +38,26 @@ pub struct Namespaces {
     /// How often a process has been looked at.
     looked: HashMap<u32, u8>,
     /// By inode: a process of a job in it.
-    foreign: HashMap<NetNs, u32>,
+    foreign: HashMap<NetNs, Inside>,
+}
+
+/// A process of a job, by which its namespace is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Inside {
+    pid: u32,
+    /// Whose it is.
+    uid: u32,
 }
 
 impl Namespaces {
-    /// Every connection of the own namespace, then of the others, each with its namespace and a process in it. Gives those
-    /// that it may not enter.
-    pub fn each(&mut self, now: Nanos, mut take: impl FnMut(NetNs, u32, &DiagSocket)) -> Uncovered {
+    /// Every connection of the own namespace, then of those in which a process is a job's, each with its namespace and a
+    /// process in it. Gives those that it may not enter.
+    pub fn each(
+        &mut self,
+        now: Nanos,
+        is_jobs: impl Fn(u32) -> bool,
+        mut take: impl FnMut(NetNs, u32, &DiagSocket),
+    ) -> Uncovered {
         let mut dump = |netns: NetNs, pid: u32| match sock_diag::open() {
             Ok(netlink) => sock_diag::dump(&netlink).iter().for_each(|seen| take(netns, pid, seen)),
             Err(error) => tracing::debug!(event = "sock-diag", %error, "sockets are not seen"),
@@ -51,10 +65,10 @@ impl Namespaces {
         dump(of(std::process::id()).unwrap_or_default(), std::process::id());
         if self.listed.is_none_or(|at| now.minus(at) >= LIST_EVERY) {
             self.listed = Some(now);
-            self.list();
+            self.list(is_jobs);
         }
         let mut uncovered = Uncovered::default();
-        self.foreign.retain(|namespace, pid| {
+        self.foreign.retain(|namespace, Inside { pid, .. }| {
             if of(*pid) != Some(*namespace) {
                 return false;
             }
@@ -66,24 +80,53 @@ impl Namespaces {
         uncovered
     }
 
-    fn list(&mut self) {
+    fn list(&mut self, is_jobs: impl Fn(u32) -> bool) {
         let own = of(std::process::id());
         let mut living = HashMap::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
             let looks = self.looked.get(&pid).copied().unwrap_or(0);
-            living.insert(pid, looks.saturating_add(1).min(LOOKS));
-            if looks >= LOOKS || self.foreign.len() >= MAX_FOREIGN {
+            let Ok(uid) = entry.metadata().map(|meta| meta.uid()) else { continue };
+            if looks < LOOKS && self.foreign.len() >= MAX_FOREIGN && self.gives_way(uid).is_none() {
+                // It is looked at when there is room.
+                living.insert(pid, looks);
                 continue;
             }
-            if let Some(namespace) = of(pid).filter(|namespace| Some(*namespace) != own)
+            living.insert(pid, looks.saturating_add(1).min(LOOKS));
+            if looks < LOOKS
+                && let Some(namespace) = of(pid).filter(|namespace| Some(*namespace) != own)
                 && !self.foreign.contains_key(&namespace)
-                && Environ::of(pid).is_some_and(|environ| !environ.job_id.is_empty())
+                && is_jobs(pid)
+                && let Some(passed) = self.look_into(namespace, Inside { pid, uid })
             {
-                self.foreign.insert(namespace, pid);
+                // It is looked at again once there is room.
+                living.remove(&passed);
+                self.looked.remove(&passed);
             }
         }
         self.looked = living;
+    }
+
+    /// Looks into one more from now on, if need be in place of one of a user who has more of them: the process by which
+    /// that one was entered.
+    fn look_into(&mut self, namespace: NetNs, inside: Inside) -> Option<u32> {
+        let mut passed = None;
+        if self.foreign.len() >= MAX_FOREIGN {
+            passed = self.foreign.remove(&self.gives_way(inside.uid)?).map(|inside| inside.pid);
+        }
+        self.foreign.insert(namespace, inside);
+        passed
+    }
+
+    /// Which namespace is looked into no more for one of this user, where there is no room.
+    fn gives_way(&self, uid: u32) -> Option<NetNs> {
+        let mut shares: HashMap<u32, usize> = HashMap::new();
+        self.foreign.values().for_each(|inside| *shares.entry(inside.uid).or_default() += 1);
+        let mine = shares.get(&uid).copied().unwrap_or(0);
+        let (of, _) = most_of(&shares).filter(|(_, theirs)| gives_way(*theirs, mine))?;
+        // The process that came last.
+        let theirs = self.foreign.iter().filter(|(_, inside)| inside.uid == of);
+        theirs.max_by_key(|(_, inside)| inside.pid).map(|(namespace, _)| *namespace)
     }
 }
 
@@ -108,4 +151,38 @@ pub fn within<R>(pid: u32, call: impl FnOnce() -> R) -> io::Result<R> {
         std::process::abort();
     }
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_user(namespaces: &Namespaces, uid: u32) -> usize {
+        namespaces.foreign.values().filter(|inside| inside.uid == uid).count()
+    }
+
+    #[test]
+    fn a_user_with_thousands_of_namespaces_keeps_nobody_out() {
+        let mut namespaces = Namespaces::default();
+        let mut next = 0;
+        let mut make = |namespaces: &mut Namespaces, uid| {
+            next += 1;
+            namespaces.look_into(NetNs(next), Inside { pid: next, uid });
+        };
+        (0..5000).for_each(|_| make(&mut namespaces, 1000));
+        assert_eq!((namespaces.foreign.len(), of_user(&namespaces, 1000)), (MAX_FOREIGN, MAX_FOREIGN));
+        // Those that were first stay.
+        assert!((1..=MAX_FOREIGN as u32).all(|at| namespaces.foreign.contains_key(&NetNs(at))));
+        (0..3).for_each(|_| make(&mut namespaces, 1001));
+        assert_eq!((of_user(&namespaces, 1001), of_user(&namespaces, 1000)), (3, MAX_FOREIGN - 3));
+        // Whatever the first one makes, the other keeps what it has; at most they have equally many.
+        (0..5000).for_each(|_| make(&mut namespaces, 1000));
+        assert_eq!(of_user(&namespaces, 1001), 3);
+        (0..5000).for_each(|_| make(&mut namespaces, 1001));
+        assert_eq!((of_user(&namespaces, 1000), of_user(&namespaces, 1001)), (MAX_FOREIGN / 2, MAX_FOREIGN / 2));
+        // Where a place was given away and one has become free, nobody is displaced.
+        namespaces.foreign.remove(&NetNs(1));
+        make(&mut namespaces, 1002);
+        assert_eq!((of_user(&namespaces, 1002), namespaces.foreign.len()), (1, MAX_FOREIGN));
+    }
 }

@@ -24,6 +24,7 @@ impl Monitor {
                     for found in step.found {
                         match found {
                             Found::Appeared(key) => self.page_appeared(key, out),
+                            Found::Displaced(key) => self.gone(ProcessKey::Page(key), out),
                             Found::Refused(error) => {
                                 self.refused_pages += 1;
                                 tracing::debug!(event = "page-refused", "{error}");

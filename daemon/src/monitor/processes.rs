@@ -232,7 +232,7 @@ impl Process {
 }
 
 /// A job is its user and its name: what one user says is never about another's job. The same on all hosts, as the uids of a
-/// cluster are.
+/// cluster are; where they are not, the operator may have it be its name alone.
 pub fn job_of(uid: Option<u32>, name: &str) -> JobId {
     match uid {
         Some(uid) => JobId::of(&format!("{uid}/{name}")),

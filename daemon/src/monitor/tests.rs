@@ -313,6 +313,21 @@ fn without_a_page_bursts_are_rounds() {
 }
 
 #[test]
+fn a_name_is_one_job_for_each_user_unless_the_operator_says_otherwise() {
+    for (apart, jobs) in [(true, 2), (false, 1)] {
+        let mut bench = Bench::new();
+        bench.monitor.users_apart = apart;
+        for uid in [100_000, 200_000] {
+            let process = Process::of_view(ring(), JobSource::Env, Some(uid));
+            bench.monitor.appeared(ProcessKey::Pid(uid), process, &mut Vec::new());
+        }
+        assert_eq!(bench.monitor.jobs.len(), jobs, "{apart}");
+        // Then a host where the same containers have other user ids means the same job.
+        assert_eq!(bench.monitor.jobs.contains_key(&job_of(None, "vgg")), !apart);
+    }
+}
+
+#[test]
 fn hostile_pages_are_survived() {
     let mut bench = Bench::new();
     bench.process(7, ring());

@@ -450,6 +450,46 @@ fn quotas_and_budget_bound_a_scan() {
 }
 
 #[test]
+fn a_user_with_thousands_of_pages_keeps_nobody_out() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let good = good_page(dir.path());
+    let put = |uid: u32, from: usize, to: usize| {
+        for n in from..to {
+            let path = dir.path().join(format!("{uid}-{n}.sp1"));
+            fs::write(&path, &good).expect("write");
+            if std::os::unix::fs::chown(&path, Some(uid), None).is_err() {
+                return false;
+            }
+        }
+        true
+    };
+    let budget = Budget { entries: 100_000, time: Duration::from_secs(600), per_uid: 64, pages: 32 };
+    let mut scan = Scan::new(dir.path(), budget);
+    let mut pass = || {
+        let step = scan.step().expect("readable");
+        assert!(step.complete);
+        let displaced = step.found.iter().filter(|found| matches!(found, Found::Displaced(_))).count();
+        let of = |scan: &mut Scan, uid| scan.pages().filter(|(_, page)| page.uid() == uid).count();
+        (of(&mut scan, 1000), of(&mut scan, 1001), displaced)
+    };
+    if !put(1000, 0, 2000) {
+        return skip!(Privilege, "only root gives files away");
+    }
+    assert_eq!(pass(), (32, 0, 0));
+    assert!(put(1001, 0, 3));
+    assert_eq!(pass(), (29, 3, 3));
+    // Those that had to go do not come back for it, nor do others of the same user.
+    assert!(put(1000, 2000, 3000));
+    assert_eq!(pass(), (29, 3, 0));
+    // Two that both want everything have half of it each, and nothing goes to and fro.
+    assert!(put(1001, 3, 1000));
+    assert_eq!(pass(), (16, 16, 13));
+    for _ in 0..3 {
+        assert_eq!(pass(), (16, 16, 0));
+    }
+}
+
+#[test]
 fn a_full_or_absent_directory_is_silence() {
     assert!(Page::create(Path::new("/nonexistent/sluice"), ident("x")).is_none());
     assert!(Page::create(Path::new("/proc"), ident("x")).is_none());

@@ -10,7 +10,7 @@ const COMPUTE: Nanos = Nanos::from_millis(50);
 const ROUND: Nanos = Nanos::from_millis(70);
 
 fn windows() -> Windows {
-    Windows::new(SLOT, 16)
+    Windows::new(SLOT, 16, PART)
 }
 
 fn moment(mono: Nanos) -> Now {
@@ -106,11 +106,12 @@ fn a_job_that_is_not_slower_is_plain_for_less_than_a_hundredth_of_the_time() {
 
 #[test]
 fn of_slots_exactly_one_in_so_many_is_without_on_every_host_and_where_numbers_wrap() {
-    for slots in [1, 16, 100, 128, 4096, 1 << 30] {
-        let windows = Windows::new(SLOT, slots);
+    let lengths = [1, 16, 100, 128, 4096, 1 << 30].map(|slots| (slots, PART));
+    for (slots, part) in lengths.into_iter().chain([(16, LEAST_PART), (4096, MOST_PART)]) {
+        let windows = Windows::new(SLOT, slots, part);
         let from = 0_u32.wrapping_sub(windows.period());
         let without = (0..2 * windows.period()).filter(|n| windows.without(Slot(from.wrapping_add(*n)))).count();
-        assert_eq!(without as u32, 2 * windows.period() / PART, "{slots}");
+        assert_eq!(without as u32, 2 * windows.period() / part, "{slots} {part}");
     }
 }
 
@@ -317,7 +318,7 @@ proptest! {
         events in prop::collection::vec((any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>()), 0..400),
         slots in any::<u32>(),
     ) {
-        let mut benefit = Benefit::new(Windows::new(SLOT, slots), MARGIN);
+        let mut benefit = Benefit::new(Windows::new(SLOT, slots, PART), MARGIN);
         for (slot, into, took, near) in events {
             let slot = Slot(if near { slot % 64 } else { slot });
             let _ = benefit.edge(slot);

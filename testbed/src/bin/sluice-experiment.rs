@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::{Scenario, Set};
 use sluice_testbed::experiment::{
-    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, pair, real, wan,
+    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, others, pair, real, wan,
 };
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 
@@ -32,6 +32,8 @@ enum What {
     Pair(pair::Settings),
     /// One unmanaged CUBIC flow beside managed flows, against beside one CUBIC flow.
     Beside(beside::Settings),
+    /// Connections of another user on a link that no job uses, on a host with a job: with daemons against without, by turns.
+    Others(others::Settings),
     /// CPU and memory of one daemon.
     Cost(cost::Settings),
     /// A collective by the trees of a plan against the ring, on a three-tier fabric with unequal links.
@@ -109,6 +111,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
         What::Capacity(settings) => serde_json::to_value(capacity::capacity(&bench, settings)?)?,
         What::Pair(settings) => serde_json::to_value(pair::pair(&bench, settings)?)?,
         What::Beside(settings) => serde_json::to_value(beside::beside(&bench, settings)?)?,
+        What::Others(settings) => {
+            let result = others::others(&bench, settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
         What::Cost(settings) => serde_json::to_value(cost::cost(&bench, settings)?)?,
         What::Forest(settings) => {
             let result = forest::forest(&bench, settings)?;

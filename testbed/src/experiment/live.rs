@@ -11,7 +11,7 @@ use crate::job;
 use crate::job::report::Line;
 use crate::run::daemons::Daemons;
 use crate::run::launch::{FromMember, Output, RunningJob, Sockets};
-use crate::run::{Placement, Policy, RunError, RunPlan};
+use crate::run::{JobPlan, Placement, Policy, RunError, RunPlan, Session};
 
 /// What the outgoing flows of one member were like at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub struct FlowSample {
     pub flows: Vec<(u64, bool)>,
 }
 
+/// An iteration of one member. Times are CLOCK_MONOTONIC, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iteration {
+    /// The member's place in the job, workers first.
+    pub rank: usize,
+    /// When it began to compute.
+    pub began_ns: u64,
+    /// When its round was over.
+    pub ended_ns: u64,
+}
+
 /// Fabric, daemons and the first job of a plan, running.
 #[derive(Debug)]
 pub struct Live {
@@ -34,9 +45,43 @@ pub struct Live {
     pub fabric: Fabric,
     /// All samples so far.
     pub samples: Vec<FlowSample>,
+    /// All iterations so far, in the order in which members told of them.
+    pub iterations: Vec<Iteration>,
     /// Members that have done all their rounds.
     done: usize,
     from: Receiver<FromMember>,
+}
+
+/// Starts a job, and returns once its members have connected and begun.
+pub(super) fn launch(
+    fabric: &Fabric,
+    session: &Session<'_>,
+    spec: &JobPlan,
+    place: &Placement,
+    sockets: &Sockets,
+) -> Result<(RunningJob, Receiver<FromMember>), RunError> {
+    let (to, from) = mpsc::channel();
+    let mut job = RunningJob::launch(fabric, session, (0, spec), place, sockets, &to)?;
+    let mut connected = 0;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while connected < job.hosts.len() {
+        let FromMember { rank, output, .. } = from
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            .map_err(|_| RunError::Plan("the job's members did not connect within 30 s".into()))?;
+        match output {
+            Output::Line(Line::Connected { .. }) => connected += 1,
+            Output::Line(Line::Failed { what }) | Output::Ended(what) => {
+                return Err(failed(fabric, job.hosts[rank], rank, what));
+            }
+            Output::Line(_) => {}
+        }
+    }
+    job.start(Nanos(job::now() + 1_000_000));
+    Ok((job, from))
+}
+
+fn failed(fabric: &Fabric, host: usize, rank: usize, what: String) -> RunError {
+    RunError::Job { job: "live".into(), rank, host: fabric.hosts[host].name.clone(), what }
 }
 
 impl Live {
@@ -57,20 +102,8 @@ impl Live {
         let progress = plan.pages.dirs(daemons.progress_dirs());
         let sockets = Sockets { tcp: Some(plan.tcp.clone()), progress, sample_ms, sample_flows: true };
         let spec = plan.jobs.first().ok_or_else(|| RunError::Plan("no job".into()))?;
-        let (to, from) = mpsc::channel();
-        let job = RunningJob::launch(&fabric, &session, (0, spec), place, &sockets, &to)?;
-        let mut live = Live { job, daemons, fabric, samples: Vec::new(), done: 0, from };
-        let (members, mut connected) = (spec.workers + spec.servers, 0);
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while connected < members {
-            match live.from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(FromMember { output: Output::Line(Line::Connected { .. }), .. }) => connected += 1,
-                Ok(other) => live.note(other)?,
-                Err(_) => return Err(RunError::Plan("the job's members did not connect within 30 s".into())),
-            }
-        }
-        live.job.start(Nanos(job::now() + 1_000_000));
-        Ok(live)
+        let (job, from) = launch(&fabric, &session, spec, place, &sockets)?;
+        Ok(Live { job, daemons, fabric, samples: Vec::new(), iterations: Vec::new(), done: 0, from })
     }
 
     /// Lets everything run for `time`, collecting samples.
@@ -126,11 +159,13 @@ impl Live {
         let FromMember { rank, output, .. } = message;
         match output {
             Output::Line(Line::Sample { t_ns, flows, .. }) => self.samples.push(FlowSample { t_ns, rank, flows }),
+            Output::Line(Line::Iteration { compute_start_ns: began_ns, round_end_ns: ended_ns, .. }) => {
+                self.iterations.push(Iteration { rank, began_ns, ended_ns });
+            }
             Output::Line(Line::Done { .. }) => self.done += 1,
             Output::Ended(what) if self.done > 0 && what.trim().is_empty() => {}
             Output::Line(Line::Failed { what }) | Output::Ended(what) => {
-                let host = self.fabric.hosts[self.job.hosts[rank]].name.clone();
-                return Err(RunError::Job { job: "live".into(), rank, host, what });
+                return Err(failed(&self.fabric, self.job.hosts[rank], rank, what));
             }
             Output::Line(_) => {}
         }

@@ -1,6 +1,7 @@
 //! What the whole-system tests share: the privilege check, programs, directories.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::live::Live;
 use sluice_testbed::fabric::{FabricSpec, NetNs};
 use sluice_testbed::job::{Arch, PlanFile};
+use sluice_testbed::run::daemons::Daemons;
 use sluice_testbed::run::{Binaries, JobPlan, Placement, Policy, RunPlan};
 
 #[path = "../../../ebpf/tests/all/quiet.rs"]
@@ -71,6 +73,31 @@ pub fn dir() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().to_owned();
     (dir, path)
+}
+
+/// More settings of the daemons of these hosts: what they read after their own file, from the state directory. `dir` is the
+/// session's.
+pub fn also(dir: &Path, hosts: &[String], text: &str) {
+    for host in hosts {
+        let drop_in = dir.join(format!("run-{host}/state/sluiced.d"));
+        std::fs::create_dir_all(&drop_in).expect("a directory");
+        std::fs::write(drop_in.join("10-test.toml"), text).expect("written");
+    }
+}
+
+/// Killed when dropped.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a host's daemon says of itself.
+pub fn snapshot(daemons: &Daemons, host: usize) -> serde_json::Value {
+    serde_json::from_str(&daemons.get(host, "/api/v1/snapshot").unwrap_or_default()).unwrap_or_default()
 }
 
 /// A job with a member on every host that carries a plan out.

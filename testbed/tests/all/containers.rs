@@ -1,11 +1,13 @@
 //! A job in a container: network, pid and mount namespaces of its own on a host, no page and no library. Needs root, BPF,
 //! iperf3 and the built daemons.
 
-use std::io::{BufRead, BufReader, Error, Result, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Error, Read, Result, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, Running, also, daemons, dir, privileged, snapshot, star};
 use sluice_schedule::Rate;
 use sluice_skip::skip;
 use sluice_testbed::fabric::layout::container_address;
@@ -13,32 +15,22 @@ use sluice_testbed::fabric::{Fabric, NetNs};
 use sluice_testbed::run::daemons::Daemons;
 use sluice_testbed::run::{Policy, RunPlan, Session};
 
-/// Killed when dropped.
-struct Running(Child);
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Says that it is in its namespaces, waits for its network, then becomes the program.
 const BEGIN: &str = "echo ready; read -r line; exec \"$@\"";
 /// `ip` in the network namespace of a process.
 const WITHIN: &str = "exec nsenter --net=/proc/$0/ns/net ip -batch -";
 
 /// A container as far as the kernel knows containers: a process in network, pid and mount namespaces of its own, joined
-/// to its host by a cable and routed behind the host's address, in the host's cgroup for jobs. The host is one of the
+/// to its host by a cable and routed behind the host's address, in a cgroup. The host is one of the
 /// spec's `containers`.
-fn run_in_container(fabric: &Fabric, host: usize, command: &Command) -> Result<Running> {
+fn run_in_container(fabric: &Fabric, host: usize, command: &Command, procs: Option<OwnedFd>) -> Result<Running> {
     let ns = &fabric.hosts[host].ns;
     let mut unshare = Command::new("unshare");
     unshare.args(["--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh", "-c", BEGIN, "sh"]);
     unshare.arg(command.get_program()).args(command.get_args());
     unshare.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
     unshare.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let procs = fabric.cgroups.jobs(host).procs().map_err(Error::other)?;
-    let mut child = Running(ns.spawn(unshare, Some(procs)).map_err(Error::other)?);
+    let mut child = Running(ns.spawn(unshare, procs).map_err(Error::other)?);
     let mut out = BufReader::with_capacity(1, child.0.stdout.take().expect("a pipe"));
     let mut line = String::new();
     out.read_line(&mut line)?;
@@ -106,7 +98,12 @@ fn a_job_in_a_container_is_found_and_managed() {
     let server = rank(1, &["-s", "-1", "-B", &to]);
     let _server = Running(fabric.hosts[1].ns.spawn(server, Some(fabric.cgroups.jobs(1).procs().unwrap())).unwrap());
     std::thread::sleep(Duration::from_millis(300));
-    let mut client = match run_in_container(&fabric, 0, &rank(0, &["-c", &to, "-t", "5"])) {
+    let mut client = match run_in_container(
+        &fabric,
+        0,
+        &rank(0, &["-c", &to, "-t", "5"]),
+        Some(fabric.cgroups.jobs(0).procs().unwrap()),
+    ) {
         Ok(child) => child,
         Err(why) => return skip!(Kernel, "{why}"),
     };
@@ -132,4 +129,92 @@ fn a_job_in_a_container_is_found_and_managed() {
         panic!("the container's flow is not managed: {last} {conditions}");
     }
     assert!(client.0.wait().unwrap().success(), "the job ends as it would");
+}
+
+/// A rank that sends two megabytes every 300 ms, and looks before and after each burst at all that a daemon could change of
+/// its socket. It ends with 0 if nothing ever did.
+const RANK: &str = r#"
+import socket, sys, time
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def settings():
+    control = s.getsockopt(socket.IPPROTO_TCP, 13, 16)
+    ceiling = s.getsockopt(socket.SOL_SOCKET, 47, 8)
+    clamp = s.getsockopt(socket.IPPROTO_TCP, 10, 4)
+    return control.rstrip(b"\0"), ceiling, clamp
+first = settings()
+assert first[1] == b"\xff" * 8, first
+for _ in range(int(sys.argv[3])):
+    began = time.monotonic()
+    s.sendall(bytes(2 << 20))
+    assert settings() == first, (first, settings())
+    time.sleep(max(0.1, began + 0.3 - time.monotonic()))
+    assert settings() == first, (first, settings())
+"#;
+const PORT: u16 = 7_778;
+
+/// A pod's rank under a daemon that observes, with this beside its configuration: its flow, and the most rounds that were
+/// told of a job. `None`: it cannot be tried here.
+fn observed(more: &str, environ: &[(&str, &str)], in_cgroup: bool) -> Option<(serde_json::Value, u64)> {
+    let programs = daemons();
+    let (_keep, dir) = dir();
+    let mut spec = star(2, Rate::mbps(200));
+    spec.containers = vec![0];
+    also(&dir, &spec.hosts, &format!("mode = \"observe\"\n{more}"));
+    let plan = RunPlan { fabric: spec.clone(), ..RunPlan::default() };
+    let fabric = Fabric::build(spec).unwrap();
+    let session = Session { binaries: &programs, dir, stop: &NEVER };
+    let running = Daemons::start(&fabric, &plan, &"sluice".parse::<Policy>().unwrap(), &session).unwrap();
+    let at = fabric.hosts[1].address;
+    let listener = fabric.hosts[1].ns.run(move || TcpListener::bind((at, PORT))).unwrap().expect("a port");
+    std::thread::spawn(move || {
+        let (mut stream, mut buffer) = (listener.accept().expect("the rank connects").0, vec![0; 1 << 16]);
+        while let Ok(1..) = stream.read(&mut buffer) {}
+    });
+    let mut command = Command::new("python3");
+    command.args(["-c", RANK, &at.to_string(), &PORT.to_string(), "30"]).envs(environ.iter().copied());
+    let procs = in_cgroup.then(|| fabric.cgroups.jobs(0).procs().unwrap());
+    let mut pod = match run_in_container(&fabric, 0, &command, procs) {
+        Ok(child) => child,
+        Err(why) => {
+            skip!(Kernel, "{why}");
+            return None;
+        }
+    };
+    let from = container_address(0, 2).to_string();
+    let (mut flow, mut rounds) = (None, 0);
+    let status = loop {
+        let seen = snapshot(&running, 0);
+        assert_eq!(seen["daemon"]["mode"], "observe");
+        let flows = seen["flows"].as_array().cloned().unwrap_or_default();
+        flow = flows.into_iter().find(|flow| flow["local"].as_str().is_some_and(|l| l.starts_with(&from))).or(flow);
+        let jobs = seen["jobs"].as_array().cloned().unwrap_or_default();
+        rounds = jobs.iter().filter_map(|job| job["rounds_finished"].as_u64()).max().unwrap_or(0).max(rounds);
+        if let Some(status) = pod.0.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(status.success(), "something of its socket changed, or it could not send: {status}");
+    Some((flow.expect("the pod's flow was never seen"), rounds))
+}
+
+#[test]
+fn a_pods_job_is_observed_and_nothing_of_its_sockets_changes() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    if Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return skip!(Thing, "no python3");
+    }
+    // As a fresh installation, to which nobody has said where jobs are; then by its cgroup alone.
+    let torch = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "10.0.0.9"), ("MASTER_PORT", "29500")].as_slice();
+    let cases =
+        [("[capture]\ncgroups = [\"auto\"]\n", torch, false, "torch-10.0.0.9:29500"), ("", &[], true, "cgroup-")];
+    for (more, environ, in_cgroup, job) in cases {
+        let Some((flow, rounds)) = observed(more, environ, in_cgroup) else { return };
+        assert_eq!(flow["state"], "observed", "{flow}");
+        assert!(flow["job"].as_str().is_some_and(|name| name.starts_with(job)), "{job}: {flow}");
+        assert!(rounds >= 10, "{job}: {rounds} rounds of 30 were seen");
+    }
 }

@@ -1,5 +1,6 @@
 //! The testbed on the real kernel: fabrics, jobs, and the whole system with real daemons. Needs root. Tests take turns.
 
+mod benefit;
 mod common;
 mod containers;
 mod daemons;
@@ -13,6 +14,7 @@ mod forest;
 mod jobs;
 mod others;
 mod pages;
+mod ports;
 mod real;
 mod replay;
 mod transfers;
