@@ -132,6 +132,21 @@ impl Daemons {
         await_ready(&mut daemon.process, || ask_unix(&socket, "/readyz").is_some_and(|a| a.0 == 200))
     }
 
+    /// Kills the switches at once, as `kill -9` does.
+    pub fn kill_switches(&mut self) {
+        self.switches.iter_mut().for_each(|switch| switch.child.end());
+    }
+
+    /// Starts the switches again after [`Daemons::kill_switches`], and waits until they are ready.
+    ///
+    /// # Errors
+    /// As [`Daemons::start`].
+    pub fn restart_switches(&mut self, fabric: &Fabric, plan: &RunPlan, session: &Session<'_>) -> Result<(), RunError> {
+        let topology = session.dir.join("topology.json");
+        self.switches = super::switches::start(fabric, plan, session, &topology)?;
+        Ok(())
+    }
+
     /// Do all of them still run?
     ///
     /// # Errors
@@ -387,6 +402,7 @@ fn daemon_toml(
     for switch in fabric.switches.iter().filter(|_| !nic) {
         let address = super::switches::address(fabric, plan, switch);
         _ = write!(text, "[[switches]]\nname = {:?}\naddress = \"{address}\"\n", switch.name);
+        _ = writeln!(text, "transport = {:?}", plan.transport.as_str());
     }
     text
 }

@@ -13,5 +13,6 @@ mod others;
 mod pages;
 mod real;
 mod transfers;
+mod transports;
 mod units;
 mod wan;
