@@ -35,7 +35,7 @@ use sluice_clock::KernelClock;
 use sluice_ebpf::{Datapath, Row, SocketEvent, SocketEventKind, Tier, Wanted};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
-    Action, Announcement, ClockTrust, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
+    Action, Announcement, ClockTrust, Connection, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
 };
 use sluice_wire::snapshot::Counters;
 use sluice_wire::timeline::{Timeline, Trigger};
@@ -43,6 +43,7 @@ use sluice_wire::timeline::{Timeline, Trigger};
 use crate::clock::ClockSteps;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
+use crate::exchange::book::Tally;
 use crate::fabric::Fabric;
 use crate::monitor::Monitor;
 use crate::monitor::discovery::Wake;
@@ -73,8 +74,8 @@ pub enum Inbound {
         holder: HolderId,
         /// Its slot minus the own one when it said hello.
         slot_diff: i32,
-        /// Its clock minus the own one, ns.
-        offset_ns: i64,
+        /// Its clock minus the own one, ns; `None`: its transport does not say.
+        offset_ns: Option<i64>,
     },
     /// The connection broke, or nothing was heard for three slots.
     Lost {
@@ -83,12 +84,17 @@ pub enum Inbound {
         /// The other end lives on another time grid or in another cluster.
         mismatch: bool,
     },
+    /// What became of datagrams since the last word of them.
+    Datagrams(Tally),
 }
 
 pub trait Outlet {
     /// Says it to the holder; a newer announcement replaces one that was not sent yet.
-    fn announce(&mut self, holder: HolderId, announcement: Announcement);
+    fn announce(&mut self, holder: HolderId, announcement: Announcement, ends: Ends<'_>);
 }
+
+/// Which connection a flow is, for transports that say it.
+pub type Ends<'a> = &'a dyn Fn(FlowId) -> Option<Connection>;
 
 /// What the kernel says of its clock, read by the shell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -333,7 +339,9 @@ impl Core {
             return;
         }
         self.holders.sent(now.mono, holder, announcement.seq);
-        outlet.announce(holder, announcement);
+        let sockets = &self.monitor.sockets;
+        let ends = |flow| sockets.of_flow(flow).map(|socket| socket.tuple.connection());
+        outlet.announce(holder, announcement, &ends);
     }
 
     fn take_socket_events(&mut self, now: Now) {
@@ -376,6 +384,7 @@ impl Core {
                     self.holders.lost(now, holder, why, mismatch);
                     self.events.push(Event::HolderLost(holder));
                 }
+                Inbound::Datagrams(tally) => self.count_datagrams(tally),
             }
         }
         if let Some(table) = &self.own_table {

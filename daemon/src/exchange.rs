@@ -3,30 +3,37 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`backoff`] | when to try again |
-//! | [`link`] | the task of one connection: connect, hello, one stream, again |
+//! | [`link`] | the task of one connection: connect, hello, exchange, again; and the exchange by one stream |
+//! | [`unary`] | the exchange by two calls a slot |
+//! | [`datagrams`] | the exchange by datagrams: socket and clock |
+//! | [`book`] | what was said by datagrams, and what their echoes say |
 //! | [`service`] | the other side in `nic` mode: other hosts' connections to the table of the own ingress |
 //!
 //! The loop hands an announcement to a queue of one per holder, where a newer one replaces an older, and finds what came
 //! back in its inbox. A task that cannot connect waits with full jitter; one that hears nothing for two seconds although
-//! it spoke closes the connection and begins again. All tasks end with the runtime they run on; nothing outlives them.
+//! it spoke closes the connection and begins again; that holds for every transport. All tasks end with the runtime they run on; nothing outlives them.
 
 pub mod backoff;
+pub mod book;
+mod datagrams;
 pub mod link;
 pub mod service;
+mod unary;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluice_schedule::{Announcement, BootId, HolderId, HostId, Nanos};
+use sluice_schedule::{Announcement, BootId, HolderId, HostId, Nanos, Slot};
 use sluice_wire::hello::{ClockSource as WireClock, Grid, Hello};
 use tokio::sync::mpsc;
 
 use crate::clock::Wall;
 use crate::config::value::HostPort;
-use crate::config::{ClockSource, Config};
-use crate::core::{Inbound, Outlet};
+use crate::config::{ClockSource, Config, Transport};
+use crate::core::{Ends, Inbound, Outlet};
 use crate::fabric::Fabric;
 use link::{Connection, Kind};
 
@@ -40,6 +47,10 @@ pub struct Identity {
     pub name: String,
     pub boot: BootId,
     pub wall: Wall,
+    /// Where in the slot this host speaks.
+    pub phase: Nanos,
+    /// Datagrams of a flow in a slot at most.
+    pub copies: u8,
 }
 
 impl Identity {
@@ -55,7 +66,8 @@ impl Identity {
             epoch: Nanos::ZERO,
             clock,
         };
-        Identity { grid, name: config.node.name.clone(), boot, wall }
+        let (phase, copies) = (config.phase(), u8::try_from(config.switch.copies).unwrap_or(u8::MAX));
+        Identity { grid, name: config.node.name.clone(), boot, wall, phase, copies }
     }
     pub fn hello(&self) -> Hello {
         let now = self.wall.now();
@@ -69,8 +81,19 @@ impl Identity {
         }
     }
     /// The slot of an instant.
-    pub fn slot(&self, now: Nanos) -> sluice_schedule::Slot {
-        sluice_schedule::Slot((now.0 / self.grid.slot_length.0.max(1)) as u32)
+    pub fn slot(&self, now: Nanos) -> Slot {
+        Slot((now.0 / self.grid.slot_length.0.max(1)) as u32)
+    }
+    /// The present slot.
+    pub fn slot_now(&self) -> Slot {
+        self.slot(self.wall.now())
+    }
+    /// How long it is until the clock is so far into a slot the next time.
+    pub fn until(&self, into_slot: Nanos) -> Duration {
+        let slot = self.grid.slot_length.0.max(1);
+        let into = self.wall.now().0 % slot;
+        let wait = (into_slot.0 % slot + slot - into) % slot;
+        Duration::from_nanos(if wait == 0 { slot } else { wait })
     }
 }
 
@@ -100,23 +123,32 @@ impl Exchange {
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
         self.fabric = fabric;
         // Switches of one process share its connection.
-        let mut processes: BTreeMap<&HostPort, Vec<HolderId>> = BTreeMap::new();
+        let mut processes: BTreeMap<(&HostPort, &'static str), (Transport, Vec<HolderId>)> = BTreeMap::new();
         for switch in &config.switches {
-            processes.entry(&switch.address).or_default().push(HolderId::of(&switch.name));
+            let new = || (switch.transport, Vec::new());
+            let (_, holders) = processes.entry((&switch.address, switch.transport.word())).or_insert_with(new);
+            holders.push(HolderId::of(&switch.name));
         }
+        let ground = Arc::new(self.fabric.ground());
         let old = std::mem::take(&mut self.holders);
-        for (address, holders) in processes {
-            let uri = format!("http://{address}");
-            let known = old.values().find(|connection| connection.uri() == uri && connection.holders() == holders);
-            let connection = known.cloned().unwrap_or_else(|| self.open(&uri, Kind::Switch, holders.clone()));
+        for ((address, _), (transport, holders)) in processes {
+            let (uri, kind) = match transport {
+                Transport::Session => (format!("http://{address}"), Kind::Switch),
+                Transport::Unary => (format!("http://{address}"), Kind::Unary),
+                Transport::Udp => (address.to_string(), Kind::Datagrams(ground.clone())),
+            };
+            let same =
+                |known: &&Arc<Connection>| known.uri() == uri && known.holders() == holders && *known.kind() == kind;
+            let known = old.values().find(same).cloned();
+            let connection = known.unwrap_or_else(|| self.open(&uri, kind, holders.clone()));
             self.holders.extend(holders.iter().map(|holder| (*holder, connection.clone())));
         }
         if self.fabric.nic_mode() {
-            let peers = old.iter().filter(|(_, connection)| connection.kind() == Kind::Peer);
+            let peers = old.iter().filter(|(_, connection)| *connection.kind() == Kind::Peer);
             self.holders.extend(peers.map(|(holder, connection)| (*holder, connection.clone())));
         }
-        for (holder, connection) in &old {
-            if !self.holders.contains_key(holder) {
+        for connection in old.values() {
+            if !self.holders.values().any(|kept| Arc::ptr_eq(kept, connection)) {
                 connection.close();
             }
         }
@@ -137,10 +169,10 @@ impl Exchange {
 }
 
 impl Outlet for Exchange {
-    fn announce(&mut self, holder: HolderId, announcement: Announcement) {
+    fn announce(&mut self, holder: HolderId, announcement: Announcement, ends: Ends<'_>) {
         let connection = self.holders.get(&holder).cloned().or_else(|| self.peer(holder));
         if let Some(connection) = connection {
-            connection.announce(holder, announcement);
+            connection.announce(holder, announcement, ends);
         }
     }
 }
@@ -151,5 +183,7 @@ impl Drop for Exchange {
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@
 //! cable of its route, which the topology gives. The receiver's ingress is the last of it, not because anything is short
 //! there, but so that the receiver hears how far the flow is.
 
+mod ground;
 mod routes;
 
 use std::cell::RefCell;
@@ -74,6 +75,8 @@ struct PathKey {
     rail: Option<usize>,
     /// Links of the topology by which the flow is known to go.
     goes: Vec<usize>,
+    /// Datagrams, which have room for IPv4 only, cannot say it.
+    unsaid: bool,
 }
 
 /// What is known of a flow's way.
@@ -94,6 +97,8 @@ pub struct Fabric {
     topology: Option<Arc<Topology>>,
     node: Option<usize>,
     switches: BTreeSet<HolderId>,
+    /// Of them, those that are spoken to by datagrams.
+    datagrams: BTreeSet<HolderId>,
     peer_networks: Vec<IpNet>,
     peer_port: Option<u16>,
     only: Vec<IpNet>,
@@ -158,6 +163,7 @@ impl Fabric {
             links,
             node,
             switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
+            datagrams: config.by_datagrams().map(|switch| HolderId::of(&switch.name)).collect(),
             peer_networks: config.peer.networks.clone(),
             peer_port,
             only: config.capture.peers.clone(),
@@ -310,7 +316,8 @@ impl Fabric {
         let to = self.host_of(remote);
         let rail = self.ends(to).and_then(|(topology, _, node)| topology.rail_of(node, remote));
         let known = |topology: &Arc<Topology>| self.learned.links(flow, tuple, self.told.as_deref(), topology);
-        let key = PathKey { from: index, to, rail, goes: self.topology.as_ref().map(known).unwrap_or_default() };
+        let goes = self.topology.as_ref().map(known).unwrap_or_default();
+        let key = PathKey { from: index, to, rail, goes, unsaid: !(local.is_ipv4() && remote.is_ipv4()) };
         if let Some(way) = self.ways.borrow().get(&key) {
             return Some(way.clone());
         }
@@ -329,7 +336,7 @@ impl Fabric {
             let shared = by_rail.unwrap_or_else(|| topology.shared(from, to_node, &key.goes));
             path.extend(shared.links.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
             let asked = shared.forks.iter().map(|&node| HolderId::of(topology.name(node)));
-            forks.extend(asked.filter(|fork| self.switches.contains(fork)));
+            forks.extend(asked.filter(|fork| self.switches.contains(fork) && !self.datagrams.contains(fork)));
             if self.nic_mode() {
                 let last = shared.links.last().map(|&hop| topology.links[hop].capacity);
                 let capacity = last.or_else(|| topology.sending_rates(to_node).into_iter().min()).unwrap_or(Rate::MAX);
@@ -337,6 +344,7 @@ impl Fabric {
                 path.push(Hop { link, capacity: capacity.payload(), holder: Some(to.holder()) });
             }
         }
+        path.retain(|hop| !key.unsaid || hop.holder.is_none_or(|holder| !self.datagrams.contains(&holder)));
         let way = Way { path, forks };
         let mut ways = self.ways.borrow_mut();
         if ways.len() < MAX_PATHS {

@@ -9,7 +9,7 @@ use sluice_schedule::host::{FlowStatus, LinkStatus, ViewState};
 use sluice_schedule::{Bytes, FlowId, LinkId, Nanos};
 use sluice_wire::snapshot::{
     Backend, Clock, Cost, Daemon, Enforcement, Explanation, Label, Link, Mode as WireMode, SlotReason, Snapshot,
-    SwitchState, SwitchStatus, View,
+    SwitchState, SwitchStatus, Transport, View,
 };
 
 use crate::clock;
@@ -147,6 +147,14 @@ fn slot_clock(core: &Core, facts: &Facts) -> Clock {
     }
 }
 
+fn transport(of: crate::config::Transport) -> Transport {
+    match of {
+        crate::config::Transport::Session => Transport::Session,
+        crate::config::Transport::Unary => Transport::Unary,
+        crate::config::Transport::Udp => Transport::Udp,
+    }
+}
+
 fn switches(core: &Core) -> Vec<SwitchStatus> {
     let slot = core.config().slot_length();
     let own = core.host().config().host.holder();
@@ -155,6 +163,7 @@ fn switches(core: &Core) -> Vec<SwitchStatus> {
         .map(|(holder, view)| {
             let name = core.holder_name(holder);
             let configured = core.config().switches.iter().find(|switch| switch.name == name);
+            let transport = configured.map(|switch| transport(switch.transport)).unwrap_or_default();
             let configured = configured.map(|switch| switch.address.to_string());
             let peer = configured.is_none();
             let reached = core.monitor().fabric.exchange_address(holder).map(|address| address.to_string());
@@ -165,6 +174,7 @@ fn switches(core: &Core) -> Vec<SwitchStatus> {
             let mut status = SwitchStatus {
                 address: configured.or(reached).unwrap_or_default(),
                 name,
+                transport,
                 peer,
                 view: match view {
                     ViewState::Fresh => View::Fresh,

@@ -242,7 +242,12 @@ pub fn now(ms: u64) -> Now {
 pub struct Announced(pub Rc<RefCell<Vec<(sluice_schedule::HolderId, sluice_schedule::Announcement)>>>);
 
 impl crate::core::Outlet for Announced {
-    fn announce(&mut self, holder: sluice_schedule::HolderId, announcement: sluice_schedule::Announcement) {
+    fn announce(
+        &mut self,
+        holder: sluice_schedule::HolderId,
+        announcement: sluice_schedule::Announcement,
+        _: crate::core::Ends<'_>,
+    ) {
         self.0.borrow_mut().push((holder, announcement));
     }
 }

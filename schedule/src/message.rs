@@ -84,6 +84,10 @@ impl Rank {
     /// Places in the order of a plan are below this: no round began so soon after 1970.
     const MAX_PLACE: u64 = 1 << 40;
 
+    /// Where only the sum of others' promises is known: nobody can tell whose come before, so all of it does. A link is then
+    /// never promised twice, and whoever promised first keeps what he has.
+    pub const OF_SUMS: Rank = Rank { ordinary: false, key: Nanos(0), job: JobId(0) };
+
     /// The rank of a flow to which a plan gives a rate or a place: before all rounds.
     pub fn of_plan(place: u64, job: JobId) -> Rank {
         Rank { ordinary: false, key: Nanos(place.min(Rank::MAX_PLACE - 1)), job }

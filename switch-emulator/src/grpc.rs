@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::metrics::Metrics;
 use crate::quiet::Quiet;
 use crate::sessions::{self, Answers, News, Queue};
-use crate::tables::Tables;
+use crate::tables::{Tables, Transport};
 
 /// The service; clones share the tables.
 #[derive(Clone)]
@@ -53,6 +53,7 @@ impl Service {
     fn answer(
         &self,
         (host, from): (HostId, IpAddr),
+        transport: Transport,
         wire: Vec<pb::Announcement>,
     ) -> Result<Vec<(HolderId, sluice_schedule::Feedback)>, Status> {
         let mut answers = Vec::with_capacity(wire.len());
@@ -64,7 +65,7 @@ impl Service {
                 );
                 return Err(Status::permission_denied(text));
             }
-            answers.push((holder, self.tables.announce(from, holder, &announcement)));
+            answers.push((holder, self.tables.announce((from, transport), holder, &announcement)));
         }
         Ok(answers)
     }
@@ -99,7 +100,7 @@ impl Service {
     /// Answers one message on the stream it came by. False: nobody reads the answers any more.
     fn exchange(&self, speaker: (HostId, IpAddr), message: pb::HostMessage, queue: &Queue) -> Result<bool, Status> {
         let began = std::time::Instant::now();
-        for (holder, feedback) in self.answer(speaker, message.announcements)? {
+        for (holder, feedback) in self.answer(speaker, Transport::Session, message.announcements)? {
             if !queue.put(Some(holder), News::Feedback(feedback)) {
                 return Ok(false);
             }
@@ -138,7 +139,7 @@ impl Switch for Service {
         let from = address(&request);
         let request = request.into_inner();
         let (hello, welcome) = self.greet(request.hello)?;
-        let feedback = self.answer((hello.host, from), request.announcements)?;
+        let feedback = self.answer((hello.host, from), Transport::Unary, request.announcements)?;
         let feedback = feedback.iter().map(|(holder, f)| convert::from_feedback(*holder, f)).collect();
         self.metrics.exchanged(began.elapsed());
         Ok(Response::new(pb::HolderMessage { welcome: Some(welcome), feedback }))

@@ -9,7 +9,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use crate::tables::{Overview, RESULTS, Report, Tables};
+use crate::tables::{Overview, RESULTS, Report, TRANSPORTS, Tables};
 
 /// Bytes of an exposition at most.
 const EXPOSITION: usize = 2 << 20;
@@ -101,7 +101,7 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
         hosts.with_label_values(switch).set(*with_lease as i64);
         leases.with_label_values(switch).set(*promises as i64);
         warm.with_label_values(switch).set(i64::from(*is_warm));
-        for (transport, results) in ["grpc", "udp"].iter().zip(results) {
+        for (transport, results) in TRANSPORTS.iter().zip(results) {
             for (result, count) in RESULTS.iter().zip(results).filter(|(_, count)| **count > 0) {
                 updates.with_label_values(&[name, *transport, *result]).inc_by(*count);
             }

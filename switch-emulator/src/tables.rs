@@ -58,7 +58,7 @@ pub(crate) struct Held {
     pub(crate) brain: Switch,
     ports: Vec<(LinkId, String)>,
     touched: bool,
-    pub(crate) updates: [Results; 2],
+    pub(crate) updates: [Results; TRANSPORTS.len()],
 }
 
 /// Whom a ban hits: what comes from this address in this name. A name alone can be claimed by anybody, and hosts may
@@ -86,13 +86,18 @@ pub(crate) struct Now {
 /// How a message came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Session or unary call.
-    Grpc,
+    /// One stream.
+    Session,
+    /// A call.
+    Unary,
     Udp,
 }
 
 /// Announcements by result: applied, then one per refusal.
 pub(crate) type Results = [u64; 6];
+
+/// The names of transports, as in metrics.
+pub const TRANSPORTS: [&str; 3] = ["session", "unary", "udp"];
 
 /// The names of `Results`, as in metrics.
 pub const RESULTS: [&str; 6] = ["applied", "slot-guard", "old", "quota", "unknown-link", "foreign-flow"];
@@ -128,7 +133,7 @@ pub struct Report {
     pub warm: bool,
     pub counters: Counters,
     /// Announcements by transport and result.
-    pub updates: [[u64; 6]; 2],
+    pub updates: [Results; TRANSPORTS.len()],
     /// Per link: the node it leads to, and its load.
     pub links: Vec<(String, LinkLoad)>,
 }
@@ -244,10 +249,10 @@ impl Tables {
     }
 
     /// Applies one announcement that came from this address. The caller has checked that it comes from the host it names.
-    pub fn announce(&self, from: IpAddr, holder: HolderId, announcement: &Announcement) -> Feedback {
+    pub fn announce(&self, speaker: (IpAddr, Transport), holder: HolderId, announcement: &Announcement) -> Feedback {
         let mut state = self.lock();
         let slot = self.now(&mut state).slot;
-        let feedback = state.announce(self, slot, holder, announcement, (from, Transport::Grpc));
+        let feedback = state.announce(self, slot, holder, announcement, speaker);
         drop(state);
         self.changed.notify_one();
         if let Some(questions) = self.questions.as_ref().filter(|_| feedback.refused.is_none()) {

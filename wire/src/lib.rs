@@ -9,6 +9,7 @@
 //! | [`pb`] | the messages and stubs generated from `proto/sluice/v1/sluice.proto` |
 //! | [`limits`] | every bound on what is accepted, and the server settings that go with them |
 //! | [`hello`] | the handshake: who speaks, on which time grid |
+//! | [`calls`] | a typed client of the two calls |
 //! | [`convert`] | messages of [`pb`] to and from announcements and feedback |
 //! | [`outbox`] | a queue that keeps the newest message per key |
 //! | [`record`] | what one host's brain was told and said, and its replay |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accept;
+pub mod calls;
 pub mod convert;
 pub mod hello;
 pub mod limits;

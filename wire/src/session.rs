@@ -283,7 +283,7 @@ pub fn read_announcements(wire: Vec<pb::Announcement>) -> Result<Vec<(HolderId, 
 }
 
 /// Reads the feedback of one message: [`limits::HOLDERS`] holders at most.
-fn read_feedback(wire: Vec<pb::Feedback>) -> Result<Vec<(HolderId, Feedback)>, Malformed> {
+pub(crate) fn read_feedback(wire: Vec<pb::Feedback>) -> Result<Vec<(HolderId, Feedback)>, Malformed> {
     holders("feedback", wire.len())?;
     wire.into_iter().map(convert::feedback).collect()
 }
@@ -300,7 +300,7 @@ fn holders(field: &'static str, found: usize) -> Result<(), Malformed> {
     if found > limits::HOLDERS { Err(Malformed { field, found: found as u64, allowed }) } else { Ok(()) }
 }
 
-async fn in_time<T>(uri: &str, work: impl Future<Output = Result<T, Status>>) -> Result<T, SessionError> {
+pub(crate) async fn in_time<T>(uri: &str, work: impl Future<Output = Result<T, Status>>) -> Result<T, SessionError> {
     match tokio::time::timeout(limits::HANDSHAKE, work).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(status)) => Err(SessionError::Status { uri: uri.into(), status: Box::new(status) }),

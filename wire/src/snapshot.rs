@@ -38,7 +38,7 @@ pub use condition::{Condition, ConditionCode, Severity, State};
 pub use counters::{Counters, Histogram};
 pub use explain::{Explanation, SlotReason};
 pub use label::Label;
-pub use switch::{SwitchState, SwitchStatus, View};
+pub use switch::{SwitchState, SwitchStatus, Transport, View};
 pub use traffic::{Benefit, BenefitState, Flow, FlowState, Job, JobPattern, Link, Stalls};
 
 /// Version of the JSON form; it only grows within one.

@@ -128,7 +128,7 @@ pub fn links(links: &[&Link], slots: bool) -> String {
 
 pub fn switches(switches: &[&SwitchStatus]) -> String {
     let mut table = Table::of(
-        "SWITCH  ADDRESS  STATE  VIEW  BOOT  >LINKS  >EXCHANGE P50/P99  >AGE  >SLOT DIFF  >REJECTS  LAST ERROR",
+        "SWITCH  ADDRESS  BY  STATE  VIEW  BOOT  >LINKS  >EXCHANGE P50/P99  >AGE  >SLOT DIFF  >REJECTS  LAST ERROR",
     );
     for switch in switches {
         let exchange = match (switch.exchange_p50_ns, switch.exchange_p99_ns) {
@@ -143,6 +143,7 @@ pub fn switches(switches: &[&SwitchStatus]) -> String {
         table.row(vec![
             if switch.peer { format!("{} (peer)", switch.name) } else { switch.name.clone() },
             word(&switch.address),
+            switch.transport.as_str().into(),
             switch.state.as_str().into(),
             switch.view.as_str().into(),
             word(boot),

@@ -2,7 +2,9 @@
 
 use sluice_formats::problem::{E_CONFLICT, E_ENV, Problem};
 
-use super::choices::{Backend, ClockSource, CrossSource, Require, Transport};
+use sluice_wire::udp::LANES;
+
+use super::choices::{Backend, ClockSource, CrossSource, Require};
 use super::read::{Loaded, Origin};
 use super::settings::Peer;
 use super::value::Named;
@@ -30,6 +32,15 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
             config.switch.stale_slots, config.slot.horizon
         );
         conflict("switch.stale_slots", "slot.horizon", message, "a view cannot be held longer than the horizon");
+    }
+    if let Some(switch) = config.by_datagrams().next()
+        && config.slot.horizon != LANES as u64
+    {
+        let message = format!(
+            "{}: transport \"udp\" carries {LANES} slots, slot.horizon is {}",
+            switch.name, config.slot.horizon
+        );
+        conflict("switches", "slot.horizon", message, "set slot.horizon = 10 on every host and switch");
     }
     if config.enforce.backend == Backend::None && config.enforce.require != Require::None {
         let message = "enforce.backend = \"none\" can never satisfy enforce.require".to_owned();
@@ -102,11 +113,6 @@ pub fn environment(loaded: &Loaded) -> Vec<Problem> {
         if !crate::interfaces::exists(&link.name) {
             absent("links", &link.name, format!("no interface {} on this host", link.name), "see `ip link`");
         }
-    }
-    for switch in config.switches.iter().filter(|switch| switch.transport != Transport::Session) {
-        let message =
-            format!("{}: transport \"{}\" is not built into this daemon yet", switch.name, switch.transport.word());
-        absent("switches", switch.transport.word(), message, "write transport = \"session\" (default)");
     }
     for cgroup in config.capture.cgroups.iter().filter_map(Named::name) {
         if !cgroup.is_dir() {

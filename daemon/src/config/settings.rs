@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE};
+use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::choices::*;
@@ -81,6 +82,7 @@ settings! {
     }
     [switch: SwitchSettings] {
         stale_slots: u64 = 2, "slots", Rule::Int(1, 16), false, "Slots a switch's view is held before it decays.";
+        copies: u64 = 2, "datagrams", Rule::Int(1, 3), true, "udp: a flow is announced so often in a slot at most, while no echo comes.";
     }
     [peer: Peer] {
         listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()], "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster. Beyond loopback only with peer.peers or peer.open.";
@@ -131,7 +133,7 @@ entries! { LINK_KEYS: LinkEntry {
 entries! { SWITCH_KEYS: SwitchEntry {
     name: String = String::new(), "", Rule::Name, false, "The switch's name in the topology.";
     address: HostPort = HostPort::default(), "", Rule::HostPort, false, "Where it answers.";
-    transport: Transport = Transport::Session, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams.";
+    transport: Transport = Transport::Session, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams, which carry sums of rates only.";
 } }
 
 impl Peer {
@@ -144,6 +146,20 @@ impl Peer {
 impl Config {
     pub fn slot_length(&self) -> Nanos {
         Nanos::from_millis(self.slot.length_ms)
+    }
+    /// The switches by whose transport promises travel with their ranks, and what is told of jobs.
+    pub fn session_like(&self) -> impl Iterator<Item = &SwitchEntry> {
+        self.switches.iter().filter(|switch| switch.transport != Transport::Udp)
+    }
+    /// Those to which only sums of rates travel.
+    pub fn by_datagrams(&self) -> impl Iterator<Item = &SwitchEntry> {
+        self.switches.iter().filter(|switch| switch.transport == Transport::Udp)
+    }
+    /// Where in the slot this host speaks to switches: hosts spread themselves, by their names.
+    pub fn phase(&self) -> Nanos {
+        // The hash's low bits vary most between names that differ at the end.
+        let place = fnv1a32(self.node.name.as_bytes()).wrapping_mul(0x9e37_79b9) >> 16;
+        self.slot_length().scaled(self.slot.spread * f64::from(place) / f64::from(1_u32 << 16))
     }
     /// Do other hosts connect to this one? Only where no switch keeps the tables.
     pub fn serves_peers(&self) -> bool {

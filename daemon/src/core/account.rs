@@ -7,6 +7,7 @@ use sluice_wire::timeline::{EventKind, EventRecord, FlowRecord, LinkRecord, Time
 
 use super::Core;
 use crate::clock;
+use crate::exchange::book::Tally;
 use crate::monitor::EndedRound;
 
 /// A flow that delivers less than this part of its order because it has nothing to send is left out of the error.
@@ -89,6 +90,16 @@ impl Core {
             Refusal::ForeignFlow => &mut self.counters.rejects_foreign_flow,
         };
         *counter += 1;
+    }
+
+    pub(super) fn count_datagrams(&mut self, tally: Tally) {
+        let Tally { sent, repeated, answered, lost, unexpected } = tally;
+        let counters = &mut self.counters;
+        counters.datagrams_sent += sent;
+        counters.datagrams_repeated += repeated;
+        counters.datagrams_answered += answered;
+        counters.datagrams_lost += lost;
+        counters.datagrams_unexpected += unexpected;
     }
 
     /// Once per slot: what was ordered and delivered.

@@ -8,7 +8,7 @@ use sluice_schedule::{HolderId, Nanos, Now, Refusal};
 
 use super::Core;
 use crate::conditions::{Condition, ConditionCode, Severity};
-use crate::config::{Backend, ClockSource, Mode};
+use crate::config::{Backend, ClockSource, Mode, Policy};
 use crate::monitor::namespaces::Uncovered;
 use crate::rdma::Device;
 
@@ -71,6 +71,7 @@ impl Core {
         let text = || format!("{count} network namespaces of jobs cannot be entered: {why}");
         self.conditions.hold(unix, ConditionCode::NetnsUncovered, "", (*count > 0).then(text));
         self.judge_paths(unix);
+        self.judge_ranks(unix);
         self.judge_plans(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.
         let missed = self.counters.slots_stopped + self.counters.slots_late;
@@ -107,6 +108,14 @@ impl Core {
             let text = unknown.contains(name).then(|| format!("the rate of {name} is not known"));
             self.conditions.hold(unix, ConditionCode::LinkSpeedUnknown, name, text);
         }
+    }
+
+    /// Is there a switch to which no ranks travel, under a policy that goes by them?
+    fn judge_ranks(&mut self, unix: u64) {
+        let by_rank = self.config.schedule.policy == Policy::SrptP;
+        let names: Vec<&str> = self.config.by_datagrams().map(|switch| switch.name.as_str()).collect();
+        let text = || format!("datagrams to {} carry sums of rates, and srpt-p goes by ranks", names.join(", "));
+        self.conditions.hold(unix, ConditionCode::RanksUnknown, "", (by_rank && !names.is_empty()).then(text));
     }
 
     /// Plans that cannot be followed, per job.

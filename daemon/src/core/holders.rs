@@ -76,14 +76,14 @@ impl Holders {
         state.exchange.observe(took.as_secs_f64());
         Some(took)
     }
-    pub fn back(&mut self, now: Now, holder: HolderId, slot_diff: i32, offset_ns: i64) {
+    pub fn back(&mut self, now: Now, holder: HolderId, slot_diff: i32, offset_ns: Option<i64>) {
         let state = self.entry(holder);
         (state.connected, state.mismatch) = (true, false);
         state.error.clear();
         state.heard = Some(now.mono);
         state.silent_since = None;
         state.waiting = None;
-        (state.slot_diff, state.offset_ns) = (slot_diff, Some(offset_ns));
+        (state.slot_diff, state.offset_ns) = (slot_diff, offset_ns);
         tracing::info!(event = "switch-up", holder = %holder, "a holder of tables answers");
     }
     pub fn lost(&mut self, now: Now, holder: HolderId, why: String, mismatch: bool) {

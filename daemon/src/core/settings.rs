@@ -1,7 +1,6 @@
 //! From the configuration to what the brain is told.
 
 use sluice_schedule::host::{HostConfig, PolicyName, Reserve};
-use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{BootId, HolderId, HostId};
 
 use crate::config::{Config, Policy};
@@ -15,9 +14,10 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         boot,
         slot: config.slot_length(),
         horizon: usize::try_from(config.slot.horizon).unwrap_or(10),
-        phase: config.slot_length().scaled(config.slot.spread * spread(&config.node.name)),
+        phase: config.phase(),
         relay: fabric.nic_mode(),
-        switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
+        // A job's hosts hear of each other only where their statuses travel.
+        switches: config.session_like().map(|switch| HolderId::of(&switch.name)).collect(),
         ingress: fabric.ingresses(),
         policy: match config.schedule.policy {
             Policy::SrptP => PolicyName::SrptP,
@@ -54,10 +54,4 @@ fn reserves(fabric: &Fabric) -> Vec<Reserve> {
         links.into_iter().flatten().map(move |link| Reserve { link, part })
     });
     both.collect()
-}
-
-/// A host's place in the first part of the slot, 0 to 1, from its name.
-pub fn spread(name: &str) -> f64 {
-    // The hash's low bits vary most between names that differ at the end.
-    f64::from(fnv1a32(name.as_bytes()).wrapping_mul(0x9e37_79b9) >> 16) / f64::from(1_u32 << 16)
 }

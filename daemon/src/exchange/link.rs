@@ -1,4 +1,4 @@
-//! One connection to a process that holds tables: connect, hello, one stream, and again after a pause.
+//! One connection to a process that holds tables: connect, hello, exchange until it ends, and again after a pause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use sluice_schedule::{Announcement, Feedback, HolderId, Nanos};
 use sluice_wire::hello::Hello;
+use sluice_wire::outbox::Outbox;
 use sluice_wire::session::{
     PeerClient, PeerReceiver, PeerSender, SessionClient, SessionError, SessionReceiver, SessionSender,
 };
 use tokio::sync::{Notify, mpsc};
 
-use super::Identity;
 use super::backoff::{Backoff, random};
+use super::book::{Ground, Said};
+use super::{Identity, datagrams, unary};
 use crate::clock::monotonic;
-use crate::core::Inbound;
+use crate::core::{Ends, Inbound};
 
 /// A connection on which nothing came for so long, although something was said, is dead.
-const DEAD: Nanos = Nanos::from_millis(2_000);
+pub(super) const DEAD: Nanos = Nanos::from_millis(2_000);
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// Refusals that say that the other end lives on another grid.
 const MISMATCHES: [&str; 6] = [
     "cluster-mismatch",
@@ -30,17 +32,24 @@ const MISMATCHES: [&str; 6] = [
     "unit-mismatch",
 ];
 
-/// What is at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is at the other end, and how it is spoken to.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A process with the tables of switches.
+    /// A process with the tables of switches, by one stream.
     Switch,
+    /// The same, by two calls a slot.
+    Unary,
+    /// The same, by datagrams.
+    Datagrams(Arc<Ground>),
     /// A host with the table of its own ingress.
     Peer,
 }
 
-enum Sender {
+/// Where announcements are put.
+pub(super) enum Sender {
     Switch(SessionSender),
+    Unary(Outbox<HolderId, Announcement>),
+    Datagrams(Outbox<HolderId, Said>),
     Peer(PeerSender),
 }
 
@@ -75,17 +84,19 @@ impl Connection {
     pub fn uri(&self) -> &str {
         &self.uri
     }
-    pub fn kind(&self) -> Kind {
-        self.kind
+    pub fn kind(&self) -> &Kind {
+        &self.kind
     }
     pub fn holders(&self) -> &[HolderId] {
         &self.holders
     }
     /// Queues an announcement, in place of an unsent one. Without a connection it is dropped: the brain repeats it.
-    pub fn announce(&self, holder: HolderId, announcement: Announcement) {
+    pub fn announce(&self, holder: HolderId, announcement: Announcement, ends: Ends<'_>) {
         let mut state = self.state();
         let queued = match &state.sender {
             Some(Sender::Switch(sender)) => sender.announce(holder, announcement),
+            Some(Sender::Unary(sender)) => sender.put(holder, announcement),
+            Some(Sender::Datagrams(sender)) => sender.put(holder, Said::new(announcement, ends)),
             Some(Sender::Peer(sender)) => sender.announce(holder, announcement),
             None => return,
         };
@@ -98,6 +109,20 @@ impl Connection {
         self.close.notify_one();
     }
 
+    /// From now on announcements go there.
+    pub(super) fn opened(&self, sender: Sender) {
+        self.state().sender = Some(sender);
+    }
+    /// Hands over what a holder said, if it is one of those that are asked here. A full inbox loses the news, not the
+    /// connection: it is repeated in the next slot.
+    pub(super) fn hear(&self, inbound: &mpsc::Sender<Inbound>, heard: Vec<(HolderId, Feedback)>) {
+        for (holder, feedback) in heard {
+            if self.holders.contains(&holder) {
+                let _ = inbound.try_send(Inbound::Feedback { holder, feedback, at: monotonic() });
+            }
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +133,7 @@ pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: 
     let mut backoff = Backoff::default();
     while !connection.closed.load(Ordering::Relaxed) {
         let Ended { why, mismatch } = tokio::select! {
-            ended = session(&connection, &identity, &inbound, &mut backoff) => ended,
+            ended = exchange(&connection, &identity, &inbound, &mut backoff) => ended,
             () = connection.close.notified() => break,
         };
         *connection.state() = State::default();
@@ -127,10 +152,32 @@ pub async fn run(connection: Arc<Connection>, identity: Arc<Identity>, inbound: 
     *connection.state() = State::default();
 }
 
-struct Ended {
-    why: String,
+/// Why an exchange ended.
+pub(super) struct Ended {
+    pub why: String,
     /// The two ends do not fit together.
-    mismatch: bool,
+    pub mismatch: bool,
+}
+
+impl Ended {
+    /// Not for want of fitting.
+    pub fn because(why: String) -> Ended {
+        Ended { why, mismatch: false }
+    }
+}
+
+/// From dial to end, by whatever transport.
+async fn exchange(
+    connection: &Connection,
+    identity: &Identity,
+    inbound: &mpsc::Sender<Inbound>,
+    backoff: &mut Backoff,
+) -> Ended {
+    match &connection.kind {
+        Kind::Switch | Kind::Peer => session(connection, identity, inbound, backoff).await,
+        Kind::Unary => unary::exchange(connection, identity, inbound, backoff).await,
+        Kind::Datagrams(ground) => datagrams::exchange(connection, ground, identity, inbound, backoff).await,
+    }
 }
 
 /// One session from dial to end.
@@ -142,7 +189,7 @@ async fn session(
 ) -> Ended {
     let dialled = identity.wall.now();
     let opened = match connection.kind {
-        Kind::Switch => SessionClient::connect(&connection.uri, &identity.hello())
+        Kind::Switch | Kind::Unary | Kind::Datagrams(_) => SessionClient::connect(&connection.uri, &identity.hello())
             .await
             .map(|client| (client.welcome.hello, Sender::Switch(client.sender), Receiver::Switch(client.receiver))),
         Kind::Peer => PeerClient::connect(&connection.uri, &identity.hello())
@@ -159,34 +206,30 @@ async fn session(
     }
     backoff.reset();
     greet(connection, identity, inbound, &hello, (dialled, now)).await;
-    connection.state().sender = Some(sender);
+    connection.opened(sender);
     let mut look = tokio::time::interval(LOOK);
     loop {
         tokio::select! {
             heard = next(&mut receiver) => match heard {
                 Ok(Some(feedback)) => {
                     connection.state().unanswered = None;
-                    for (holder, feedback) in feedback {
-                        if connection.holders.contains(&holder) {
-                            // A full inbox loses the news, not the connection: it is repeated in the next slot.
-                            let _ = inbound.try_send(Inbound::Feedback { holder, feedback, at: monotonic() });
-                        }
-                    }
+                    connection.hear(inbound, feedback);
                 }
-                Ok(None) => return Ended { why: format!("{}: the other end closed the session", connection.uri), mismatch: false },
+                Ok(None) => return Ended::because(format!("{}: the other end closed the session", connection.uri)),
                 Err(error) => return failed(&error),
             },
             _ = look.tick() => {
                 let unanswered = connection.state().unanswered;
                 if unanswered.is_some_and(|since| monotonic().minus(since) > DEAD) {
-                    return Ended { why: format!("{}: no answer for 2 s", connection.uri), mismatch: false };
+                    return Ended::because(format!("{}: no answer for 2 s", connection.uri));
                 }
             }
         }
     }
 }
 
-async fn greet(
+/// Tells that a connection stands, with what its hello, sent and answered at these times, says of the other clock.
+pub(super) async fn greet(
     connection: &Connection,
     identity: &Identity,
     inbound: &mpsc::Sender<Inbound>,
@@ -195,7 +238,17 @@ async fn greet(
 ) {
     let slot_diff = hello.slot.since(identity.slot(got));
     let middle = i128::from(sent.0 / 2 + got.0 / 2);
-    let offset_ns = i64::try_from(i128::from(hello.now.0) - middle).unwrap_or(0);
+    let offset_ns = i64::try_from(i128::from(hello.now.0) - middle).ok();
+    tell_back(connection, inbound, slot_diff, offset_ns).await;
+}
+
+/// Tells the same where no hello says anything of a clock.
+pub(super) async fn tell_back(
+    connection: &Connection,
+    inbound: &mpsc::Sender<Inbound>,
+    slot_diff: i32,
+    offset_ns: Option<i64>,
+) {
     for holder in &connection.holders {
         if inbound.send(Inbound::Back { holder: *holder, slot_diff, offset_ns }).await.is_err() {
             return;
@@ -210,7 +263,7 @@ async fn next(receiver: &mut Receiver) -> Result<Option<Vec<(HolderId, Feedback)
     }
 }
 
-fn failed(error: &SessionError) -> Ended {
+pub(super) fn failed(error: &SessionError) -> Ended {
     let mismatch = error.refusal_id().is_some_and(|id| MISMATCHES.contains(&id));
     // The transport's own text stops at "transport error"; the cause says what to look for.
     let mut text = error.to_string();

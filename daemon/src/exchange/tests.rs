@@ -11,6 +11,8 @@ use super::service::Service;
 use super::*;
 use crate::own_table::OwnTable;
 
+mod transports;
+
 fn identity(name: &str, cluster: &str) -> Arc<Identity> {
     let mut config = Config::default();
     config.node.name = name.into();
@@ -60,7 +62,7 @@ async fn a_promise_reaches_the_receiver_and_comes_back_as_feedback() {
     let feedback = within(async {
         loop {
             seq += 1;
-            connection.announce(holder, promise(&me, "h1", seq));
+            connection.announce(holder, promise(&me, "h1", seq), &|_| None);
             match tokio::time::timeout(Duration::from_millis(200), inbox.recv()).await {
                 Ok(Some(Inbound::Feedback { feedback, .. })) if feedback.refused.is_none() => break feedback,
                 _ => {}

@@ -70,8 +70,9 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_switch_up", ["switch"], "1 if it answers.", |s, o| each_switch(s, |name, w| o.put(&[name], flag(matches!(w.state, SwitchState::Up | SwitchState::Warming))))),
     family!(Gauge, "sluice_switch_feedback_age_slots", ["switch"], "Slots since its last answer.", |s, o| each_switch(s, |name, w| o.put(&[name], w.age_slots.unwrap_or(0) as f64))),
     family!(Gauge, "sluice_switch_view", ["switch", "state"], "State set: how much its view counts.", |s, o| views(s, o)),
-    family!(Counter, "sluice_switch_messages_total", ["switch", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
+    family!(Counter, "sluice_switch_messages_total", ["switch", "transport", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
     family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s)),
+    by_label!("sluice_switch_datagrams_total", "kind", "Datagrams, where a switch is spoken to by udp.", "sent": datagrams_sent, "repeated": datagrams_repeated, "answered": datagrams_answered, "lost": datagrams_lost, "unexpected": datagrams_unexpected),
     by_label!("sluice_switch_rejects_total", "reason", "Announcements refused.", "slot_guard": rejects_slot_guard, "old": rejects_old, "quota": rejects_quota, "unknown_link": rejects_unknown_link, "foreign_flow": rejects_foreign_flow),
     family!(Counter, "sluice_stage_cpu_seconds_total", ["stage"], "CPU time of the deciding loop, by stage; all of the process is process_cpu_seconds_total.", |s, o| stages(s, o)),
 ];
@@ -160,8 +161,9 @@ fn views(s: &Source<'_>, o: &mut Samples) {
 fn directions(s: &Source<'_>, o: &mut Samples, read: fn(&SwitchStatus) -> (u64, u64)) {
     each_switch(s, |name, switch| {
         let (sent, received) = read(switch);
-        o.put(&[name, "sent"], sent as f64);
-        o.put(&[name, "received"], received as f64);
+        let transport = switch.transport.as_str();
+        o.put(&[name, transport, "sent"], sent as f64);
+        o.put(&[name, transport, "received"], received as f64);
     });
 }
 

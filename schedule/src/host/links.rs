@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use super::LinkStatus;
 use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve};
 use crate::event::{ClockTrust, Hop, Now};
-use crate::message::{FlowPromise, LinkView};
+use crate::message::{FlowPromise, LinkView, Rank};
 use crate::path::{self, CrossTraffic};
 use crate::policy::{JobLoad, Other};
 use crate::units::{HolderId, JobId, LinkId, Nanos, Rate, Slot};
@@ -394,6 +394,10 @@ impl Link {
                 self.take_round(promise);
                 self.take_load(promise, flows, view.load.len());
             }
+        }
+        let sum = view.load.first().copied().unwrap_or(Rate::ZERO);
+        if view.flows.is_empty() && view.rest.is_empty() && sum > Rate::ZERO {
+            others.push(Other { rank: Rank::OF_SUMS, rate: sum, ..Other::default() });
         }
         if !view.rest.is_empty() {
             others.sort_by_key(|other| other.rank);

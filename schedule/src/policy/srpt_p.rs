@@ -213,8 +213,8 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
     if link.own {
         return free;
     }
-    if link.others.is_empty() && link.load.first().is_some_and(|load| *load > Rate::ZERO) {
-        return free.share(link.active); // Only sums are known: nobody can tell who comes before.
+    if link.others.first().is_some_and(|other| other.rank == Rank::OF_SUMS) {
+        return free.share(link.active); // Nobody can tell who comes before.
     }
     if rank.is_of_plan() {
         return free; // It has its own part of that, by its rate.

@@ -20,9 +20,13 @@ fn whoever_claims_a_name_bans_itself_and_not_the_host_of_that_name() {
         Announcement { host: victim, boot: BootId(3), seq, slot: slot(tables), flows, ..Announcement::default() }
     };
     for seq in 1..=11 {
-        let refused = tables.announce(rogue, holder, &says(&tables, seq, 9000)).refused;
+        let refused = tables.announce((rogue, Transport::Session), holder, &says(&tables, seq, 9000)).refused;
         assert_eq!(refused, Some(Refusal::Quota));
     }
-    assert_eq!(tables.announce(rogue, holder, &says(&tables, 12, 1)).refused, Some(Refusal::Quota), "banned");
-    assert_eq!(tables.announce(own, holder, &says(&tables, 13, 1)).refused, None);
+    assert_eq!(
+        tables.announce((rogue, Transport::Session), holder, &says(&tables, 12, 1)).refused,
+        Some(Refusal::Quota),
+        "banned"
+    );
+    assert_eq!(tables.announce((own, Transport::Session), holder, &says(&tables, 13, 1)).refused, None);
 }

@@ -144,6 +144,42 @@ pub struct SluiceOptions {
     pub known_routes: bool,
     /// Where switches keep the tables, hosts ask them for it, unless they know it. On the testbed each switch then has a `sluice-switch` of its own, which asks its kernel.
     pub learned_routes: bool,
+    /// How daemons speak to switches (testbed only: a simulated message is a message).
+    pub transport: Transport,
+}
+
+/// The daemon's `switches[].transport`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// One stream.
+    #[default]
+    Session,
+    /// Two calls a slot.
+    Unary,
+    /// Datagrams, which carry sums of rates only.
+    Udp,
+}
+
+impl Transport {
+    /// Every transport with its word.
+    const ALL: [(&str, Transport); 3] =
+        [("session", Transport::Session), ("unary", Transport::Unary), ("udp", Transport::Udp)];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        Transport::ALL[self as usize].0
+    }
+}
+
+impl std::str::FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Transport, String> {
+        let known = Transport::ALL.iter().find(|(word, _)| *word == text);
+        known
+            .map(|(_, transport)| *transport)
+            .ok_or_else(|| format!("no transport {text:?}; write session, unary or udp"))
+    }
 }
 
 impl Default for SluiceOptions {
@@ -162,6 +198,7 @@ impl Default for SluiceOptions {
             announce_gap: None,
             known_routes: false,
             learned_routes: false,
+            transport: Transport::Session,
         }
     }
 }
@@ -306,6 +343,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
             o.sluice.known_routes = t.flag("known_routes").unwrap_or(false);
             o.sluice.learned_routes = t.flag("learned_routes").unwrap_or(false);
+            o.sluice.transport = t.choice("transport", &Transport::ALL).unwrap_or_default();
         }
         "mcs" => {
             o.mcs_per_server = t.choice("scope", &[("job", false), ("server", true)]).unwrap_or(false);

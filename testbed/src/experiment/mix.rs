@@ -1,6 +1,7 @@
 //! Four jobs of four models on six hosts, all at once: the simulator's `fixed-mix` on real TCP.
 
 use sluice_report::PolicyRun;
+use sluice_scenario::Transport;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::Bench;
@@ -30,6 +31,9 @@ pub struct Settings {
     /// Largest burst of the stack, bytes.
     #[arg(long)]
     pub gso: Option<u64>,
+    /// How daemons speak to switches: session, unary or udp.
+    #[arg(long, default_value = "session")]
+    pub transport: Transport,
     /// Policies, each of which runs all four jobs.
     #[arg(
         long = "policy",
@@ -64,7 +68,8 @@ fn fixed_mix(settings: &Settings) -> (RunPlan, Vec<Placement>) {
     let places = vec![place(&[0, 1, 2], &[]), place(&[3, 4], &[0, 5]), place(&[1, 2], &[3, 5]), place(&[0, 4, 5], &[])];
     let mut fabric = FabricSpec::star(6, rate, settings.queue.map_or(queue(rate), Bytes));
     fabric.gso_max = settings.gso.map_or(fabric.gso_max, Bytes);
-    (RunPlan { name: "fixed-mix".into(), fabric, jobs, ..RunPlan::default() }, places)
+    let transport = settings.transport;
+    (RunPlan { name: "fixed-mix".into(), fabric, jobs, transport, ..RunPlan::default() }, places)
 }
 
 /// Every policy as often as asked for, policy by policy within each repeat.

@@ -140,6 +140,21 @@ impl Daemons {
         Ok(())
     }
 
+    /// Kills the switches at once, as `kill -9` does.
+    pub fn kill_switches(&mut self) {
+        self.switches.iter_mut().for_each(|switch| switch.kill());
+    }
+
+    /// Starts the switches again after [`Daemons::kill_switches`], and waits until they are ready.
+    ///
+    /// # Errors
+    /// As [`Daemons::start`].
+    pub fn restart_switches(&mut self, fabric: &Fabric, plan: &RunPlan, session: &Session<'_>) -> Result<(), RunError> {
+        let topology = session.dir.join("topology.json");
+        self.switches = super::switches::start(fabric, plan, session, &topology)?;
+        Ok(())
+    }
+
     /// Do all of them still run, but for those that were killed on purpose?
     ///
     /// # Errors
@@ -320,6 +335,7 @@ fn daemon_toml(
     for switch in fabric.switches.iter().filter(|_| !nic) {
         let address = super::switches::address(fabric, plan, switch);
         _ = write!(text, "[[switches]]\nname = {:?}\naddress = \"{address}\"\n", switch.name);
+        _ = writeln!(text, "transport = {:?}", plan.transport.as_str());
     }
     text
 }

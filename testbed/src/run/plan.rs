@@ -1,6 +1,6 @@
 //! What is run, fixed before any policy: fabric, jobs, cross traffic, and the queue that places jobs.
 
-use sluice_scenario::{CrossFlow, Fault};
+use sluice_scenario::{CrossFlow, Fault, Transport};
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::pages::Pages;
@@ -134,6 +134,8 @@ pub struct RunPlan {
     pub reserve: f64,
     /// Each switch has a `sluice-switch` of its own, which tells hosts how its kernel routes their flows.
     pub learned_routes: bool,
+    /// How daemons speak to switches.
+    pub transport: Transport,
     /// Further keys of `[schedule]` in every `sluiced.toml`, TOML text.
     pub schedule: String,
     /// Extra tables for every `sluiced.toml`, TOML text.
@@ -168,6 +170,7 @@ impl Default for RunPlan {
             floor: None,
             reserve: 0.05,
             learned_routes: false,
+            transport: Transport::Session,
             schedule: String::new(),
             daemon_extra: String::new(),
             pages: Pages::EveryHost,

@@ -53,7 +53,7 @@ fn run(fabric: &Fabric, session: &Session<'_>, ns: &NetNs, name: &str, text: &st
 fn head(plan: &RunPlan, topology: &Path, address: &str) -> String {
     format!(
         "version = 1\ncluster = \"testbed\"\npeers = [\"{MANAGEMENT_NETWORK}\"]\ntopology = {:?}\n[slot]\nlength_ms = {}\nhorizon = {}\n\
-         [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{address}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
+         [clock]\nrequire_sync = false\n[listen]\ngrpc = \"{address}:9604\"\nudp = \"{address}:9604\"\nhttp = \"127.0.0.1:9606\"\n",
         topology.display().to_string(),
         plan.slot.0 / 1_000_000,
         plan.horizon,

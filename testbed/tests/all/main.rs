@@ -18,5 +18,6 @@ mod ports;
 mod real;
 mod replay;
 mod transfers;
+mod transports;
 mod units;
 mod wan;

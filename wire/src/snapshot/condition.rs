@@ -89,6 +89,10 @@ codes! {
     /// No holder's view counts: only own links are known.
     FeedbackLocalOnly, "feedback-local-only", Degraded,
         "hosts do not see each other's plans; flows share as without Sluice or better", "check the network to the switches";
+    /// A switch is spoken to by a transport that carries no ranks, and the policy goes by ranks.
+    RanksUnknown, "ranks-unknown", Info,
+        "on its links whoever promised first keeps what he has until his round ends, whatever round has less left",
+        "write transport = \"session\", or schedule.policy = \"primal-dual\", which goes by sums";
     /// A worse backend than the best is in use.
     EnforcementFallback, "enforcement-fallback", Degraded,
         "rates follow orders less exactly", "sluice doctor";

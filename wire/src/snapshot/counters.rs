@@ -177,6 +177,16 @@ counters! {
     rejects_unknown_link: u64 = 0,
     /// Announcements refused: a flow of another host.
     rejects_foreign_flow: u64 = 0,
+    /// Datagrams sent to switches.
+    datagrams_sent: u64 = 0,
+    /// Of them, those that repeat one without an echo.
+    datagrams_repeated: u64 = 0,
+    /// Echoes of them.
+    datagrams_answered: u64 = 0,
+    /// Datagrams without an echo.
+    datagrams_lost: u64 = 0,
+    /// What came and is no echo of anything: late, twice, or no datagram of ours.
+    datagrams_unexpected: u64 = 0,
     /// Processor time of looking at processes, sockets and links, in nanoseconds.
     cpu_stats_ns: u64 = 0,
     /// Processor time of deciding, in nanoseconds.

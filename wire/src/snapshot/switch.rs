@@ -17,6 +17,16 @@ words! {
         /// Flows there run as plain TCP.
         Plain = "plain",
     }
+    /// How a holder is spoken to.
+    Transport {
+        /// One stream.
+        #[default]
+        Session = "session",
+        /// Two calls a slot.
+        Unary = "unary",
+        /// Datagrams, which carry sums of rates only.
+        Udp = "udp",
+    }
     /// The connection to a holder.
     SwitchState {
         /// It is connected and answers.
@@ -39,6 +49,8 @@ pub struct SwitchStatus {
     pub name: String,
     /// Where it is reached.
     pub address: String,
+    /// How it is spoken to.
+    pub transport: Transport,
     /// True: another host, not a switch.
     pub peer: bool,
     /// The state of the connection.

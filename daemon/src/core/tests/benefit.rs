@@ -65,7 +65,7 @@ fn train(site: &mut Site, from: u64, to: u64, with: u64, mut look: impl FnMut(&S
 /// A host that asks nobody yet is made one that asks, and trains until its job is released; returns when.
 pub fn until_released(site: &mut Site) -> u64 {
     *site = asking(site.index, "a");
-    site.inbox.push(Inbound::Back { holder: HolderId::of("s"), slot_diff: 0, offset_ns: 0 });
+    site.inbox.push(Inbound::Back { holder: HolderId::of("s"), slot_diff: 0, offset_ns: Some(0) });
     let to = 9 * PERIOD * 60;
     train(site, 0, to, 90, |_, _| {});
     to

@@ -12,7 +12,7 @@ use crate::monitor::plans::Following;
 /// A host that runs and is well: an orderly clock, a switch that answers, a job.
 fn well() -> Star {
     let mut star = Star::new(vec![Site::new(0, 1, "a")]);
-    star.sites[0].inbox.push(Inbound::Back { holder: HolderId::of("s"), slot_diff: 0, offset_ns: 0 });
+    star.sites[0].inbox.push(Inbound::Back { holder: HolderId::of("s"), slot_diff: 0, offset_ns: Some(0) });
     star.run(0, 900);
     star
 }
@@ -94,6 +94,9 @@ fn raise(code: ConditionCode, site: &mut Site) {
         }
         ConditionCode::ClusterMismatch => {
             site.inbox.push(lost(true));
+        }
+        ConditionCode::RanksUnknown => {
+            site.core.config.switches[0].transport = crate::config::Transport::Udp;
         }
         ConditionCode::PeersOpen => {
             site.core.config.peer.open = true;

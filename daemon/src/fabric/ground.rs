@@ -1,0 +1,36 @@
+//! What datagrams to switches have to know of the network: the rates of their links, and where this host is attached.
+
+use std::net::IpAddr;
+
+use sluice_schedule::{HolderId, Rate};
+
+use super::Fabric;
+use crate::exchange::book::Ground;
+
+/// The largest number a datagram has for a rate; one more says that nobody set it.
+const MOST: u64 = u16::MAX as u64 - 1;
+
+impl Fabric {
+    /// The same for all datagrams of this host.
+    pub fn ground(&self) -> Ground {
+        let links = self.topology().filter(|_| !self.datagrams.is_empty());
+        let links =
+            links.iter().flat_map(|topology| topology.links.iter().enumerate().map(move |link| (topology, link)));
+        // One unit for the whole fabric, which a topology gives to all hosts alike: switches add numbers.
+        let fastest = links.clone().map(|(_, (_, link))| link.capacity).max().unwrap_or(Rate::ZERO);
+        let unit = (0..16).find(|unit| fastest.0 / (1_000_000 << unit) <= MOST).unwrap_or(16);
+        let kept = |from: usize| self.topology().is_some_and(|t| self.datagrams.contains(&HolderId::of(t.name(from))));
+        let of_switches = links.filter(|(_, (_, link))| kept(link.from));
+        let capacities =
+            of_switches.filter_map(|(topology, (at, link))| Some((topology.link_id(at)?, link.capacity.payload())));
+        let attached = (0..self.links.len()).filter_map(|at| {
+            let hop = self.ingress(at).filter(|hop| hop.holder.is_some_and(|of| self.datagrams.contains(&of)))?;
+            let own = self.links[at].addresses.iter().find_map(|address| match address.to_canonical() {
+                IpAddr::V4(address) => Some(address),
+                IpAddr::V6(_) => None,
+            });
+            Some((hop.link, own?))
+        });
+        Ground { host: self.host, unit, capacities: capacities.collect(), ingress: attached.collect() }
+    }
+}
