@@ -137,8 +137,6 @@ struct sluice_cfg {
  * that it can be paced later.
  */
 #define SLUICE_CFG_CALLBACKS_EARLY 2
-/* This processor lets others see its loads and stores in another order than the program's. */
-#define SLUICE_CFG_WEAK_MEMORY 4
 
 /* A socket that is to be managed, by its cookie, with its first order: never touched unless it is named here. */
 struct sluice_wanted {

@@ -86,7 +86,7 @@ INLINE long cap(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wante
 	if ((present & CALLBACKS) != CALLBACKS &&
 	    bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
 		return -EOPNOTSUPP;
-	gen = take_row(tp, cfg, &index, clamp_rate(cfg, wanted->rate), now);
+	gen = take_row(tp, &index, clamp_rate(cfg, wanted->rate), now);
 	if (!gen) {
 		COUNT_UP(table_full);
 		return -ENOSPC;
@@ -162,7 +162,7 @@ INLINE void on_rtt(struct bpf_sock_ops *ctx, struct bpf_sock *sk, struct tcp_soc
 	last = row->last_ns;
 	if (tp->rate_interval_us)
 		delivery = (__u64)tp->rate_delivered * tp->mss_cache * 1000000 / tp->rate_interval_us;
-	write_row(cfg, row, tp, delivery, own->rate, now, 0);
+	write_row(row, tp, delivery, own->rate, now, 0);
 	if (now - last >= cfg->idle_ns && now - last > (__u64)(tp->srtt_us >> 3) * 2000)
 		tell(tp, SLUICE_EVENT_STARTED, index, gen);
 }

@@ -55,7 +55,7 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->frozen)
 		flags |= SLUICE_STAT_SQUEEZED;
-	write_row(cfg, row, tp, delivery, pacing, now, flags);
+	write_row(row, tp, delivery, pacing, now, flags);
 	tell_mark(tp, row, index, flow->gen);
 	return 0;
 }
@@ -114,7 +114,7 @@ int init(__u64 *ctx)
 	if (cfg && own && own->flags & SLUICE_SOCK_OURS && own->rate_until <= now + cfg->max_expiry) {
 		rate = clamp_rate(cfg, own->rate);
 		expiry = own->rate_until;
-		gen = take_row(tp, cfg, &index, rate, now);
+		gen = take_row(tp, &index, rate, now);
 		if (!gen)
 			COUNT_UP(table_full);
 	}
@@ -221,7 +221,7 @@ int cwnd_event(__u64 *ctx)
 	}
 	flow->flags &= ~FLOW_EMPTY;
 	flow->last_us = now / 1000;
-	write_row(cfg, row, tp, 0, sk->sk_pacing_rate, now, flags);
+	write_row(row, tp, 0, sk->sk_pacing_rate, now, flags);
 	return 0;
 }
 

@@ -71,6 +71,11 @@ enum tcp_ca_event_name { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMP
 
 #define KERNEL __attribute__((preserve_access_index))
 
+/* x86's. Only asked whether it has this register. */
+struct pt_regs {
+	unsigned long orig_ax;
+} KERNEL;
+
 struct in6_addr {
 	union {
 		__u32 u6_addr32[4];

@@ -104,12 +104,13 @@ INLINE void map_ipv4(__u8 *to, __u32 address)
 /*
  * Orders what stands before it and what stands after it for every processor. An atomic operation that returns a value
  * orders both sides in the BPF memory model, whatever word it is on; where the processor keeps loads in order and stores
- * in order, as x86 does, the compiler alone has to be told.
+ * in order, as x86 does, the compiler alone has to be told. Which it is, is known by a register that x86 alone has when
+ * a program is loaded, and the kernel then takes the other branch out: every ACK runs through four of these.
  */
-INLINE void fence(struct sluice_cfg *cfg, __u64 *word)
+INLINE void fence(__u64 *word)
 {
 	barrier();
-	if (cfg && cfg->flags & SLUICE_CFG_WEAK_MEMORY) {
+	if (!field_exists(((struct pt_regs *)0)->orig_ax)) {
 		/* Used, or the compiler would leave the value away and the order with it. */
 		__u64 seen = __sync_fetch_and_add(word, 0);
 
@@ -157,7 +158,7 @@ INLINE void tell(struct tcp_sock *tp, __u32 kind, __u32 index, __u32 gen)
 }
 
 /* Takes a free row for a socket; returns its generation, or 0 if none is free. */
-INLINE __u32 take_row(struct tcp_sock *tp, struct sluice_cfg *cfg, __u32 *index, __u64 rate, __u64 now)
+INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 {
 	struct sluice_stat *row;
 	__u32 slot = 0, gen;
@@ -168,7 +169,7 @@ INLINE __u32 take_row(struct tcp_sock *tp, struct sluice_cfg *cfg, __u32 *index,
 	if (!row)
 		return 0;
 	WRITE_ONCE(row->seq, row->seq | 1);
-	fence(cfg, &row->fence);
+	fence(&row->fence);
 	gen = row->gen + 1;
 	if (!gen)
 		gen = 1;
@@ -188,7 +189,7 @@ INLINE __u32 take_row(struct tcp_sock *tp, struct sluice_cfg *cfg, __u32 *index,
 	row->netns = netns_of(tp);
 	row->told = 0;
 	row->flags = SLUICE_STAT_LIVE;
-	fence(cfg, &row->fence);
+	fence(&row->fence);
 	WRITE_ONCE(row->seq, row->seq + 1);
 	*index = slot;
 	return gen;
@@ -220,11 +221,10 @@ INLINE __u32 least_rtt(struct tcp_sock *tp)
 	return rtt == ~0U ? 0 : rtt;
 }
 
-INLINE void write_row(struct sluice_cfg *cfg, struct sluice_stat *row, struct tcp_sock *tp, __u64 delivery,
-		      __u64 pacing, __u64 now, __u32 flags)
+INLINE void write_row(struct sluice_stat *row, struct tcp_sock *tp, __u64 delivery, __u64 pacing, __u64 now, __u32 flags)
 {
 	WRITE_ONCE(row->seq, row->seq | 1);
-	fence(cfg, &row->fence);
+	fence(&row->fence);
 	row->acked = tp->bytes_acked;
 	row->queued = tp->write_seq - tp->snd_una;
 	if (delivery)
@@ -238,7 +238,7 @@ INLINE void write_row(struct sluice_cfg *cfg, struct sluice_stat *row, struct tc
 	row->delivered = tp->delivered;
 	row->cwnd = tp->snd_cwnd;
 	row->flags = SLUICE_STAT_LIVE | flags;
-	fence(cfg, &row->fence);
+	fence(&row->fence);
 	WRITE_ONCE(row->seq, row->seq + 1);
 }
 
@@ -254,11 +254,11 @@ INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 ge
 	if (!ctl)
 		return ORDER_NONE;
 	before = READ_ONCE(ctl->gen);
-	fence(cfg, &ctl->fence);
+	fence(&ctl->fence);
 	new_expiry = READ_ONCE(ctl->expiry);
 	new_rate = READ_ONCE(ctl->rate);
 	flags = READ_ONCE(ctl->flags);
-	fence(cfg, &ctl->fence);
+	fence(&ctl->fence);
 	if (before != gen || READ_ONCE(ctl->gen) != gen)
 		return ORDER_NONE;
 	if (flags & SLUICE_CTL_RELEASE)

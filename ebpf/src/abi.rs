@@ -9,7 +9,6 @@ pub const STAT_LIVE: u32 = 1;
 pub const STAT_LOSS_GUARD: u32 = 2;
 pub const CFG_SETSOCKOPT: u32 = 1;
 pub const CFG_CALLBACKS_EARLY: u32 = 2;
-pub const CFG_WEAK_MEMORY: u32 = 4;
 /// What an iterator answers for a socket that is somebody else's.
 pub const NOT_OURS: i32 = 1;
 

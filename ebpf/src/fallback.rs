@@ -30,9 +30,6 @@ const LOSS_RETRIP: Nanos = Nanos::from_millis(10_000);
 /// whole ring for longer.
 const LOSS_BAN: Nanos = Nanos::from_millis(5_000);
 
-/// Does this processor let others see its loads and stores in another order than the program's? x86 does not.
-const WEAK_MEMORY: bool = cfg!(not(any(target_arch = "x86", target_arch = "x86_64")));
-
 /// A datapath that works here.
 pub struct Opened {
     /// The best of those asked for that this kernel takes.
@@ -284,9 +281,6 @@ fn configuration(options: &Options, tier: Tier, name: &str, release_to: &str) ->
     let floor = floor.min(options.ceiling);
     if tier == Tier::SetSockOpt {
         flags |= abi::CFG_SETSOCKOPT;
-    }
-    if WEAK_MEMORY {
-        flags |= abi::CFG_WEAK_MEMORY;
     }
     Cfg {
         floor: floor.bytes_per_second().max(1),

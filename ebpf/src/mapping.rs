@@ -2,7 +2,7 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::mem::offset_of;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -107,10 +107,21 @@ impl<'a, T> RowRef<'a, T> {
         unsafe { AtomicU64::from_ptr(self.row.byte_add(OFFSET).cast().as_ptr()) }
     }
 
-    /// A copy that a concurrent writer can tear, which callers detect or tolerate.
-    fn copy(&self) -> T {
-        // SAFETY: the row lies inside the mapping; whatever bytes it has are a value, as `Pod` promises.
-        unsafe { self.row.read_volatile() }
+    /// A copy that a concurrent writer can tear, which callers detect or tolerate. Word by word: of a volatile struct every
+    /// byte of an address would be a load of its own.
+    fn copy(&self) -> T
+    where
+        T: Pod,
+    {
+        const { assert!(size_of::<T>().is_multiple_of(8) && align_of::<T>() >= 8) };
+        let (from, mut copy) = (self.row.cast::<u64>(), MaybeUninit::<T>::uninit());
+        let to = copy.as_mut_ptr().cast::<u64>();
+        for word in 0..size_of::<T>() / 8 {
+            // SAFETY: an aligned word inside the row, which lies inside the mapping, and the same one inside the copy.
+            unsafe { to.add(word).write(from.add(word).read_volatile()) };
+        }
+        // SAFETY: every byte is written, and whatever bytes there are are a value, as `Pod` promises.
+        unsafe { copy.assume_init() }
     }
 }
 

@@ -16,6 +16,9 @@ mod tests;
 /// The longest horizon, in slots.
 pub const MAX_SLOTS: usize = 64;
 
+/// Horizons up to this are planned with shorter tables.
+const USUAL_SLOTS: usize = 16;
+
 /// What is known when a flow is scheduled. Slot 0 is the current one.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -102,8 +105,10 @@ pub fn fill_all(request: &Request, rates: &mut [Rate]) -> Bytes {
     let mut left = request.demand.0;
     for (t, rate) in rates.iter_mut().enumerate().take(request.slots()) {
         let take = request.room(t).min(left);
-        *rate = Rate::needed(Bytes(take), request.length(t));
-        left -= take;
+        if take > 0 {
+            *rate = Rate::needed(Bytes(take), request.length(t));
+            left -= take;
+        }
     }
     Bytes(left)
 }
@@ -114,39 +119,52 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     if request.demand == Bytes::ZERO {
         return Chosen { completion: Some(0), ..Chosen::default() };
     }
-    let slots = request.slots().min(rates.len());
-    let demand = u128::from(request.demand.0);
-    let (mut rooms, mut all) = ([0_u64; MAX_SLOTS], 0_u128);
+    // Most horizons are short, and to clear a table for the longest one costs as much as to fill it.
+    match request.slots().min(rates.len()) {
+        slots @ ..=USUAL_SLOTS => place_in::<USUAL_SLOTS>(request, per, &mut rates[..slots]),
+        slots => place_in::<MAX_SLOTS>(request, per, &mut rates[..slots]),
+    }
+}
+
+/// The same for a demand, with tables for so many slots.
+fn place_in<const MOST: usize>(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
+    let slots = rates.len();
+    let demand = request.demand.0;
+    let (mut rooms, mut all) = ([0_u64; MOST], 0_u64);
     for (t, room) in rooms[..slots].iter_mut().enumerate() {
-        *room = request.room(t).min(request.demand.0);
-        all += u128::from(*room);
+        *room = request.room(t).min(demand);
+        all = all.saturating_add(*room);
+    }
+    if all == 0 {
+        return Chosen { unplaced: request.demand, ..Chosen::default() };
     }
     if all < demand {
         // No completion slot is feasible, and on a busy link that is so for most flows: nothing to sort then.
-        return Chosen { unplaced: fill_all(request, &mut rates[..slots]), ..Chosen::default() };
+        return Chosen { unplaced: fill_all(request, rates), ..Chosen::default() };
     }
-    let (mut order, mut place_of) = ([0_u8; MAX_SLOTS], [0_u8; MAX_SLOTS]);
+    let (mut order, mut place_of) = ([0_u8; MOST], [0_u8; MOST]);
     by_price(&request.price[..slots], &mut order);
     for (place, &t) in order[..slots].iter().enumerate() {
         place_of[usize::from(t)] = place as u8;
     }
 
-    let mut taken = [0_u64; MAX_SLOTS]; // by place in the order
-    let (mut placed, mut spend, mut dearest) = (0_u128, 0_u128, 0_usize);
+    let mut taken = [0_u64; MOST]; // by place in the order
+    let (mut missing, mut spend, mut dearest) = (demand, 0_u128, 0_usize);
     let (mut best, mut one_later) = (None::<(usize, u128)>, None);
     for (t, &place) in place_of[..slots].iter().enumerate() {
         let place = usize::from(place);
         let room = rooms[t];
         // Once all bytes have a slot, one that is dearer than all in use is of no help.
-        if room > 0 && (placed < demand || place < dearest) {
+        if room > 0 && (missing > 0 || place < dearest) {
             taken[place] = room;
-            placed += u128::from(room);
             spend += spent(room, request.price[t], request.weight);
             dearest = dearest.max(place);
-            while placed > demand {
-                let cut = (placed - demand).min(u128::from(taken[dearest])) as u64;
+            let mut excess = room.saturating_sub(missing);
+            missing = missing.saturating_sub(room);
+            while excess > 0 {
+                let cut = excess.min(taken[dearest]);
                 taken[dearest] -= cut;
-                placed -= u128::from(cut);
+                excess -= cut;
                 spend -= spent(cut, request.price[usize::from(order[dearest])], request.weight);
                 // Ends at a slot in use: at least `demand` bytes stay placed.
                 while taken[dearest] == 0 {
@@ -154,7 +172,7 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
                 }
             }
         }
-        if placed == demand {
+        if missing == 0 {
             let cost = delay(t + 1, per) + spend;
             match best {
                 Some((slot, least)) if cost >= least => {
@@ -171,13 +189,13 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
     }
 
     let Some((last, cost)) = best else {
-        return Chosen { unplaced: fill_all(request, &mut rates[..slots]), ..Chosen::default() };
+        return Chosen { unplaced: fill_all(request, rates), ..Chosen::default() };
     };
-    let mut left = request.demand.0;
+    let mut left = demand;
     for &t in &order[..slots] {
         let t = usize::from(t);
-        if t <= last {
-            let take = rooms[t].min(left);
+        let take = rooms[t].min(left);
+        if t <= last && take > 0 {
             rates[t] = Rate::needed(Bytes(take), request.length(t));
             left -= take;
         }
@@ -191,10 +209,10 @@ fn place(request: &Request, per: Bytes, rates: &mut [Rate]) -> Chosen {
 }
 
 /// Slots in order of price, ties to the earlier. Price and slot go into one number, because plain numbers sort fastest.
-fn by_price(price: &[Price], order: &mut [u8; MAX_SLOTS]) {
+fn by_price<const MOST: usize>(price: &[Price], order: &mut [u8; MOST]) {
     const SLOT_BITS: u32 = MAX_SLOTS.ilog2();
     const { assert!(Price::MAX.units() <= u64::MAX >> SLOT_BITS) };
-    let mut keys = [0_u64; MAX_SLOTS];
+    let mut keys = [0_u64; MOST];
     let keys = &mut keys[..price.len()];
     for (t, (key, price)) in keys.iter_mut().zip(price).enumerate() {
         *key = price.units() << SLOT_BITS | t as u64;
@@ -207,11 +225,12 @@ fn by_price(price: &[Price], order: &mut [u8; MAX_SLOTS]) {
 
 /// Units of cost: bytes × 2⁻³⁰ slots. Below 2¹²⁴ for all bytes, prices and weights there are.
 fn spent(bytes: u64, price: Price, weight: Weight) -> u128 {
-    u128::from(bytes) * (u128::from(price.units()) * u128::from(weight.units()))
+    const { assert!(Price::MAX.units().leading_zeros() >= u32::BITS - Weight::MAX.units().leading_zeros()) };
+    u128::from(bytes) * u128::from(price.units() * u64::from(weight.units()))
 }
 
 fn delay(slots: usize, per: Bytes) -> u128 {
-    u128::from(per.0) * ((slots as u128) << (Price::BITS + Weight::BITS))
+    u128::from(per.0) * u128::from((slots as u64) << (Price::BITS + Weight::BITS))
 }
 
 fn in_slots(cost: u128, per: Bytes) -> f64 {

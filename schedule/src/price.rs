@@ -27,7 +27,7 @@ impl Price {
     }
     /// The sum, at most [`Price::MAX`].
     pub const fn plus(self, other: Price) -> Price {
-        let sum = self.0.saturating_add(other.0);
+        let sum = self.0 + other.0; // Neither is more than 2⁴⁰.
         if sum > Price::MAX.0 { Price::MAX } else { Price(sum) }
     }
     /// In units of 2⁻²⁰.
@@ -45,12 +45,12 @@ impl Weight {
     pub(crate) const BITS: u32 = 10;
     /// One slot per unit of price.
     pub const ONE: Weight = Weight(1 << Weight::BITS);
-    /// The largest `schedule.delay_weight`.
-    const MAX_SLOTS: f64 = 100.0;
+    /// The largest `schedule.delay_weight`: a hundred slots.
+    pub(crate) const MAX: Weight = Weight(100 << Weight::BITS);
 
     /// The nearest weight to a number of slots, within 0 and 100; NaN is zero.
     pub fn new(slots: f64) -> Weight {
-        Weight((slots.clamp(0.0, Weight::MAX_SLOTS) * f64::from(Weight::ONE.0)).round() as u32)
+        Weight((slots.clamp(0.0, 100.0) * f64::from(Weight::ONE.0)).round() as u32).min(Weight::MAX)
     }
     /// In units of 2⁻¹⁰ slots.
     pub const fn units(self) -> u32 {

@@ -128,11 +128,15 @@ impl Link {
         let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);
         self.view.load.get(passed..).unwrap_or_default()
     }
-    /// What of it each job has.
-    pub fn jobs_from(&self, now: Slot) -> impl Iterator<Item = JobLoad> {
+    /// What of it each job has, into memory that held the same before.
+    pub fn jobs_from(&self, now: Slot, out: &mut Vec<JobLoad>) {
         let passed = usize::try_from(now.since(self.view_slot)).unwrap_or(0);
-        let from = move |job: &JobLoad| JobLoad { load: job.load.get(passed..).unwrap_or_default().to_vec(), ..*job };
-        self.jobs.iter().map(from)
+        out.resize_with(self.jobs.len(), JobLoad::default);
+        for (of, out) in self.jobs.iter().zip(out) {
+            (out.job, out.flows) = (of.job, of.flows);
+            out.load.clear();
+            out.load.extend_from_slice(of.load.get(passed..).unwrap_or_default());
+        }
     }
     pub fn view(&self) -> &LinkView {
         &self.view

@@ -186,9 +186,10 @@ impl Host {
                 drawn.load.extend_from_slice(link.load_from(scene.now.slot));
             }
             drawn.load.resize(horizon, Rate::ZERO);
-            drawn.jobs.clear();
             if trust > 0.0 && by_slot {
-                drawn.jobs.extend(link.jobs_from(scene.now.slot));
+                link.jobs_from(scene.now.slot, &mut drawn.jobs);
+            } else {
+                drawn.jobs.clear();
             }
             drawn.active += drawn.others.iter().map(Other::flows).sum::<u64>();
             drawn.usable = link.usable();

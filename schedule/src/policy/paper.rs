@@ -56,9 +56,9 @@ impl Policy for PrimalDual {
         let rest = scene.slot.minus(scene.now.into_slot);
         let problem = Problem { slot: scene.slot, rest, horizon: scene.horizon, links: &self.links, flows: &flows };
         primal_dual::plan(&problem, &self.config, &mut self.scratch, &mut self.schedules);
-        for ((planned, schedule), flow) in out.iter_mut().zip(&self.schedules).zip(&scene.flows) {
-            planned.rates.clone_from(&schedule.rates);
-            planned.rate = schedule.rates.first().copied().unwrap_or(Rate::ZERO).max(flow.floor);
+        for ((planned, schedule), flow) in out.iter_mut().zip(&mut self.schedules).zip(&scene.flows) {
+            std::mem::swap(&mut planned.rates, &mut schedule.rates); // The other one is written over next time.
+            planned.rate = planned.rates.first().copied().unwrap_or(Rate::ZERO).max(flow.floor);
             if let Some(first) = planned.rates.first_mut() {
                 *first = first.minus(schedule.filled); // What the fill added is promised to nobody.
             }

@@ -17,12 +17,14 @@
 //! plan (at slot edges, or at every event), and who came first, is the caller's business.
 
 mod fill;
+mod view;
 
 use super::Why;
 use crate::graph::{Step, adjust};
 use crate::greedy::{Chosen, MAX_SLOTS, Request, refill, schedule};
-use crate::price::{Curve, Price, Weight};
+use crate::price::{Curve, Weight};
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
+use view::{Path, Views};
 
 /// How the allocator plans.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,17 +143,10 @@ pub struct Schedule {
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     order: Vec<usize>,
-    /// Own flows planned so far, by link × slot.
-    planned: Vec<Rate>,
-    /// The same of the job at hand only.
-    of_job: Vec<Rate>,
     /// Floors of flows not planned yet, per link.
     pending: Vec<Rate>,
     floors: Vec<Rate>,
-    /// By link × slot: what the flow that planned there last saw.
-    cells: Vec<Cell>,
-    /// Per link: which flow that was.
-    seen: Vec<Option<Seen>>,
+    views: Views,
     path: Path,
     fill: fill::Scratch,
 }
@@ -165,47 +160,34 @@ pub fn plan(problem: &Problem, config: &Config, scratch: &mut Scratch, out: &mut
         schedule.rates.resize(horizon, Rate::ZERO);
         *schedule = Schedule { rates: std::mem::take(&mut schedule.rates), ..Schedule::default() };
     }
-    prepare(problem, horizon, scratch);
+    prepare(problem, scratch);
+    scratch.views.clear(problem.links.len(), horizon);
+    let Scratch { order, pending, floors, views, path, fill } = scratch;
     let mut job = None;
-    for at in 0..scratch.order.len() {
-        let f = scratch.order[at];
+    for (at, &f) in order.iter().enumerate() {
         let flow = &problem.flows[f];
         if job.replace(flow.job) != Some(flow.job) {
-            collect_job(problem, flow.job, horizon, &scratch.order[..at], out, &mut scratch.of_job);
+            views.begin_job(problem, flow.job, &order[..at]);
         }
         for hop in flow.path {
-            scratch.pending[hop.link] = scratch.pending[hop.link].minus(scratch.floors[f]);
+            pending[hop.link] = pending[hop.link].minus(floors[f]);
         }
-        plan_flow(problem, config, f, scratch, &mut out[f]);
-        for hop in flow.path {
-            let row = hop.link * horizon..(hop.link + 1) * horizon;
-            for table in [&mut scratch.planned, &mut scratch.of_job] {
-                for (sum, rate) in table[row.clone()].iter_mut().zip(&out[f].rates) {
-                    *sum = sum.plus(*rate);
-                }
-            }
-        }
+        views.look(problem, config, f, pending, out, path);
+        plan_flow(problem, config, flow, path, floors[f], &mut out[f]);
+        views.take(flow, &out[f].rates);
     }
     if config.work_conserving {
-        fill::fill(problem, horizon, &scratch.order, &mut scratch.planned, &mut scratch.fill, out);
+        fill::fill(problem, order, |link| views.planned_now(link), fill, out);
     }
 }
 
 /// Sorts the flows by reservation, and sets every floor aside on its links.
-fn prepare(problem: &Problem, horizon: usize, scratch: &mut Scratch) {
+fn prepare(problem: &Problem, scratch: &mut Scratch) {
     let flows = problem.flows;
     scratch.order.clear();
     let known = |flow: &FlowView| flow.path.iter().all(|hop| hop.link < problem.links.len());
     scratch.order.extend((0..flows.len()).filter(|&f| flows[f].remaining > Bytes::ZERO && known(&flows[f])));
     scratch.order.sort_unstable_by_key(|&f| (flows[f].arrival, flows[f].job, flows[f].flow));
-    for table in [&mut scratch.planned, &mut scratch.of_job] {
-        table.clear();
-        table.resize(problem.links.len() * horizon, Rate::ZERO);
-    }
-    scratch.cells.clear();
-    scratch.cells.resize(problem.links.len() * horizon, Cell::default());
-    scratch.seen.clear();
-    scratch.seen.resize(problem.links.len(), None);
     // With many flows the floors alone would be more than an own link: there each is at most an equal share.
     scratch.floors.clear();
     scratch.floors.extend(flows.iter().map(|flow| flow.floor));
@@ -225,116 +207,8 @@ fn prepare(problem: &Problem, horizon: usize, scratch: &mut Scratch) {
     }
 }
 
-/// Adds up what the flows of one job that are planned already have on each link.
-fn collect_job(problem: &Problem, job: JobId, horizon: usize, done: &[usize], out: &[Schedule], of_job: &mut [Rate]) {
-    of_job.fill(Rate::ZERO);
-    for &f in done.iter().filter(|&&f| problem.flows[f].job == job) {
-        for hop in problem.flows[f].path {
-            for (sum, rate) in of_job[hop.link * horizon..].iter_mut().zip(&out[f].rates) {
-                *sum = sum.plus(*rate);
-            }
-        }
-    }
-}
-
-/// What one flow finds on its path.
-#[derive(Clone, Debug, Default)]
-struct Path {
-    /// Per slot of the horizon.
-    price: Vec<Price>,
-    headroom: Vec<Rate>,
-    /// The most its links can bear in the current slot, whatever others promised on those that are shared.
-    hard: Rate,
-    /// Nobody else is on the path in the current slot.
-    alone: bool,
-}
-
-/// What flows of one job find on a link in one slot.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cell {
-    /// What is promised there by other hosts' flows of other jobs.
-    load: Rate,
-    /// The same with what own flows of other jobs have: what the price is for.
-    others: Rate,
-    price: Price,
-    /// A flow's share of what the others leave; to the letter there is no such bound.
-    share: Rate,
-}
-
-/// Whose view of a link is in the table: the flow and which hop of its path.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    flow: usize,
-    hop: usize,
-}
-
-/// What the links of a path look like to one flow. Flows of a job that plan one after another see the same others on a
-/// link, so what was worked out for one serves the next: whoever plans on a link looks at it first.
-fn survey(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, path: &mut Path) {
-    let flow = &problem.flows[f];
-    let horizon = problem.horizon.clamp(1, MAX_SLOTS);
-    path.price.clear();
-    path.price.resize(horizon, Price::ZERO);
-    path.headroom.clear();
-    path.headroom.resize(horizon, Rate::MAX);
-    (path.hard, path.alone) = (Rate::MAX, true);
-    for (h, hop) in flow.path.iter().enumerate() {
-        let link = problem.links[hop.link];
-        let row = hop.link * horizon..(hop.link + 1) * horizon;
-        let same = |seen: &Seen| {
-            let (other, before) = (&problem.flows[seen.flow], &problem.flows[seen.flow].path[seen.hop]);
-            other.job == flow.job && before.sharers == hop.sharers && before.load == hop.load && other.old == flow.old
-        };
-        if !scratch.seen[hop.link].as_ref().is_some_and(same) {
-            scratch.seen[hop.link] = Some(Seen { flow: f, hop: h });
-            look_at(config, flow, hop, link, horizon, scratch);
-        }
-        let cells = scratch.cells[row.clone()].iter();
-        let (headroom, price) = (&mut path.headroom, &mut path.price);
-        for (((cell, planned), headroom), price) in cells.zip(&scratch.planned[row.clone()]).zip(headroom).zip(price) {
-            let room = link.usable.minus(cell.load.plus(*planned));
-            *headroom = (*headroom).min(room).min(cell.share);
-            if !(flow.due && config.repaired) {
-                *price = price.plus(cell.price);
-            }
-        }
-        let (now, planned) = (&scratch.cells[row.start], scratch.planned[row.start]);
-        let room = link.usable.minus(now.load.plus(planned));
-        let room = if link.own { room.minus(scratch.pending[hop.link]) } else { room };
-        path.headroom[0] = path.headroom[0].min(room);
-        path.hard = path.hard.min(if link.own { room } else { link.usable });
-        path.alone &= now.others == Rate::ZERO && scratch.of_job[row.start] == Rate::ZERO;
-    }
-}
-
-/// Fills in a link's cells for a job's flows with this view of it.
-fn look_at(config: &Config, flow: &FlowView, hop: &Hop, link: Link, horizon: usize, scratch: &mut Scratch) {
-    let row = hop.link * horizon..(hop.link + 1) * horizon;
-    let own = scratch.planned[row.clone()].iter().zip(&scratch.of_job[row.clone()]);
-    let of = |others: Rate| {
-        let share = if config.repaired { link.usable.minus(others).share(hop.sharers) } else { Rate::MAX };
-        Cell { load: Rate::ZERO, others, price: config.curve.link(others, link.usable), share }
-    };
-    // Promises are the same for many slots in a row, and the price is the dearest thing here.
-    let mut last = of(Rate::ZERO);
-    for (t, ((&planned, &of_job), cell)) in own.zip(&mut scratch.cells[row]).enumerate() {
-        let mut load = hop.load(t);
-        if config.repaired {
-            load = load.minus(flow.old.get(t).copied().unwrap_or(Rate::ZERO));
-        }
-        let others = load.plus(planned.minus(of_job));
-        if others != last.others {
-            last = of(others);
-        }
-        *cell = Cell { load, ..last };
-    }
-}
-
 /// Algorithms 1 and 2 for one flow.
-fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch, out: &mut Schedule) {
-    let flow = &problem.flows[f];
-    let mut path = std::mem::take(&mut scratch.path);
-    survey(problem, config, f, scratch, &mut path);
+fn plan_flow(problem: &Problem, config: &Config, flow: &FlowView, path: &Path, floor: Rate, out: &mut Schedule) {
     let request = Request {
         demand: flow.remaining,
         price: &path.price,
@@ -376,7 +250,6 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch
     // A flow that would end the slot ahead of what it is fed is cut by the excess.
     out.why = lower(&mut now, out.why, predecessor_limit(flow, problem.rest), Why::Predecessor);
     out.why = lower(&mut now, out.why, path.hard, if path.alone { Why::LinkCap } else { Why::Headroom });
-    let floor = scratch.floors[f];
     if now < floor {
         now = floor;
         if out.why == Why::Headroom {
@@ -386,7 +259,6 @@ fn plan_flow(problem: &Problem, config: &Config, f: usize, scratch: &mut Scratch
     if now != initial {
         out.chosen = refill(&request, now, &mut out.rates);
     }
-    scratch.path = path;
 }
 
 /// Lowers a rate to `most` and gives the reason it has then.
@@ -403,5 +275,7 @@ fn predecessor_limit(flow: &FlowView, rest: Nanos) -> Rate {
     if flow.usable >= flow.remaining { Rate::MAX } else { Rate::needed(flow.usable, rest) }
 }
 
+#[cfg(test)]
+mod naive;
 #[cfg(test)]
 mod tests;

@@ -5,106 +5,162 @@
 //! goes in the order of reservations. No link is promised more than it has, and no flow is raised above its ceiling,
 //! or above what its predecessors feed it. What is sent earlier is taken off the end of the schedule.
 
-use super::{Hop, Problem, Schedule, Why, predecessor_limit};
+use std::ops::Range;
+
+use super::{Problem, Schedule, Why, predecessor_limit};
 use crate::units::{Bytes, Nanos, Rate};
 
 /// Rounds of sharing before the rest is given out in order.
-const ROUNDS: usize = 8;
+pub(super) const ROUNDS: usize = 8;
 
 /// Memory that is kept from decision to decision.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
-    /// By place in the order: weight in the present round, the most the flow may have in it, and the most at all.
-    weight: Vec<u64>,
-    cap: Vec<Rate>,
-    most: Vec<Rate>,
-    raised: Vec<Rate>,
-    share: Vec<Rate>,
-    /// Per link: sum of weights.
-    sum: Vec<u128>,
+    takers: Vec<Taker>,
+    /// The paths of the takers, one after another.
+    hops: Vec<Hop>,
+    on_links: Vec<OnLink>,
 }
 
-/// Raises current-slot rates; `planned` holds the sums of own flows by link × slot and is kept up to date for slot 0.
+/// A flow that could take more. On a busy link there are few of them or none.
+#[derive(Clone, Debug)]
+struct Taker {
+    flow: usize,
+    /// Its place among all hops.
+    path: Range<usize>,
+    /// Weight in the present round; none: it takes no more.
+    weight: u64,
+    /// The most the flow may have in the present round, and the most at all.
+    cap: Rate,
+    most: Rate,
+    raised: Rate,
+    share: Rate,
+}
+
+/// A link of a taker's path, in the current slot.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    link: usize,
+    /// What is left there beside all that other hosts' flows promised or take.
+    leave: Rate,
+    /// The same with the flow's own old promise among the others', where it is an own link: what is shared out by weight.
+    shared: Option<Rate>,
+}
+
+/// What the takers make of a link.
+#[derive(Clone, Copy, Debug)]
+struct OnLink {
+    /// The sum of own flows in the current slot.
+    taken: Rate,
+    weights: u128,
+}
+
+/// Raises current-slot rates. `planned`: the sum of own flows on a link in the current slot.
 pub(super) fn fill(
     problem: &Problem,
-    horizon: usize,
     order: &[usize],
-    planned: &mut [Rate],
+    planned: impl Fn(usize) -> Rate,
     scratch: &mut Scratch,
     out: &mut [Schedule],
 ) {
-    let later = |f: &usize| out[*f].rates[1..].iter().fold(0_u64, |sum, rate| sum.saturating_add(rate.0));
-    scratch.weight.clear();
-    scratch.weight.extend(order.iter().map(later));
-    scratch.most.clear();
-    scratch.most.extend(order.iter().map(|&f| {
-        let flow = &problem.flows[f];
-        flow.ceiling.min(predecessor_limit(flow, problem.rest))
-    }));
-    scratch.raised.clear();
-    scratch.raised.extend(order.iter().map(|&f| out[f].rates[0]));
-
-    scratch.cap.clear();
-    scratch.cap.extend(order.iter().zip(&scratch.most).map(|(&f, most)| {
-        let bytes = out[f].rates[1..].iter().fold(Bytes::ZERO, |sum, rate| sum.plus(rate.over(problem.slot)));
-        out[f].rates[0].plus(Rate::needed(bytes, problem.rest)).min(*most)
-    }));
-    share_out(problem, horizon, order, planned, scratch);
-    scratch.weight.fill(1);
-    scratch.cap.clone_from(&scratch.most);
-    share_out(problem, horizon, order, planned, scratch);
-    for (at, &f) in order.iter().enumerate() {
-        let room = room(problem, horizon, f, planned).min(scratch.most[at].minus(scratch.raised[at]));
-        raise(problem, horizon, f, room, planned, &mut scratch.raised[at]);
+    let Scratch { takers, hops, on_links } = scratch;
+    on_links.clear();
+    on_links.extend((0..problem.links.len()).map(|link| OnLink { taken: planned(link), weights: 0 }));
+    takers.clear();
+    hops.clear();
+    for &f in order {
+        takers.extend(taker(problem, f, &out[f], hops, on_links));
+    }
+    if takers.is_empty() {
+        return;
+    }
+    share_out(takers, hops, on_links);
+    for taker in takers.iter_mut() {
+        (taker.weight, taker.cap) = (1, taker.most);
+    }
+    share_out(takers, hops, on_links);
+    for taker in takers.iter_mut() {
+        let path = &hops[taker.path.clone()];
+        let more = room(path, on_links).min(taker.most.minus(taker.raised));
+        taker.raise(path, on_links, more);
     }
 
-    for (at, &f) in order.iter().enumerate() {
-        let schedule = &mut out[f];
+    for taker in takers.iter() {
+        let schedule = &mut out[taker.flow];
         let before = schedule.rates[0];
-        if scratch.raised[at] > before {
-            let brought = scratch.raised[at].over(problem.rest).minus(before.over(problem.rest));
-            schedule.rates[0] = scratch.raised[at];
-            schedule.filled = scratch.raised[at].minus(before);
+        if taker.raised > before {
+            let brought = taker.raised.over(problem.rest).minus(before.over(problem.rest));
+            schedule.rates[0] = taker.raised;
+            schedule.filled = taker.raised.minus(before);
             schedule.why = Why::WorkConserving;
             shorten(&mut schedule.rates[1..], problem.slot, brought);
         }
     }
 }
 
+/// A flow as taker, with its path appended to the hops; none if it may not have more, or a link of its path is full, which
+/// stays so. A flow without an own link takes nothing either: nothing here would hold it back.
+fn taker(
+    problem: &Problem,
+    f: usize,
+    schedule: &Schedule,
+    hops: &mut Vec<Hop>,
+    on_links: &[OnLink],
+) -> Option<Taker> {
+    let flow = &problem.flows[f];
+    let first = hops.len();
+    let old = flow.old.first().copied().unwrap_or(Rate::ZERO);
+    hops.extend(flow.path.iter().map(|hop| {
+        let link = &problem.links[hop.link];
+        let beside = |load: Rate| link.usable.minus(load.plus(hop.siblings).plus(link.filled));
+        let load = hop.load(0);
+        Hop { link: hop.link, leave: beside(load.minus(old)), shared: link.own.then(|| beside(load)) }
+    }));
+    let path = &hops[first..];
+    let now = schedule.rates[0];
+    let held = path.iter().any(|hop| hop.shared.is_some());
+    let most = || flow.ceiling.min(predecessor_limit(flow, problem.rest));
+    let room = if held { room(path, on_links) } else { Rate::ZERO };
+    let Some(most) = (room > Rate::ZERO).then(most).filter(|most| *most > now) else {
+        hops.truncate(first);
+        return None;
+    };
+    let later = schedule.rates[1..].iter().filter(|rate| **rate > Rate::ZERO);
+    let weight = later.clone().fold(0_u64, |sum, rate| sum.saturating_add(rate.0));
+    let bytes = later.fold(Bytes::ZERO, |sum, rate| sum.plus(rate.over(problem.slot)));
+    let cap = now.plus(Rate::needed(bytes, problem.rest)).min(most);
+    Some(Taker { flow: f, path: first..hops.len(), weight, cap, most, raised: now, share: Rate::ZERO })
+}
+
 /// Shares what is left of the own links by weight, again and again, until no flow can take its share.
-fn share_out(problem: &Problem, horizon: usize, order: &[usize], planned: &mut [Rate], scratch: &mut Scratch) {
+fn share_out(takers: &mut [Taker], hops: &[Hop], on_links: &mut [OnLink]) {
     for _ in 0..ROUNDS {
-        scratch.sum.clear();
-        scratch.sum.resize(problem.links.len(), 0);
-        for (at, &f) in order.iter().enumerate() {
-            if scratch.cap[at] <= scratch.raised[at] || room(problem, horizon, f, planned) == Rate::ZERO {
-                scratch.weight[at] = 0;
+        on_links.iter_mut().for_each(|on_link| on_link.weights = 0);
+        for taker in takers.iter_mut().filter(|taker| taker.weight > 0) {
+            let path = &hops[taker.path.clone()];
+            if taker.cap <= taker.raised || room(path, on_links) == Rate::ZERO {
+                taker.weight = 0;
             }
-            for hop in problem.flows[f].path {
-                scratch.sum[hop.link] += u128::from(scratch.weight[at]);
+            for hop in path {
+                on_links[hop.link].weights += u128::from(taker.weight);
             }
         }
         // All shares are of what is left now; handing them out must not shrink the ones that follow.
-        scratch.share.clear();
-        for (at, &f) in order.iter().enumerate() {
-            let weight = u128::from(scratch.weight[at]);
-            if weight == 0 {
-                scratch.share.push(Rate::ZERO);
-                continue;
-            }
-            let own = problem.flows[f].path.iter().filter(|hop| problem.links[hop.link].own);
+        for taker in takers.iter_mut().filter(|taker| taker.weight > 0) {
             let of_link = |hop: &Hop| {
-                let left = u128::from(left(problem, horizon, hop, Rate::ZERO, planned).0);
-                Rate(u64::try_from(left * weight / scratch.sum[hop.link].max(1)).unwrap_or(u64::MAX))
+                let OnLink { taken, weights } = on_links[hop.link];
+                let left = u128::from(hop.shared?.minus(taken).0);
+                Some(Rate(u64::try_from(left * u128::from(taker.weight) / weights.max(1)).unwrap_or(u64::MAX)))
             };
-            scratch.share.push(own.map(of_link).min().unwrap_or(Rate::ZERO));
+            taker.share = hops[taker.path.clone()].iter().filter_map(of_link).min().unwrap_or(Rate::ZERO);
         }
         let mut given = false;
-        for (at, &f) in order.iter().enumerate() {
-            let most = scratch.cap[at].minus(scratch.raised[at]);
-            let more = scratch.share[at].min(most).min(room(problem, horizon, f, planned));
+        for taker in takers.iter_mut().filter(|taker| taker.weight > 0) {
+            let path = &hops[taker.path.clone()];
+            let most = taker.cap.minus(taker.raised);
+            let more = taker.share.min(most).min(room(path, on_links));
             given |= more > Rate::ZERO;
-            raise(problem, horizon, f, more, planned, &mut scratch.raised[at]);
+            taker.raise(path, on_links, more);
         }
         if !given {
             break;
@@ -112,35 +168,23 @@ fn share_out(problem: &Problem, horizon: usize, order: &[usize], planned: &mut [
     }
 }
 
-fn raise(problem: &Problem, horizon: usize, f: usize, more: Rate, planned: &mut [Rate], rate: &mut Rate) {
-    *rate = rate.plus(more);
-    for hop in problem.flows[f].path {
-        let sum = &mut planned[hop.link * horizon];
-        *sum = sum.plus(more);
+impl Taker {
+    fn raise(&mut self, path: &[Hop], on_links: &mut [OnLink], more: Rate) {
+        self.raised = self.raised.plus(more);
+        for hop in path {
+            let taken = &mut on_links[hop.link].taken;
+            *taken = taken.plus(more);
+        }
     }
 }
 
-/// What every link of a flow's path has left in the current slot; nothing for a flow without an own link, which
-/// nothing here would hold back.
-fn room(problem: &Problem, horizon: usize, f: usize, planned: &[Rate]) -> Rate {
-    let flow = &problem.flows[f];
-    let (path, old) = (flow.path, flow.old.first().copied().unwrap_or(Rate::ZERO));
-    if !path.iter().any(|hop| problem.links[hop.link].own) {
-        return Rate::ZERO;
-    }
-    path.iter().map(|hop| left(problem, horizon, hop, old, planned)).min().unwrap_or(Rate::ZERO)
-}
-
-/// What one link has left in the current slot beside all that is promised or taken there. `old`: what of its load is the
-/// flow's own.
-fn left(problem: &Problem, horizon: usize, hop: &Hop, old: Rate, planned: &[Rate]) -> Rate {
-    let link = &problem.links[hop.link];
-    let others = hop.load(0).minus(old).plus(hop.siblings).plus(link.filled);
-    link.usable.minus(others.plus(planned[hop.link * horizon]))
+/// What every link of a path has left in the current slot.
+fn room(path: &[Hop], on_links: &[OnLink]) -> Rate {
+    path.iter().map(|hop| hop.leave.minus(on_links[hop.link].taken)).min().unwrap_or(Rate::ZERO)
 }
 
 /// Takes bytes that were brought forward off the end.
-fn shorten(later: &mut [Rate], slot: Nanos, mut brought: Bytes) {
+pub(super) fn shorten(later: &mut [Rate], slot: Nanos, mut brought: Bytes) {
     for rate in later.iter_mut().rev() {
         let bytes = rate.over(slot);
         if bytes > brought {
