@@ -15,7 +15,6 @@ use tokio_stream::StreamExt;
 use super::Identity;
 use super::backoff::Backoff;
 use super::link::{Connection, Ended, Sender, failed, greet};
-use crate::clock::wall;
 use crate::core::Inbound;
 
 /// After so long without a call one asks whether the other end is there.
