@@ -175,6 +175,8 @@ INLINE __u32 take_row(struct tcp_sock *tp, struct sluice_cfg *cfg, __u32 *index,
 	row->gen = gen;
 	row->acked = tp->bytes_acked;
 	row->queued = tp->write_seq - tp->snd_una;
+	row->snd_una = tp->snd_una;
+	row->rcv_nxt = tp->rcv_nxt;
 	row->delivery_rate = 0;
 	row->pacing_rate = rate;
 	row->last_ns = now;
@@ -227,6 +229,8 @@ INLINE void write_row(struct sluice_cfg *cfg, struct sluice_stat *row, struct tc
 	fence(cfg, &row->fence);
 	row->acked = tp->bytes_acked;
 	row->queued = tp->write_seq - tp->snd_una;
+	row->snd_una = tp->snd_una;
+	row->rcv_nxt = tp->rcv_nxt;
 	if (delivery)
 		row->delivery_rate = delivery;
 	row->pacing_rate = pacing;
