@@ -14,6 +14,7 @@
 //! | `health` | which conditions hold |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `reports` | what others may see of it |
+//! | `routes` | what probes find of flows' paths |
 //! | [`settings`] | from the configuration to what the brain is told |
 
 mod account;
@@ -22,6 +23,7 @@ mod health;
 pub mod holders;
 mod life;
 mod reports;
+mod routes;
 pub mod settings;
 mod taking;
 
@@ -41,7 +43,8 @@ use sluice_wire::timeline::{Timeline, Trigger};
 use crate::clock::ClockSteps;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
-use crate::fabric::Fabric;
+use crate::fabric::{By, Fabric};
+use crate::hops::Hops;
 use crate::monitor::Monitor;
 use crate::monitor::discovery::Wake;
 use crate::monitor::sockets::Socket;
@@ -120,6 +123,7 @@ pub struct Core {
     /// Jobs that were given back by command.
     spared: BTreeSet<JobId>,
     helped: benefit::Helped,
+    hops: Hops,
     /// Per own link: time with one job sending, and with several.
     link_use: Vec<LinkUse>,
     /// The table of the own ingress, where no switch keeps it.
@@ -162,6 +166,7 @@ impl Core {
             renewed: None,
             spared: BTreeSet::new(),
             helped: benefit::Helped::new(&config),
+            hops: Hops::new(Nanos::from_millis(config.probe.repeat_s.saturating_mul(1000))),
             link_use: Vec::new(),
             own_table: None,
             datapath,
@@ -212,6 +217,7 @@ impl Core {
             trigger = Trigger::Slot;
             self.slot_edge(now);
             self.ask_whether_it_helps(now);
+            self.probe_routes(now);
         }
         let spent = crate::clock::thread_cpu();
         self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
@@ -306,7 +312,7 @@ impl Core {
                 }
                 self.released.insert(flow);
             }
-            Action::Routed { flow, holder, link } => self.monitor.routed(flow, holder, link),
+            Action::Routed { flow, holder, link } => self.monitor.routed(flow, holder, link, By::Switch),
             Action::Announce { holder, announcement } => {
                 if self.mode == Mode::Active {
                     self.announce(now, holder, announcement, outlet);

@@ -122,6 +122,7 @@ impl Core {
         }
         self.traffic.reconfigure(&self.config);
         self.helped.reconfigure(&self.config);
+        self.reprobe();
         if mode_in_file {
             let mode = self.config.mode;
             self.set_mode(self.now, mode, None);

@@ -333,3 +333,4 @@ fn hostile_pages_are_survived() {
 }
 
 mod following;
+mod redraw;

@@ -11,6 +11,7 @@ mod forest;
 mod jobs;
 mod others;
 mod pages;
+mod probes;
 mod real;
 mod transfers;
 mod units;
