@@ -15,6 +15,7 @@
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `recording` | the recording of the jobs' work, if one is asked for |
 //! | `reports` | what others may see of it |
+//! | `routes` | what probes find of flows' paths |
 //! | [`settings`] | from the configuration to what the brain is told |
 
 mod account;
@@ -24,6 +25,7 @@ pub mod holders;
 mod life;
 mod recording;
 mod reports;
+mod routes;
 pub mod settings;
 mod taking;
 
@@ -44,7 +46,8 @@ use crate::clock::ClockSteps;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::exchange::book::Tally;
-use crate::fabric::Fabric;
+use crate::fabric::{By, Fabric};
+use crate::hops::Hops;
 use crate::monitor::Monitor;
 use crate::monitor::discovery::Wake;
 use crate::monitor::sockets::Socket;
@@ -129,6 +132,7 @@ pub struct Core {
     /// Jobs that were given back by command.
     spared: BTreeSet<JobId>,
     helped: benefit::Helped,
+    hops: Hops,
     /// Per own link: time with one job sending, and with several.
     link_use: Vec<LinkUse>,
     /// The table of the own ingress, where no switch keeps it.
@@ -172,6 +176,7 @@ impl Core {
             renewed: None,
             spared: BTreeSet::new(),
             helped: benefit::Helped::new(&config),
+            hops: Hops::new(Nanos::from_millis(config.probe.repeat_s.saturating_mul(1000))),
             link_use: Vec::new(),
             own_table: None,
             datapath,
@@ -223,6 +228,7 @@ impl Core {
             trigger = Trigger::Slot;
             self.slot_edge(now);
             self.ask_whether_it_helps(now);
+            self.probe_routes(now);
         }
         let spent = crate::clock::thread_cpu();
         self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
@@ -318,7 +324,7 @@ impl Core {
                 }
                 self.released.insert(flow);
             }
-            Action::Routed { flow, holder, link } => self.monitor.routed(flow, holder, link),
+            Action::Routed { flow, holder, link } => self.monitor.routed(flow, holder, link, By::Switch),
             Action::Announce { holder, announcement } => {
                 if self.mode == Mode::Active {
                     self.announce(now, holder, announcement, outlet);

@@ -12,6 +12,7 @@
 //! there, but so that the receiver hears how far the flow is.
 
 mod ground;
+mod ladders;
 mod routes;
 
 use std::cell::RefCell;
@@ -24,13 +25,14 @@ use sluice_formats::network;
 use sluice_formats::quantity::gbps;
 use sluice_formats::topology::Kind;
 use sluice_schedule::{FlowId, HolderId, Hop, HostId, LinkId, Rate};
+use sluice_wire::snapshot::PathSource;
 
 use crate::config::Config;
 use crate::config::value::Named;
 use crate::interfaces::Interface;
 use crate::monitor::tuple::Tuple;
 use crate::topology::Topology;
-pub use routes::{Known, Learned, Told, load};
+pub use routes::{By, Known, Learned, Told, load};
 
 /// Paths kept at most; past that they are worked out anew each time.
 const MAX_PATHS: usize = 4096;
@@ -74,7 +76,7 @@ struct PathKey {
     /// The other host's cable.
     rail: Option<usize>,
     /// Links of the topology by which the flow is known to go.
-    goes: Vec<usize>,
+    goes: Vec<(usize, By)>,
     /// Datagrams, which have room for IPv4 only, cannot say it.
     unsaid: bool,
 }
@@ -86,6 +88,8 @@ pub struct Way {
     pub path: Vec<Hop>,
     /// The switches that can be asked by which of several equal links the flow goes on.
     pub forks: Vec<HolderId>,
+    /// Who says by which of several paths it goes.
+    pub source: PathSource,
 }
 
 /// The network as this host needs it.
@@ -107,7 +111,8 @@ pub struct Fabric {
     /// Addresses of all interfaces, so that those of unmanaged ones are not taken for a container's.
     beside: Vec<IpAddr>,
     ways: RefCell<HashMap<PathKey, Way>>,
-    /// What switches have told of flows.
+    ladders: ladders::Ladders,
+    /// What is known of single flows.
     pub learned: Learned,
     /// What a file says of them.
     pub told: Option<Arc<Told>>,
@@ -170,6 +175,7 @@ impl Fabric {
             own: own_networks,
             beside: interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect(),
             ways: RefCell::default(),
+            ladders: ladders::Ladders::default(),
             learned: Learned::default(),
             told: None,
             leaves_by: RefCell::default(),
@@ -322,7 +328,7 @@ impl Fabric {
             return Some(way.clone());
         }
         let mut path = vec![Hop { link: link.egress, capacity: link.capacity?, holder: None }];
-        let mut forks = Vec::new();
+        let (mut forks, mut source) = (Vec::new(), PathSource::Only);
         if let Some((topology, route)) = self.route(to) {
             path[0].holder = self.keeper();
             path.extend(route.iter().skip(1).filter_map(|&hop| host_hop(topology, hop)));
@@ -332,8 +338,10 @@ impl Fabric {
             && let Some((topology, from, to_node)) = self.ends(to)
         {
             let by_rail = rail.filter(|_| self.has_rails() && topology.route(from, to_node).is_none());
-            let by_rail = by_rail.and_then(|rail| topology.shared_between((from, index), (to_node, rail), &key.goes));
-            let shared = by_rail.unwrap_or_else(|| topology.shared(from, to_node, &key.goes));
+            let goes: Vec<usize> = key.goes.iter().map(|(link, _)| *link).collect();
+            let by_rail = by_rail.and_then(|rail| topology.shared_between((from, index), (to_node, rail), &goes));
+            let shared = by_rail.unwrap_or_else(|| topology.shared(from, to_node, &goes));
+            source = routes::source(topology, (from, to_node), &shared, &key.goes);
             path.extend(shared.links.iter().filter_map(|&hop| self.switch_hop(topology, hop)));
             let asked = shared.forks.iter().map(|&node| HolderId::of(topology.name(node)));
             forks.extend(asked.filter(|fork| self.switches.contains(fork) && !self.datagrams.contains(fork)));
@@ -345,7 +353,7 @@ impl Fabric {
             }
         }
         path.retain(|hop| !key.unsaid || hop.holder.is_none_or(|holder| !self.datagrams.contains(&holder)));
-        let way = Way { path, forks };
+        let way = Way { path, forks, source };
         let mut ways = self.ways.borrow_mut();
         if ways.len() < MAX_PATHS {
             ways.insert(key, way.clone());

@@ -9,6 +9,7 @@
 //! | `agent` | the thread that turns it |
 //! | `recorder` | the recording of the jobs' work |
 //! | `exchange`, `own_table` | talking to holders of tables, and being one |
+//! | `hops` | by which switches flows go, found by probes |
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
 //! | `conditions`, `snapshot`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
@@ -26,6 +27,7 @@ mod enforce;
 mod exchange;
 mod fabric;
 mod facts;
+mod hops;
 mod http;
 mod interfaces;
 mod journal;

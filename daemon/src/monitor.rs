@@ -60,7 +60,7 @@ use sluice_schedule::{Bytes, Event, FlowId, FlowProgress, HolderId, JobId, JobSp
 
 use crate::cgroups;
 use crate::config::{Config, JobSource};
-use crate::fabric::Fabric;
+use crate::fabric::{By, Fabric};
 use discovery::{Discovery, Settings};
 pub use jobs::Job;
 use plans::{Following, Plans};
@@ -115,6 +115,10 @@ pub struct Monitor {
     /// Flows managed at most.
     max_flows: usize,
     rematch: bool,
+    /// Flows whose path is to be drawn again.
+    rerouted: BTreeSet<FlowId>,
+    /// How often all connections have met all sockets.
+    pub matchings: u64,
     /// Something may have begun: read every page at the next poll.
     pub eager: bool,
     /// Files of the progress directory that were refused.
@@ -151,6 +155,8 @@ impl Monitor {
             cgroups: config.job_cgroups(),
             max_flows: usize::try_from(config.enforce.max_flows).unwrap_or(usize::MAX),
             rematch: false,
+            rerouted: BTreeSet::new(),
+            matchings: 0,
             eager: true,
             refused_pages: 0,
             uncaptured: 0,
@@ -195,9 +201,15 @@ impl Monitor {
         }
     }
 
-    /// A switch has told by which of its links a flow goes, or has not for long: its path is another.
-    pub fn routed(&mut self, flow: FlowId, holder: HolderId, link: Option<LinkId>) {
-        self.fabric.learned.learn(flow, holder, link);
+    /// It is known by which link of a switch a flow goes, or not any more: its path is another. Only the paths of such
+    /// flows are drawn again, all together at the next poll.
+    pub fn routed(&mut self, flow: FlowId, holder: HolderId, link: Option<LinkId>, by: By) {
+        self.fabric.learned.learn(flow, holder, link, by);
+        self.rerouted.insert(flow);
+    }
+
+    /// What is known of many flows' paths is another.
+    pub fn redraw_all(&mut self) {
         self.rematch = true;
     }
 
@@ -249,6 +261,7 @@ impl Monitor {
         if std::mem::take(&mut self.rematch) || edge && self.uncaptured > 0 {
             self.match_sockets(now.mono, out);
         }
+        self.redraw(out);
         self.rounds(now, out);
         if self.processes.values().any(Process::lead_moved) {
             self.match_sockets(now.mono, out);

@@ -75,6 +75,8 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
         cap_bps: (status.offer.0 != u64::MAX).then_some(status.offer.0),
         key_ns: report.as_ref().map(|report| report.key.0),
         promoted: report.is_some_and(|report| report.promoted),
+        path: status.spec.path.iter().map(|hop| link_name(core, hop.link)).collect(),
+        path_source: flows::path_source(core, id),
         link,
         slots,
         why: flows::why(core, status.why),

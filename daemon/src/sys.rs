@@ -1,7 +1,7 @@
 //! The few system calls that no safe wrapper here covers.
 #![allow(unsafe_code)]
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -16,6 +16,20 @@ pub fn prefer_this_thread() {
 pub fn defer_this_thread() {
     // SAFETY: plain integers; 0 names the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+}
+
+/// Keeps all messages of ICMP from a raw socket but that a packet's hop limit has ended.
+///
+/// # Errors
+/// The system's.
+pub fn only_time_exceeded(fd: &OwnedFd) -> std::io::Result<()> {
+    // ICMP_FILTER, and a mask of the types that are not wanted, of which time exceeded is number 11.
+    let (filter, refused) = (1, !(1_u32 << 11));
+    let length = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the option is read from `refused`, which is as long as is said and outlives the call.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_RAW, filter, std::ptr::from_ref(&refused).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Waits for this descriptor on the runtime of the caller.

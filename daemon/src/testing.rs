@@ -198,6 +198,36 @@ pub fn star() -> Topology {
     Topology::of_text(&text)
 }
 
+/// Hosts `h0` and `h1` at the leaves `l0` and `l1`, under the spines `s0` and `s1`; these four answer by the addresses
+/// 10.9.0.1 to 10.9.0.4.
+pub fn leaf_spine() -> Topology {
+    Topology::of_text(
+        r#"{ "sluice_topology": 1, "nodes": [
+  {"id":"h0","kind":"host","addresses":["10.0.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2"]},
+  {"id":"l0","kind":"switch","port_addresses":["10.9.0.1"]}, {"id":"l1","kind":"switch","port_addresses":["10.9.0.2"]},
+  {"id":"s0","kind":"switch","port_addresses":["10.9.0.3"]}, {"id":"s1","kind":"switch","port_addresses":["10.9.0.4"]} ],
+ "links": [ {"from":"h0","to":"l0","capacity":"1Gbit/s","duplex":true}, {"from":"h1","to":"l1","capacity":"1Gbit/s","duplex":true},
+  {"from":"l0","to":"s0","capacity":"1Gbit/s","duplex":true}, {"from":"l0","to":"s1","capacity":"1Gbit/s","duplex":true},
+  {"from":"l1","to":"s0","capacity":"1Gbit/s","duplex":true}, {"from":"l1","to":"s1","capacity":"1Gbit/s","duplex":true} ] }"#,
+    )
+}
+
+/// Where host `h0` stands there, whose switches keep tables.
+pub fn leaf_spine_site() -> (Config, Rc<Fabric>) {
+    let mut config = config(0, false);
+    let switch = |name: &str| SwitchEntry {
+        name: name.into(),
+        address: HostPort { host: "127.0.0.1".into(), port: 1 },
+        ..SwitchEntry::default()
+    };
+    config.switches = ["l0", "l1", "s0", "s1"].map(switch).into();
+    let address = Ipv4Addr::new(10, 0, 0, 1);
+    let card =
+        Interface { name: "eth0".into(), card: "eth0".into(), addresses: vec![address.into()], speed: None, up: true };
+    let fabric = Rc::new(Fabric::new(&config, Some(Arc::new(leaf_spine())), &[card]));
+    (config, fabric)
+}
+
 /// The configuration of host `h<i>` of the star.
 pub fn config(i: usize, with_switch: bool) -> Config {
     let mut config = Config::default();

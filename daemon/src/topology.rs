@@ -17,7 +17,7 @@ use sluice_formats::topology::Kind;
 use sluice_formats::{network, topology};
 use sluice_schedule::{HolderId, HostId, LinkId, Rate};
 
-use path::Shared;
+use path::{Ladder, Shared};
 
 /// A directed link; a cable of both directions is two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct Topology {
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
     by_address: HashMap<IpAddr, usize>,
+    /// The switch whose port has an address.
+    by_port: HashMap<IpAddr, usize>,
     wide: Vec<(IpNet, usize)>,
     explicit: HashMap<(usize, usize), Vec<usize>>,
     by_id: HashMap<LinkId, usize>,
@@ -85,8 +87,9 @@ impl Topology {
             leaving.push(index);
             into[link.to].push(index);
         }
-        let (mut by_address, mut wide) = (HashMap::new(), Vec::new());
+        let (mut by_address, mut by_port, mut wide) = (HashMap::new(), HashMap::new(), Vec::new());
         for (index, node) in file.nodes().iter().enumerate() {
+            by_port.extend(node.port_addresses.iter().map(|address| (*address, index)));
             for known in &node.networks {
                 if let Some(address) = network::single(known) {
                     by_address.insert(address, index);
@@ -97,7 +100,7 @@ impl Topology {
         }
         let explicit = file.routes().iter().map(|route| ((route.src, route.dst), route.links.clone())).collect();
         let by_id = HashMap::new();
-        let mut topology = Topology { file, links, out, into, by_address, wide, explicit, by_id };
+        let mut topology = Topology { file, links, out, into, by_address, by_port, wide, explicit, by_id };
         topology.by_id = (0..topology.links.len()).filter_map(|link| Some((topology.link_id(link)?, link))).collect();
         topology
     }
@@ -129,6 +132,18 @@ impl Topology {
             let inside = self.wide.iter().filter(|(wide, _)| network::contains(wide, address));
             inside.max_by_key(|(wide, _)| wide.prefix_len()).map(|(_, node)| *node)
         })
+    }
+    /// The switch that answers for itself by this address.
+    pub fn switch_at(&self, address: IpAddr) -> Option<HolderId> {
+        self.by_port.get(&address.to_canonical()).map(|node| HolderId::of(self.name(*node)))
+    }
+    /// Is it known by which addresses a switch answers for itself?
+    pub fn answers(&self, node: usize) -> bool {
+        self.file.nodes().get(node).is_some_and(|node| !node.port_addresses.is_empty())
+    }
+    /// Does any switch say by which addresses it answers?
+    pub fn has_port_addresses(&self) -> bool {
+        !self.by_port.is_empty()
     }
     /// Where a host answers other hosts: its first address inside one of `networks`, else its first single address.
     pub fn exchange_address(&self, node: usize, networks: &[IpNet]) -> Option<IpAddr> {
@@ -188,6 +203,16 @@ impl Topology {
             Some(links) => Shared { links: links.clone(), forks: Vec::new() },
             None => path::shared(self, from, to, goes),
         }
+    }
+    /// The switches at each distance on the shortest paths from one host to another; nothing where the file gives the route.
+    pub fn ladder(&self, from: usize, to: usize) -> Ladder {
+        if self.route(from, to).is_some() { Ladder::default() } else { path::ladder(self, from, to) }
+    }
+    /// The same from one cable of host `from` to one of host `to`.
+    pub fn ladder_between(&self, from: (usize, usize), to: (usize, usize)) -> Option<Ladder> {
+        let first = *self.out.get(from.0)?.get(from.1)?;
+        let last = self.back(to.0, to.1)?;
+        if first == last { None } else { Some(path::ladder(self, self.links[first].to, self.links[last].from)) }
     }
     /// The route from one host to another that the file gives, link by link.
     pub fn route(&self, from: usize, to: usize) -> Option<&[usize]> {

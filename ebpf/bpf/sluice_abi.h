@@ -58,10 +58,13 @@ struct sluice_stat {
 	__u32 told;
 	/* Inode of the network namespace of the socket. */
 	__u32 netns;
-	__u32 unused;
+	/* The first sequence number that is not acknowledged, and the one that is expected next. */
+	__u32 snd_una;
 	/* For barriers only. */
 	__u64 fence;
-	__u64 reserved[6];
+	__u32 rcv_nxt;
+	__u32 unused;
+	__u64 reserved[5];
 };
 
 /* A socket owns the row now. */

@@ -141,6 +141,7 @@ struct tcp_sock {
 	__u64 bytes_acked;
 	__u64 tcp_mstamp;
 	__u32 snd_una;
+	__u32 rcv_nxt;
 	__u32 write_seq;
 	__u32 mss_cache;
 	__u32 srtt_us;

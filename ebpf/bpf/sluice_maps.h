@@ -176,6 +176,8 @@ INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 	row->gen = gen;
 	row->acked = tp->bytes_acked;
 	row->queued = tp->write_seq - tp->snd_una;
+	row->snd_una = tp->snd_una;
+	row->rcv_nxt = tp->rcv_nxt;
 	row->delivery_rate = 0;
 	row->pacing_rate = rate;
 	row->last_ns = now;
@@ -227,6 +229,8 @@ INLINE void write_row(struct sluice_stat *row, struct tcp_sock *tp, __u64 delive
 	fence(&row->fence);
 	row->acked = tp->bytes_acked;
 	row->queued = tp->write_seq - tp->snd_una;
+	row->snd_una = tp->snd_una;
+	row->rcv_nxt = tp->rcv_nxt;
 	if (delivery)
 		row->delivery_rate = delivery;
 	row->pacing_rate = pacing;

@@ -51,9 +51,11 @@ pub struct Stat {
     pub flags: u32,
     pub told: u32,
     pub netns: u32,
-    pub unused: u32,
+    pub snd_una: u32,
     pub fence: u64,
-    pub reserved: [u64; 6],
+    pub rcv_nxt: u32,
+    pub unused: u32,
+    pub reserved: [u64; 5],
 }
 
 /// One record of the ring buffer.
@@ -213,7 +215,9 @@ mod tests {
             "offsetof(struct sluice_stat, flags)",
             "offsetof(struct sluice_stat, told)",
             "offsetof(struct sluice_stat, netns)",
+            "offsetof(struct sluice_stat, snd_una)",
             "offsetof(struct sluice_stat, fence)",
+            "offsetof(struct sluice_stat, rcv_nxt)",
             "offsetof(struct sluice_event, netns)",
             "sizeof(struct sluice_wanted)",
             "sizeof(struct sluice_event)",
@@ -237,7 +241,9 @@ mod tests {
             offset_of!(Stat, flags),
             offset_of!(Stat, told),
             offset_of!(Stat, netns),
+            offset_of!(Stat, snd_una),
             offset_of!(Stat, fence),
+            offset_of!(Stat, rcv_nxt),
             offset_of!(Event, netns),
             size_of::<WantedRow>(),
             size_of::<Event>(),

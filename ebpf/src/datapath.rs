@@ -130,6 +130,17 @@ pub struct FlowStats {
     pub updated: Nanos,
     /// The loss guard caps this flow at its measured delivery.
     pub loss_guard: bool,
+    /// Where TCP stood at the last update; `None`: the one who measured does not say.
+    pub sequence: Option<Sequence>,
+}
+
+/// How far a connection is in TCP's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// The first byte sent that is not acknowledged.
+    pub unacknowledged: u32,
+    /// The byte that is expected next from the other end.
+    pub expected: u32,
 }
 
 /// The kernel, as the daemon sees it.

@@ -8,7 +8,7 @@ use aya::programs::links::FdLink;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::{CFG_CALLBACKS_EARLY, Counters, Ctl, Event, NOT_OURS, STAT_LOSS_GUARD, Stat, WantedRow, read_record};
-use crate::datapath::{Datapath, FlowStats, NotTaken, Row, SocketEvent, Taking, Tier, Wanted};
+use crate::datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, Taking, Tier, Wanted};
 use crate::loader::{Loaded, Pass};
 use crate::mapping::{Mapping, Owner};
 use crate::options::{Error, Options};
@@ -251,6 +251,7 @@ impl Datapath for Kernel {
             retransmitted: stat.retransmitted.into(),
             updated: Nanos(stat.last_ns),
             loss_guard: stat.flags & STAT_LOSS_GUARD != 0,
+            sequence: Some(Sequence { unacknowledged: stat.snd_una, expected: stat.rcv_nxt }),
         })
     }
 

@@ -22,7 +22,7 @@ pub mod sysctl;
 mod table;
 
 pub use abi::{ABI, Counters};
-pub use datapath::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
+pub use datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
 pub use fallback::Opened;
 pub use kernel::Kernel;
 pub use observe::Observe;

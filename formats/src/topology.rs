@@ -19,6 +19,7 @@ pub use file::{
 };
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ pub struct Node {
     pub networks: Vec<IpNet>,
     /// Where a switch or a NIC answers the daemons: `host:port`.
     pub exchange: Option<Text>,
+    /// Addresses by which a switch that routes answers for itself.
+    pub port_addresses: Vec<IpAddr>,
     /// The machine it belongs to.
     pub machine: Option<Text>,
 }

@@ -45,6 +45,7 @@ use jobs::Job;
 use lead::Incoming;
 pub use links::ViewState;
 use links::{Link, Links};
+pub use routes::RouteCounts;
 use routes::Routes;
 
 /// The brain of a host.
@@ -251,6 +252,11 @@ impl Host {
     /// should follow without any event; zero is now, `None` never.
     pub fn due_in(&self, now: Now) -> Option<Nanos> {
         self.due.filter(|_| self.config.events).map(|due| due.minus(now.wall))
+    }
+
+    /// How many questions for routes were asked and answered since the last call.
+    pub fn take_route_counts(&mut self) -> RouteCounts {
+        self.routes.take_counts()
     }
 
     /// How many flows take part in the plan.

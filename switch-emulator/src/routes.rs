@@ -1,11 +1,13 @@
 //! By which port a switch sends a flow on, where this machine is the switch: its kernel is asked, on a thread of its own.
 //!
 //! The kernel chooses among equal routes by a hash of what a packet shows, and says what it would choose. One answer holds
-//! for a second, and in a second so many connections are asked for at most; hosts ask again for what nobody answered.
+//! for a second, and in a second 10,000 connections are asked for at most; hosts that ask share them by turns, and ask again
+//! for what nobody answered.
+
+mod turns;
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,28 +16,34 @@ use sluice_schedule::{Connection, HolderId, HostId, LinkId, Route, RouteQuestion
 
 use crate::config::Config;
 use crate::tables::Tables;
+use turns::{Allowance, Asked, Turns};
 
-/// Questions that wait for the thread at most.
-const WAITING: usize = 4096;
-/// Connections that the kernel is asked for in a second at most.
-const ASKED: usize = 10_000;
+/// Answers that are told together at most.
+const TOLD: usize = 64;
 /// An answer holds so long.
 const HOLDS: Duration = Duration::from_secs(1);
 /// How the kernel chooses among equal routes.
 const HASH_POLICY: &str = "/proc/sys/net/ipv4/fib_multipath_hash_policy";
 
-/// A host's question to the switch that the kernel forwards for.
-#[derive(Debug)]
-struct Asked {
-    host: HostId,
-    question: RouteQuestion,
+/// What waits for the thread.
+#[derive(Debug, Default)]
+struct Queue {
+    turns: Mutex<Open>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    turns: Turns,
+    /// Nobody asks any more.
+    over: bool,
 }
 
 /// Where questions go to.
 #[derive(Debug)]
 pub struct Questions {
     holder: HolderId,
-    thread: SyncSender<Asked>,
+    queue: Arc<Queue>,
 }
 
 /// What the thread works with.
@@ -49,7 +57,8 @@ pub struct Answers {
     links: HashMap<u32, LinkId>,
     known: HashMap<Connection, Option<LinkId>>,
     since: Instant,
-    questions: Receiver<Asked>,
+    allowance: Allowance,
+    queue: Arc<Queue>,
 }
 
 /// Both ends, if some switch's routes are the kernel's.
@@ -62,11 +71,13 @@ pub fn open(config: &Config) -> anyhow::Result<Option<(Questions, Answers)>> {
         std::fs::read_to_string(HASH_POLICY).with_context(|| format!("E_ENV: {HASH_POLICY} cannot be read"))?;
     check_policy(policy.trim())?;
     let kernel = Kernel::open().context("E_ENV: the kernel's routing table cannot be asked")?;
-    let (thread, questions) = sync_channel(WAITING);
+    let queue = Arc::new(Queue::default());
     let ports = switch.interfaces.iter().cloned().zip(switch.ports.iter().map(|port| switch.link(port))).collect();
     let holder = switch.holder();
+    let questions = Questions { holder, queue: queue.clone() };
     let (links, known, since) = (HashMap::new(), HashMap::new(), Instant::now());
-    Ok(Some((Questions { holder, thread }, Answers { holder, kernel, ports, links, known, since, questions })))
+    let answers = Answers { holder, kernel, ports, links, known, since, allowance: Allowance::default(), queue };
+    Ok(Some((questions, answers)))
 }
 
 /// With policy 1 the kernel takes the hash that a packet brings along, from the card or from a socket of this machine, and
@@ -82,37 +93,75 @@ fn check_policy(policy: &str) -> anyhow::Result<()> {
 impl Questions {
     /// Hands a host's questions on. Those for which there is no room are asked again.
     pub fn ask(&self, holder: HolderId, host: HostId, questions: &[RouteQuestion]) {
-        let own = questions.iter().filter(|question| holder == self.holder && question.flow.sender() == host);
+        let mut own =
+            questions.iter().filter(|question| holder == self.holder && question.flow.sender() == host).peekable();
+        if own.peek().is_none() {
+            return;
+        }
+        let mut open = self.queue.open();
         for &question in own {
-            if self.thread.try_send(Asked { host, question }).is_err() {
+            if !open.turns.add(Asked { host, question }) {
                 break;
             }
         }
+        drop(open);
+        self.queue.news.notify_one();
+    }
+}
+
+impl Drop for Questions {
+    fn drop(&mut self) {
+        self.queue.open().over = true;
+        self.queue.news.notify_one();
+    }
+}
+
+impl Queue {
+    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next question, as soon as there is one; `None`: nobody asks any more.
+    fn next(&self) -> Option<Asked> {
+        let waits = |open: &mut Open| open.turns.is_empty() && !open.over;
+        let mut open = self.news.wait_while(self.open(), waits).unwrap_or_else(PoisonError::into_inner);
+        open.turns.take()
+    }
+
+    /// The next question, if there is one.
+    fn more(&self) -> Option<Asked> {
+        self.open().turns.take()
     }
 }
 
 impl Answers {
     /// Answers until the tables are gone.
     pub fn run(mut self, tables: &Weak<Tables>) {
-        while let Ok(first) = self.questions.recv() {
-            let more: Vec<Asked> = std::iter::once(first).chain(self.questions.try_iter().take(WAITING)).collect();
-            let routes: Vec<(HostId, Route)> = more.iter().filter_map(|asked| self.answer(asked)).collect();
+        while let Some(first) = self.queue.next() {
+            let queue = self.queue.clone();
+            let more = std::iter::from_fn(|| queue.more());
+            let asked = std::iter::once(first).chain(more).take(TOLD);
+            let routes: Vec<(HostId, Route)> = asked.filter_map(|asked| self.answer(asked)).collect();
             let Some(tables) = tables.upgrade() else { return };
             tables.routes_known(self.holder, &routes);
         }
     }
 
-    fn answer(&mut self, asked: &Asked) -> Option<(HostId, Route)> {
+    fn answer(
+        &mut self,
+        Asked { host, question: RouteQuestion { flow, connection } }: Asked,
+    ) -> Option<(HostId, Route)> {
         if self.since.elapsed() >= HOLDS {
             self.known.clear();
             self.links.clear();
             self.since = Instant::now();
         }
-        let Asked { host, question: RouteQuestion { flow, connection } } = *asked;
         let link = match self.known.get(&connection) {
             Some(known) => *known,
-            None if self.known.len() >= ASKED => None,
             None => {
+                while let Err(pause) = self.allowance.take(sluice_clock::monotonic()) {
+                    std::thread::sleep(Duration::from_nanos(pause.0));
+                }
                 let link = self.find(&connection);
                 self.known.insert(connection, link);
                 link

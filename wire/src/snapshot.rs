@@ -39,7 +39,7 @@ pub use counters::{Counters, Histogram};
 pub use explain::{Explanation, SlotReason};
 pub use label::Label;
 pub use switch::{SwitchState, SwitchStatus, Transport, View};
-pub use traffic::{Benefit, BenefitState, Flow, FlowState, Job, JobPattern, Link, Stalls};
+pub use traffic::{Benefit, BenefitState, Flow, FlowState, Job, JobPattern, Link, PathSource, Stalls};
 
 /// Version of the JSON form; it only grows within one.
 pub const SCHEMA: u32 = 1;

@@ -1,6 +1,6 @@
 //! `sluice explain` and `sluice clock`.
 
-use sluice_wire::snapshot::{Explanation, Snapshot};
+use sluice_wire::snapshot::{Explanation, PathSource, Snapshot};
 
 use crate::format::{bytes, flow_id, grouped, percent, rate, time};
 use crate::table::Table;
@@ -22,6 +22,16 @@ pub fn explain(explanation: &Explanation, snapshot: &Snapshot) -> String {
         bytes(Some(explanation.remaining_bytes)),
         bytes(Some(explanation.demand_bytes))
     );
+    if !explanation.path.is_empty() {
+        let source = match explanation.path_source {
+            PathSource::Only => "",
+            PathSource::Switch => " (as switches say)",
+            PathSource::Probe => " (as probes found)",
+            PathSource::File => " (as a file of routes says)",
+            PathSource::Unknown => " (and by one of several equal paths, nobody knows which)",
+        };
+        out += &format!("  path  {}{source}\n", explanation.path.join(", "));
+    }
     let rank = match (explanation.promoted, explanation.key_ns) {
         (true, _) => "its round is old: it goes before younger ones".to_owned(),
         (false, Some(key)) => {

@@ -92,6 +92,10 @@ settings! {
     }
     topology: Option<PathBuf> = None, "path", Rule::Path, false, "topology.json, where paths of flows are read.";
     routes: Option<PathBuf> = None, "path", Rule::Path, false, "Routes of connections among equal paths, for what no switch tells; see docs/operating.md.";
+    [probe: Probe] {
+        routes: bool = false, "", Rule::Any, false, "Find by which of several equal paths flows go, where no switch tells, by segments whose hop limit ends at a switch; needs CAP_NET_RAW, and port_addresses in the topology.";
+        repeat_s: u64 = 30, "s", Rule::Int(5, 3600), false, "A path that a probe has found is looked for again after this time, as far as one probe a second allows.";
+    }
     [cross_traffic: CrossTraffic] {
         source: CrossSource = CrossSource::Nic, "", Rule::Words(CrossSource::WORDS), false, "Where the load of unmanaged traffic on own links is read.";
         file: Option<PathBuf> = None, "path", Rule::Path, false, "One line per link: interface, space, bit/s; for source = \"file\".";

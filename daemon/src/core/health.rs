@@ -73,6 +73,7 @@ impl Core {
         self.judge_paths(unix);
         self.judge_ranks(unix);
         self.judge_plans(unix);
+        self.judge_probes(unix);
         // One late slot in a minute of slots says nothing; one in twenty does.
         let missed = self.counters.slots_stopped + self.counters.slots_late;
         let text = || format!("{missed} of {} slots passed without a decision in time", self.counters.slots);

@@ -123,6 +123,7 @@ impl Core {
         self.traffic.reconfigure(&self.config);
         self.helped.reconfigure(&self.config);
         self.record_as_configured(self.now.wall);
+        self.reprobe();
         if mode_in_file {
             let mode = self.config.mode;
             self.set_mode(self.now, mode, None);

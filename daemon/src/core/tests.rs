@@ -13,6 +13,7 @@ use crate::testing::{Announced, Fake, at, config, fabric, now};
 
 mod benefit;
 mod conditions;
+mod routes;
 
 const LINK: Rate = Rate::mbps(100);
 
@@ -32,6 +33,11 @@ impl Site {
     fn new(index: usize, to: usize, job: &str) -> Site {
         let config = config(index, true);
         let fabric = fabric(index, &config);
+        Site::on(config, fabric, (index, to), job)
+    }
+
+    /// The same on another network.
+    fn on(config: Config, fabric: Rc<Fabric>, (index, to): (usize, usize), job: &str) -> Site {
         let host = Host::new(settings::brain(&config, &fabric, BootId(index as u64 + 1)));
         let kernel = Fake::default();
         let loaded = Loaded { config, ..Loaded::default() };

@@ -1,9 +1,10 @@
-//! By which of several equal links flows go, as far as that is known: what switches have told, and what a file says.
+//! By which of several equal links flows go, as far as that is known: what switches have told, what was found by probes, and
+//! what a file says.
 //!
 //! The file is JSON: `{"sluice_routes": 1, "routes": [{"src": "10.0.0.1", "dst": "10.0.1.0/24", "src_port": 40000,
 //! "dst_port": 9000, "via": ["leaf0", "spine1", "leaf1"]}]}`. The ports may be left out; `via` names switches that the flow
 //! passes one after the other, perhaps not all of them. Of several entries that fit the first counts, and what a switch
-//! says of itself goes before the file.
+//! says of itself goes before what a probe has found, and that before the file.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -17,10 +18,12 @@ use sluice_formats::problem::{E_LIMIT, E_MISSING, E_NET, E_REF, E_VERSION, Probl
 use sluice_formats::topology::Kind;
 use sluice_formats::{file, network};
 use sluice_schedule::{FlowId, HolderId, LinkId};
+use sluice_wire::snapshot::PathSource;
 
 use crate::config::Config;
 use crate::monitor::tuple::Tuple;
 use crate::topology::Topology;
+use crate::topology::path::Shared;
 
 /// Bytes of a file at most.
 const MAX_BYTES: u64 = 16 << 20;
@@ -54,9 +57,17 @@ pub struct Told {
     wide: Vec<usize>,
 }
 
-/// What switches have told of this host's flows, at most one link of each switch.
+/// Who says by which link a flow goes on; whoever counts more comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    Switch,
+    Probe,
+    File,
+}
+
+/// What was learned of this host's flows: at most one link of each switch from each that says so.
 #[derive(Debug, Default)]
-pub struct Learned(RefCell<BTreeMap<FlowId, Vec<LinkId>>>);
+pub struct Learned(RefCell<BTreeMap<FlowId, Vec<(By, LinkId)>>>);
 
 /// What the files say about the network that a configuration names.
 #[derive(Debug, Default)]
@@ -179,15 +190,15 @@ fn read(table: &Table<'_>, topology: &Topology) -> Option<Entry> {
 }
 
 impl Learned {
-    /// A switch has told by which of its links a flow goes; `None`: that is not known any more.
-    pub fn learn(&self, flow: FlowId, holder: HolderId, link: Option<LinkId>) {
+    /// It is known now by which link of a switch a flow goes, and who says so; `None`: that is not known any more.
+    pub fn learn(&self, flow: FlowId, holder: HolderId, link: Option<LinkId>, by: By) {
         let mut flows = self.0.borrow_mut();
         if flows.len() >= MAX_FLOWS && !flows.contains_key(&flow) {
             return;
         }
         let links = flows.entry(flow).or_default();
-        links.retain(|known| known.node() != holder.0);
-        links.extend(link);
+        links.retain(|(of, known)| *of != by || known.node() != holder.0);
+        links.extend(link.map(|link| (by, link)));
         links.sort_unstable();
         if links.is_empty() {
             flows.remove(&flow);
@@ -205,11 +216,48 @@ impl Learned {
         self.0.borrow_mut().retain(|flow, _| lives(*flow));
     }
 
-    /// The links by which a flow goes, learned ones first.
-    pub fn links(&self, flow: FlowId, tuple: &Tuple, told: Option<&Told>, topology: &Topology) -> Vec<usize> {
+    /// Forgets what one has said of all flows.
+    pub fn forget(&self, by: By) {
+        self.0.borrow_mut().retain(|_, links| {
+            links.retain(|(of, _)| *of != by);
+            !links.is_empty()
+        });
+    }
+
+    /// The links by which a flow goes and who says so, those that count more first.
+    pub fn links(&self, flow: FlowId, tuple: &Tuple, told: Option<&Told>, topology: &Topology) -> Vec<(usize, By)> {
         let learned = self.0.borrow();
-        let learned = learned.get(&flow).into_iter().flatten().filter_map(|link| topology.find(*link));
-        learned.chain(told.map_or(&[][..], |told| told.links(tuple)).iter().copied()).collect()
+        let of = |(by, link): &(By, LinkId)| Some((topology.find(*link)?, *by));
+        let learned = learned.get(&flow).into_iter().flatten().filter_map(of);
+        let told = told.map_or(&[][..], |told| told.links(tuple)).iter();
+        learned.chain(told.map(|link| (*link, By::File))).collect()
+    }
+}
+
+/// Who says by which of several equal paths a flow goes, of those who are needed for it the one who counts least.
+pub(super) fn source(
+    topology: &Topology,
+    (from, to): (usize, usize),
+    shared: &Shared,
+    goes: &[(usize, By)],
+) -> PathSource {
+    if shared.forks.is_empty() {
+        return PathSource::Only;
+    }
+    let mut here = from;
+    for link in &shared.links {
+        if topology.links[*link].from != here {
+            return PathSource::Unknown;
+        }
+        here = topology.links[*link].to;
+    }
+    let chosen = shared.links.iter().filter(|link| shared.forks.contains(&topology.links[**link].from));
+    let by = chosen.filter_map(|link| Some(goes.iter().find(|(known, _)| known == link)?.1)).max();
+    match by.filter(|_| here == to) {
+        Some(By::Switch) => PathSource::Switch,
+        Some(By::Probe) => PathSource::Probe,
+        Some(By::File) => PathSource::File,
+        None => PathSource::Unknown,
     }
 }
 

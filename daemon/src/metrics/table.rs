@@ -1,7 +1,7 @@
 //! Every metric of `sluiced`: name, type, labels, sentence, and how to read it from a snapshot.
 
 use sluice_wire::snapshot::{
-    Backend, ConditionCode, FlowState, JobPattern, Label, Link, Mode, SwitchState, SwitchStatus, View,
+    Backend, ConditionCode, FlowState, JobPattern, Label, Link, Mode, PathSource, SwitchState, SwitchStatus, View,
 };
 
 use super::{Family, JobSum, Kind, MAX_LINKS, MAX_SWITCHES, Samples, Source};
@@ -37,6 +37,8 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_clock_tai_offset_seconds", [], "The kernel's TAI offset.", |s, o| o.one(s.snapshot.clock.tai_offset_s as f64)),
     by_label!("sluice_clock_steps_total", "direction", "Steps of the clock.", "forward": clock_steps_forward, "backward": clock_steps_backward),
     family!(Gauge, "sluice_flows", ["state"], "Flows by who moves their rate.", |s, o| flows(s, o)),
+    family!(Gauge, "sluice_flow_paths", ["source"], "Flows by who says by which of several equal paths they go; only: there is one.", |s, o| paths(s, o)),
+    family!(Counter, "sluice_route_questions_total", ["source", "result"], "Questions by which path a flow goes, by what became of them; one that is asked again counts again.", |s, o| questions(s, o)),
     family!(Counter, "sluice_flows_opened_total", [], "Flows opened.", |s, o| o.one(s.snapshot.counters.flows_opened as f64)),
     family!(Counter, "sluice_flows_closed_total", [], "Flows closed.", |s, o| o.one(s.snapshot.counters.flows_closed as f64)),
     family!(Gauge, "sluice_flow_table_capacity", [], "Rows of the kernel tables.", |s, o| o.one(s.snapshot.enforcement.rows as f64)),
@@ -105,6 +107,23 @@ fn conditions(s: &Source<'_>, o: &mut Samples) {
 fn flows(s: &Source<'_>, o: &mut Samples) {
     for state in FlowState::ALL {
         o.put(&[state.as_str()], s.snapshot.flows_in(state) as f64);
+    }
+}
+
+fn paths(s: &Source<'_>, o: &mut Samples) {
+    for source in PathSource::ALL {
+        o.put(&[source.as_str()], s.snapshot.flows.iter().filter(|flow| flow.path == source).count() as f64);
+    }
+}
+
+fn questions(s: &Source<'_>, o: &mut Samples) {
+    let c = &s.snapshot.counters;
+    let switch = [c.route_asked_switch, c.route_answered_switch, c.route_unanswered_switch];
+    let probe = [c.route_asked_probe, c.route_answered_probe, c.route_unanswered_probe];
+    for (source, counts) in [("switch", switch), ("probe", probe)] {
+        for (result, count) in ["asked", "answered", "unanswered"].into_iter().zip(counts) {
+            o.put(&[source, result], count as f64);
+        }
     }
 }
 

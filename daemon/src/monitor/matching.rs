@@ -14,6 +14,7 @@ impl Monitor {
     /// knows yet are asked for.
     pub(super) fn match_sockets(&mut self, now: Nanos, out: &mut Vec<Event>) {
         self.uncaptured = 0;
+        self.matchings += 1;
         let mut unknown: HashMap<(u32, NetNs), Vec<Tuple>> = HashMap::new();
         let mut of_user: HashMap<u32, usize> = HashMap::new();
         for socket in self.sockets.iter().filter(|socket| socket.told.is_some()) {
@@ -86,7 +87,7 @@ impl Monitor {
                     }
                     (flows, *mine) = (flows + 1, *mine + 1);
                 }
-                let Some(Way { path, forks }) = self.fabric.way(socket.flow, &socket.tuple) else { continue };
+                let Some(Way { path, forks, .. }) = self.fabric.way(socket.flow, &socket.tuple) else { continue };
                 let to = self.fabric.host_of(socket.tuple.remote_ip());
                 let Connection { role, preds, watches, share, terms, .. } = connection;
                 let (flow, job) = (socket.flow, process.job);
@@ -110,6 +111,19 @@ impl Monitor {
         }
         for ((pid, netns), tuples) in unknown {
             self.discovery.ask(now, pid, netns, tuples);
+        }
+    }
+
+    /// Draws the paths of flows again of which another link is known, and of no others.
+    pub(super) fn redraw(&mut self, out: &mut Vec<Event>) {
+        for flow in std::mem::take(&mut self.rerouted) {
+            let Some(socket) = self.sockets.of_flow_mut(flow) else { continue };
+            let Some(Way { path, forks, .. }) = self.fabric.way(flow, &socket.tuple) else { continue };
+            let Some(spec) = &mut socket.told else { continue };
+            if spec.path != path || spec.forks != forks {
+                (spec.path, spec.forks) = (path, forks);
+                out.push(Event::FlowOpened(spec.clone()));
+            }
         }
     }
 }

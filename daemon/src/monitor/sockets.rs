@@ -345,6 +345,10 @@ impl Sockets {
     pub fn of_flow(&self, flow: FlowId) -> Option<&Socket> {
         self.all.get(self.flows.get(&flow)?)
     }
+    /// The same, to change it.
+    pub fn of_flow_mut(&mut self, flow: FlowId) -> Option<&mut Socket> {
+        self.all.get_mut(self.flows.get(&flow)?)
+    }
     /// Is this the socket that the flow between its ends is taken for? Two namespaces may have the same addresses.
     pub fn carries_its_flow(&self, socket: &Socket) -> bool {
         self.flows.get(&socket.flow) == Some(&socket.cookie)

@@ -348,3 +348,4 @@ fn hostile_pages_are_survived() {
 }
 
 mod following;
+mod redraw;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use sluice_progress::Role as PageRole;
 use sluice_schedule::host::{FlowStatus, JobReport, Stall};
 use sluice_schedule::policy::Why;
-use sluice_schedule::{Bytes, JobId, Rate};
-use sluice_wire::snapshot::{Flow, FlowState, Job, Label, Stalls};
+use sluice_schedule::{Bytes, FlowId, JobId, Rate};
+use sluice_wire::snapshot::{Flow, FlowState, Job, Label, PathSource, Stalls};
 
 use super::ratio;
 use crate::config::Mode;
@@ -84,6 +84,7 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
             false if core.enforces() => FlowState::Released,
             false => FlowState::Observed,
         },
+        path: path_source(core, status.spec.flow),
         cc: if managed { format!("sluice{}", core.config().node.instance) } else { String::new() },
         ordered_bps: managed.then_some(status.order.0),
         delivered_bps: Some(delivered.0),
@@ -99,6 +100,13 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
         age_ns: core.now().mono.minus(socket.since).0,
         uid: socket.uid,
     })
+}
+
+/// Who says by which of several equal paths a flow goes.
+pub fn path_source(core: &Core, flow: FlowId) -> PathSource {
+    let socket = core.monitor().sockets.of_flow(flow);
+    let way = socket.and_then(|socket| core.monitor().fabric.way(flow, &socket.tuple));
+    way.map_or(PathSource::Only, |way| way.source)
 }
 
 /// The word for why a flow has its rate; in `observe` no rate is anybody's doing.

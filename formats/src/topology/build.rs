@@ -20,6 +20,8 @@ use crate::quantity::{self, Capacity, Misread, Rational, Unit};
 const MAX_NAME: usize = 256;
 /// Addresses of one host at most.
 const MAX_ADDRESSES: usize = 16;
+/// Addresses of one switch's ports at most.
+const MAX_PORT_ADDRESSES: usize = 2048;
 
 pub fn build(file: File, name: &str) -> Result<Topology, Problems> {
     let mut builder = Builder::default();
@@ -85,6 +87,7 @@ impl Builder {
                 buffer: self.buffer(&at, entry),
                 networks: if forwards { Vec::new() } else { self.networks(i, entry) },
                 exchange: if forwards { self.exchange(&at, entry) } else { None },
+                port_addresses: self.port_addresses(i, entry, forwards),
                 machine: boxes.get(&entry.id).cloned(),
             });
         }

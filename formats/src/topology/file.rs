@@ -69,6 +69,8 @@ form! {
         pub id: Text = "id",
         /// What it is, which also says what it can do unless `can` does.
         pub kind: Kind = "kind",
+        /// Addresses by which a switch that routes answers for itself, those of its ports.
+        pub port_addresses: Option<Box<Vec<Text>>> = "port_addresses",
         /// A whole number; negative ones are refused by name later.
         pub weight: Option<Weight> = "weight",
     }

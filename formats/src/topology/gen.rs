@@ -47,6 +47,7 @@ impl Draft {
             can: None,
             id: id.clone(),
             kind,
+            port_addresses: None,
             weight: None,
         });
         id

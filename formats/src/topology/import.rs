@@ -67,7 +67,7 @@ fn empty_file() -> File {
 }
 
 fn node(id: Text, kind: super::Kind) -> NodeEntry {
-    NodeEntry { addresses: None, buffer: None, can: None, id, kind, weight: None }
+    NodeEntry { addresses: None, buffer: None, can: None, id, kind, port_addresses: None, weight: None }
 }
 
 fn link(from: Text, to: Text, capacity: Text, duplex: bool) -> LinkEntry {

@@ -6,7 +6,7 @@ use super::*;
 use crate::problem::Code;
 
 const TWO_BOX: &str = r#"{"sluice_topology":1,"name":"two-box",
- "nodes":[{"id":"b0.g0","kind":"gpu","weight":2},{"id":"b0.sw","kind":"switch","can":{"multicast":true}},
+ "nodes":[{"id":"b0.g0","kind":"gpu","weight":2},{"id":"b0.sw","kind":"switch","can":{"multicast":true},"port_addresses":["10.9.0.1","fd00::1"]},
   {"id":"b0.mem","kind":"memory","can":{"store":true,"copy":true,"reduce":false},"buffer":"4MiB"},{"id":"h","kind":"host","addresses":["10.0.0.1","fe80::/10"],"buffer":null}],
  "links":[{"from":"b0.g0","to":"b0.sw","capacity":"300GB/s","latency":"0.7us","count":2,"duplex":true,"cost":"1/2"},
   {"from":"b0.sw","to":"h","capacity":"200Gbit/s","capacity_per_epoch":["0GB/s","25GB/s"]},{"from":"h","to":"b0.mem","capacity":"unlimited"}],
@@ -34,6 +34,7 @@ fn a_file_means_what_it_says() {
     assert_eq!(topology.nodes()[0].weight, 2);
     assert_eq!(topology.nodes()[2].buffer, Some(Rational::from(4 << 20)));
     assert_eq!(topology.nodes()[0].machine.as_deref(), Some("b0"));
+    assert_eq!(topology.nodes()[1].port_addresses, ["10.9.0.1", "fd00::1"].map(|a| a.parse::<IpAddr>().unwrap()));
     assert_eq!(topology.compute(), [0, 3]);
 }
 
@@ -89,6 +90,9 @@ const MISTAKES: &[(&str, &str, Code, &str)] = &[
     (r#""buffer":"4MiB""#, r#""buffer":"4MB/s""#, "E_RANGE", "/nodes/2/buffer"),
     (r#""10.0.0.1""#, r#""10.0.0""#, "E_RANGE", "/nodes/3/addresses/0"),
     (r#""fe80::/10""#, r#""fe80::/129""#, "E_RANGE", "/nodes/3/addresses/1"),
+    (r#""10.9.0.1""#, r#""10.9.0.0/24""#, "E_RANGE", "/nodes/1/port_addresses/0"),
+    (r#""10.0.0.1""#, r#""10.9.0.1""#, "E_DUP", "/nodes/3/addresses/0"),
+    (r#""weight":2"#, r#""port_addresses":[]"#, "E_KEY", "/nodes/0/port_addresses"),
     (r#"["0GB/s","25GB/s"]"#, "[]", "E_RANGE", "/links/1/capacity_per_epoch"),
     (r#"["b0.g0","b0.sw"],"#, r#"["b0.g0","b0.mem"],"#, "UnknownEdge", "/groups/0/links/0"),
     (r#"["b0.sw","b0.g0",1]"#, r#"["b0.sw","b0.g0",2]"#, "UnknownEdge", "/groups/0/links/1"),

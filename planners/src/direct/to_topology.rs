@@ -33,6 +33,7 @@ pub fn topology(graph: &Graph, name: &str, hardware: &Hardware) -> Result<Topolo
         can: None,
         id: id.clone(),
         kind: hardware.kind,
+        port_addresses: None,
         weight: None,
     };
     let (capacity, latency) = (Text::from(hardware.capacity), hardware.latency.map(Text::from));

@@ -81,6 +81,7 @@ fn topology(instance: &Instance, capacities: &[String]) -> File {
         can: None,
         id: id.clone(),
         kind: Kind::Site,
+        port_addresses: None,
         weight: None,
     };
     let link = |(link, capacity): (&Link, &String)| LinkEntry {

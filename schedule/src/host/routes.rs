@@ -38,10 +38,22 @@ struct Asked {
     queue: BTreeSet<(Nanos, FlowId)>,
 }
 
+/// How many questions for routes there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteCounts {
+    /// Asked, each time anew.
+    pub asked: u64,
+    /// Answered.
+    pub answered: u64,
+    /// Asked again because no answer came.
+    pub unanswered: u64,
+}
+
 /// What is asked and was said of the routes of all flows.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     holders: BTreeMap<HolderId, Asked>,
+    counts: RouteCounts,
     /// What the shell is to hear with the next decision.
     news: Vec<Action>,
 }
@@ -123,6 +135,8 @@ impl Routes {
             if question.open >= FORGET_AFTER && question.said.take().is_some() {
                 self.news.push(Action::Routed { flow, holder, link: None });
             }
+            self.counts.asked += 1;
+            self.counts.unanswered += u64::from(question.open > 0);
             question.due = now.plus(slot.times(RETRY_SLOTS << question.open.min(DOUBLINGS)));
             question.open = question.open.saturating_add(1);
             asked.queue.insert((question.due, flow));
@@ -137,6 +151,7 @@ impl Routes {
         for &Route { flow, link } in routes.iter().take(MAX_ROUTES) {
             let open = asked.flows.get_mut(&flow).filter(|question| question.open > 0);
             let Some(question) = open.filter(|_| link.node() == holder.0) else { continue };
+            self.counts.answered += 1;
             asked.queue.remove(&(question.due, flow));
             (question.due, question.open) = (now.plus(slot.times(REPEAT_SLOTS)), 0);
             asked.queue.insert((question.due, flow));
@@ -144,6 +159,11 @@ impl Routes {
                 self.news.push(Action::Routed { flow, holder, link: Some(link) });
             }
         }
+    }
+
+    /// What was asked and answered since the last call.
+    pub fn take_counts(&mut self) -> RouteCounts {
+        std::mem::take(&mut self.counts)
     }
 
     /// What is new since the last call.

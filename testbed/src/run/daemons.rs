@@ -242,8 +242,8 @@ pub fn topology_json(spec: &FabricSpec, layout: &Layout, nic: bool) -> String {
         let kind = if spec.memories.contains(&i) { "memory" } else { "host" };
         json!({"id": name, "kind": kind, "addresses": addresses})
     });
-    let switches = spec.switches.iter().map(|name| {
-        let mut node = json!({"id": name, "kind": "switch"});
+    let switches = spec.switches.iter().enumerate().map(|(i, name)| {
+        let mut node = json!({"id": name, "kind": "switch", "port_addresses": [layout.switch_address(i).to_string()]});
         if !nic {
             node["addresses"] = json!([format!("{MANAGEMENT_BRIDGE}:9604")]);
         }

@@ -15,6 +15,7 @@ mod jobs;
 mod others;
 mod pages;
 mod ports;
+mod probes;
 mod real;
 mod replay;
 mod transfers;

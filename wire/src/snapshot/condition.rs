@@ -125,6 +125,10 @@ codes! {
     /// The rate of an own link is not known.
     LinkSpeedUnknown, "link-speed-unknown", Degraded,
         "flows there run under ordinary congestion control", "set gbps in a [[links]] entry";
+    /// Probes are to find the paths of flows, and cannot.
+    RoutesUnprobed, "routes-unprobed", Degraded,
+        "flows of which no switch says by which of several equal paths they go are scheduled on the links that all have in common",
+        "install sluiced-probes.conf, which gives the daemon CAP_NET_RAW, and name switches' port_addresses in the topology";
     /// A job's plan cannot be followed.
     PlanRejected, "plan-rejected", Degraded,
         "the job runs as if it had no plan", "mend the plan and start the job again: sluice plan check FILE";

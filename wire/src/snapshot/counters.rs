@@ -187,6 +187,18 @@ counters! {
     datagrams_lost: u64 = 0,
     /// What came and is no echo of anything: late, twice, or no datagram of ours.
     datagrams_unexpected: u64 = 0,
+    /// Questions to switches by which link a flow goes on.
+    route_asked_switch: u64 = 0,
+    /// Answers to them.
+    route_answered_switch: u64 = 0,
+    /// Questions asked again because no answer came.
+    route_unanswered_switch: u64 = 0,
+    /// Probes sent to find by which switches a flow goes.
+    route_asked_probe: u64 = 0,
+    /// Probes that a switch sent back.
+    route_answered_probe: u64 = 0,
+    /// Probes that nobody sent back in time.
+    route_unanswered_probe: u64 = 0,
     /// Processor time of looking at processes, sockets and links, in nanoseconds.
     cpu_stats_ns: u64 = 0,
     /// Processor time of deciding, in nanoseconds.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::Label;
+use super::{Label, PathSource};
 
 /// The decision behind a flow's order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,10 @@ pub struct Explanation {
     pub key_ns: Option<u64>,
     /// The round is old and goes first.
     pub promoted: bool,
+    /// The links that it is known to cross, this host's first.
+    pub path: Vec<String>,
+    /// Who says by which of several equal paths it goes.
+    pub path_source: PathSource,
     /// The tightest link of its path.
     pub link: String,
     /// Per slot, from the present one on.

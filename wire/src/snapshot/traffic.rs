@@ -19,6 +19,20 @@ words! {
         /// Not a flow of a known job.
         Other = "other",
     }
+    /// Who says by which of several equal paths a flow goes.
+    PathSource {
+        /// There is one path only, or none that is known.
+        #[default]
+        Only = "only",
+        /// The switches that it passes.
+        Switch = "switch",
+        /// Switches that sent probes back.
+        Probe = "probe",
+        /// A file of routes.
+        File = "file",
+        /// Nobody, or not all the way.
+        Unknown = "unknown",
+    }
     /// How a job's ranks exchange tensors.
     JobPattern {
         /// Every rank sends to the next.
@@ -143,6 +157,8 @@ pub struct Flow {
     pub to: String,
     /// Who moves its rate.
     pub state: FlowState,
+    /// Who says by which of several equal paths it goes.
+    pub path: PathSource,
     /// Congestion control that is in force, as the kernel names it.
     pub cc: String,
     /// The present order; `null`: none.

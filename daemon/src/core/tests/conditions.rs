@@ -88,6 +88,7 @@ fn raise(code: ConditionCode, site: &mut Site) {
             let fabric = Rc::new(crate::fabric::Fabric::new(&site.core.config, None, &[card]));
             site.core.reload(site.core.loaded.clone(), fabric);
         }
+        ConditionCode::RoutesUnprobed => site.core.config.probe.routes = true,
         ConditionCode::PlanRejected => {
             let job = site.core.monitor.jobs.values_mut().next().expect("one");
             job.following = Following::Refused("plan.json: no such file".into());

@@ -84,17 +84,17 @@ fn what_a_switch_says_goes_before_the_file_and_is_asked_for_again() {
         let node = |name: &str| topology.node(name).expect("there");
         topology.link_id(topology.between(node("l0"), node(spine))[0])
     };
-    fabric.learned.learn(flow, leaf, up("s1"));
+    fabric.learned.learn(flow, leaf, up("s1"), By::Switch);
     assert_eq!(holders(&fabric, &tuple), named(["l0", "s1", "l1"]));
     assert_eq!(fabric.way(flow, &tuple).expect("covered").forks, [leaf]);
-    fabric.learned.learn(flow, leaf, up("s0"));
+    fabric.learned.learn(flow, leaf, up("s0"), By::Switch);
     assert_eq!(holders(&fabric, &tuple), named(["l0", "s0", "l1"]), "redrawn");
-    fabric.learned.learn(flow, leaf, Some(LinkId::new(leaf.0, 0)));
+    fabric.learned.learn(flow, leaf, Some(LinkId::new(leaf.0, 0)), By::Switch);
     assert_eq!(holders(&fabric, &tuple), named(["l0", "s0", "l1"]), "no way there: the file counts");
-    fabric.learned.learn(flow, leaf, up("s1"));
-    fabric.learned.learn(flow, leaf, None);
+    fabric.learned.learn(flow, leaf, up("s1"), By::Switch);
+    fabric.learned.learn(flow, leaf, None, By::Switch);
     assert_eq!(holders(&fabric, &tuple), named(["l0", "s0", "l1"]));
-    fabric.learned.learn(flow, leaf, up("s1"));
+    fabric.learned.learn(flow, leaf, up("s1"), By::Switch);
     fabric.learned.keep(|known| known != flow);
     assert!(fabric.learned.0.borrow().is_empty());
 }

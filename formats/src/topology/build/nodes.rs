@@ -1,8 +1,10 @@
 //! What a node can do, holds and is called on the network.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 
-use super::{Builder, MAX_ADDRESSES};
+use super::{Builder, MAX_ADDRESSES, MAX_PORT_ADDRESSES};
 use crate::network;
 use crate::problem::{BAD_WEIGHTS, E_DUP, E_KEY, E_LIMIT, E_RANGE, Problem};
 use crate::quantity::{self, Rational};
@@ -101,6 +103,37 @@ impl Builder {
             networks.push(network);
         }
         networks
+    }
+
+    /// The addresses of a switch's ports; refuses what no port can have and what another node has.
+    pub(super) fn port_addresses(&mut self, index: usize, entry: &NodeEntry, forwards: bool) -> Vec<IpAddr> {
+        let Some(list) = &entry.port_addresses else { return Vec::new() };
+        let at = format!("/nodes/{index}/port_addresses");
+        if !forwards {
+            let error = Problem::new(E_KEY, &at, "`port_addresses` is for switches and nics");
+            self.refuse(error.help("write `addresses`"));
+            return Vec::new();
+        }
+        if list.len() > MAX_PORT_ADDRESSES {
+            let error = Problem::new(E_LIMIT, &at, "too many addresses").found(list.len().to_string());
+            self.refuse(error.allowed(format!("at most {MAX_PORT_ADDRESSES}")));
+        }
+        let mut addresses = Vec::new();
+        for (i, text) in list.iter().enumerate().take(MAX_PORT_ADDRESSES) {
+            let Some((network, address)) = network::parse(text).and_then(|net| Some((net, network::single(&net)?)))
+            else {
+                let error = Problem::new(E_RANGE, format!("{at}/{i}"), "not an address").found(&**text);
+                self.refuse(error.allowed("IPv4 or IPv6, without a range"));
+                continue;
+            };
+            let owner = *self.by_network.entry(network).or_insert(index);
+            if owner != index {
+                let error = Problem::new(E_DUP, format!("{at}/{i}"), "another node has this address").found(&**text);
+                self.refuse(error.allowed("every address once").help(format!("the other is /nodes/{owner}")));
+            }
+            addresses.push(address);
+        }
+        addresses
     }
 
     /// Where a switch or a NIC answers.

@@ -28,6 +28,7 @@ pub fn topology(instance: &Instance, is_reversed: bool) -> Result<Topology, Prob
         can: None,
         id: node.to_string().into(),
         kind: Kind::Site,
+        port_addresses: None,
         weight: None,
     };
     let link = |link: &Link| {
