@@ -100,13 +100,7 @@ pub(super) fn fill(
 
 /// A flow as taker, with its path appended to the hops; none if it may not have more, or a link of its path is full, which
 /// stays so. A flow without an own link takes nothing either: nothing here would hold it back.
-fn taker(
-    problem: &Problem,
-    f: usize,
-    schedule: &Schedule,
-    hops: &mut Vec<Hop>,
-    on_links: &[OnLink],
-) -> Option<Taker> {
+fn taker(problem: &Problem, f: usize, schedule: &Schedule, hops: &mut Vec<Hop>, on_links: &[OnLink]) -> Option<Taker> {
     let flow = &problem.flows[f];
     let first = hops.len();
     let old = flow.old.first().copied().unwrap_or(Rate::ZERO);

@@ -264,8 +264,7 @@ impl Drawn {
         let paths: Vec<Vec<Hop>> = self.paths.iter().map(|path| path.iter().map(hop).collect()).collect();
         let views = self.flows.iter().zip(&paths).zip(&self.olds[1..]);
         let flows: Vec<FlowView> = views.map(|((flow, path), old)| FlowView { path, old, ..*flow }).collect();
-        let problem =
-            Problem { slot: SLOT, rest: self.rest, horizon: self.horizon, links: &self.links, flows: &flows };
+        let problem = Problem { slot: SLOT, rest: self.rest, horizon: self.horizon, links: &self.links, flows: &flows };
         plan(&problem, config, scratch, out);
         naive(&problem, config)
     }
@@ -295,15 +294,9 @@ fn what_is_remembered_changes_no_bit_of_any_schedule() {
     }
     // Enough of everything has been seen.
     assert!(schedules > 60_000 && sending > schedules / 3, "{sending} of {schedules}");
-    for why in [
-        Why::Price,
-        Why::Headroom,
-        Why::Predecessor,
-        Why::CatchUp,
-        Why::Floor,
-        Why::LinkCap,
-        Why::WorkConserving,
-    ] {
+    for why in
+        [Why::Price, Why::Headroom, Why::Predecessor, Why::CatchUp, Why::Floor, Why::LinkCap, Why::WorkConserving]
+    {
         assert!(reasons.get(&why).is_some_and(|&times| times > 200), "{why:?}: {reasons:?}");
     }
 }
