@@ -272,14 +272,17 @@ pub trait Policy: std::fmt::Debug + Send {
 /// The K rates of a flow that goes on at `rate` until it is done: what others may expect of it.
 pub(crate) fn forecast(scene: &Scene, rate: Rate, remaining: Bytes, rates: &mut Vec<Rate>) {
     rates.clear();
-    rates.push(rate);
+    rates.resize(scene.horizon.max(1), Rate::ZERO);
+    rates[0] = rate;
     let mut left = remaining.minus(rate.over(scene.slot.minus(scene.now.into_slot)));
     let per_slot = rate.over(scene.slot);
-    while rates.len() < scene.horizon {
+    for ahead in &mut rates[1..] {
         if left >= per_slot {
-            rates.push(rate);
+            *ahead = rate;
+        } else if left > Bytes::ZERO {
+            *ahead = Rate::needed(left, scene.slot).min(rate);
         } else {
-            rates.push(Rate::needed(left, scene.slot).min(rate));
+            break; // It is over.
         }
         left = left.minus(per_slot);
     }
@@ -288,4 +291,31 @@ pub(crate) fn forecast(scene: &Scene, rate: Rate, remaining: Bytes, rates: &mut 
 /// Makes `out` as long as the scene has flows, keeping what is allocated.
 pub(crate) fn resize(out: &mut Vec<Planned>, flows: usize) {
     out.resize_with(flows, Planned::default);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Slot by slot, without an end: what is left goes at the rate, and nothing follows.
+        #[test]
+        fn a_forecast_is_what_each_slot_takes_of_the_rest(
+            bits: [u32; 2], rate: u64, remaining: u64, into in 0_u64..=60, horizon in 0_usize..12,
+        ) {
+            let (rate, remaining) = (Rate(rate >> (bits[0] % 64)), Bytes(remaining >> (bits[1] % 64)));
+            let slot = Nanos::from_millis(60);
+            let now = Now { into_slot: Nanos::from_millis(into), ..Now::default() };
+            let mut rates = vec![Rate::MAX; 3];
+            forecast(&Scene { now, slot, horizon, ..Scene::default() }, rate, remaining, &mut rates);
+            let mut expected = vec![rate];
+            let mut left = remaining.minus(rate.over(Nanos::from_millis(60 - into)));
+            while expected.len() < horizon {
+                expected.push(if left >= rate.over(slot) { rate } else { Rate::needed(left, slot).min(rate) });
+                left = left.minus(rate.over(slot));
+            }
+            prop_assert_eq!(rates, expected);
+        }
+    }
 }

@@ -44,8 +44,10 @@ impl Host {
     /// `None`: nothing that is known bounds it. A predecessor that nobody promises has ended, or not begun. Flows of plans
     /// may feed each other in circles without a lead between any two of them.
     pub(super) fn fed(&self, now: Now, flow: &Flow) -> Option<Rate> {
-        let pattern = self.jobs.get(&flow.spec.job).map(|job| job.pattern);
-        if !self.config.chunk_lead || flow.spec.preds.is_empty() || pattern == Some(Pattern::Plan) {
+        if !self.config.chunk_lead || flow.spec.preds.is_empty() {
+            return None;
+        }
+        if self.jobs.get(&flow.spec.job).is_some_and(|job| job.pattern == Pattern::Plan) {
             return None;
         }
         let path = flow.path.iter().map(|&link| self.links.get(link).capacity()).min().unwrap_or(Rate::MAX);
