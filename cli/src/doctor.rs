@@ -14,6 +14,7 @@ use serde_json::json;
 use sluice_wire::snapshot::SCHEMA;
 
 use crate::args::DoctorArgs;
+use crate::client::Client;
 use crate::failure::Failure;
 use crate::global::{Format, Global};
 use crate::output;
@@ -93,7 +94,11 @@ pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     let running: Vec<_> = groups(global).into_iter().map(thread::spawn).collect();
     let gone =
         || vec![Check::fail("internal", "a check ended early").fix("report this with the output of sluice version")];
-    let checks: Vec<Check> = running.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|_| gone())).collect();
+    let mut checks: Vec<Check> =
+        running.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|_| gone())).collect();
+    if let Ok(snapshot) = Client::new(global).and_then(|client| client.snapshot()) {
+        checks.extend(network::switches(&snapshot));
+    }
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let (ok, warnings, failures, notes) =
         (count(State::Ok), count(State::Warn), count(State::Fail), count(State::Info));

@@ -6,6 +6,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 
 use sluice_schedule::Nanos;
+use sluice_wire::snapshot::{Snapshot, SwitchState, SwitchStatus, Transport};
 
 use super::Check;
 
@@ -129,6 +130,27 @@ pub fn ports(running: bool) -> Vec<Check> {
     }]
 }
 
+/// The switches that the daemon speaks to, and how.
+pub fn switches(snapshot: &Snapshot) -> Option<Check> {
+    let switches: Vec<&SwitchStatus> = snapshot.switches.iter().filter(|switch| !switch.peer).collect();
+    let told =
+        |switch: &&SwitchStatus| format!("{} by {}: {}", switch.name, switch.transport.as_str(), switch.state.as_str());
+    let found = switches.iter().map(told).collect::<Vec<_>>().join(", ");
+    let silent = |switch: &&&SwitchStatus| switch.state == SwitchState::Silent;
+    match switches.iter().find(silent) {
+        _ if switches.is_empty() => None,
+        None => Some(Check::ok("switches", found)),
+        Some(silent) => Some(
+            Check::warn("switches", found)
+                .cost("links of a switch that does not answer are scheduled from this host's own table")
+                .fix(match silent.transport == Transport::Udp {
+                    true => format!("sluice switches; does sluice-switch at {} have listen.udp?", silent.address),
+                    false => format!("sluice switches; does sluice-switch listen at {}?", silent.address),
+                }),
+        ),
+    }
+}
+
 /// Does a time service discipline the clock?
 pub fn clock() -> Check {
     let fix = "install and start chrony, then: sluice clock";
@@ -159,4 +181,31 @@ pub fn time_namespace() -> Check {
             .fix("run sluice in the host's time namespace");
     }
     Check::ok("time-namespace", "the monotonic clock is the host's")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn switches_are_named_with_their_transport_and_a_silent_one_is_a_warning() {
+        let mut snapshot = Snapshot::default();
+        assert_eq!(switches(&snapshot), None);
+        let up = SwitchStatus { name: "s0".into(), state: SwitchState::Up, ..SwitchStatus::default() };
+        snapshot.switches.push(up);
+        let check = switches(&snapshot).expect("there is one");
+        assert_eq!((check.state, check.found.as_str()), (State::Ok, "s0 by session: up"));
+        let silent = SwitchStatus {
+            name: "s1".into(),
+            address: "10.0.0.7:9604".into(),
+            transport: Transport::Udp,
+            state: SwitchState::Silent,
+            ..SwitchStatus::default()
+        };
+        snapshot.switches.push(silent);
+        let check = switches(&snapshot).expect("there are two");
+        assert_eq!((check.state, check.found.as_str()), (State::Warn, "s0 by session: up, s1 by udp: silent"));
+        assert!(check.fix.contains("10.0.0.7:9604") && check.fix.contains("listen.udp"), "{}", check.fix);
+    }
 }

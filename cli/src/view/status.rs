@@ -1,6 +1,6 @@
 //! `sluice status`: one screen.
 
-use sluice_wire::snapshot::{Severity, Snapshot, SwitchState};
+use sluice_wire::snapshot::{Severity, Snapshot, SwitchState, Transport};
 
 use crate::format::{age, bytes, grouped, percent, rate, strip, time};
 
@@ -113,7 +113,13 @@ fn switches(snapshot: &Snapshot) -> String {
         parts.push("none configured, no peers met yet".to_owned());
     }
     if !switches.is_empty() {
-        parts.push(format!("{} of {} up", up(&switches), switches.len()));
+        let mut by: Vec<Transport> = switches.iter().map(|switch| switch.transport).collect();
+        by.sort_unstable();
+        by.dedup();
+        // A session is what everybody has who chose nothing.
+        let by: Vec<&str> = by.into_iter().map(Transport::as_str).collect();
+        let by = if by == ["session"] { String::new() } else { format!(" by {}", by.join(" and ")) };
+        parts.push(format!("{} of {} up{by}", up(&switches), switches.len()));
     }
     if !peers.is_empty() {
         parts.push(format!("{} of {} peers up", up(&peers), peers.len()));
