@@ -102,9 +102,9 @@ pub(super) async fn exchange(
     }
     backoff.reset();
     tell_back(connection, inbound, 0, None).await;
-    let error = exchange.run().await;
+    let ended = exchange.run().await;
     exchange.tell_tally();
-    error.map_or_else(failed, |silent| silent)
+    ended.unwrap_or_else(failed)
 }
 
 /// A socket that hears nobody but this address.

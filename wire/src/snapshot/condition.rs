@@ -92,7 +92,7 @@ codes! {
     /// A switch is spoken to by a transport that carries no ranks, and the policy goes by ranks.
     RanksUnknown, "ranks-unknown", Info,
         "on its links whoever promised first keeps what he has until his round ends, whatever round has less left",
-        "write transport = \"session\", or schedule.policy = \"primal-dual\", which goes by sums";
+        "write transport = \"session\", or \"unary\", in [[switches]]";
     /// A worse backend than the best is in use.
     EnforcementFallback, "enforcement-fallback", Degraded,
         "rates follow orders less exactly", "sluice doctor";
