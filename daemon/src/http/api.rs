@@ -18,6 +18,7 @@ use sluice_schedule::FlowId;
 use sluice_wire::snapshot::{Command, Refused, SCHEMA, Snapshot};
 use sluice_wire::text::parse_duration;
 use sluice_wire::timeline::Filter;
+use tokio::sync::Semaphore;
 
 use super::guard::{Caller, Rules};
 use super::places::Readings;
@@ -26,6 +27,8 @@ use crate::metrics;
 
 /// Largest body of a request.
 const MAX_BODY_BYTES: usize = 64 * 1024;
+/// Answers put together at a time; others wait.
+pub(super) const RENDERINGS: usize = 2;
 /// Bytes of a streamed answer per chunk, and chunks that wait for a slow reader.
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNKS: usize = 4;
@@ -36,6 +39,8 @@ pub(super) struct App {
     pub rules: Arc<Rules>,
     pub readings: Readings,
     pub connection_time: Duration,
+    /// Answers that may be put together at a time.
+    pub renderings: Arc<Semaphore>,
 }
 
 /// All routes for one connection's caller.
@@ -309,6 +314,8 @@ async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Box<Response>>
 }
 
 async fn part(app: App, render: impl FnOnce(&Snapshot) -> serde_json::Result<Value> + Send + 'static) -> Response {
+    // Of many flows an answer takes many times its length while it is put together.
+    let Ok(_turn) = app.renderings.clone().acquire_owned().await else { return unavailable() };
     match blocking(move || render(&app.control.snapshot())).await {
         Some(Ok(value)) => Json(value).into_response(),
         _ => unavailable(),

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::Control;
-use super::api::{App, router};
+use super::api::{App, RENDERINGS, router};
 use super::guard::{Caller, Rules};
 use super::places::{Place, Places, Readings};
 
@@ -74,7 +74,8 @@ pub(super) async fn serve_each_for(
     rules: Rules,
     shutdown: impl Future<Output = ()>,
 ) {
-    let app = App { connection_time, control, rules: Arc::new(rules), readings: Readings::default() };
+    let renderings = Arc::new(Semaphore::new(RENDERINGS));
+    let app = App { control, rules: Arc::new(rules), readings: Readings::default(), connection_time, renderings };
     let mut tasks = JoinSet::new();
     let tcp_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners.tcp {

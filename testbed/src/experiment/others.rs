@@ -53,7 +53,7 @@ pub struct Settings {
     /// Connections that send all the time.
     #[arg(long, default_value_t = 100)]
     pub long: usize,
-    /// Connections of 64 KiB, one after the other over the time that counts.
+    /// Connections of 64 KiB, which begin evenly over the time that counts.
     #[arg(long, default_value_t = 100)]
     pub short: usize,
     /// Policy of the daemons.
@@ -257,14 +257,20 @@ fn speak(
         let got = senders.and_then(|senders| {
             std::thread::sleep(SETTLING);
             let (began, before) = (Instant::now(), arrived.load(Ordering::Relaxed));
-            let mut took = Vec::new();
+            let mut handed = Vec::new();
             for n in 0..short {
                 let due = time.mul_f64(n as f64 / short as f64);
                 std::thread::sleep(due.saturating_sub(began.elapsed()));
-                took.push(hand_over(to)?.as_secs_f64() * 1e3);
+                let one = std::thread::Builder::new().stack_size(STACK);
+                handed.push(one.spawn_scoped(scope, move || hand_over(to))?);
             }
             std::thread::sleep(time.saturating_sub(began.elapsed()));
             let (bytes, took_all) = (arrived.load(Ordering::Relaxed) - before, began.elapsed());
+            let mut took = Vec::new();
+            for one in handed {
+                let one = one.join().map_err(|_| std::io::Error::other("a short connection panicked"))??;
+                took.push(one.as_secs_f64() * 1e3);
+            }
             stop.store(true, Ordering::Relaxed);
             for sender in senders {
                 sender.join().map_err(|_| std::io::Error::other("a sender panicked"))??;

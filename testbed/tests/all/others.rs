@@ -13,6 +13,7 @@ use sluice_skip::skip;
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::fail_open::plan;
 use sluice_testbed::experiment::live::Live;
+use sluice_testbed::experiment::others::{self as measured, others};
 use sluice_testbed::run::Policy;
 
 const PORT: u16 = 7_777;
@@ -125,4 +126,23 @@ fn nothing_of_other_peoples_connections_changes_beside_a_job() {
         serde_json::from_str(&live.daemons.get(0, "/api/v1/snapshot").expect("a snapshot")).expect("JSON");
     let flows = snapshot["flows"].as_array().expect("flows");
     assert_eq!(flows.len(), 4, "the job's, and no others: {flows:?}");
+}
+
+#[test]
+fn the_experiment_measures_both_sides_of_a_pair() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    if !privileged() {
+        return;
+    }
+    let programs = daemons();
+    let (_keep, dir) = dir();
+    let bench = Bench { binaries: &programs, dir, stop: &NEVER };
+    let (rate, policy) = (Rate::mbps(100), "sluice".parse::<Policy>().unwrap());
+    let settings = measured::Settings { rate, others_rate: None, seconds: 1, pairs: 1, long: 10, short: 5, policy };
+    let result = others(&bench, &settings).unwrap();
+    assert_eq!((result.pairs.len(), result.connections), (1, (10, 5)));
+    for got in [result.pairs[0].with, result.pairs[0].without] {
+        // What the link carries and no more; the other cable's job is not counted.
+        assert!(got.long_mbps > 20.0 && got.long_mbps < 110.0 && got.short_ms > 0.0, "{got:?}");
+    }
 }
