@@ -34,8 +34,9 @@ const MAX_FLOWS: usize = 65_536;
 pub struct Subject {
     pub flow: FlowId,
     pub connection: Connection,
-    /// Where its connection stands.
-    pub sequence: Sequence,
+    /// Where its connection stands; `None`: nobody measures it now, so that it is not asked for, and what is known of it
+    /// stands.
+    pub sequence: Option<Sequence>,
     pub ladder: Rc<Ladder>,
 }
 
@@ -157,7 +158,8 @@ impl Prober {
             return None;
         }
         let (mut new, mut known) = (None, None);
-        for followed in self.flows.values().filter(|followed| followed.due <= now) {
+        let may = |followed: &&Followed| followed.due <= now && followed.subject.sequence.is_some();
+        for followed in self.flows.values().filter(may) {
             let Some(place) = followed.place(&self.proved) else { continue };
             let first = if place.known { &mut known } else { &mut new };
             if first.is_none_or(|(due, _, _)| followed.due < due) {
@@ -167,7 +169,7 @@ impl Prober {
         let chosen = if self.was_new { known.or(new) } else { new.or(known) };
         let (_, flow, place) = chosen?;
         let followed = self.flows.get_mut(&flow)?;
-        let Subject { connection, sequence, .. } = followed.subject;
+        let (connection, sequence) = (followed.subject.connection, followed.subject.sequence?);
         // Zero is the kernel's to choose.
         self.last_id = self.last_id.wrapping_add(1).max(1);
         let probe = Probe { flow, connection, sequence, hop_limit: place.hop_limit, id: self.last_id };

@@ -30,7 +30,7 @@ fn ladder(widths: &[usize]) -> Rc<Ladder> {
 }
 
 fn subject(n: u16, ladder: &Rc<Ladder>) -> Subject {
-    let sequence = Sequence { unacknowledged: 1000 + u32::from(n), expected: 5 };
+    let sequence = Some(Sequence { unacknowledged: 1000 + u32::from(n), expected: 5 });
     Subject { flow: FlowId(n.into()), connection: connection(n), sequence, ladder: ladder.clone() }
 }
 
@@ -190,6 +190,20 @@ fn an_answer_has_to_fit_what_was_asked() {
     assert_eq!(net.prober.take_counts().answered, 0);
     net.prober.heard(net.now, leaf, &right);
     assert_eq!(net.prober.take_counts().answered, 1);
+}
+
+#[test]
+fn what_is_known_of_a_flow_that_nobody_measures_stands_and_it_is_not_asked_for() {
+    let mut net = Net::new(&[1, 2, 1], vec![vec![0, 1, 0]]);
+    net.run(10);
+    let (asked, unmeasured) = (net.asked.len(), Subject { sequence: None, ..subject(0, &net.ladder) });
+    for _ in 0..2000 {
+        net.now = net.now.plus(Nanos::from_millis(60));
+        net.prober.follow(net.now, std::iter::once(unmeasured.clone()));
+        assert_eq!((net.prober.next(net.now), net.prober.take_news()), (None, vec![]));
+    }
+    net.run(10);
+    assert_eq!((net.check(0), net.asked.len()), (1, asked + 1), "it was due long ago");
 }
 
 #[test]
