@@ -201,7 +201,7 @@ fn probes_find_the_paths_that_the_kernel_takes_and_nobody_else_sees_them() {
         count("route_answered_probe")
     );
     assert!(count("route_asked_probe") <= began.elapsed().as_secs() + 5, "one a second; connecting took some");
-    assert!(count("route_answered_probe") >= 1 + FLOWS as u64, "one to see the leaf, and one each");
+    assert!(count("route_answered_probe") > FLOWS as u64, "one to see the leaf, and one each");
     live.until_done(Duration::from_secs(120)).expect("every byte of the job is right");
     for (arrivals, address) in arrivals.into_iter().zip(addresses) {
         let all = arrivals.all.load(Ordering::Relaxed);

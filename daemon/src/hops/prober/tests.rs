@@ -241,7 +241,7 @@ proptest! {
             let flow = flow % net.ways.len();
             net.ways[flow][rung] = to;
             for _ in 0..500 {
-                let is_lost = random() % 3 == 0;
+                let is_lost = random().is_multiple_of(3);
                 net.slot(|probe| Some(usize::from(probe.hop_limit) - 1).filter(|_| !is_lost));
             }
         }
