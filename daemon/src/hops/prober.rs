@@ -102,6 +102,8 @@ pub struct Prober {
     flows: BTreeMap<FlowId, Followed>,
     under_way: Vec<UnderWay>,
     last: Option<Nanos>,
+    /// When it was last told which flows there are.
+    told: Option<Nanos>,
     last_id: u16,
     /// The last one was for a flow whose path is not known.
     was_new: bool,
@@ -126,13 +128,18 @@ impl Prober {
         self.proved.clear();
     }
 
-    /// May there be another probe?
+    /// May there be another probe, and was it not looked for one lately? Then [`Prober::follow`] and [`Prober::next`].
     pub fn is_ready(&self, now: Nanos) -> bool {
+        self.may_ask(now) && self.told.is_none_or(|told| now.minus(told) >= PAUSE)
+    }
+
+    fn may_ask(&self, now: Nanos) -> bool {
         self.last.is_none_or(|last| now.minus(last) >= PAUSE)
     }
 
     /// These are all flows there are to ask for. What was found of others is forgotten.
     pub fn follow(&mut self, now: Nanos, subjects: impl Iterator<Item = Subject>) {
+        self.told = Some(now);
         let mut before = std::mem::take(&mut self.flows);
         for subject in subjects.take(MAX_FLOWS) {
             let same = |known: &Followed| {
@@ -154,7 +161,7 @@ impl Prober {
     /// The probe to send now, if there is one to send.
     pub fn next(&mut self, now: Nanos) -> Option<Probe> {
         self.expire(now);
-        if !self.is_ready(now) {
+        if !self.may_ask(now) {
             return None;
         }
         let (mut new, mut known) = (None, None);

@@ -108,6 +108,10 @@ impl Net {
 fn a_flow_between_leaves_is_found_by_its_spine_and_looked_for_again() {
     let mut net = Net::new(&[1, 4, 1], vec![vec![0, 2, 0]]);
     net.run(10);
+    assert!(
+        !net.prober.is_ready(net.now) && net.prober.is_ready(net.now.plus(PAUSE)),
+        "flows are looked at once a second"
+    );
     assert_eq!(net.check(0), 1);
     let limits: Vec<u8> = net.asked.iter().map(|probe| probe.hop_limit).collect();
     assert_eq!(limits, [1, 2], "the leaf first, to see that it is where it should be; never the other leaf");
