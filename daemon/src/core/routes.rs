@@ -44,12 +44,12 @@ impl Core {
         }
     }
 
-    /// A socket as one to ask for: of IPv4, in the daemon's own network, managed, with several paths of which no switch says
-    /// which it takes.
+    /// A socket as one to ask for: of IPv4, in the daemon's own network, with several paths of which no switch says which it
+    /// takes. It is not asked for while it has no row, as in a window in which nothing is paced.
     fn subject(&self, socket: &Socket, own: NetNs) -> Option<Subject> {
         let here = socket.netns == own || socket.netns == NetNs::default();
-        let sequence = socket.stats.sequence.filter(|_| here && socket.row.is_some())?;
-        let flow = socket.told.as_ref()?.flow;
+        let sequence = socket.stats.sequence.filter(|_| socket.row.is_some());
+        let flow = socket.told.as_ref().filter(|_| here)?.flow;
         let fabric = &self.monitor.fabric;
         let source = fabric.way(flow, &socket.tuple)?.source;
         if matches!(source, PathSource::Only | PathSource::Switch) || !socket.tuple.local_ip().is_ipv4() {

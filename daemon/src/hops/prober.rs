@@ -34,8 +34,9 @@ const MAX_FLOWS: usize = 65_536;
 pub struct Subject {
     pub flow: FlowId,
     pub connection: Connection,
-    /// Where its connection stands.
-    pub sequence: Sequence,
+    /// Where its connection stands; `None`: nobody measures it now, so that it is not asked for, and what is known of it
+    /// stands.
+    pub sequence: Option<Sequence>,
     pub ladder: Rc<Ladder>,
 }
 
@@ -101,6 +102,8 @@ pub struct Prober {
     flows: BTreeMap<FlowId, Followed>,
     under_way: Vec<UnderWay>,
     last: Option<Nanos>,
+    /// When it was last told which flows there are.
+    told: Option<Nanos>,
     last_id: u16,
     /// The last one was for a flow whose path is not known.
     was_new: bool,
@@ -125,13 +128,18 @@ impl Prober {
         self.proved.clear();
     }
 
-    /// May there be another probe?
+    /// May there be another probe, and was it not looked for one lately? Then [`Prober::follow`] and [`Prober::next`].
     pub fn is_ready(&self, now: Nanos) -> bool {
+        self.may_ask(now) && self.told.is_none_or(|told| now.minus(told) >= PAUSE)
+    }
+
+    fn may_ask(&self, now: Nanos) -> bool {
         self.last.is_none_or(|last| now.minus(last) >= PAUSE)
     }
 
     /// These are all flows there are to ask for. What was found of others is forgotten.
     pub fn follow(&mut self, now: Nanos, subjects: impl Iterator<Item = Subject>) {
+        self.told = Some(now);
         let mut before = std::mem::take(&mut self.flows);
         for subject in subjects.take(MAX_FLOWS) {
             let same = |known: &Followed| {
@@ -153,11 +161,12 @@ impl Prober {
     /// The probe to send now, if there is one to send.
     pub fn next(&mut self, now: Nanos) -> Option<Probe> {
         self.expire(now);
-        if !self.is_ready(now) {
+        if !self.may_ask(now) {
             return None;
         }
         let (mut new, mut known) = (None, None);
-        for followed in self.flows.values().filter(|followed| followed.due <= now) {
+        let may = |followed: &&Followed| followed.due <= now && followed.subject.sequence.is_some();
+        for followed in self.flows.values().filter(may) {
             let Some(place) = followed.place(&self.proved) else { continue };
             let first = if place.known { &mut known } else { &mut new };
             if first.is_none_or(|(due, _, _)| followed.due < due) {
@@ -167,7 +176,7 @@ impl Prober {
         let chosen = if self.was_new { known.or(new) } else { new.or(known) };
         let (_, flow, place) = chosen?;
         let followed = self.flows.get_mut(&flow)?;
-        let Subject { connection, sequence, .. } = followed.subject;
+        let (connection, sequence) = (followed.subject.connection, followed.subject.sequence?);
         // Zero is the kernel's to choose.
         self.last_id = self.last_id.wrapping_add(1).max(1);
         let probe = Probe { flow, connection, sequence, hop_limit: place.hop_limit, id: self.last_id };

@@ -101,6 +101,31 @@ fn where_a_path_forks_one_known_link_gives_all_of_it() {
     assert_eq!(topology.find(topology.link_id(up[0]).expect("an id")), Some(up[0]));
 }
 
+#[test]
+fn a_ladder_has_the_switches_by_distance_and_says_which_of_them_answer() {
+    let of = |name: &str| HolderId::of(name);
+    let ports = |text: &str, name: &str, address: &str| {
+        let node = format!(r#""id":"{name}","kind":"switch""#);
+        text.replacen(&node, &format!(r#"{node},"port_addresses":["{address}"]"#), 1)
+    };
+    let text = ports(&ports(LEAF_SPINE, "l0", "10.64.0.1"), "s0", "10.64.0.2");
+    let topology = parse(&text).expect("valid");
+    let ladder = topology.ladder(0, 2);
+    let mut spines = vec![of("s0"), of("s1")];
+    spines.sort_unstable();
+    let rungs: Vec<(&[HolderId], bool)> = ladder.rungs.iter().map(|rung| (&*rung.switches, rung.answers)).collect();
+    assert_eq!(rungs, [(&[of("l0")][..], true), (&spines, false), (&[of("l1")], false)], "one spine says nothing");
+    assert_eq!(ladder.steps.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2]);
+    assert!(ladder.steps[0].iter().all(|step| step.from == of("l0") && step.link.node() == of("l0").0));
+    assert_eq!(topology.ladder_between((0, 0), (2, 0)), Some(ladder));
+    assert_eq!(topology.ladder(0, 1).rungs.len(), 1, "under one leaf");
+    assert_eq!(topology.ladder(0, 0), path::Ladder::default());
+    assert_eq!(topology.switch_at("::ffff:10.64.0.2".parse().unwrap()), Some(of("s0")));
+    let routing = r#""routing": {"kind":"explicit","paths":[{"src":"h0","dst":"h2","via":["l0","s1","l1"]}]}, "nodes""#;
+    let explicit = parse(&LEAF_SPINE.replacen("\"nodes\"", routing, 1)).expect("valid");
+    assert_eq!(explicit.ladder(0, 2), path::Ladder::default(), "the file gives the route");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
@@ -122,6 +147,11 @@ proptest! {
                     for shared in [topology.shared(from, to, &[]), topology.shared(from, to, &goes)] {
                         prop_assert!(shared.links.len() <= topology.links.len());
                         prop_assert!(shared.forks.iter().all(|fork| topology.out[*fork].len() > 1));
+                    }
+                    let path::Ladder { rungs, steps } = path::ladder(&topology, from, to);
+                    prop_assert!(steps.len() + 1 == rungs.len() || rungs.is_empty() && steps.is_empty());
+                    for (at, step) in steps.iter().enumerate().flat_map(|(at, steps)| steps.iter().map(move |s| (at, s))) {
+                        prop_assert!(rungs[at].switches.contains(&step.from) && rungs[at + 1].switches.contains(&step.to));
                     }
                 }
             }

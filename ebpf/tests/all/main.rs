@@ -7,3 +7,4 @@ mod guards;
 mod loss;
 mod policy;
 mod prebuilt;
+mod sequence;

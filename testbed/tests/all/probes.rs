@@ -178,20 +178,22 @@ fn probes_find_the_paths_that_the_kernel_takes_and_nobody_else_sees_them() {
     let first = until_true(&mut live, "at first");
     let ways = |paths: &BTreeMap<_, Vec<String>>| paths.values().map(|path| path[1].clone()).collect::<Vec<_>>();
     println!("after {:?}: {:?}", began.elapsed(), ways(&first));
-    // The leaf sends everything by one spine from now on.
+    // The leaf sends everything by the spine from now on by which the first flow does not go.
+    let other = if ways(&first)[0] == "leaf0:1" { 2 } else { 1 };
     let route = |address: std::net::Ipv4Addr, via: &str, device: &str| {
         let args =
             ["route", "replace", &format!("{address}/32"), "via", via, "dev", device, "onlink"].map(String::from);
         move || Command::new("ip").args(args).status()
     };
     let (spine, addresses) =
-        (live.fabric.switches[2].address.to_string(), [1, 2].map(|h| live.fabric.hosts[h].address));
+        (live.fabric.switches[1 + other].address.to_string(), [1, 2].map(|h| live.fabric.hosts[h].address));
     for address in addresses {
-        let status = live.fabric.switches[0].ns.run(route(address, &spine, "p1")).expect("in the namespace");
+        let status =
+            live.fabric.switches[0].ns.run(route(address, &spine, &format!("p{other}"))).expect("in the namespace");
         assert!(status.is_ok_and(|status| status.success()));
     }
     let second = until_true(&mut live, "redrawn");
-    assert!(ways(&second).iter().all(|way| way == "leaf0:1"), "{second:?}");
+    assert!(ways(&second).iter().all(|way| *way == format!("leaf0:{other}")), "{second:?}");
     let asked = &ask(&live, "/api/v1/snapshot")["counters"];
     let count = |name: &str| asked[name].as_u64().unwrap_or_else(|| panic!("{name}"));
     println!(
@@ -201,7 +203,7 @@ fn probes_find_the_paths_that_the_kernel_takes_and_nobody_else_sees_them() {
         count("route_answered_probe")
     );
     assert!(count("route_asked_probe") <= began.elapsed().as_secs() + 5, "one a second; connecting took some");
-    assert!(count("route_answered_probe") >= 1 + FLOWS as u64, "one to see the leaf, and one each");
+    assert!(count("route_answered_probe") > FLOWS as u64, "one to see the leaf, and one each");
     live.until_done(Duration::from_secs(120)).expect("every byte of the job is right");
     for (arrivals, address) in arrivals.into_iter().zip(addresses) {
         let all = arrivals.all.load(Ordering::Relaxed);

@@ -30,7 +30,7 @@ fn ladder(widths: &[usize]) -> Rc<Ladder> {
 }
 
 fn subject(n: u16, ladder: &Rc<Ladder>) -> Subject {
-    let sequence = Sequence { unacknowledged: 1000 + u32::from(n), expected: 5 };
+    let sequence = Some(Sequence { unacknowledged: 1000 + u32::from(n), expected: 5 });
     Subject { flow: FlowId(n.into()), connection: connection(n), sequence, ladder: ladder.clone() }
 }
 
@@ -108,6 +108,10 @@ impl Net {
 fn a_flow_between_leaves_is_found_by_its_spine_and_looked_for_again() {
     let mut net = Net::new(&[1, 4, 1], vec![vec![0, 2, 0]]);
     net.run(10);
+    assert!(
+        !net.prober.is_ready(net.now) && net.prober.is_ready(net.now.plus(PAUSE)),
+        "flows are looked at once a second"
+    );
     assert_eq!(net.check(0), 1);
     let limits: Vec<u8> = net.asked.iter().map(|probe| probe.hop_limit).collect();
     assert_eq!(limits, [1, 2], "the leaf first, to see that it is where it should be; never the other leaf");
@@ -193,6 +197,20 @@ fn an_answer_has_to_fit_what_was_asked() {
 }
 
 #[test]
+fn what_is_known_of_a_flow_that_nobody_measures_stands_and_it_is_not_asked_for() {
+    let mut net = Net::new(&[1, 2, 1], vec![vec![0, 1, 0]]);
+    net.run(10);
+    let (asked, unmeasured) = (net.asked.len(), Subject { sequence: None, ..subject(0, &net.ladder) });
+    for _ in 0..2000 {
+        net.now = net.now.plus(Nanos::from_millis(60));
+        net.prober.follow(net.now, std::iter::once(unmeasured.clone()));
+        assert_eq!((net.prober.next(net.now), net.prober.take_news()), (None, vec![]));
+    }
+    net.run(10);
+    assert_eq!((net.check(0), net.asked.len()), (1, asked + 1), "it was due long ago");
+}
+
+#[test]
 fn parallel_links_are_not_told_apart_and_a_flow_that_goes_is_forgotten() {
     let mut net = Net::new(&[1, 2, 1], vec![vec![0, 1, 0]]);
     let mut twice = (*net.ladder).clone();
@@ -227,7 +245,7 @@ proptest! {
             let flow = flow % net.ways.len();
             net.ways[flow][rung] = to;
             for _ in 0..500 {
-                let is_lost = random() % 3 == 0;
+                let is_lost = random().is_multiple_of(3);
                 net.slot(|probe| Some(usize::from(probe.hop_limit) - 1).filter(|_| !is_lost));
             }
         }

@@ -51,6 +51,8 @@ fn a_new_flow_is_asked_for_at_once_and_an_answered_one_about_once_a_second() {
         }
     }
     assert_eq!((asked, routes.take_news().count()), (10, 0), "the same answer is no news");
+    assert_eq!(routes.take_counts(), RouteCounts { asked: 11, answered: 11, unanswered: 0 });
+    assert_eq!(routes.take_counts(), RouteCounts::default(), "since the last call");
 }
 
 #[test]
@@ -89,6 +91,8 @@ fn what_is_not_answered_any_more_is_forgotten_and_a_shell_that_forgot_is_told_ag
         routes.ask(LEAF, now, SLOT);
     }
     assert_eq!(routes.take_news().collect::<Vec<_>>(), [routed(&flow, LEAF, None)], "once");
+    let RouteCounts { asked, answered, unanswered } = routes.take_counts();
+    assert_eq!((answered, unanswered), (1, asked - 2), "the last may yet be answered");
 }
 
 proptest! {
