@@ -60,6 +60,13 @@ impl Rates {
         }
         self.units.get(ahead + age as usize).copied().unwrap_or(0)
     }
+
+    /// At most what either of them is in any slot: a switch that has these or `newer` forgets these first.
+    fn least(mut self, newer: &Rates) -> Rates {
+        let later = usize::try_from(newer.slot.since(self.slot)).unwrap_or(0);
+        self.units.iter_mut().skip(later).zip(newer.units).for_each(|(units, newer)| *units = newer.min(*units));
+        self
+    }
 }
 
 /// A flow as it was announced last.
@@ -78,18 +85,11 @@ struct Flow {
 impl Flow {
     /// What the switch has of it at least.
     fn known_there(&self) -> Option<Rates> {
-        let mut said = self.said;
         match self.fate {
-            Fate::Refused => return self.before,
-            Fate::Counted => {}
-            Fate::Unknown => {
-                let before = self.before?;
-                said.units.iter_mut().enumerate().for_each(|(ahead, units)| {
-                    *units = (*units).min(before.at(said.slot, ahead));
-                });
-            }
+            Fate::Refused => self.before,
+            Fate::Counted => Some(self.said),
+            Fate::Unknown => Some(self.before?.least(&self.said)),
         }
-        Some(said)
     }
 }
 

@@ -272,6 +272,25 @@ fn what_is_lost_is_said_again_and_a_late_echo_is_nobodys() {
 }
 
 #[test]
+fn a_datagram_that_may_be_lost_does_not_prolong_what_the_switch_had() {
+    let mut model = model(one_hop, NOW);
+    let (mut a, mut b) = (Side::new("a", 20, one_hop, NOW), Side::new("b", 21, one_hop, NOW));
+    let said = a.announce(NOW, &[(0, 100)]);
+    a.exchange(&mut model, &said);
+    // Of the second announcement nobody hears.
+    a.announce(NOW.offset(1), &[(0, 100)]);
+    model.slot = NOW.offset(2);
+    let said = b.announce(model.slot, &[(0, 50)]);
+    b.exchange(&mut model, &said);
+    // The switch has forgotten the first one by now, so what is there is b's.
+    let said = a.announce(model.slot, &[(4, 10)]);
+    let heard = said.iter().filter_map(|datagram| model.answer(datagram)).collect::<Vec<_>>();
+    heard.iter().for_each(|echo| assert!(a.book.echo(model.slot, echo)));
+    let heard = a.book.feedback(model.slot).expect("news").pop().expect("of the holder").1;
+    assert_eq!(others(&heard)[&down(2)], 50);
+}
+
+#[test]
 fn rates_are_never_rounded_down() {
     let above = |bits| super::said::above(Rate(bits), 0);
     assert_eq!((above(0), above(1), above(1_000_000), above(1_000_001), above(u64::MAX)), (0, 1, 1, 2, 65_535));
@@ -308,7 +327,7 @@ fn ways() -> impl Strategy<Value = Fortune> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// However datagrams are lost and doubled and echoes come late: others are never thought less than they are, and two
     /// quiet slots later what is thought is what is.
