@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::value::HostPort;
 use crate::config::{LinkEntry, SwitchEntry};
+use crate::monitor::tuple::Tuple;
 
 const STAR: &str = r#"{ "sluice_topology": 1,
  "nodes": [ {"id":"h0","kind":"host","addresses":["10.0.0.1","172.16.0.1"]}, {"id":"h1","kind":"host","addresses":["10.0.0.2","172.16.0.2"]},
