@@ -13,7 +13,7 @@ pub struct JobResult {
     #[serde(flatten)]
     pub figures: JobFigures,
     /// Begin and end of every round, seconds from the start of the run.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<(f64, f64)>,
     /// Indices of the hosts its members ran on.
     pub hosts: Vec<usize>,
