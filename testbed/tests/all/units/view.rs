@@ -253,7 +253,10 @@ fn install(unit: &Unit, installed: &Installed) {
     }
     let start: Vec<&str> = unit.words("ExecStart").collect();
     copy(program, &inside(start[0]), 0o755);
-    copy(File::open("/usr/bin/setpriv").expect("util-linux is installed"), &inside("usr/bin/setpriv"), 0o755);
+    for tool in ["setpriv", "prlimit"] {
+        let at = Path::new("/usr/bin").join(tool);
+        copy(File::open(&at).expect("util-linux is installed"), &inside(&at), 0o755);
+    }
     let at = start.iter().position(|word| *word == "--config").expect("the unit names the configuration");
     let file = inside(start[at + 1]);
     fs::create_dir_all(file.parent().expect("a directory")).expect("made");
