@@ -104,6 +104,8 @@ fn sluiced_starts_answers_keeps_its_mode_over_a_restart_and_ends() {
         let snapshot: serde_json::Value = serde_json::from_str(&snapshot).expect("JSON");
         snapshot["daemon"]["mode"].as_str().expect("a mode").to_owned()
     };
+    // `active` for a moment must leave the machine's own kernel alone.
+    view.keep("10-none.toml", "[enforce]\nbackend = \"none\"\n");
     let mut daemon = view.start(start, &log);
     ready(&view.manager, &log);
     assert_eq!(mode(), "observe", "a fresh installation only looks");

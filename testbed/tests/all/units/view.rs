@@ -168,6 +168,15 @@ impl View {
         self.ns.run(task).expect("no panic in the view")
     }
 
+    /// Writes a file of settings where the daemon keeps those of its own, readable for it.
+    pub fn keep(&self, name: &'static str, text: &'static str) {
+        self.run(move || {
+            let dir = Path::new("/var/lib/sluice/sluiced.d");
+            make(dir, 0o755);
+            fs::write(dir.join(name), text).expect("written");
+        });
+    }
+
     /// Starts a command line of the unit as systemd would; what it says goes to `log`.
     pub fn start(&self, line: &str, log: &Path) -> Child {
         // The log is outside of the view.
