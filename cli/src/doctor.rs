@@ -5,6 +5,7 @@ mod kernel;
 mod network;
 mod places;
 mod rdma;
+mod realtime;
 
 use std::path::Path;
 use std::thread;
@@ -80,6 +81,7 @@ fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
             checks
         }),
         Box::new(|| vec![network::clock(), network::time_namespace()]),
+        Box::new(|| vec![realtime::realtime()]),
         Box::new(move || {
             let running = places::daemon(&socket);
             let answers = running.state == State::Ok;
@@ -98,6 +100,7 @@ pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         running.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|_| gone())).collect();
     if let Ok(snapshot) = Client::new(global).and_then(|client| client.snapshot()) {
         checks.extend(network::switches(&snapshot));
+        checks.extend(realtime::of_daemon(&snapshot));
     }
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let (ok, warnings, failures, notes) =
@@ -177,6 +180,7 @@ mod tests {
         checks.extend([places::progress(), places::leftovers(false), places::configuration()]);
         checks.extend(network::ports(false));
         checks.extend(network::interfaces());
+        checks.push(realtime::realtime());
         checks.push(places::daemon(std::path::Path::new("/nonexistent.sock")));
         for check in checks {
             assert!(!check.found.is_empty(), "{check:?}");

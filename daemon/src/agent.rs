@@ -3,6 +3,9 @@
 //! One thread with one single-threaded runtime. On it run the loop and the exchange's tasks, so that an announcement
 //! costs no switch between threads. HTTP lives on another thread and only sees what is published here.
 //!
+//! In `active` the thread is a real-time one where the kernel lets it, bounded by [`BOUND`]. What it starts is not, and
+//! what takes long and can wait, such as reading files anew or loading programs, it does as an ordinary thread.
+//!
 //! The watchdog is fed here and nowhere else: should the loop stand still, nothing pretends that it lives.
 
 mod commands;
@@ -18,6 +21,7 @@ use std::time::Duration;
 
 use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
+use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
 use sluice_schedule::{BootId, ClockTrust, Hop, Nanos, Now, Rate};
@@ -45,6 +49,8 @@ use pace::Pace;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
+/// What the loop may take while it is real-time: more than it needs, and little enough that nobody else waits long.
+const BOUND: Bound = Bound { slice: Nanos::from_millis(100), percent: 50 };
 /// This host's links are looked at this often.
 const LOOK_AT_LINKS: Nanos = Nanos::from_millis(10_000);
 
@@ -68,6 +74,9 @@ pub struct Agent {
     wall: Wall,
     clock: Clock,
     pace: Pace,
+    realtime: Realtime,
+    /// How it last stood.
+    standing: Standing,
     exchange: Exchange,
     facts: Facts,
     shared: Arc<Shared>,
@@ -99,7 +108,6 @@ pub enum StartError {
 
 /// Runs until it is told to stop. `start.started` hears whether it runs.
 pub fn run(start: Start) {
-    crate::sys::prefer_this_thread();
     let started = start.started.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::from);
     let result = runtime.and_then(|runtime| {
@@ -125,6 +133,7 @@ pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
 impl Agent {
     async fn serve(start: Start) -> Result<(), StartError> {
         let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter } = start;
+        let realtime = Realtime::new(BOUND);
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
         let starts = Starts::new(&config.node.run_dir);
@@ -173,6 +182,8 @@ impl Agent {
             wall,
             clock,
             pace: Pace::default(),
+            realtime,
+            standing: Standing::Ordinary,
             exchange,
             facts: Facts::new(&core),
             shared: shared.clone(),
@@ -201,6 +212,7 @@ impl Agent {
         let _ = started.try_send(Ok(shared));
         notify(&[sd_notify::NotifyState::Ready]);
         while !agent.stop {
+            agent.keep_time();
             agent.wait(&mut requests, &mut inbox, &mut news).await;
             agent.turn(&mut news);
             agent.look_at_links();
@@ -260,6 +272,18 @@ impl Agent {
         self.change_datapath(now);
     }
 
+    /// A real-time thread while it enforces: whoever only looks is in no hurry.
+    fn keep_time(&mut self) {
+        let wanted = self.core.config().schedule.realtime && self.core.mode() == Mode::Active;
+        let now = self.core.now();
+        let standing = self.realtime.look(wanted, now.mono, clock::thread_cpu());
+        if standing != self.standing {
+            self.standing = standing;
+            self.facts.realtime = standing == Standing::Realtime;
+            self.core.note_realtime(now.wall.0, standing);
+        }
+    }
+
     /// Takes over what has become of this host's links: another speed, another address, a card that came.
     fn look_at_links(&mut self) {
         let now = self.core.now().mono;
@@ -267,6 +291,7 @@ impl Agent {
             return;
         }
         self.looked_at_links = now;
+        self.realtime.pause();
         self.core.note_rdma(self.core.now().wall.0, &rdma::devices(Path::new(rdma::DEVICES)));
         let before = self.core.monitor().fabric.clone();
         let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list())
@@ -293,6 +318,7 @@ impl Agent {
             return;
         }
         self.facts.enforcing = wanted;
+        self.realtime.pause();
         let fabric = self.core.monitor().fabric.clone();
         match enforce::open(self.core.loaded(), &fabric, self.core.mode()) {
             Ok(Enforcement { datapath, reasons, .. }) => {

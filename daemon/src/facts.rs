@@ -21,6 +21,8 @@ pub struct Facts {
     /// Low 48 bits of the hash of the effective configuration.
     pub config_hash: u64,
     pub kernel: String,
+    /// The loop is a real-time thread.
+    pub realtime: bool,
     /// Why the clock was last not trusted.
     pub last_refusal: String,
 }

@@ -96,6 +96,7 @@ fn daemon(core: &Core, facts: &Facts) -> Daemon {
         uptime_ns: core.now().mono.minus(facts.started).0,
         policy: core.config().schedule.policy.word().into(),
         ready: facts.ready,
+        realtime: facts.realtime,
         config_hash: facts.config_hash,
         config_files: core.loaded().files.iter().map(|file| file.display().to_string()).collect(),
         reload_ok: facts.reload_ok,

@@ -6,12 +6,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Asks for more CPU for the calling thread; refusal is no error, the unit sets the same.
-pub fn prefer_this_thread() {
-    // SAFETY: plain integers; 0 names the calling thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
-}
-
 /// Leaves the CPU to others: for a thread whose work can wait. It inherits the loop's priority otherwise.
 pub fn defer_this_thread() {
     // SAFETY: plain integers; 0 names the calling thread.

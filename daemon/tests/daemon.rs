@@ -157,6 +157,63 @@ fn it_starts_without_privilege_says_so_and_ends_cleanly() {
     assert!(!daemon.socket().exists());
 }
 
+/// Whether the deciding loop is a real-time thread, and what is said of that.
+fn urgency(daemon: &Daemon) -> (bool, Vec<String>) {
+    let snapshot = daemon.snapshot();
+    let codes = snapshot["conditions"].as_array().expect("a list").iter().map(|c| c["code"].as_str().expect("a code"));
+    let codes = codes.filter(|code| code.starts_with("realtime-")).map(str::to_owned).collect();
+    (snapshot["daemon"]["realtime"].as_bool().expect("said"), codes)
+}
+
+#[test]
+fn the_loop_is_a_real_time_thread_while_it_enforces_until_it_overruns_or_shall_not_be() {
+    if !nix::unistd::geteuid().is_root() {
+        return sluice_skip::skip!(Privilege, "not root");
+    }
+    let active = |more| format!("mode = \"active\"\n[schedule]\nrealtime = {more}\n");
+    let mut daemon = start(&active("true"));
+    let dir = daemon.dir.path().to_owned();
+    let reload = |daemon: &Daemon, text: &str| {
+        write_config(&dir, text);
+        assert_eq!(daemon.post("/api/v1/reload", "{}").map(|(status, _)| status), Some(200));
+    };
+    daemon.wait_until(|daemon| urgency(daemon) == (true, vec![]));
+    // What the kernel sends if a decision does not end.
+    daemon.signal(Signal::SIGXCPU);
+    daemon.wait_until(|daemon| urgency(daemon) == (false, vec!["realtime-overrun".into()]));
+    reload(&daemon, &active("false"));
+    daemon.wait_until(|daemon| urgency(daemon) == (false, vec![]));
+    reload(&daemon, &active("true"));
+    daemon.wait_until(|daemon| urgency(daemon) == (true, vec![]));
+    reload(&daemon, "mode = \"observe\"");
+    daemon.wait_until(|daemon| urgency(daemon) == (false, vec![]));
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+}
+
+#[test]
+fn where_the_kernel_refuses_a_real_time_thread_that_is_said_and_nothing_else_is_amiss() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = write_config(dir.path(), "mode = \"active\"");
+    let sluiced = program(&config, &[]);
+    let mut command = if nix::unistd::geteuid().is_root() {
+        // Root, but for the one capability.
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice", "--"]);
+        command.arg(sluiced.get_program()).args(sluiced.get_args());
+        command.env_remove("SLUICE_LOG").env_remove("NOTIFY_SOCKET");
+        command
+    } else {
+        sluiced
+    };
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut daemon = Daemon { child, dir };
+    daemon.wait_until(|daemon| daemon.get("/readyz").is_some_and(|(status, _)| status == 200));
+    daemon.wait_until(|daemon| urgency(daemon) == (false, vec!["realtime-refused".into()]));
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.end(), Some(0));
+}
+
 #[test]
 fn a_second_daemon_names_the_first_and_a_killed_one_leaves_no_obstacle() {
     let mut daemon = start("");

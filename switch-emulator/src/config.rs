@@ -68,6 +68,8 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// Receive buffer of the UDP socket.
     pub rcvbuf_bytes: usize,
+    /// Serve in a real-time thread, where the kernel lets it and one thread serves.
+    pub realtime: bool,
     /// Form of the tables.
     pub table: TableKind,
     /// Slots until an unrepeated promise is gone.
@@ -164,6 +166,7 @@ impl Default for Config {
             udp: None,
             http: Some(SocketAddr::from(([127, 0, 0, 1], 9606))),
             rcvbuf_bytes: 8 << 20,
+            realtime: true,
             table: TableKind::Exact,
             lease_slots: 2,
             max_hosts: 4096,

@@ -116,9 +116,10 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     };
     let warm = switches.iter().filter(|report| report.warm).count();
     let body = format!(
-        "configuration: ok\npeers: {}\nslot loop: {}\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
+        "configuration: ok\npeers: {}\nslot loop: {}, {} thread\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
         if shared.config.open { "peers-open: everybody may speak (open = true)" } else { "ok" },
         if alive(&shared) { "ok" } else { "stuck" },
+        if shared.metrics.is_realtime() { "a real-time" } else { "an ordinary" },
         switches.len(),
     );
     let status = if alive(&shared) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -19,3 +19,4 @@ mod sessions;
 mod tables;
 mod time;
 mod udp;
+pub mod urgency;

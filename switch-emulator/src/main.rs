@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::Parser;
 use sluice_switch::config::{Config, LogFormat};
 use sluice_switch::server::{Bound, Server};
+use sluice_switch::urgency;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Keeps the load tables of switches that cannot be programmed.
@@ -76,6 +77,8 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
             config.grid.clock,
             arguments.config.display()
         );
+        // Several threads that never wait could leave a machine nothing.
+        let realtime = config.realtime && arguments.workers == 1;
         let open = config.open.then(|| config.beyond_loopback()).flatten().map(|(_, address)| address);
         let server = Server::bind(config).await?;
         let bound = server.bound()?;
@@ -96,7 +99,11 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
             }
             tracing::info!(event = "stopping", "sessions are told");
         };
-        server.run(stop).await
+        let urgent = urgency::keep(realtime, server.metrics());
+        tokio::select! {
+            result = server.run(stop) => result,
+            never = urgent => match never {},
+        }
     })
 }
 

@@ -19,6 +19,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct Metrics {
     registry: Registry,
     exchange: Histogram,
+    realtime: IntGauge,
     last: Mutex<Option<(Instant, String)>>,
 }
 
@@ -32,14 +33,25 @@ impl Metrics {
         )?;
         let everybody = IntGauge::with_opts(opts("peers_open", "1 if everybody may speak (open = true)."))?;
         everybody.set(i64::from(open));
+        let realtime = IntGauge::with_opts(opts("realtime", "1 while the thread that serves is a real-time one."))?;
         let registry = Registry::new();
+        registry.register(Box::new(realtime.clone()))?;
         registry.register(Box::new(everybody))?;
         registry.register(Box::new(exchange.clone()))?;
-        Ok(Metrics { registry, exchange, last: Mutex::default() })
+        Ok(Metrics { registry, exchange, realtime, last: Mutex::default() })
     }
 
     pub fn exchanged(&self, took: Duration) {
         self.exchange.observe(took.as_secs_f64());
+    }
+
+    /// Is the thread that serves a real-time one?
+    pub fn is_realtime(&self) -> bool {
+        self.realtime.get() != 0
+    }
+
+    pub fn set_realtime(&self, held: bool) {
+        self.realtime.set(held.into());
     }
 
     /// The text format; at most one second old.

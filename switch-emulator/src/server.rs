@@ -113,6 +113,11 @@ impl Server {
         })
     }
 
+    /// What it shows of itself.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.metrics.clone()
+    }
+
     /// Serves until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Server { config, tables, metrics, grpc, http, udp } = self;

@@ -127,6 +127,8 @@ pub struct Daemon {
     pub policy: String,
     /// First slot ran, backends are decided.
     pub ready: bool,
+    /// The deciding loop is a real-time thread.
+    pub realtime: bool,
     /// Low 48 bits of the hash of the effective configuration.
     pub config_hash: u64,
     /// The files it came from.

@@ -46,6 +46,7 @@ fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
         "sluice-formats",
         "sluice-plan",
         "sluice-progress",
+        "sluice-realtime",
         "sluice-route",
         "sluice-schedule",
         "sluice-struct-ops",

@@ -72,7 +72,8 @@ fn lines(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
         ("links", text)
     }));
     let cost = &snapshot.cost;
-    lines.push(("cost", format!("{} of a core, {}", percent(cost.cpu_ratio), bytes(cost.rss_bytes))));
+    let class = if snapshot.daemon.realtime { ", decides in a real-time thread" } else { "" };
+    lines.push(("cost", format!("{} of a core, {}{class}", percent(cost.cpu_ratio), bytes(cost.rss_bytes))));
     lines
 }
 

@@ -20,6 +20,7 @@ impl Agent {
             Request::Explain(flow, answer) => drop(answer.try_send(crate::snapshot::explain(&self.core, flow))),
             Request::Config(answer) => drop(answer.try_send(self.config_document())),
             Request::Reload => {
+                self.realtime.pause();
                 if let Err(refused) = self.reload() {
                     tracing::warn!(event = "config-rejected", "{}", refused.message);
                 }
@@ -29,6 +30,7 @@ impl Agent {
     }
 
     fn command(&mut self, command: Command) -> Result<Outcome, Refused> {
+        self.realtime.pause();
         match command {
             Command::Mode(request) => self.mode(&request),
             Command::Reload => self.reload(),

@@ -77,6 +77,7 @@ settings! {
         history_slots: u64 = 4, "slots", Rule::Int(1, 32), false, "Slots of history behind the best delivered rate.";
         events: bool = true, "", Rule::Any, false, "React inside a slot.";
         work_conserving: bool = true, "", Rule::Any, false, "Fill what nobody uses.";
+        realtime: bool = true, "", Rule::Any, false, "In active, decide in a real-time thread (SCHED_RR, priority 1) where the kernel lets it.";
         chunk_lead: bool = false, "", Rule::Any, false, "srpt-p: fill no flow beyond its lead over what feeds it.";
         max_wait_ms: Option<u64> = None, "ms", Rule::Int(0, 60_000), false, "A round is never deferred longer; default: 20 slots.";
     }

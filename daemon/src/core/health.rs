@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use sluice_ebpf::Tier;
+use sluice_realtime::Standing;
 use sluice_schedule::host::ViewState;
 use sluice_schedule::{HolderId, Nanos, Now, Refusal};
 
@@ -219,6 +220,20 @@ impl Core {
         let names = || devices.iter().map(Device::to_string).collect::<Vec<_>>().join(", ");
         let text = (!devices.is_empty()).then(|| format!("this host has RDMA devices: {}", names()));
         self.conditions.hold(unix_ns, ConditionCode::RdmaUnmanaged, "", text);
+    }
+
+    /// Tells whether the deciding loop is the real-time thread that it wants to be.
+    pub fn note_realtime(&mut self, unix_ns: u64, standing: Standing) {
+        let refused = match standing {
+            Standing::Refused(why) => Some(format!("the deciding loop is no real-time thread: {why}")),
+            _ => None,
+        };
+        let overran = match standing {
+            Standing::Overran(how) => Some(format!("the deciding loop is no real-time thread for a while: {how}")),
+            _ => None,
+        };
+        self.conditions.hold(unix_ns, ConditionCode::RealtimeRefused, "", refused);
+        self.conditions.hold(unix_ns, ConditionCode::RealtimeOverrun, "", overran);
     }
 
     /// Says how orders are enforced, and why not better.

@@ -24,6 +24,7 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_config_last_reload_successful", [], "1 if the last reload was taken.", |s, o| o.one(flag(s.snapshot.daemon.reload_ok))),
     family!(Gauge, "sluice_config_last_reload_success_timestamp_seconds", [], "When a configuration was last taken, since 1970.", |s, o| o.one(seconds(s.snapshot.daemon.reload_unix_ns))),
     family!(Gauge, "sluice_mode", ["mode"], "State set: what the operator asked for.", |s, o| o.states(Mode::ALL.iter().map(|m| m.as_str()), s.snapshot.daemon.mode.as_str())),
+    family!(Gauge, "sluice_realtime", [], "1 while the deciding loop is a real-time thread.", |s, o| o.one(flag(s.snapshot.daemon.realtime))),
     family!(Gauge, "sluice_enforcement_backend", ["backend"], "State set: how rates are enforced.", |s, o| o.states(Backend::ALL.iter().map(|b| b.as_str()), s.snapshot.enforcement.backend.as_str())),
     family!(Gauge, "sluice_condition", ["code"], "1 while the condition holds.", |s, o| conditions(s, o)),
     family!(Gauge, "sluice_slot_length_seconds", [], "Length of a slot.", |s, o| o.one(seconds(s.snapshot.clock.slot_length_ns))),

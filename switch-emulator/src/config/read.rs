@@ -63,6 +63,7 @@ fn read(root: &Table<'_>, path: &Path, config: &mut Config) {
         set(&mut config.log_format, log.choice("format", &forms));
         log.finish();
     }
+    set(&mut config.realtime, root.flag("realtime"));
     let tables = [("exact", TableKind::Exact), ("double-buffer", TableKind::DoubleBuffer)];
     set(&mut config.table, root.choice("table", &tables));
     set(&mut config.lease_slots, root.int32("lease_slots", 2..=10));

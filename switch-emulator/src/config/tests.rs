@@ -21,6 +21,7 @@ fn every_key_is_read() {
     let text = r#"
         version = 1
         cluster = "green"
+        realtime = false
         table = "double-buffer"
         lease_slots = 3
         guard_slots = 1
@@ -53,6 +54,7 @@ fn every_key_is_read() {
     let config = parse(text).unwrap();
     assert_eq!((config.grid.cluster.as_str(), config.grid.slot_length), ("green", Nanos::from_millis(20)));
     assert_eq!((config.table, config.lease_slots, config.max_hosts), (TableKind::DoubleBuffer, 3, 16));
+    assert!(!config.realtime && Config::default().realtime);
     assert_eq!((config.grid.clock, config.tai_offset_s, config.require_sync), (ClockSource::Tai, 36, false));
     assert_eq!((config.http, config.rcvbuf_bytes), (None, 65_536));
     assert_eq!((config.log_level.0.to_string().as_str(), config.log_format), ("debug", LogFormat::Json));

@@ -4,3 +4,4 @@ mod exchange;
 mod hostile;
 mod routes;
 mod support;
+mod urgency;

@@ -67,6 +67,10 @@ impl Switch {
         format!("http://{}", self.grpc)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGTERM, and how it ended.
     pub fn terminate(mut self) -> ExitStatus {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM).unwrap();

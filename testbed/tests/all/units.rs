@@ -61,6 +61,28 @@ fn end(child: &mut Child, signal: Option<Signal>) -> ExitStatus {
     }
 }
 
+/// Waits until the thread with this name is a real-time one, of the lowest priority, and no other is.
+fn decides_in_time(child: &Child, name: &str, log: &Path) {
+    let began = Instant::now();
+    // rt_priority and policy are fields 40 and 41 of proc(5); two are before the last bracket.
+    let class = |stat: &str| stat.rsplit(") ").next().map(|rest| rest.split(' ').skip(37).take(2).collect::<String>());
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("it lives").flatten();
+        let stats: Vec<String> =
+            tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok()).collect();
+        let urgent: Vec<&String> = stats.iter().filter(|stat| class(stat).is_some_and(|class| class != "00")).collect();
+        if let [one] = urgent[..]
+            && one.contains(&format!(" ({name}) "))
+            && class(one).as_deref() == Some("12")
+        {
+            return;
+        }
+        let said = || std::fs::read_to_string(log).unwrap_or_default();
+        assert!(began.elapsed() < PATIENCE, "{stats:?}: {}", said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn view(unit: &str, program: PathBuf, config: &str) -> (View, Unit) {
     let unit = Unit::read(&shipped("systemd").join(unit));
     let tmpfiles = std::fs::read_to_string(shipped("systemd/sluice.tmpfiles.conf")).expect("shipped");
@@ -82,9 +104,14 @@ fn sluiced_starts_answers_keeps_its_mode_over_a_restart_and_ends() {
         let snapshot: serde_json::Value = serde_json::from_str(&snapshot).expect("JSON");
         snapshot["daemon"]["mode"].as_str().expect("a mode").to_owned()
     };
+    // `active` for a moment must leave the machine's own kernel alone.
+    view.keep("10-none.toml", "[enforce]\nbackend = \"none\"\n");
     let mut daemon = view.start(start, &log);
     ready(&view.manager, &log);
     assert_eq!(mode(), "observe", "a fresh installation only looks");
+    let (status, answer) = view.ask(SOCKET, post("/api/v1/mode", r#"{"mode":"active"}"#));
+    assert_eq!(status, 200, "{answer}");
+    decides_in_time(&daemon, "loop", &log);
     let (status, answer) = view.ask(SOCKET, post("/api/v1/mode", r#"{"mode":"bypass","persist":true}"#));
     assert_eq!(status, 200, "{answer}");
     // What `systemctl reload` runs first.
@@ -111,6 +138,7 @@ fn sluice_switch_starts_answers_and_ends() {
     let log = dir.join("sluice-switch.log");
     let mut switch = view.start(&unit.all("ExecStart")[0], &log);
     ready(&view.manager, &log);
+    decides_in_time(&switch, "sluice-switch", &log);
     let (status, answer) = view.ask_tcp(9606, get("/readyz"));
     assert_eq!(status, 200, "{answer}");
     assert_eq!(end(&mut switch, Some(Signal::SIGTERM)).code(), Some(0));

@@ -112,6 +112,14 @@ codes! {
     /// Decisions come later than they should.
     SlotsLate, "slots-late", Degraded,
         "orders change later than planned; none expires", "give sluiced more CPU, or lengthen the slot";
+    /// The deciding loop is no real-time thread, since the kernel refuses it.
+    RealtimeRefused, "realtime-refused", Info,
+        "where other programs keep the processors busy, decisions wait for their turn and come later",
+        "sluice doctor; to do without: schedule.realtime = false";
+    /// The deciding loop took too much to stay a real-time thread.
+    RealtimeOverrun, "realtime-overrun", Info,
+        "for a minute the deciding loop waits for its turn as other programs do, so as to keep none of them waiting",
+        "none if it passes; else sluice status says what the daemon takes";
     /// Kernel events were lost.
     EventsLost, "events-lost", Info,
         "flows were found again by a scan a moment later", "none needed";

@@ -1,6 +1,7 @@
 //! Every condition has something that raises it, which is done here, and a row in docs/operating.md.
 
 use sluice_ebpf::Tier;
+use sluice_realtime::{Overrun, Refusal, Standing};
 use sluice_schedule::Feedback;
 
 use super::*;
@@ -108,6 +109,10 @@ fn raise(code: ConditionCode, site: &mut Site) {
             std::fs::create_dir_all(root.path().join("mlx5_0/ports/1")).expect("made");
             site.core.note_rdma(1, &crate::rdma::devices(root.path()));
         }
+        ConditionCode::RealtimeRefused => site.core.note_realtime(1, Standing::Refused(Refusal::Permission)),
+        ConditionCode::RealtimeOverrun => {
+            site.core.note_realtime(1, Standing::Overran(Overrun::Share { percent: 80, bound: 50 }));
+        }
         ConditionCode::RestartLoop => site.core.stay_out(now(895), crate::starts::LOOP),
         ConditionCode::Unknown => unreachable!("of a later version"),
     }
@@ -123,6 +128,24 @@ fn every_condition_is_raised_by_what_it_says() {
         raise(*code, &mut star.sites[0]);
         let said: Vec<_> = star.sites[0].core.conditions.iter().map(|condition| condition.code).collect();
         assert!(said.contains(code), "{} is not among {said:?}", code.as_str());
+    }
+}
+
+#[test]
+fn what_is_said_of_the_real_time_thread_is_what_holds_of_it_now() {
+    let mut star = well();
+    let core = &mut star.sites[0].core;
+    let steps = [
+        (Standing::Refused(Refusal::Permission), Some(ConditionCode::RealtimeRefused)),
+        (Standing::Realtime, None),
+        (Standing::Overran(Overrun::Slice { bound: Nanos::from_millis(100) }), Some(ConditionCode::RealtimeOverrun)),
+        (Standing::Refused(Refusal::Elsewhere), Some(ConditionCode::RealtimeRefused)),
+        (Standing::Ordinary, None),
+    ];
+    for (standing, code) in steps {
+        core.note_realtime(1, standing);
+        let said: Vec<_> = core.conditions.iter().map(|condition| condition.code).collect();
+        assert_eq!(said, Vec::from_iter(code), "{standing:?}");
     }
 }
 

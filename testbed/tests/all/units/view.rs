@@ -27,7 +27,7 @@ const USER: u32 = 61_234;
 /// Longer than any answer takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Settings that change what a service sees and that this file imitates.
-const IMITATED: [&str; 14] = [
+const IMITATED: [&str; 16] = [
     "ProtectSystem",
     "ReadWritePaths",
     "StateDirectory",
@@ -42,9 +42,11 @@ const IMITATED: [&str; 14] = [
     "User",
     "Group",
     "UMask",
+    "LimitRTPRIO",
+    "LimitRTTIME",
 ];
 /// Settings that leave the view of the file system alone, or that no mount can imitate.
-const BESIDE: [&str; 36] = [
+const BESIDE: [&str; 35] = [
     "Type",
     "ExecStart",
     "ExecReload",
@@ -69,7 +71,6 @@ const BESIDE: [&str; 36] = [
     "ProtectHostname",
     "LockPersonality",
     "MemoryDenyWriteExecute",
-    "RestrictRealtime",
     "RestrictSUIDSGID",
     "RestrictNamespaces",
     "RestrictAddressFamilies",
@@ -113,6 +114,21 @@ impl Unit {
         self.all(key).iter().flat_map(|value| value.split_whitespace())
     }
 
+    /// The limits on real-time threads, as prlimit takes them.
+    fn limits(&self) -> Vec<String> {
+        let time = |text: &String| {
+            let (soft, hard) = text.split_once(':').expect("a soft and a hard limit");
+            let soft: u64 = soft.strip_suffix("ms").and_then(|ms| ms.parse().ok()).expect("milliseconds");
+            assert_eq!(hard, "infinity", "at a hard limit the kernel kills the process");
+            format!("--rttime={}:unlimited", soft * 1_000)
+        };
+        let mut limits: Vec<String> = self.all("LimitRTTIME").iter().map(time).collect();
+        if may_raise_limits() {
+            limits.extend(self.all("LimitRTPRIO").iter().map(|priority| format!("--rtprio={priority}")));
+        }
+        limits
+    }
+
     fn yes(&self, key: &str) -> bool {
         self.all(key).last().is_some_and(|value| value == "yes")
     }
@@ -152,15 +168,27 @@ impl View {
         self.ns.run(task).expect("no panic in the view")
     }
 
+    /// Writes a file of settings where the daemon keeps those of its own, readable for it.
+    pub fn keep(&self, name: &'static str, text: &'static str) {
+        self.run(move || {
+            let dir = Path::new("/var/lib/sluice/sluiced.d");
+            make(dir, 0o755);
+            fs::write(dir.join(name), text).expect("written");
+        });
+    }
+
     /// Starts a command line of the unit as systemd would; what it says goes to `log`.
     pub fn start(&self, line: &str, log: &Path) -> Child {
         // The log is outside of the view.
         let out = File::options().create(true).append(true).open(log).expect("a log");
-        let mut command = Command::new("/usr/bin/setpriv");
+        let mut command = Command::new("/usr/bin/prlimit");
+        command.args(self.unit.limits()).arg("/usr/bin/setpriv");
+        // Where nobody may raise a limit, a capability stands for the one that the unit raises.
+        let stands_for = if may_raise_limits() { "" } else { ",+sys_nice" };
         let capabilities = |key: &str| {
             let words =
                 self.unit.words(key).map(|word| format!(",+{}", word.trim_start_matches("CAP_").to_lowercase()));
-            format!("-all{}", words.collect::<String>())
+            format!("-all{}{stands_for}", words.collect::<String>())
         };
         let (ambient, bounding) = (capabilities("AmbientCapabilities"), capabilities("CapabilityBoundingSet"));
         command.args(["--reuid", &USER.to_string(), "--regid", &USER.to_string(), "--clear-groups", "--no-new-privs"]);
@@ -234,7 +262,10 @@ fn install(unit: &Unit, installed: &Installed) {
     }
     let start: Vec<&str> = unit.words("ExecStart").collect();
     copy(program, &inside(start[0]), 0o755);
-    copy(File::open("/usr/bin/setpriv").expect("util-linux is installed"), &inside("usr/bin/setpriv"), 0o755);
+    for tool in ["setpriv", "prlimit"] {
+        let at = Path::new("/usr/bin").join(tool);
+        copy(File::open(&at).expect("util-linux is installed"), &inside(&at), 0o755);
+    }
     let at = start.iter().position(|word| *word == "--config").expect("the unit names the configuration");
     let file = inside(start[at + 1]);
     fs::create_dir_all(file.parent().expect("a directory")).expect("made");
@@ -347,6 +378,13 @@ fn bind(from: &Path, to: &Path) {
 fn set_flags(path: impl AsRef<Path>, flags: MsFlags) {
     let path = path.as_ref();
     mount(None::<&str>, path, None::<&str>, flags, None::<&str>).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+/// CAP_SYS_RESOURCE, which root of some machines lacks.
+fn may_raise_limits() -> bool {
+    let status = fs::read_to_string("/proc/thread-self/status").expect("/proc");
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("capabilities");
+    u64::from_str_radix(set.trim(), 16).expect("a set") & (1 << 24) != 0
 }
 
 fn loopback_up() {

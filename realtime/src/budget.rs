@@ -1,0 +1,61 @@
+//! How much of a core a real-time thread has taken lately. No I/O, no clock.
+
+use sluice_schedule::Nanos;
+
+/// A share of a core is judged over this time at least.
+const WINDOW: Nanos = Nanos::from_millis(1_000);
+
+/// What a real-time thread may take before it goes back among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// So long without a sleep. The kernel counts it, in its ticks.
+    pub slice: Nanos,
+    /// So many percent of a core, over a second.
+    pub percent: u64,
+}
+
+/// What was taken since the last judgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The two clocks at its begin.
+    from: Option<(Nanos, Nanos)>,
+}
+
+impl Window {
+    /// Percent of a core taken, if that was more than may be; `mono` and `cpu` are the time and the thread's processor time.
+    pub fn over(&mut self, mono: Nanos, cpu: Nanos, bound: &Bound) -> Option<u64> {
+        let (since, before) = *self.from.get_or_insert((mono, cpu));
+        let long = mono.minus(since);
+        if long < WINDOW {
+            return None;
+        }
+        self.from = Some((mono, cpu));
+        let percent = cpu.minus(before).0 / (long.0 / 100);
+        (percent > bound.percent).then_some(percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: Bound = Bound { slice: Nanos::from_millis(100), percent: 50 };
+
+    fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    #[test]
+    fn a_share_is_judged_over_a_second_and_each_second_anew() {
+        let mut window = Window::default();
+        assert_eq!(window.over(ms(5_000), ms(70), &BOUND), None, "what was before does not count");
+        assert_eq!(window.over(ms(5_900), ms(970), &BOUND), None, "too short to say");
+        assert_eq!(window.over(ms(6_000), ms(970), &BOUND), Some(90));
+        assert_eq!(window.over(ms(7_000), ms(1_470), &BOUND), None, "half of a core is what it may");
+        assert_eq!(window.over(ms(8_000), ms(1_980), &BOUND), Some(51));
+        assert_eq!(window.over(ms(60_000), ms(9_000), &BOUND), None, "a long sleep counts as sleep");
+        // Clocks that stand still or go back are no overrun.
+        assert_eq!(window.over(ms(1), ms(0), &BOUND), None);
+        assert_eq!(window.over(Nanos::MAX, Nanos::MAX, &BOUND), Some(100));
+    }
+}
