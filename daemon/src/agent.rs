@@ -3,7 +3,7 @@
 //! One thread with one single-threaded runtime. On it run the loop and the exchange's tasks, so that an announcement
 //! costs no switch between threads. HTTP lives on another thread and only sees what is published here.
 //!
-//! In `active` the thread is a real-time one where the kernel lets it, bounded by [`BOUND`]. What it starts is not, and
+//! In `active` the thread is a real-time one where the kernel lets it, bounded by [`Bound::DECIDING`]. What it starts is not, and
 //! what takes long and can wait, such as reading files anew or loading programs, it does as an ordinary thread.
 //!
 //! The watchdog is fed here and nowhere else: should the loop stand still, nothing pretends that it lives.
@@ -49,8 +49,6 @@ use pace::Pace;
 
 /// The clock's quality is asked for this often.
 const CLOCK_EVERY: Nanos = Nanos::from_millis(1_000);
-/// What the loop may take while it is real-time: more than it needs, and little enough that nobody else waits long.
-const BOUND: Bound = Bound { slice: Nanos::from_millis(100), percent: 50 };
 /// This host's links are looked at this often.
 const LOOK_AT_LINKS: Nanos = Nanos::from_millis(10_000);
 
@@ -133,7 +131,7 @@ pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
 impl Agent {
     async fn serve(start: Start) -> Result<(), StartError> {
         let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter } = start;
-        let realtime = Realtime::new(BOUND);
+        let realtime = Realtime::new(Bound::DECIDING);
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
         let starts = Starts::new(&config.node.run_dir);

@@ -14,6 +14,11 @@ pub struct Bound {
     pub percent: u64,
 }
 
+impl Bound {
+    /// Of a daemon's deciding loop: more than it needs, and little enough that nobody else waits long.
+    pub const DECIDING: Bound = Bound { slice: Nanos::from_millis(100), percent: 50 };
+}
+
 /// What was taken since the last judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
@@ -39,7 +44,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    const BOUND: Bound = Bound { slice: Nanos::from_millis(100), percent: 50 };
+    const BOUND: Bound = Bound::DECIDING;
 
     fn ms(ms: u64) -> Nanos {
         Nanos::from_millis(ms)

@@ -1,18 +1,15 @@
 //! May a thread of ours be a real-time one here, and is the daemon's?
 
 use sluice_realtime::{Bound, Realtime, Refusal, Standing};
-use sluice_schedule::Nanos;
 use sluice_wire::snapshot::{ConditionCode, Snapshot};
 
 use super::Check;
 
-/// What the daemon asks for.
-const BOUND: Bound = Bound { slice: Nanos::from_millis(100), percent: 50 };
 const COST: &str = ConditionCode::RealtimeRefused.cost();
 
 /// Tries it with this thread, and gives it back.
 pub fn realtime() -> Check {
-    judge(Realtime::new(BOUND).look(true, sluice_clock::monotonic(), sluice_clock::thread_cpu()))
+    judge(Realtime::new(Bound::DECIDING).look(true, sluice_clock::monotonic(), sluice_clock::thread_cpu()))
 }
 
 fn judge(standing: Standing) -> Check {
