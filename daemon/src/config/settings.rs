@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE};
+use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, RESERVE};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
@@ -130,7 +130,7 @@ settings! {
 entries! { LINK_KEYS: LinkEntry {
     name: String = String::new(), "", Rule::Any, false, "The interface.";
     gbps: Option<f64> = None, "Gbit/s", Rule::Number(0.001, 1600.0), false, "Rate on the wire, 10^9 bit/s; default: from the topology, else from the kernel.";
-    reserve: f64 = 0.05, "ratio", Rule::Number(0.0, 0.5), false, "Part left free.";
+    reserve: f64 = RESERVE, "ratio", Rule::Number(0.0, 0.5), false, "Part left free.";
 } }
 
 // Every switch that answers, the same on all hosts: a job's hosts meet at one of them. None: hosts keep the tables of

@@ -18,6 +18,8 @@ pub(crate) const MAX_LINKS: usize = 65_536;
 pub const FAIR_FLOOR: f64 = 0.5;
 /// The default of φ on links without unmanaged traffic.
 pub const FAIR_FLOOR_ALONE: f64 = 0.0;
+/// Part of every link left free: pacing is about so exact, and what it misses must not fill a queue.
+pub const RESERVE: f64 = 0.01;
 
 /// What a host's brain is told at start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,7 +125,7 @@ impl HostConfig {
             max_step_up: 2.0,
             max_wait: Nanos::from_millis(1200),
             stale_slots: 2,
-            reserve: 0.05,
+            reserve: RESERVE,
             reserves: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@ use sluice_scenario::random::Stream;
 use sluice_scenario::scheduler::SluiceOptions;
 use sluice_scenario::workload::{self, CrossEvents};
 use sluice_scenario::{Arch, Scenario, Tables};
+use sluice_schedule::host::config::RESERVE;
 use sluice_schedule::{Bytes, Nanos};
 
 use super::pages::Pages;
@@ -13,8 +14,6 @@ use crate::job;
 
 /// Unfinished jobs after this time make a run fail where the scenario names no end.
 const LIMIT: Nanos = Nanos(1_800_000_000_000);
-/// Part of each link left free where the scenario does not say: the daemon's default.
-const RESERVE: f64 = 0.05;
 /// Cables that delay less do not delay: a relay in user space adds 0.1 ms of its own, a fifth of this.
 pub const LEAST_DELAY: Nanos = Nanos(500_000);
 /// Cross traffic is drawn this far ahead; no run is longer.
