@@ -283,10 +283,10 @@ impl Links {
         }
     }
 
-    /// The floor of a flow on this path: the larger of the configured rate and ratio, at most a tenth of the bottleneck.
+    /// The floor of a flow that has this path to itself.
     pub fn floor(&self, path: &[usize], config: &HostConfig) -> Rate {
         let bottleneck = path.iter().map(|&l| self.all[l].capacity()).min().unwrap_or(Rate::ZERO);
-        path::floor(bottleneck, config.floor, config.floor_ratio)
+        path::floor(bottleneck, config.floor, config.floor_ratio, 1)
     }
 
     /// Links only this host sends on, with what managed flows may use.

@@ -215,8 +215,9 @@ fn a_ceiling_that_opens_again() {
 
 #[test]
 fn the_floor_of_three_links() {
-    let of = |mbps| floor(Rate::mbps(mbps), Rate::mbps(10), 0.01);
-    assert_eq!([of(25_000), of(500), of(50)], [Rate::mbps(250), Rate::mbps(10), Rate::mbps(5)]);
+    let of = |mbps, flows| floor(Rate::mbps(mbps), Rate::mbps(10), 0.01, flows);
+    assert_eq!([of(25_000, 1), of(500, 1), of(50, 1)], [Rate::mbps(250), Rate::mbps(10), Rate::mbps(5)]);
+    assert_eq!(of(25_000, 100), Rate::mbps(25));
 }
 
 #[test]
