@@ -24,19 +24,20 @@ struct surplus_signs {
 };
 
 /*
- * By how much the extra grows at a look without a loss: by a quarter of the rate while it is well below the one at which
- * something was lost last, or nobody knows of one; slowly near that; and that is forgotten once it is well outgrown. The
- * slow step is in proportion to the order, so that who goes first also takes most of what is over.
+ * By how much the extra grows at a look without a loss: by an eighth of the rate while that is half a link below the one at
+ * which something was lost last, or nobody knows of one; slowly from there on; and that is forgotten once it is outgrown by
+ * a sixteenth of the link. The slow step is in proportion to the order, so that who goes first also takes most of what is
+ * over. It is small, so that unmanaged traffic has nearly what it has beside orders alone.
  */
 INLINE __u64 surplus_step(struct sluice_surplus *s, __u64 order, __u64 link)
 {
-	__u64 rate = order + s->extra, near = link / 16, quick = rate / 4, slow = order / 64;
+	__u64 rate = order + s->extra, near = link / 2, quick = rate / 8, slow = order / 256;
 
-	if (quick < link / 32)
-		quick = link / 32;
-	if (slow < link / 512)
-		slow = link / 512;
-	if (s->peak && rate >= s->peak + near)
+	if (quick < link / 64)
+		quick = link / 64;
+	if (slow < link / 2048)
+		slow = link / 2048;
+	if (s->peak && rate >= s->peak + link / 16)
 		s->peak = 0;
 	if (!s->peak)
 		return quick;

@@ -161,7 +161,7 @@ fn alone(net: &common::Net) -> Option<Alone> {
 fn a_flow_takes_what_its_link_has_left_and_gives_it_back_when_told() {
     let Some(alone) = common::quiet(alone) else { return };
     assert!((15.0..23.0).contains(&alone.without) && (15.0..23.0).contains(&alone.again));
-    assert!(alone.with > 75.0, "{}", alone.with);
+    assert!(alone.with > 50.0, "{}", alone.with);
     assert!(alone.retransmits < 3_000, "{}", alone.retransmits);
 }
 

@@ -38,12 +38,14 @@ impl Surplus {
     pub const PERIOD: Nanos = Nanos::from_millis(2);
     /// Where the order leaves less than this part of the link there is no surplus.
     const ALL_BUT: u64 = 16;
-    /// So near to the rate at which something was lost growth is slow, as a part of the link.
-    const NEAR: u64 = 16;
+    /// Not so far below the rate at which something was lost growth is slow, as a part of the link.
+    const NEAR: u64 = 2;
+    /// So far beyond that rate it is forgotten, as a part of the link.
+    const OUTGROWN: u64 = 16;
     /// A quick step, as a part of the rate and of the link; the larger counts.
-    const QUICK: Step = Step { of_rate: 4, of_link: 32 };
+    const QUICK: Step = Step { of_rate: 8, of_link: 64 };
     /// A slow step, as a part of the order and of the link.
-    const SLOW: Step = Step { of_rate: 64, of_link: 512 };
+    const SLOW: Step = Step { of_rate: 256, of_link: 2048 };
 
     /// Nothing is taken yet; `seen` is when the connection was first looked at.
     pub fn new(seen: Signs) -> Surplus {
@@ -79,13 +81,14 @@ impl Surplus {
         self.extra = Rate::ZERO;
     }
 
-    /// By how much the extra grows at a look without a loss: by a quarter of the rate while it is well below the one at which
-    /// something was lost last, or nobody knows of one; slowly near that; and that is forgotten once it is well outgrown. The
-    /// slow step is in proportion to the order, so that who goes first also takes most of what is over.
+    /// By how much the extra grows at a look without a loss: by an eighth of the rate while that is half a link below the one
+    /// at which something was lost last, or nobody knows of one; slowly from there on; and that is forgotten once it is
+    /// outgrown by a sixteenth of the link. The slow step is in proportion to the order, so that who goes first also takes most
+    /// of what is over.
     fn step(&mut self, order: Rate, link: Rate) -> Rate {
         let (rate, near) = (order.plus(self.extra), link.share(Surplus::NEAR));
         let quick = Surplus::QUICK.of(rate, link);
-        if rate >= self.peak.plus(near) {
+        if rate >= self.peak.plus(link.share(Surplus::OUTGROWN)) {
             self.peak = Rate::ZERO;
         }
         match self.peak {
@@ -129,24 +132,24 @@ mod tests {
     #[test]
     fn an_idle_link_is_taken_within_a_few_round_trips() {
         let order = LINK.share(10);
-        let taken = looks(&mut Surplus::default(), order, 0, &[0; 12]);
+        let taken = looks(&mut Surplus::default(), order, 0, &[0; 24]);
         assert_eq!(taken.last(), Some(&LINK.minus(order)));
-        assert!(taken[0] >= LINK.share(32), "{taken:?}");
+        assert!(taken[0] >= LINK.share(64), "{taken:?}");
     }
 
     #[test]
-    fn after_a_loss_it_comes_back_quickly_to_below_that_rate_and_slowly_from_there() {
+    fn after_losses_it_comes_back_quickly_to_half_a_link_below_and_slowly_from_there() {
         let (order, mut surplus) = (LINK.share(10), Surplus::default());
-        let before = looks(&mut surplus, order, 0, &[0; 6]);
-        let peak = order.plus(before[5]);
-        let cut = looks(&mut surplus, order, 6, &[3, 2, 1]);
-        assert_eq!(cut, [2, 4, 8].map(|part| before[5].share(part)), "one half for each look with losses");
-        let after = looks(&mut surplus, order, 9, &[0; 40]);
+        let before = looks(&mut surplus, order, 0, &[0; 19]);
+        let peak = order.plus(before[18]);
+        let cut = looks(&mut surplus, order, 19, &[3, 2, 1]);
+        assert_eq!(cut, [2, 4, 8].map(|part| before[18].share(part)), "one half for each look with losses");
+        let after = looks(&mut surplus, order, 22, &[0; 60]);
         let near =
-            after.iter().position(|extra| order.plus(*extra) >= peak.minus(LINK.share(16))).expect("it comes back");
-        assert!(near < 5, "{after:?}");
+            after.iter().position(|extra| order.plus(*extra) >= peak.minus(LINK.share(2))).expect("it comes back");
+        assert!(near < 10, "{after:?}");
         let steps: Vec<Rate> = after[near..].windows(2).map(|two| two[1].minus(two[0])).collect();
-        let slow = steps.iter().take_while(|step| **step == Rate(LINK.0 / 512)).count();
+        let slow = steps.iter().take_while(|step| **step == Rate(LINK.0 / 2048)).count();
         assert!(slow > 30, "{steps:?}");
     }
 
@@ -154,7 +157,7 @@ mod tests {
     fn what_is_long_outgrown_is_forgotten() {
         let (order, mut surplus) = (LINK.share(2), Surplus::default());
         looks(&mut surplus, order, 0, &[1]);
-        let after = looks(&mut surplus, order, 1, &[0; 20]);
+        let after = looks(&mut surplus, order, 1, &[0; 60]);
         assert_eq!(after.last(), Some(&LINK.minus(order)), "{after:?}");
     }
 
