@@ -53,7 +53,10 @@ mod tests {
         snapshot.flows = vec![flow(Some(3_000_000_000)), flow(None), flow(Some(1_000_000_000))];
         snapshot.counters.surplus_cuts = 17;
         let some = surplus(&snapshot).expect("a check").found;
-        assert!(some.contains("2 flows") && some.contains(&rate(Some(4_000_000_000))) && some.contains("17 losses"), "{some}");
+        assert!(
+            some.contains("2 flows") && some.contains(&rate(Some(4_000_000_000))) && some.contains("17 losses"),
+            "{some}"
+        );
         snapshot.enforcement.backend = Backend::SetSockOpt;
         assert_eq!(surplus(&snapshot).map(|check| check.state), Some(State::Info));
         snapshot.daemon.mode = Mode::Observe;
