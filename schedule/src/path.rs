@@ -1,5 +1,5 @@
 //! What a path offers one flow: the ceiling learnt from deliveries, what the flow takes of its order, what unmanaged
-//! traffic needs, and the guards that keep a decision from starving a flow and from flapping.
+//! traffic needs, what a flow takes beyond its order, and the guards that keep a decision from starving a flow and from flapping.
 //!
 //! All of it is arithmetic on what was measured and heard. Prices are [`crate::price`]'s, rates over time
 //! [`crate::greedy`]'s; who measures, and when, is the host's.
@@ -7,11 +7,13 @@
 mod ceiling;
 mod cross;
 mod guard;
+mod surplus;
 mod uptake;
 
 pub use ceiling::{Ceiling, Sample};
 pub use cross::CrossTraffic;
 pub use guard::{KeyHysteresis, Waiting};
+pub use surplus::{Signs, Surplus};
 pub use uptake::Uptake;
 
 use crate::units::Rate;

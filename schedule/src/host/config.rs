@@ -85,6 +85,9 @@ pub struct HostConfig {
     /// Own links of which another part is left free.
     #[serde(default)]
     pub reserves: Vec<Reserve>,
+    /// Where an order is a floor, above which a flow takes what is left as ordinary TCP does.
+    #[serde(default)]
+    pub surplus: SurplusRule,
 }
 
 /// The part of one own link that is left free, 0 to 1.
@@ -127,8 +130,22 @@ impl HostConfig {
             stale_slots: 2,
             reserve: RESERVE,
             reserves: Vec::new(),
+            surplus: SurplusRule::Auto,
         }
     }
+}
+
+/// Where an order is a floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SurplusRule {
+    /// On paths on all of whose links unmanaged traffic was seen of late, as the fair floor holds there: it takes what is left
+    /// idle for a moment, and a late decision then loses that for good. Not under the paper's policies.
+    #[default]
+    Auto,
+    /// Nowhere: an order is what a flow sends.
+    Never,
+    /// Everywhere.
+    Always,
 }
 
 /// The rules there are.

@@ -14,7 +14,7 @@ mod rounds;
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
-use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve};
+use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve, SurplusRule};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::{FlowPromise, LinkView, Rank};
 use crate::path::{self, CrossTraffic};
@@ -154,6 +154,14 @@ impl Link {
     /// Whether unmanaged traffic used the link in the last ten seconds: short flows come back.
     pub fn unmanaged_lately(&self, now: Now) -> bool {
         self.unmanaged.is_some_and(|seen| now.mono.minus(seen) <= UNMANAGED_MEMORY)
+    }
+    /// Whether a flow may send more there than it is ordered.
+    pub fn has_surplus(&self, now: Now, config: &HostConfig) -> bool {
+        match (config.surplus, config.policy) {
+            (SurplusRule::Always, _) => true,
+            (SurplusRule::Auto, PolicyName::SrptP | PolicyName::Fair) => self.unmanaged_lately(now),
+            (SurplusRule::Auto | SurplusRule::Never, _) => false,
+        }
     }
     fn remember_unmanaged(&mut self, now: Now) {
         if self.cross() > self.capacity().times(CrossTraffic::NOISE) {
