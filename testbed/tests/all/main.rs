@@ -18,6 +18,7 @@ mod ports;
 mod probes;
 mod real;
 mod replay;
+mod scoreboard;
 mod transfers;
 mod transports;
 mod units;
