@@ -14,7 +14,7 @@ Every run is one file in DIR, named by case, load, policy and turn: the same com
 be stopped at any time, and goes on the next evening. It says which run is under way and how much time is left.
 
   --cases A,B     cases by name, or scenario files; default: all that --list names
-  --policies P,Q  default: fair:cubic, fair:reno, fair:bbr, sluice, sluice:fair
+  --policies P,Q  default: fair:cubic, fair:reno, fair:bbr, fair:mltcp, sluice, sluice:fair
   --pairs N       turns, in each of which every policy runs once; default 5
   --load L        quiet, busy (a loop of the shell keeps one core busy, anew for each run) or quiet,busy; default: what
                   each case wants, which is quiet, and for the demo both

@@ -37,7 +37,7 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',')]
     pub cases: Vec<String>,
     /// Policies, which take turns; who begins changes from turn to turn.
-    #[arg(long, value_delimiter = ',', default_value = "fair:cubic,fair:reno,fair:bbr,sluice,sluice:fair")]
+    #[arg(long, value_delimiter = ',', default_value = "fair:cubic,fair:reno,fair:bbr,fair:mltcp,sluice,sluice:fair")]
     pub policies: Vec<Policy>,
     /// How many turns: runs of one turn are a pair.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]

@@ -12,6 +12,7 @@ use super::daemons::Daemons;
 use super::launch::{FromMember, Output, RunningJob, Sockets};
 use super::log::{AckSample, JobLog};
 use super::measure::{LinkSample, Sampler};
+use super::mltcp::Mltcp;
 use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session};
 use crate::cross::Cross;
 use crate::fabric::Fabric;
@@ -97,6 +98,8 @@ pub fn run_once(
 ) -> Result<PolicyRun, RunError> {
     let fabric = Fabric::build(plan.fabric.clone())?;
     let mut sockets = Sockets { sample_ms: 100, ..Sockets::default() };
+    let asked = if let Policy::Fair(tcp) = policy { tcp.as_deref() } else { None };
+    let _mltcp = Mltcp::for_sockets(asked)?;
     let mut breaking = Breaking::new(plan, &fabric, policy)?;
     let mut daemons = match policy {
         Policy::Fair(tcp) => {

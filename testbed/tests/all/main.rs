@@ -12,6 +12,7 @@ mod faults;
 mod fluid;
 mod forest;
 mod jobs;
+mod mltcp;
 mod others;
 mod pages;
 mod ports;
