@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use sluice_formats::problem::Problems;
 use sluice_report::About;
+use sluice_report::scoreboard::words::sentences;
 use sluice_report::scoreboard::{Board, Bound, Load, Record, Source, markdown, svg, tsv};
 use sluice_scenario::{Scenario, Tables};
 use sluice_schedule::units::fnv1a64;
@@ -282,6 +283,7 @@ fn write(store: &Store, ready: &[Ready]) -> Result<Vec<PathBuf>, ScoreboardError
         }
     }
     let board = Board::of(&records, &bounds);
+    board.rows.iter().flat_map(sentences).for_each(|said| eprintln!("{said}"));
     let texts = [("scoreboard.md", markdown(&board)), ("scoreboard.tsv", tsv(&board)), ("scoreboard.svg", svg(&board))];
     texts.into_iter().map(|(name, text)| Ok(store.put(name, text.as_bytes())?)).collect()
 }
