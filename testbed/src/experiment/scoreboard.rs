@@ -8,6 +8,7 @@ mod store;
 mod turns;
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -204,7 +205,10 @@ fn run_missing(
                 spent.push(Spent::of(&record));
                 (outcome.made, in_a_row) = (outcome.made + 1, 0);
             }
-            Err(RunError::Interrupted) => return Err(ScoreboardError::Interrupted { left: missing.len() - at }),
+            // A terminal's Ctrl-C ends the members of jobs too, which may be told first.
+            Err(_) if bench.stop.load(Ordering::Relaxed) => {
+                return Err(ScoreboardError::Interrupted { left: missing.len() - at });
+            }
             Err(why) => {
                 eprintln!("  failed: {why}");
                 failed.push(format!("{key}: {why}"));

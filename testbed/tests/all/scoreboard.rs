@@ -1,6 +1,7 @@
 //! The scoreboard with real runs: what is there is not run again, what is missing or half there is. Needs root.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use sluice_report::scoreboard::Load;
 use sluice_testbed::experiment::Bench;
@@ -89,4 +90,9 @@ fn a_run_that_fails_is_told_and_leaves_no_file() {
     assert!(matches!(&failed, Err(ScoreboardError::Failed { what }) if what.len() == 1), "{failed:?}");
     assert!(!out.join("tiny.busy.fair-reno.1.json").exists());
     assert!(out.join("scoreboard.md").exists());
+    // Who was asked to stop has not failed, whatever it meets on its way: here, that it may not go on.
+    let asked = AtomicBool::new(true);
+    let bench = Bench { binaries: &programs, dir: dir.join("files"), stop: &asked };
+    let stopped = scoreboard(&bench, &settings);
+    assert!(matches!(stopped, Err(ScoreboardError::Interrupted { left: 1 })), "{stopped:?}");
 }

@@ -12,7 +12,7 @@ const COLUMNS: usize = 2;
 const PANEL: Size = Size { width: 470.0, height: 300.0 };
 /// Room inside a panel for names and numbers.
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 24.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 44.0;
 /// Height of the legend over all panels.
@@ -38,14 +38,17 @@ struct Size {
 pub fn svg(board: &Board) -> String {
     let columns = COLUMNS.min(board.rows.len().max(1));
     let lines = board.rows.len().div_ceil(columns);
-    let (width, height) = (PANEL.width * columns as f64, LEGEND + PANEL.height * lines as f64);
+    let policies = board.policies();
+    // One panel may be narrower than the legend.
+    let width = policies.iter().fold(LEFT, |x, policy| x + entry(policy)).max(PANEL.width * columns as f64);
+    let height = LEGEND + PANEL.height * lines as f64;
     let mut out = String::new();
     _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"Mean job completion times, a dot per run\"><style>{}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>",
         style()
     );
-    legend(&board.policies(), &mut out);
+    legend(&policies, &mut out);
     for (at, row) in board.rows.iter().enumerate() {
         let (x, y) = (PANEL.width * (at % columns) as f64, LEGEND + PANEL.height * (at / columns) as f64);
         _ = write!(out, "<g transform=\"translate({x} {y})\">");
@@ -68,6 +71,11 @@ fn style() -> String {
     )
 }
 
+/// Width of a policy in the legend.
+fn entry(policy: &str) -> f64 {
+    26.0 + 7.0 * policy.chars().count() as f64
+}
+
 fn legend(policies: &[&str], out: &mut String) {
     let mut x = LEFT;
     for policy in policies {
@@ -78,14 +86,17 @@ fn legend(policies: &[&str], out: &mut String) {
             x + 9.0,
             text(policy)
         );
-        x += 26.0 + 7.0 * policy.chars().count() as f64;
+        x += entry(policy);
     }
 }
+
+/// About so many round numbers at an axis.
+const MARKS: usize = 6;
 
 /// The value at the right or upper end: the first round number that nothing is beyond.
 fn end(values: impl Iterator<Item = f64>) -> f64 {
     let top = values.fold(0.0, f64::max);
-    let step = ticks(top, 4).get(1).copied().unwrap_or(1.0);
+    let step = ticks(top, MARKS).get(1).copied().unwrap_or(1.0);
     (top / step).ceil().max(1.0) * step
 }
 
@@ -109,7 +120,7 @@ fn panel(row: &Row, out: &mut String) {
         "<text class=\"title\" x=\"{left}\" y=\"14\">{}</text><text x=\"{left}\" y=\"29\">mean job completion time, s</text>",
         text(&format!("{}, {}", row.case, row.load))
     );
-    for value in ticks(top, 4) {
+    for value in ticks(top, MARKS) {
         let y = at_y(value);
         _ = write!(
             out,
@@ -120,7 +131,7 @@ fn panel(row: &Row, out: &mut String) {
             number(value)
         );
     }
-    let marks = if row.unmanaged { ticks(right, 5) } else { turns(right) };
+    let marks = if row.unmanaged { ticks(right, MARKS) } else { turns(right) };
     for value in marks {
         let x = at_x(value);
         _ = write!(

@@ -195,6 +195,13 @@ fn the_picture_has_a_dot_per_run_and_no_markup_from_outside() {
     assert!(picture.contains("with &lt;cross&gt; &amp; more") && !picture.contains("<cross>"), "{picture}");
     assert!(picture.contains("MB/s") && picture.contains(">turn<") && picture.contains("prefers-color-scheme:dark"));
     assert!(svg(&Board::default()).ends_with("</svg>\n"));
+    // The legend of six policies is wider than one panel.
+    let all: Vec<Record> = board::ORDER.iter().map(|policy| record("c", policy, 1, 9.0, 1.0)).collect();
+    let one = svg(&Board::of(&all, &[]));
+    let number = |text: &str| text.split('"').next().and_then(|n| n.parse::<f64>().ok()).expect("a number");
+    let width = number(one.split(" width=\"").nth(1).expect("a width"));
+    let last = number(one.split("<circle class=\"p5\" cx=\"").nth(1).expect("a legend"));
+    assert!(last + 9.0 + 7.0 * "sluice:fair".len() as f64 <= width, "{last} of {width}");
     if let Some(path) = std::env::var_os("SLUICE_SAMPLE_BOARD") {
         drop(std::fs::write(path, picture));
     }
