@@ -49,7 +49,7 @@ impl FromStr for Policy {
             return Err(format!("no scheduler {name:?}{hint}"));
         }
         let variants: &[&str] = match name {
-            "fair" => &["cubic", "reno", "bbr"],
+            "fair" => &["cubic", "reno", "bbr", "mltcp"],
             "sluice" => &["srpt-p", "primal-dual", "primal-dual-literal", "fair"],
             _ => &[],
         };
