@@ -435,7 +435,7 @@ impl Core {
         let promised = |at: usize| {
             let Some(ingress) = fabric.ingress(at) else { return Rate::MAX };
             // What comes beyond a promise may be its surplus. Taken for a stranger's it would allow itself for ever.
-            if self.host.has_surplus(now, ingress.link) {
+            if self.host.competes(now, ingress.link) {
                 return Rate::MAX;
             }
             let mut links = self.host.links().filter(|status| status.link == ingress.link);

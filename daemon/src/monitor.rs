@@ -309,6 +309,12 @@ impl Monitor {
         living.fold(self.received_before, Bytes::plus)
     }
 
+    /// Do the processes of this connection's job count what they receive?
+    pub fn counts(&self, socket: &sockets::Socket) -> bool {
+        let process = socket.process.as_ref().and_then(|key| self.processes.get(key));
+        process.is_some_and(|process| process.received().is_some())
+    }
+
     /// The jobs of this name; each user may have one.
     pub fn jobs_named(&self, name: &str) -> impl Iterator<Item = JobId> {
         self.jobs.iter().filter(move |(_, job)| job.name == name).map(|(id, _)| *id)

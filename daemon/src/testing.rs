@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
+use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Nanos, Now, Rate, Slot};
 
 use crate::config::value::HostPort;
@@ -43,7 +44,7 @@ pub struct Rows {
     /// Orders by row: rate and expiry.
     pub orders: BTreeMap<Row, (Rate, Nanos)>,
     /// What the orders allow in all; `None`: the rate and no more.
-    pub surplus: BTreeMap<Row, Option<Rate>>,
+    pub surplus: BTreeMap<Row, Option<Allowance>>,
     pub marks: BTreeMap<Row, Bytes>,
     pub counters: sluice_ebpf::Counters,
     /// Rows asked to be given back.
@@ -147,7 +148,7 @@ impl Datapath for Fake {
     fn stats(&self, row: Row) -> Option<FlowStats> {
         self.rows().stats.get(&row).copied()
     }
-    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Rate>, expires: Nanos) {
+    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Allowance>, expires: Nanos) {
         let mut rows = self.rows();
         rows.orders.insert(row, (rate, expires));
         rows.surplus.insert(row, surplus);

@@ -8,6 +8,7 @@ use std::net::SocketAddrV6;
 use std::os::fd::BorrowedFd;
 
 use sluice_ebpf::{Datapath, FlowStats, NotTaken, Row, SocketEvent, SocketEventKind, Taking, Tier, Wanted};
+use sluice_schedule::event::Allowance;
 use sluice_schedule::{Nanos, Rate};
 
 use crate::clock::monotonic;
@@ -103,7 +104,7 @@ impl Datapath for Watch {
     fn stats(&self, row: Row) -> Option<FlowStats> {
         self.rows.borrow().get(&row.index).map(|watched| watched.last.stats)
     }
-    fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Rate>, _expires: Nanos) {}
+    fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Allowance>, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
         let (seen, now) = (look(wanted), monotonic());

@@ -34,6 +34,9 @@ struct sluice_ctl {
 /* The order is a floor: above it the flow may take what nobody else sends, as ordinary TCP does. */
 #define SLUICE_CTL_SURPLUS 2
 
+/* With that: only what is idle. A queue makes it give way. */
+#define SLUICE_CTL_YIELDS 4
+
 /* What a flow takes beyond its order. All of it is the hooks' own; others may look at `extra`. */
 struct sluice_surplus {
 	__u64 extra;
@@ -44,8 +47,10 @@ struct sluice_surplus {
 	/* When it was last looked at, and how many segments had been lost by then. */
 	__u64 looked;
 	__u32 lost;
-	/* Looks in a row that found a loss. */
-	__u32 cuts;
+	/* The last look found a loss, or a queue to yield to. */
+	__u16 cuts;
+	/* What the last good order allows is what is idle. */
+	__u16 yields;
 };
 
 /* What is known of one flow. Written by hooks only; `seq` is odd while a hook writes. */
@@ -177,7 +182,7 @@ struct sluice_counters {
 	__u64 loss_trips;
 	__u64 squeezes;
 	__u64 captured;
-	/* Losses that halved what a flow took beyond its order. */
+	/* Losses, and queues to yield to, that halved what a flow took beyond its order. */
 	__u64 surplus_cuts;
 };
 

@@ -111,7 +111,7 @@ INLINE long cap(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wante
 INLINE __u32 follow(void *via, struct tcp_sock *tp, struct sluice_sock *own, struct sluice_cfg *cfg, __u64 now, bool force)
 {
 	struct sluice_stat *row;
-	struct order order = { own->rate, own->rate_until, 0 };
+	struct order order = { own->rate, own->rate_until, 0, 0 };
 	__u64 rate;
 	__u32 index = own->index, kind = 0;
 	enum order_state state;
@@ -259,7 +259,7 @@ INLINE long give_back(struct tcp_sock *tp, struct sluice_cfg *cfg, bool expired_
 	if (expired_only) {
 		/* The private area begins with index and generation, the last good order follows. */
 		__u32 index = tp->inet_conn.icsk_ca_priv[0] & 0xffffffff, gen = tp->inet_conn.icsk_ca_priv[0] >> 32;
-		struct order order = { 0, tp->inet_conn.icsk_ca_priv[3], 0 };
+		struct order order = { 0, tp->inet_conn.icsk_ca_priv[3], 0, 0 };
 
 		read_order(cfg, index, gen, now, &order);
 		if (now <= order.expiry)

@@ -11,19 +11,30 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* By how much the last round trip was longer than the shortest, ns; where nobody knows, long enough to wait and see. */
+INLINE __u64 queueing(struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	__u32 least = least_rtt(tp);
+
+	if (rs->rtt_us <= 0)
+		return SURPLUS_QUEUE;
+	return (__u64)rs->rtt_us > least ? ((__u64)rs->rtt_us - least) * 1000 : 0;
+}
+
 /* What the flow takes beyond its order. */
 INLINE __u64 surplus(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, struct sluice_stat *row, __u64 order,
 		     __u64 now, const struct rate_sample *rs)
 {
 	struct sluice_surplus *surplus = &row->surplus;
 	struct surplus_signs signs = {
-		.now = now, .rtt = (__u64)(tp->srtt_us >> 3) * 1000, .lost = tp->lost, .app_limited = rs->is_app_limited,
+		.now = now, .rtt = (__u64)(tp->srtt_us >> 3) * 1000, .queue = queueing(tp, rs), .lost = tp->lost,
+		.app_limited = rs->is_app_limited, .yields = surplus->yields,
 	};
 	__u64 link = flow->cap ? 0 : surplus->link, extra;
-	__u32 cuts = surplus->cuts;
+	__u64 before = surplus->extra;
 
 	extra = surplus_look(surplus, order, link > cfg->ceiling ? cfg->ceiling : link, &signs);
-	if (surplus->cuts > cuts)
+	if (surplus->looked == now && surplus->cuts && before)
 		COUNT_UP(surplus_cuts);
 	return extra;
 }
@@ -50,13 +61,14 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	/* Another generation: the row was reclaimed. */
 	if (!cfg || !row || row->gen != flow->gen)
 		return SLUICE_EVENT_EXPIRED;
-	order = (struct order){ flow->rate, flow->expiry, row->surplus.link };
+	order = (struct order){ flow->rate, flow->expiry, row->surplus.link, row->surplus.yields };
 	if (read_order(cfg, index, flow->gen, now, &order) == ORDER_RELEASE)
 		return SLUICE_EVENT_RELEASED;
 	new_order(flow, flow->rate, order.rate);
 	flow->rate = order.rate;
 	flow->expiry = order.expiry;
 	row->surplus.link = order.link;
+	row->surplus.yields = order.yields;
 	if (now > order.expiry)
 		return SLUICE_EVENT_EXPIRED;
 	rate = clamp_rate(cfg, order.rate);
@@ -225,7 +237,7 @@ int cwnd_event(__u64 *ctx)
 	if (!cfg || !row)
 		return 0;
 	now = bpf_ktime_get_ns();
-	order = (struct order){ flow->rate, flow->expiry, row->surplus.link };
+	order = (struct order){ flow->rate, flow->expiry, row->surplus.link, row->surplus.yields };
 	state = read_order(cfg, index, gen, now, &order);
 	if (state == ORDER_RELEASE || now > order.expiry || row->gen != gen) {
 		hand_over(tp, flow, cfg, state == ORDER_RELEASE ? SLUICE_EVENT_RELEASED : SLUICE_EVENT_EXPIRED);

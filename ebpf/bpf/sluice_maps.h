@@ -258,6 +258,8 @@ struct order {
 	__u64 expiry;
 	/* What the flow may send in all; 0: the rate. */
 	__u64 link;
+	/* Of that, beyond the rate, only what is idle. */
+	__u32 yields;
 };
 
 /* Reads the order of a row's owner. Torn, stale and impossible orders are void: the last good one stands. */
@@ -285,6 +287,7 @@ INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 ge
 	order->rate = new_rate;
 	order->expiry = new_expiry;
 	order->link = flags & SLUICE_CTL_SURPLUS ? new_link : 0;
+	order->yields = flags & SLUICE_CTL_YIELDS ? 1 : 0;
 	return ORDER_GOOD;
 }
 

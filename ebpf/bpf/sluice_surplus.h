@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What a flow takes beyond its order where that is allowed: it grows while nothing is lost, halves when something is, as
- * TCP does. Arithmetic only, so that it compiles for a processor too: schedule/src/path/surplus.rs is its twin, and a
+ * TCP does; one that yields halves when a queue grows, so that it has only what is idle. Arithmetic only, so that it compiles for a processor too: schedule/src/path/surplus.rs is its twin, and a
  * test runs both on the same traces.
  */
 #ifndef SLUICE_SURPLUS_H
@@ -11,16 +11,22 @@
 
 /* The least time between two looks. */
 #define SURPLUS_PERIOD 2000000ULL
+/* A queue that a surplus that yields gives way to, ns. With half of that it grows no more. */
+#define SURPLUS_QUEUE 1000000ULL
 
 /* What the path shows at a look. */
 struct surplus_signs {
 	__u64 now;
 	/* Smoothed round-trip time, ns. */
 	__u64 rtt;
+	/* The last round trip less the shortest one of late, ns. */
+	__u64 queue;
 	/* Segments lost since the connection began. */
 	__u32 lost;
 	/* The application, not the pacing, set the rate of late. */
 	__u32 app_limited;
+	/* It may take only what is idle. */
+	__u32 yields;
 };
 
 /*
@@ -59,16 +65,17 @@ INLINE __u64 surplus_look(struct sluice_surplus *s, __u64 order, __u64 link, con
 		s->extra = room;
 	if (room && seen->now - s->looked < period)
 		return s->extra;
-	if (room && seen->lost != s->lost) {
+	if (room && (seen->lost != s->lost || (seen->yields && seen->queue > SURPLUS_QUEUE))) {
 		/* What is lost in the looks after that was sent before it was answered. */
 		if (!s->cuts)
 			s->peak = order + s->extra;
-		s->cuts++;
+		s->cuts = 1;
 		s->extra /= 2;
 	} else {
 		s->cuts = 0;
-		if (room && !seen->app_limited) {
-			s->extra += surplus_step(s, order, link);
+		if (room && !seen->app_limited && !(seen->yields && seen->queue > SURPLUS_QUEUE / 2)) {
+			/* A queue that it makes itself ends its growth before anybody else notices. */
+			s->extra += seen->yields ? link / 8 : surplus_step(s, order, link);
 			if (s->extra > room)
 				s->extra = room;
 		}

@@ -6,6 +6,7 @@ pub const ABI: u32 = 4;
 
 pub const CTL_RELEASE: u32 = 1;
 pub const CTL_SURPLUS: u32 = 2;
+pub const CTL_YIELDS: u32 = 4;
 pub const STAT_LIVE: u32 = 1;
 pub const STAT_LOSS_GUARD: u32 = 2;
 pub const CFG_SETSOCKOPT: u32 = 1;
@@ -36,7 +37,8 @@ pub struct SurplusRow {
     pub link: u64,
     pub looked: u64,
     pub lost: u32,
-    pub cuts: u32,
+    pub cuts: u16,
+    pub yields: u16,
 }
 
 /// What hooks measured of one flow.
@@ -238,6 +240,7 @@ mod tests {
             "sizeof(struct sluice_surplus)",
             "offsetof(struct sluice_surplus, looked)",
             "offsetof(struct sluice_surplus, cuts)",
+            "offsetof(struct sluice_surplus, yields)",
             "offsetof(struct sluice_event, netns)",
             "sizeof(struct sluice_wanted)",
             "sizeof(struct sluice_event)",
@@ -250,6 +253,7 @@ mod tests {
             "offsetof(struct sluice_counters, captured)",
             "offsetof(struct sluice_counters, surplus_cuts)",
             "SLUICE_CTL_SURPLUS",
+            "SLUICE_CTL_YIELDS",
             "sizeof(struct sluice_seen)",
             "offsetof(struct sluice_seen, result)",
             "SLUICE_ABI",
@@ -272,6 +276,7 @@ mod tests {
             size_of::<SurplusRow>(),
             offset_of!(SurplusRow, looked),
             offset_of!(SurplusRow, cuts),
+            offset_of!(SurplusRow, yields),
             offset_of!(Event, netns),
             size_of::<WantedRow>(),
             size_of::<Event>(),
@@ -284,6 +289,7 @@ mod tests {
             offset_of!(Counters, captured),
             offset_of!(Counters, surplus_cuts),
             CTL_SURPLUS as usize,
+            CTL_YIELDS as usize,
             size_of::<VisitedSocket>(),
             offset_of!(VisitedSocket, result),
             ABI as usize,

@@ -3,6 +3,7 @@
 use std::net::SocketAddrV6;
 use std::os::fd::BorrowedFd;
 
+use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::Counters;
@@ -161,9 +162,8 @@ pub trait Datapath: Send {
     fn order(&mut self, row: Row, rate: Rate, expires: Nanos) {
         self.order_with(row, rate, None, expires);
     }
-    /// The same, and with `surplus` the rate is a floor only: above it the flow may take what nobody else sends, up to
-    /// `surplus` in all, as ordinary TCP does. Only the congestion control can; for other tiers the rate is a ceiling.
-    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Rate>, expires: Nanos);
+    /// The same, and with `surplus` the rate is a floor only: above it the flow may send what that allows. Only the congestion control can; for other tiers the rate is a ceiling.
+    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Allowance>, expires: Nanos);
     /// Gives the socket back to the congestion control it had, at its next ACK or send.
     fn release(&mut self, row: Row);
     /// Asks for one [`SocketEventKind::Finished`] when `acked` ([`FlowStats::acked`]) has been reached; replaces an earlier

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::maps::{HashMap, Map, MapData, Queue, RingBuf};
 use aya::programs::links::FdLink;
+use sluice_schedule::event::Allowance;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use crate::abi::{CFG_CALLBACKS_EARLY, Counters, Ctl, Event, NOT_OURS, STAT_LOSS_GUARD, Stat, WantedRow, read_record};
@@ -257,10 +258,9 @@ impl Datapath for Kernel {
         })
     }
 
-    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Rate>, expires: Nanos) {
+    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Allowance>, expires: Nanos) {
         if self.is_owner(row) {
-            let link = surplus.map(Rate::bytes_per_second);
-            let follow = Command::Follow { rate: rate.bytes_per_second(), expiry: expires.0, link };
+            let follow = Command::Follow { rate: rate.bytes_per_second(), expiry: expires.0, surplus };
             self.ctl.order(row.index, row.generation, follow);
         }
     }

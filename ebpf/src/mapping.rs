@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use aya::Pod;
 
-use crate::abi::{CTL_RELEASE, CTL_SURPLUS, Cfg, Counters, Ctl, STAT_LIVE, Stat, WantedRow};
+use sluice_schedule::event::Allowance;
+
+use crate::abi::{CTL_RELEASE, CTL_SURPLUS, CTL_YIELDS, Cfg, Counters, Ctl, STAT_LIVE, Stat, WantedRow};
 
 /// Who has a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,8 @@ pub enum Command {
         rate: u64,
         /// Until when (CLOCK_MONOTONIC, ns).
         expiry: u64,
-        /// Bytes/s that it may send in all, as ordinary TCP does; `None`: the rate and no more.
-        link: Option<u64>,
+        /// What it may send beyond the rate; `None`: nothing.
+        surplus: Option<Allowance>,
     },
     /// Go back to the congestion control that it had.
     Release,
@@ -147,8 +149,10 @@ impl Mapping<Ctl> {
         let Some(row) = self.row(index) else { return };
         let owner = row.atomic32::<{ offset_of!(Ctl, generation) }>();
         let (rate, expiry, link, flags) = match command {
-            Command::Follow { rate, expiry, link: None } => (rate, expiry, 0, 0),
-            Command::Follow { rate, expiry, link: Some(link) } => (rate, expiry, link, CTL_SURPLUS),
+            Command::Follow { rate, expiry, surplus: None } => (rate, expiry, 0, 0),
+            Command::Follow { rate, expiry, surplus: Some(Allowance { up_to, yields }) } => {
+                (rate, expiry, up_to.bytes_per_second(), if yields { CTL_SURPLUS | CTL_YIELDS } else { CTL_SURPLUS })
+            }
             Command::Release => (0, 0, 0, CTL_RELEASE),
         };
         owner.store(0, Ordering::Release);

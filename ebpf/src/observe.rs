@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use sluice_schedule::event::Allowance;
 use sluice_schedule::{Nanos, Rate};
 
 use crate::datapath::{Datapath, FlowStats, NotTaken, Row, SocketEvent, Taking, Tier, Wanted};
@@ -21,7 +22,7 @@ impl Datapath for Observe {
     fn stats(&self, _row: Row) -> Option<FlowStats> {
         None
     }
-    fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Rate>, _expires: Nanos) {}
+    fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Allowance>, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
         let refused = Err(NotTaken::Refused(libc::EOPNOTSUPP));

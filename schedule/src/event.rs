@@ -256,6 +256,15 @@ pub enum Event {
     Clock(ClockTrust),
 }
 
+/// What a flow may send beyond its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// With the order, at most: the least link of its path.
+    pub up_to: Rate,
+    /// Only what is idle: it gives way to any queue. Otherwise it competes for what is left as ordinary TCP does.
+    pub yields: bool,
+}
+
 /// What leaves a host's brain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Action {
@@ -265,9 +274,8 @@ pub enum Action {
         flow: FlowId,
         /// The rate, at least the floor.
         rate: Rate,
-        /// What it may send in all where nobody else does, above the rate as ordinary TCP: then the rate is a floor. `None`:
-        /// no more than the rate.
-        surplus: Option<Rate>,
+        /// What it may send beyond the rate, which is a floor then. `None`: the rate and no more.
+        surplus: Option<Allowance>,
     },
     /// Give this flow back to ordinary congestion control.
     Release {

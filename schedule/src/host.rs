@@ -33,7 +33,7 @@ mod scene;
 
 use std::collections::BTreeMap;
 
-use crate::event::{Action, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
+use crate::event::{Action, Allowance, ClockTrust, Event, FlowProgress, FlowSpec, Now, ReleaseReason};
 use crate::message::{Feedback, Refusal};
 use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
@@ -92,8 +92,8 @@ pub struct FlowStatus<'a> {
     pub delivered: Bytes,
     /// The rate that is ordered now.
     pub order: Rate,
-    /// What it may send in all where nobody else does; `None`: no more than its order.
-    pub surplus: Option<Rate>,
+    /// What it may send beyond its order.
+    pub surplus: Option<Allowance>,
     /// What its links would give it.
     pub offer: Rate,
     /// K rates from the current slot on.
@@ -261,9 +261,10 @@ impl Host {
         self.routes.take_counts()
     }
 
-    /// May flows on this link send more than they are ordered?
-    pub fn has_surplus(&self, now: Now, link: LinkId) -> bool {
-        self.links.iter().any(|known| known.link == link && known.has_surplus(now, &self.config))
+    /// May flows on this link compete for more than they are ordered?
+    pub fn competes(&self, now: Now, link: LinkId) -> bool {
+        let allowances = self.links.iter().filter(|known| known.link == link);
+        allowances.filter_map(|known| known.allowance(now, &self.config)).any(|allowance| !allowance.yields)
     }
 
     /// How many flows take part in the plan.

@@ -125,7 +125,7 @@ pub struct Daemon {
     pub uptime_ns: u64,
     /// Name of the scheduling rule.
     pub policy: String,
-    /// Where an order is a floor: `auto`, `never` or `always`.
+    /// What flows may take beyond their orders: `idle`, `greedy`, `never` or `always`.
     pub surplus: String,
     /// First slot ran, backends are decided.
     pub ready: bool,

@@ -15,7 +15,7 @@ pub fn surplus(snapshot: &Snapshot) -> Option<Check> {
         Backend::StructOps | Backend::StructOpsNoLink => {}
         Backend::SetSockOpt => {
             let found = "orders are ceilings here: only the congestion control can take more than its order";
-            let cost = "beside unmanaged traffic, what a late decision leaves idle goes to that traffic";
+            let cost = "what a late decision leaves idle stays idle, or goes to unmanaged traffic";
             return Some(Check::info("surplus", found).cost(cost).fix("sluice doctor says what struct_ops needs"));
         }
         Backend::None => return None,
@@ -24,7 +24,7 @@ pub fn surplus(snapshot: &Snapshot) -> Option<Check> {
     let found = match taking.iter().sum::<u64>() {
         _ if taking.is_empty() => format!("schedule.surplus = {setting:?}; no flow may take more than its order now"),
         sum => format!(
-            "schedule.surplus = {setting:?}; {} flows may take more than their orders and take {}; {} losses have cut that",
+            "schedule.surplus = {setting:?}; {} flows may take more than their orders and take {}; {} losses and queues have cut that",
             grouped(taking.len() as u64),
             rate(Some(sum)),
             grouped(snapshot.counters.surplus_cuts)
@@ -46,7 +46,7 @@ mod tests {
         (snapshot.daemon.mode, snapshot.daemon.surplus) = (Mode::Active, "never".into());
         snapshot.enforcement.backend = Backend::StructOps;
         assert_eq!(surplus(&snapshot), None);
-        snapshot.daemon.surplus = "auto".into();
+        snapshot.daemon.surplus = "greedy".into();
         let none = surplus(&snapshot).expect("a check");
         assert!(none.state == State::Ok && none.found.contains("no flow"), "{none:?}");
         let flow = |surplus_bps| Flow { surplus_bps, ..Flow::default() };
@@ -54,7 +54,9 @@ mod tests {
         snapshot.counters.surplus_cuts = 17;
         let some = surplus(&snapshot).expect("a check").found;
         assert!(
-            some.contains("2 flows") && some.contains(&rate(Some(4_000_000_000))) && some.contains("17 losses"),
+            some.contains("2 flows")
+                && some.contains(&rate(Some(4_000_000_000)))
+                && some.contains("17 losses and queues"),
             "{some}"
         );
         snapshot.enforcement.backend = Backend::SetSockOpt;

@@ -42,9 +42,10 @@ pub fn explain(explanation: &Explanation, snapshot: &Snapshot) -> String {
     out += &format!("  rank  {rank}\n");
     if let Some(surplus) = &explanation.surplus {
         out += &format!(
-            "  rate  order {} + surplus {}: the order is a floor, and it takes what is left, up to {} in all\n",
+            "  rate  order {} + surplus {}: the order is a floor, and it takes what is {}, up to {} in all\n",
             rate(Some(surplus.ordered_bps)),
             rate(Some(surplus.extra_bps)),
+            if surplus.yields { "idle" } else { "left" },
             rate(Some(surplus.up_to_bps))
         );
     }

@@ -49,10 +49,12 @@ words! {
         PrimalDualLiteral = "primal-dual-literal",
         Fair = "fair",
     }
-    /// Where an order is a floor, above which a flow takes what is left as ordinary TCP does.
+    /// What a flow may take beyond its order.
     Surplus {
-        /// Where unmanaged traffic was seen of late.
-        Auto = "auto",
+        /// What is idle.
+        Idle = "idle",
+        /// Its part of what is left where unmanaged traffic was seen of late.
+        Greedy = "greedy",
         Never = "never",
         Always = "always",
     }

@@ -44,7 +44,8 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         reserve: first.map_or(RESERVE, |link| link.reserve),
         reserves: reserves(fabric),
         surplus: match config.schedule.surplus {
-            Surplus::Auto => SurplusRule::Auto,
+            Surplus::Idle => SurplusRule::Idle,
+            Surplus::Greedy => SurplusRule::Greedy,
             Surplus::Never => SurplusRule::Never,
             Surplus::Always => SurplusRule::Always,
         },

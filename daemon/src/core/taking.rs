@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use sluice_ebpf::{NotTaken, Taking, Tier, Wanted};
+use sluice_schedule::event::Allowance;
 use sluice_schedule::{FlowId, Nanos, Now, Rate};
 
 use super::Core;
@@ -19,12 +20,15 @@ const SPREAD_STEPS: u32 = 16;
 
 impl Core {
     /// Says a rate to the kernel: to the socket's row, or with the wish to capture it.
-    pub(super) fn order(&mut self, now: Now, flow: FlowId, rate: Rate, surplus: Option<Rate>) {
+    pub(super) fn order(&mut self, now: Now, flow: FlowId, rate: Rate, surplus: Option<Allowance>) {
         let life = self.config.order_life();
         let Some(socket) = self.ordered_socket(flow) else { return };
         match socket.row {
             Some(row) => {
                 let expires = now.mono.plus(life).plus(spread(life, row.index));
+                // The receiver must be able to tell what is beyond a promise from a stranger's traffic; a job that counts what
+                // it receives lets it.
+                let surplus = surplus.filter(|allowance| !allowance.yields || self.monitor.counts(socket));
                 self.datapath.order_with(row, rate, surplus, expires);
                 self.renewed = Some(now.mono);
             }

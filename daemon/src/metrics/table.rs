@@ -47,7 +47,7 @@ pub const FAMILIES: &[Family] = &[
     by_label!("sluice_flow_acked_bytes_total", "managed", "Payload acknowledged.", "true": acked_managed_bytes, "false": acked_other_bytes),
     family!(Counter, "sluice_flow_ordered_bytes_total", [], "Integral of the orders.", |s, o| o.one(s.snapshot.counters.ordered_bytes as f64)),
     family!(Counter, "sluice_flow_surplus_bytes_total", [], "Payload acknowledged beyond the orders, slot by slot, where orders are floors.", |s, o| o.one(s.snapshot.counters.surplus_bytes as f64)),
-    family!(Counter, "sluice_surplus_cuts_total", [], "Losses that halved what a flow took beyond its order.", |s, o| o.one(s.snapshot.counters.surplus_cuts as f64)),
+    family!(Counter, "sluice_surplus_cuts_total", [], "Losses, and queues to yield to, that halved what a flow took beyond its order.", |s, o| o.one(s.snapshot.counters.surplus_cuts as f64)),
     family!(Histogram, "sluice_flow_rate_bytes_per_second", ["kind"], "One observation per managed flow with demand and slot.", |s, o| rates(s, o)),
     family!(Histogram, "sluice_order_error_ratio", [], "|delivered - ordered| / ordered per flow and slot; demand-limited slots, and what is beyond an order that is a floor, left out.", |s, o| o.histogram(&[], &s.snapshot.counters.order_error)),
     by_label!("sluice_flow_retransmitted_packets_total", "managed", "Segments retransmitted.", "true": retransmitted_managed, "false": retransmitted_other),

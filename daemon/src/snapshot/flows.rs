@@ -110,10 +110,11 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
 /// What a flow takes beyond its order; `None`: the order is all that it may. Only the congestion control can do that.
 pub fn surplus(core: &Core, status: &FlowStatus<'_>) -> Option<SurplusReason> {
     let can = matches!(core.datapath().tier(), Tier::StructOps | Tier::StructOpsNoLink) && core.enforces();
-    let up_to = status.surplus.filter(|_| can)?;
     let socket = core.monitor().sockets.of_flow(status.spec.flow).filter(|socket| socket.row.is_some())?;
+    let allowed = status.surplus.filter(|allowance| !allowance.yields || core.monitor().counts(socket));
+    let allowance = allowed.filter(|_| can)?;
     let (ordered_bps, extra_bps) = (status.order.0, socket.stats.surplus.0);
-    Some(SurplusReason { ordered_bps, extra_bps, up_to_bps: up_to.0 })
+    Some(SurplusReason { ordered_bps, extra_bps, up_to_bps: allowance.up_to.0, yields: allowance.yields })
 }
 
 /// Who says by which of several equal paths a flow goes.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt::TcpCongestion};
 use sluice_clock::monotonic;
 use sluice_ebpf::Row;
+use sluice_schedule::event::Allowance;
 use sluice_schedule::path::{Signs, Surplus};
 use sluice_schedule::{Nanos, Rate};
 
 use crate::common;
 
-/// Runs the header's function on one look per line: `order link now rtt lost app_limited`. A line of zeros begins anew.
+/// Runs the header's function on one look per line: `order link now rtt queue lost app_limited yields`. A line of zeros begins anew.
 const HARNESS: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +24,11 @@ const HARNESS: &str = r#"
 int main(void)
 {
 	struct sluice_surplus s = {0};
-	unsigned long long order, link, now, rtt;
-	unsigned lost, limited;
+	unsigned long long order, link, now, rtt, queue;
+	unsigned lost, limited, yields;
 
-	while (scanf("%llu %llu %llu %llu %u %u", &order, &link, &now, &rtt, &lost, &limited) == 6) {
-		struct surplus_signs signs = { now, rtt, lost, limited };
+	while (scanf("%llu %llu %llu %llu %llu %u %u %u", &order, &link, &now, &rtt, &queue, &lost, &limited, &yields) == 8) {
+		struct surplus_signs signs = { now, rtt, queue, lost, limited, yields };
 
 		if (!now)
 			memset(&s, 0, sizeof(s));
@@ -61,6 +62,7 @@ fn trace(draws: &mut Draws) -> Vec<Look> {
     let bits = 10 + draws.below(30);
     let link = 1 + draws.below(1 << bits);
     let losses = 2 + draws.below(40);
+    let yields = draws.below(3) == 0;
     let (mut order, mut now, mut lost) = (draws.below(link + 2), 0, draws.below(3) as u32);
     let look = |_| {
         let forbidden = draws.below(50) == 0;
@@ -72,7 +74,8 @@ fn trace(draws: &mut Draws) -> Vec<Look> {
         }
         let rtt = Nanos(draws.below(5_000_000));
         let app_limited = draws.below(10) == 0;
-        let signs = Signs { now: Nanos(now), rtt, lost, app_limited };
+        let queue = Nanos(draws.below(1_500_000));
+        let signs = Signs { now: Nanos(now), rtt, queue, lost, app_limited, yields };
         now += 1 + draws.below(4_000_000);
         Look { order: Rate(order), link: Rate(if forbidden { 0 } else { link }), signs }
     };
@@ -91,9 +94,10 @@ fn the_program_and_its_twin_take_the_same() {
     assert!(built.success(), "the header does not compile as user-space C");
     let mut input = String::new();
     for Look { order, link, signs } in traces.iter().flatten() {
-        let Signs { now, rtt, lost, app_limited } = signs;
-        let limited = u32::from(*app_limited);
-        writeln!(input, "{} {} {} {} {lost} {limited}", order.0, link.0, now.0, rtt.0).expect("a string takes it");
+        let Signs { now, rtt, queue, lost, app_limited, yields } = signs;
+        let (limited, yields) = (u32::from(*app_limited), u32::from(*yields));
+        writeln!(input, "{} {} {} {} {} {lost} {limited} {yields}", order.0, link.0, now.0, rtt.0, queue.0)
+            .expect("a string takes it");
     }
     let mut harness = Command::new(&binary).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs");
     let mut stdin = harness.stdin.take().expect("piped");
@@ -118,9 +122,15 @@ fn the_program_and_its_twin_take_the_same() {
 }
 
 /// Orders the same again and again, as a daemon does, while `look` runs.
-fn held<T>(kernel: &mut common::Kernelled, row: Row, rate: u64, link: Option<u64>, look: impl FnOnce() -> T) -> T {
+fn held<T>(
+    kernel: &mut common::Kernelled,
+    row: Row,
+    rate: u64,
+    surplus: Option<Allowance>,
+    look: impl FnOnce() -> T,
+) -> T {
     let expires = monotonic().plus(Nanos::from_millis(9_000));
-    kernel.path().order_with(row, Rate::mbps(rate), link.map(Rate::mbps), expires);
+    kernel.path().order_with(row, Rate::mbps(rate), surplus, expires);
     look()
 }
 
@@ -133,7 +143,11 @@ struct Alone {
     retransmits: u64,
 }
 
-fn alone(net: &common::Net) -> Option<Alone> {
+fn allowed(yields: bool) -> Option<Allowance> {
+    Some(Allowance { up_to: Rate::mbps(100), yields })
+}
+
+fn alone(net: &common::Net, yields: bool) -> Option<Alone> {
     if !net.limit(100, 250_000) {
         return None;
     }
@@ -146,7 +160,7 @@ fn alone(net: &common::Net) -> Option<Alone> {
         flow.rate_over(Duration::from_millis(time))
     };
     let without = held(&mut kernel, row, 20, None, || look(500));
-    let with = held(&mut kernel, row, 20, Some(100), || look(2_000));
+    let with = held(&mut kernel, row, 20, allowed(yields), || look(2_000));
     let surplus = kernel.path().stats(row).expect("a live row").surplus;
     let retransmits = flow.retransmits();
     let again = held(&mut kernel, row, 20, None, || look(500));
@@ -159,14 +173,16 @@ fn alone(net: &common::Net) -> Option<Alone> {
 
 #[test]
 fn a_flow_takes_what_its_link_has_left_and_gives_it_back_when_told() {
-    let Some(alone) = common::quiet(alone) else { return };
-    assert!((15.0..23.0).contains(&alone.without) && (15.0..23.0).contains(&alone.again));
-    assert!(alone.with > 50.0, "{}", alone.with);
-    assert!(alone.retransmits < 3_000, "{}", alone.retransmits);
+    for yields in [false, true] {
+        let Some(alone) = common::quiet(|net| alone(net, yields)) else { return };
+        assert!((15.0..23.0).contains(&alone.without) && (15.0..23.0).contains(&alone.again));
+        assert!(alone.with > 50.0, "{}", alone.with);
+        assert!(alone.retransmits < 3_000, "{}", alone.retransmits);
+    }
 }
 
 /// Mbit/s of a flow ordered 20 of 100 with a surplus, and of CUBIC beside it; and the first one's control at the end.
-fn beside_cubic(net: &common::Net) -> Option<(f64, f64, String)> {
+fn beside_cubic(net: &common::Net, yields: bool) -> Option<(f64, f64, String)> {
     if !net.limit(100, 250_000) {
         return None;
     }
@@ -182,17 +198,19 @@ fn beside_cubic(net: &common::Net) -> Option<(f64, f64, String)> {
         let ours = flow.rate_over(Duration::from_secs(3));
         (ours, (cubic.received.load(std::sync::atomic::Ordering::Relaxed) - before) as f64 * 8e-6 / 3.0)
     };
-    let (ours, theirs) = held(&mut kernel, row, 20, Some(100), look);
+    let (ours, theirs) = held(&mut kernel, row, 20, allowed(yields), look);
     let counters = kernel.path().counters();
     eprintln!("ordered 20 and a surplus: {ours:.1}; cubic beside it {theirs:.1} Mbit/s; {counters:?}");
-    assert!(counters.surplus_cuts > 0, "a loss cuts it");
+    assert!(yields || counters.surplus_cuts > 0, "a loss cuts it");
     Some((ours, theirs, flow.control()))
 }
 
 #[test]
 fn beside_ordinary_tcp_it_keeps_its_order_and_starves_nobody() {
-    let Some((ours, theirs, control)) = common::quiet(beside_cubic) else { return };
-    assert!(ours > 17.0, "{ours}");
-    assert!(theirs > 15.0, "{theirs}");
-    assert!(control.starts_with("sluice"), "the losses of the surplus are none of the order's");
+    for (yields, least) in [(false, 15.0), (true, 55.0)] {
+        let Some((ours, theirs, control)) = common::quiet(|net| beside_cubic(net, yields)) else { return };
+        assert!(ours > 17.0, "{ours}");
+        assert!(theirs > least, "{theirs}, where it yields {yields}");
+        assert!(control.starts_with("sluice"), "the losses of the surplus are none of the order's");
+    }
 }

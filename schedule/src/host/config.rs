@@ -85,7 +85,7 @@ pub struct HostConfig {
     /// Own links of which another part is left free.
     #[serde(default)]
     pub reserves: Vec<Reserve>,
-    /// Where an order is a floor, above which a flow takes what is left as ordinary TCP does.
+    /// What a flow may take beyond its order, and where.
     #[serde(default)]
     pub surplus: SurplusRule,
 }
@@ -130,21 +130,23 @@ impl HostConfig {
             stale_slots: 2,
             reserve: RESERVE,
             reserves: Vec::new(),
-            surplus: SurplusRule::Auto,
+            surplus: SurplusRule::Idle,
         }
     }
 }
 
-/// Where an order is a floor.
+/// What a flow may take beyond its order. Under the paper's policies orders are all, unless it is [`SurplusRule::Always`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SurplusRule {
-    /// On paths on all of whose links unmanaged traffic was seen of late, as the fair floor holds there: it takes what is left
-    /// idle for a moment, and a late decision then loses that for good. Not under the paper's policies.
+    /// What is idle, and it gives way to any queue: what nobody is ordered to use for a moment is used, and nobody has less.
     #[default]
-    Auto,
-    /// Nowhere: an order is what a flow sends.
+    Idle,
+    /// On paths on all of whose links unmanaged traffic was seen of late, as the fair floor holds there, its part of what is
+    /// left, as ordinary TCP: such traffic keeps what a late decision leaves idle for a moment. Elsewhere what is idle.
+    Greedy,
+    /// Nothing: an order is what a flow sends.
     Never,
-    /// Everywhere.
+    /// Its part of what is left, as ordinary TCP, everywhere.
     Always,
 }
 

@@ -1,7 +1,7 @@
 //! A flow's state: its facts, its round, its order.
 
 use super::{FlowStatus, HostConfig, Job};
-use crate::event::{FlowSpec, Now, ReleaseReason, Term, Terms};
+use crate::event::{Allowance, FlowSpec, Now, ReleaseReason, Term, Terms};
 use crate::message::Rank;
 use crate::path::{Ceiling, Sample, Uptake};
 use crate::policy::Why;
@@ -58,8 +58,8 @@ pub(super) struct Flow {
     pub order: Rate,
     /// The order as last said.
     pub ordered: Rate,
-    /// What it may send in all where nobody else does, as last said; `None`: no more than its order.
-    pub surplus: Option<Rate>,
+    /// What it may send beyond its order, as last said.
+    pub surplus: Option<Allowance>,
     pub offer: Rate,
     pub floor: Rate,
     pub rates: Vec<Rate>,

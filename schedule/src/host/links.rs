@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use super::LinkStatus;
 use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve, SurplusRule};
-use crate::event::{ClockTrust, Hop, Now};
+use crate::event::{Allowance, ClockTrust, Hop, Now};
 use crate::message::{FlowPromise, LinkView, Rank};
 use crate::path::{self, CrossTraffic};
 use crate::policy::{JobLoad, Other};
@@ -155,13 +155,17 @@ impl Link {
     pub fn unmanaged_lately(&self, now: Now) -> bool {
         self.unmanaged.is_some_and(|seen| now.mono.minus(seen) <= UNMANAGED_MEMORY)
     }
-    /// Whether a flow may send more there than it is ordered.
-    pub fn has_surplus(&self, now: Now, config: &HostConfig) -> bool {
-        match (config.surplus, config.policy) {
-            (SurplusRule::Always, _) => true,
-            (SurplusRule::Auto, PolicyName::SrptP | PolicyName::Fair) => self.unmanaged_lately(now),
-            (SurplusRule::Auto | SurplusRule::Never, _) => false,
-        }
+    /// Whether a flow may send more there than it is ordered, and how.
+    pub fn allowance(&self, now: Now, config: &HostConfig) -> Option<Allowance> {
+        let paper = matches!(config.policy, PolicyName::PrimalDual | PolicyName::PrimalDualLiteral);
+        let yields = match config.surplus {
+            SurplusRule::Never => return None,
+            SurplusRule::Always => false,
+            SurplusRule::Idle | SurplusRule::Greedy if paper => return None,
+            SurplusRule::Idle => true,
+            SurplusRule::Greedy => !self.unmanaged_lately(now),
+        };
+        Some(Allowance { up_to: self.capacity(), yields }).filter(|allowance| allowance.up_to > Rate::ZERO)
     }
     fn remember_unmanaged(&mut self, now: Now) {
         if self.cross() > self.capacity().times(CrossTraffic::NOISE) {

@@ -3,7 +3,7 @@
 use super::flows::Flow;
 use super::links::Links;
 use super::{Host, HostConfig};
-use crate::event::{Action, Now};
+use crate::event::{Action, Allowance, Now};
 use crate::policy::{Planned, Why};
 use crate::units::{Bytes, Rate};
 
@@ -68,7 +68,7 @@ impl Host {
     /// overshoots.
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
         let Host { flows, links, config, .. } = self;
-        let mut before: Vec<Option<Rate>> = Vec::with_capacity(flows.len());
+        let mut before: Vec<Option<Allowance>> = Vec::with_capacity(flows.len());
         for flow in flows.values_mut() {
             let surplus = surplus(now, flow, links, config);
             before.push(std::mem::replace(&mut flow.surplus, surplus));
@@ -92,11 +92,17 @@ impl Host {
     }
 }
 
-/// What a flow may send in all above its order: the least link of its path, where each of them lets it. A plan that does not
-/// let its flows take more than their rates means that, and who waits for his turn in a plan has nothing to take it for.
-fn surplus(now: Now, flow: &Flow, links: &Links, config: &HostConfig) -> Option<Rate> {
-    let path = || flow.path.iter().map(|&link| links.get(link));
+/// What a flow may send beyond its order, where each link of its path lets it. A plan that does not let its flows take more
+/// than their rates means that, and who waits for his turn in a plan has nothing to take it for.
+fn surplus(now: Now, flow: &Flow, links: &Links, config: &HostConfig) -> Option<Allowance> {
     let fills = flow.spec.terms.terms.is_empty() || flow.spec.terms.fills;
-    let allowed = fills && !flow.waits() && path().all(|link| link.has_surplus(now, config));
-    path().map(|link| link.capacity()).min().filter(|link| allowed && *link > Rate::ZERO)
+    if !fills || flow.waits() {
+        return None;
+    }
+    let mut path = flow.path.iter().map(|&link| links.get(link).allowance(now, config));
+    let first = path.next()??;
+    path.try_fold(first, |least, link| {
+        let link = link?;
+        Some(Allowance { up_to: least.up_to.min(link.up_to), yields: least.yields || link.yields })
+    })
 }

@@ -1,5 +1,5 @@
 //! What a flow takes beyond its order where that is allowed: it grows while nothing is lost and halves when something is, as
-//! TCP does. Capacity that nobody uses is then taken within round trips, without a message and without a decision.
+//! TCP does; one that yields halves when a queue grows, so that it has only what is idle. Capacity that nobody uses is then taken within round trips, without a message and without a decision.
 //!
 //! The kernel program does this, in `bpf/sluice_surplus.h` of `sluice-ebpf`; this is its twin in the same arithmetic, on
 //! which the properties are tested. A test over there runs both on the same traces.
@@ -16,8 +16,8 @@ pub struct Surplus {
     looked: Nanos,
     /// Segments lost by then.
     lost: u32,
-    /// Looks in a row that found a loss.
-    cuts: u32,
+    /// The last look found a loss, or a queue to yield to.
+    cut: bool,
 }
 
 /// What the path shows at a look.
@@ -27,15 +27,24 @@ pub struct Signs {
     pub now: Nanos,
     /// Smoothed round-trip time.
     pub rtt: Nanos,
+    /// The last round trip less the shortest one of late.
+    pub queue: Nanos,
     /// Segments lost since the connection began; it may wrap.
     pub lost: u32,
     /// The application, not the pacing, set the rate of late.
     pub app_limited: bool,
+    /// It may take only what is idle.
+    pub yields: bool,
 }
 
 impl Surplus {
     /// The least time between two looks.
     pub const PERIOD: Nanos = Nanos::from_millis(2);
+    /// A queue that one that yields gives way to. With half of that it grows no more.
+    pub const QUEUE: Nanos = Nanos::from_millis(1);
+    /// The step of one that yields, as a part of the link: the queue that it makes itself ends its growth before anybody else
+    /// notices.
+    const IDLE: u64 = 8;
     /// Where the order leaves less than this part of the link there is no surplus.
     const ALL_BUT: u64 = 16;
     /// Not so far below the rate at which something was lost growth is slow, as a part of the link.
@@ -60,16 +69,19 @@ impl Surplus {
         if room > Rate::ZERO && seen.now.0.wrapping_sub(self.looked.0) < seen.rtt.max(Surplus::PERIOD).0 {
             return self.extra;
         }
-        if room > Rate::ZERO && seen.lost != self.lost {
-            if self.cuts == 0 {
+        let gives_way = seen.yields && seen.queue > Surplus::QUEUE;
+        let grows = !seen.app_limited && !(seen.yields && seen.queue > Nanos(Surplus::QUEUE.0 / 2));
+        if room > Rate::ZERO && (seen.lost != self.lost || gives_way) {
+            if !self.cut {
                 self.peak = order.plus(self.extra);
             }
-            self.cuts = self.cuts.wrapping_add(1);
+            self.cut = true;
             self.extra = self.extra.share(2);
         } else {
-            self.cuts = 0;
-            if room > Rate::ZERO && !seen.app_limited {
-                self.extra = self.extra.plus(self.step(order, link)).min(room);
+            self.cut = false;
+            if room > Rate::ZERO && grows {
+                let step = if seen.yields { link.share(Surplus::IDLE) } else { self.step(order, link) };
+                self.extra = self.extra.plus(step).min(room);
             }
         }
         (self.looked, self.lost) = (seen.now, seen.lost);
@@ -154,6 +166,22 @@ mod tests {
     }
 
     #[test]
+    fn one_that_yields_takes_an_idle_link_at_once_and_gives_way_to_a_queue() {
+        let (order, mut surplus, mut at) = (LINK.share(10), Surplus::default(), 0);
+        let mut look = |queue_us: u64| {
+            at += 2;
+            let queue = Nanos(queue_us * 1000);
+            surplus.look(order, LINK, Signs { now: Nanos::from_millis(at), queue, yields: true, ..Signs::default() })
+        };
+        let taken: Vec<Rate> = (0..8).map(|_| look(100)).collect();
+        assert_eq!(taken[7], LINK.minus(order), "{taken:?}");
+        assert_eq!(look(700), taken[7], "it waits and sees");
+        let given: Vec<Rate> = (0..3).map(|_| look(1_500)).collect();
+        assert_eq!(given, [2, 4, 8].map(|part| taken[7].share(part)));
+        assert!(look(0) > given[2]);
+    }
+
+    #[test]
     fn what_is_long_outgrown_is_forgotten() {
         let (order, mut surplus) = (LINK.share(2), Surplus::default());
         looks(&mut surplus, order, 0, &[1]);
@@ -185,13 +213,14 @@ mod tests {
         /// Whatever comes, in any order: with the order it is never more than the link, and none where none is allowed.
         #[test]
         fn it_stays_within_what_is_allowed(
-            steps in prop::collection::vec((0_u64..1 << 40, 0_u64..1 << 40, any::<bool>(), any::<[u32; 3]>(), any::<bool>()), 1..80)
+            steps in prop::collection::vec((0_u64..1 << 40, 0_u64..1 << 40, any::<bool>(), any::<[u32; 4]>(), any::<[bool; 2]>()), 1..80)
         ) {
             let (mut surplus, mut now) = (Surplus::default(), Nanos::ZERO);
-            for (order, link, allowed, [passed, rtt, lost], app_limited) in steps {
+            for (order, link, allowed, [passed, rtt, lost, queue], [app_limited, yields]) in steps {
                 now = now.plus(Nanos(u64::from(passed % 10_000_000)));
                 let link = if allowed { Rate(link) } else { Rate::ZERO };
-                let seen = Signs { now, rtt: Nanos(u64::from(rtt % 10_000_000)), lost: lost % 4, app_limited };
+                let (rtt, queue) = (Nanos(u64::from(rtt % 10_000_000)), Nanos(u64::from(queue % 2_000_000)));
+                let seen = Signs { now, rtt, queue, lost: lost % 4, app_limited, yields };
                 let before = surplus;
                 let extra = surplus.look(Rate(order), link, seen);
                 prop_assert!(extra == Rate::ZERO || Rate(order).plus(extra) <= link);
@@ -200,7 +229,7 @@ mod tests {
                 }
                 let room = Rate(order) < link.minus(link.share(16));
                 let looked = room && now.minus(before.looked) >= seen.rtt.max(Surplus::PERIOD);
-                if looked && seen.lost != before.lost {
+                if looked && (seen.lost != before.lost || (yields && queue > Surplus::QUEUE)) {
                     prop_assert!(extra <= before.extra.share(2), "it halves");
                 } else if app_limited {
                     prop_assert!(extra <= before.extra, "it does not grow");

@@ -138,7 +138,7 @@ pub struct SluiceOptions {
     pub work_conserving: Option<bool>,
     /// The daemon's `schedule.chunk_lead`: the fill stops at a flow's lead over what feeds it.
     pub chunk_lead: Option<bool>,
-    /// The daemon's `schedule.surplus`: where an order is a floor (testbed only: in the simulator an order is a cap).
+    /// The daemon's `schedule.surplus`: what flows take beyond their orders (testbed only: in the simulator an order is a cap).
     pub surplus: Option<Surplus>,
     /// Least time between two announcements to one holder (simulator only).
     pub announce_gap: Option<Nanos>,
@@ -153,18 +153,21 @@ pub struct SluiceOptions {
 /// The daemon's `schedule.surplus`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surplus {
-    /// On paths with unmanaged traffic.
+    /// What is idle.
     #[default]
-    Auto,
-    /// Nowhere.
+    Idle,
+    /// As ordinary TCP on paths with unmanaged traffic.
+    Greedy,
+    /// Nothing.
     Never,
-    /// Everywhere.
+    /// As ordinary TCP everywhere.
     Always,
 }
 
 impl Surplus {
     /// Each with its word.
-    const ALL: [(&str, Surplus); 3] = [("auto", Surplus::Auto), ("never", Surplus::Never), ("always", Surplus::Always)];
+    const ALL: [(&str, Surplus); 4] =
+        [("idle", Surplus::Idle), ("greedy", Surplus::Greedy), ("never", Surplus::Never), ("always", Surplus::Always)];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {

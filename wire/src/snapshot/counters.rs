@@ -135,7 +135,7 @@ counters! {
     ordered_bytes: u64 = 0,
     /// Payload acknowledged beyond the orders, slot by slot, where orders are floors.
     surplus_bytes: u64 = 0,
-    /// Losses that halved what a flow took beyond its order.
+    /// Losses, and queues to yield to, that halved what a flow took beyond its order.
     surplus_cuts: u64 = 0,
     /// Orders per managed flow with demand and slot, in bytes per second.
     ordered_rate: Histogram = Histogram::new(&bounds::FLOW_RATE),

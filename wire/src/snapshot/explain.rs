@@ -52,6 +52,8 @@ pub struct SurplusReason {
     pub extra_bps: u64,
     /// The most that both may be: the least link of its path.
     pub up_to_bps: u64,
+    /// It takes only what is idle, and gives way to any queue.
+    pub yields: bool,
 }
 
 /// One slot of an [`Explanation`].

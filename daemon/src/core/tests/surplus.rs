@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{CrossSource, Surplus};
+use sluice_schedule::event::Allowance;
 
 /// A job's host with a round under way.
 fn sending(surplus: Surplus) -> Star {
@@ -36,14 +37,34 @@ impl Star {
 
 #[test]
 fn what_may_be_taken_in_all_reaches_the_kernel_with_the_order() {
+    let allowed = |yields| Some(Allowance { up_to: LINK.payload(), yields });
     let told = |surplus| {
         let star = sending(surplus);
         let site = &star.sites[0];
         site.kernel.rows().surplus.get(&site.row).copied()
     };
-    assert_eq!(told(Surplus::Always), Some(Some(LINK.payload())));
+    assert_eq!(told(Surplus::Always), Some(allowed(false)));
     assert_eq!(told(Surplus::Never), Some(None));
-    assert_eq!(told(Surplus::Auto), Some(None), "nobody has seen unmanaged traffic");
+    assert_eq!(told(Surplus::Greedy), Some(allowed(true)), "nobody has seen unmanaged traffic");
+    assert_eq!(told(Surplus::Idle), Some(allowed(true)));
+}
+
+#[test]
+fn what_is_idle_is_for_jobs_that_count_what_they_receive() {
+    let told = |counts: bool| {
+        let mut star = sending(Surplus::Idle);
+        if !counts {
+            for process in star.sites[0].core.monitor.processes.values_mut() {
+                process.view = None;
+            }
+        }
+        star.run(480, 600);
+        let site = &star.sites[0];
+        let shown = crate::snapshot::take(&site.core, &crate::facts::Facts::new(&site.core)).flows[0].surplus_bps;
+        (site.kernel.rows().surplus[&site.row].is_some(), shown.is_some())
+    };
+    assert_eq!(told(true), (true, true));
+    assert_eq!(told(false), (false, false), "a receiver could not tell it from a stranger's traffic");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Where an order is a floor: on paths with unmanaged traffic, as the setting and the flow's plan say.
+//! What a flow may take beyond its order, as the links of its path, the setting and the flow's plan say.
 
 use super::*;
-use crate::event::{Hop, Term, Terms};
+use crate::event::{Allowance, Hop, Term, Terms};
 
 /// A host with a link of 1000 Mbit/s, and the link it receives by at 600.
 struct Site {
@@ -38,7 +38,7 @@ impl Site {
     }
 
     /// What the flow is told of a surplus, if it is told anything.
-    fn told(&mut self, ms: u64) -> Option<Option<Rate>> {
+    fn told(&mut self, ms: u64) -> Option<Option<Allowance>> {
         let mut actions = Vec::new();
         self.host.decide(at(ms), &mut actions);
         actions.into_iter().find_map(|action| match action {
@@ -48,32 +48,42 @@ impl Site {
     }
 }
 
+/// It competes for the rest, as ordinary TCP.
+fn as_tcp(up_to: Rate) -> Option<Allowance> {
+    Some(Allowance { up_to, yields: false })
+}
+
+/// It takes what is idle.
+fn idle(up_to: Rate) -> Option<Allowance> {
+    Some(Allowance { up_to, yields: true })
+}
+
 fn config(surplus: SurplusRule, policy: PolicyName) -> HostConfig {
     HostConfig { surplus, policy, reserve: 0.0, ..HostConfig::new(HostId::of("h0"), crate::BootId(1)) }
 }
 
 #[test]
 fn it_is_allowed_for_ten_seconds_after_unmanaged_traffic_was_seen() {
-    let mut site = Site::new(config(SurplusRule::Auto, PolicyName::SrptP), false, Terms::default());
-    assert_eq!(site.told(1), Some(None));
+    let mut site = Site::new(config(SurplusRule::Greedy, PolicyName::SrptP), false, Terms::default());
+    assert_eq!(site.told(1), Some(idle(EGRESS)));
     site.see(2, egress(), 10);
-    assert_eq!(site.told(2), Some(None), "so little is noise");
+    assert_eq!(site.told(2), Some(idle(EGRESS)), "so little is noise");
     site.see(3, egress(), 300);
-    assert_eq!(site.told(3), Some(Some(EGRESS)), "at once, whatever becomes of the rate");
+    assert_eq!(site.told(3), Some(as_tcp(EGRESS)), "at once, whatever becomes of the rate");
     site.see(60, egress(), 0);
     site.see(120, egress(), 0);
-    assert_eq!(site.told(9_960), Some(Some(EGRESS)));
-    assert!(site.host.has_surplus(at(9_960), egress()) && !site.host.has_surplus(at(10_080), egress()));
-    assert_eq!(site.told(10_080), Some(None));
+    assert_eq!(site.told(9_960), Some(as_tcp(EGRESS)));
+    assert!(site.host.competes(at(9_960), egress()) && !site.host.competes(at(10_080), egress()));
+    assert_eq!(site.told(10_080), Some(idle(EGRESS)));
 }
 
 #[test]
 fn it_is_allowed_only_where_every_link_of_the_path_lets_it_and_up_to_the_least() {
-    let mut site = Site::new(config(SurplusRule::Auto, PolicyName::SrptP), true, Terms::default());
+    let mut site = Site::new(config(SurplusRule::Greedy, PolicyName::SrptP), true, Terms::default());
     site.see(2, egress(), 300);
-    assert_eq!(site.told(2), Some(None), "orders on the other link are kept");
+    assert_eq!(site.told(2), Some(idle(ELSEWHERE)), "on the other link nobody is to lose by it");
     site.see(3, elsewhere().link, 300);
-    assert_eq!(site.told(3), Some(Some(ELSEWHERE)));
+    assert_eq!(site.told(3), Some(as_tcp(ELSEWHERE)));
 }
 
 #[test]
@@ -81,12 +91,15 @@ fn the_setting_and_the_policy_decide() {
     use PolicyName::{Fair, PrimalDual, PrimalDualLiteral, SrptP};
     for (rule, policy, unmanaged, expected) in [
         (SurplusRule::Never, SrptP, 300, None),
-        (SurplusRule::Always, SrptP, 0, Some(EGRESS)),
-        (SurplusRule::Always, PrimalDual, 0, Some(EGRESS)),
-        (SurplusRule::Auto, Fair, 300, Some(EGRESS)),
-        (SurplusRule::Auto, Fair, 0, None),
-        (SurplusRule::Auto, PrimalDual, 300, None),
-        (SurplusRule::Auto, PrimalDualLiteral, 300, None),
+        (SurplusRule::Always, SrptP, 0, as_tcp(EGRESS)),
+        (SurplusRule::Always, PrimalDual, 0, as_tcp(EGRESS)),
+        (SurplusRule::Greedy, Fair, 300, as_tcp(EGRESS)),
+        (SurplusRule::Greedy, Fair, 0, idle(EGRESS)),
+        (SurplusRule::Idle, SrptP, 300, idle(EGRESS)),
+        (SurplusRule::Idle, Fair, 0, idle(EGRESS)),
+        (SurplusRule::Idle, PrimalDual, 0, None),
+        (SurplusRule::Greedy, PrimalDual, 300, None),
+        (SurplusRule::Greedy, PrimalDualLiteral, 300, None),
     ] {
         let mut site = Site::new(config(rule, policy), false, Terms::default());
         site.see(1, egress(), unmanaged);
@@ -101,7 +114,7 @@ fn a_plan_that_gives_its_flows_no_more_than_their_rates_means_it() {
         let term = Term { end: Bytes(90_000_000), rate: Rate::mbps(100), ..Term::default() };
         let terms = Terms { terms: vec![term], fills, by_round: false };
         let mut site = Site::new(config(SurplusRule::Always, PolicyName::SrptP), false, terms);
-        assert_eq!(site.told(60), Some(fills.then_some(EGRESS)));
+        assert_eq!(site.told(60), Some(as_tcp(EGRESS).filter(|_| fills)));
     }
 }
 
