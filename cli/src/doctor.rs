@@ -6,6 +6,7 @@ mod network;
 mod places;
 mod rdma;
 mod realtime;
+mod surplus;
 
 use std::path::Path;
 use std::thread;
@@ -101,6 +102,7 @@ pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     if let Ok(snapshot) = Client::new(global).and_then(|client| client.snapshot()) {
         checks.extend(network::switches(&snapshot));
         checks.extend(realtime::of_daemon(&snapshot));
+        checks.extend(surplus::surplus(&snapshot));
     }
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let (ok, warnings, failures, notes) =

@@ -235,7 +235,7 @@ impl Core {
         let mut trigger = if std::mem::take(&mut self.heard) { Trigger::Feedback } else { Trigger::Demand };
         let due = self.host.due_in(now) == Some(Nanos::ZERO);
         let edge = self.slot != Some(now.slot);
-        self.traffic.promise(&self.promised_here());
+        self.traffic.promise(&self.promised_here(now));
         if edge {
             trigger = Trigger::Slot;
             self.slot_edge(now);
@@ -327,9 +327,9 @@ impl Core {
 
     fn act(&mut self, now: Now, action: Action, outlet: &mut dyn Outlet) {
         match action {
-            Action::Order { flow, rate } => {
+            Action::Order { flow, rate, surplus } => {
                 if self.enforces() {
-                    self.order(now, flow, rate);
+                    self.order(now, flow, rate, surplus);
                 }
             }
             Action::Release { flow, why } => {
@@ -418,10 +418,14 @@ impl Core {
     }
 
     /// What other hosts promised to send to this one in the present slot, link by link.
-    fn promised_here(&self) -> Vec<Rate> {
+    fn promised_here(&self, now: Now) -> Vec<Rate> {
         let fabric = &self.monitor.fabric;
         let promised = |at: usize| {
             let Some(ingress) = fabric.ingress(at) else { return Rate::MAX };
+            // What comes beyond a promise may be its surplus. Taken for a stranger's it would allow itself for ever.
+            if self.host.has_surplus(now, ingress.link) {
+                return Rate::MAX;
+            }
             let mut links = self.host.links().filter(|status| status.link == ingress.link);
             links.next().and_then(|status| status.load.first().copied()).unwrap_or(Rate::ZERO)
         };

@@ -1,6 +1,7 @@
 //! Opening the data path: what the configuration asks of the kernel side, and what became of it.
 
 use sluice_ebpf::{Datapath, Kernel, Options, Tier};
+use sluice_schedule::path::LEAST_FLOOR;
 use sluice_schedule::{Nanos, Rate};
 
 use crate::cgroups;
@@ -40,8 +41,9 @@ pub fn options(loaded: &Loaded, fabric: Option<&Fabric>) -> Options {
         Backend::SetSockOpt => vec![Tier::SetSockOpt, Tier::None],
         Backend::None => vec![Tier::None],
     };
-    // Least of all paths is not known here: the kernel's own floor must not hold a slow path above its tenth.
-    let floor = config.floor().min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
+    // Least of all paths is not known here, nor how many flows share one: the kernel's own floor must not hold a flow
+    // above what the brain lets it fall to.
+    let floor = config.floor().min(LEAST_FLOOR).min(own.map_or(Rate::MAX, |rate| rate.times(0.1))).max(Rate(64_000));
     Options {
         instance: config.node.instance.clone(),
         cgroups: cgroups::root(&cgroups::ROOTS).into_iter().collect(),

@@ -80,6 +80,7 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
         link,
         slots,
         why: flows::why(core, status.why),
+        surplus: flows::surplus(core, &status).filter(|_| !core.is_spared(status.spec.job)),
     })
 }
 
@@ -95,6 +96,7 @@ fn daemon(core: &Core, facts: &Facts) -> Daemon {
         mode_until_unix_ns: core.mode_ends().map(|at| core.now().wall.0.saturating_add(at.minus(core.now().mono).0)),
         uptime_ns: core.now().mono.minus(facts.started).0,
         policy: core.config().schedule.policy.word().into(),
+        surplus: core.config().schedule.surplus.word().into(),
         ready: facts.ready,
         realtime: facts.realtime,
         config_hash: facts.config_hash,

@@ -214,6 +214,7 @@ fn read_info(body: &[u8]) -> Option<FlowStats> {
         srtt: micros(small(info::RTT)?),
         rtt_min: micros(small(info::MIN_RTT)?),
         retransmitted: u64::from(small(info::TOTAL_RETRANS)?),
+        segment: Bytes(small(info::MSS)?.into()),
         ..FlowStats::default()
     })
 }

@@ -42,6 +42,8 @@ pub struct Rows {
     pub stats: BTreeMap<Row, FlowStats>,
     /// Orders by row: rate and expiry.
     pub orders: BTreeMap<Row, (Rate, Nanos)>,
+    /// What the orders allow in all; `None`: the rate and no more.
+    pub surplus: BTreeMap<Row, Option<Rate>>,
     pub marks: BTreeMap<Row, Bytes>,
     pub counters: sluice_ebpf::Counters,
     /// Rows asked to be given back.
@@ -145,8 +147,10 @@ impl Datapath for Fake {
     fn stats(&self, row: Row) -> Option<FlowStats> {
         self.rows().stats.get(&row).copied()
     }
-    fn order(&mut self, row: Row, rate: Rate, expires: Nanos) {
-        self.rows().orders.insert(row, (rate, expires));
+    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Rate>, expires: Nanos) {
+        let mut rows = self.rows();
+        rows.orders.insert(row, (rate, expires));
+        rows.surplus.insert(row, surplus);
     }
     fn mark(&mut self, row: Row, acked: Bytes) {
         self.rows().marks.insert(row, acked);

@@ -103,7 +103,7 @@ impl Datapath for Watch {
     fn stats(&self, row: Row) -> Option<FlowStats> {
         self.rows.borrow().get(&row.index).map(|watched| watched.last.stats)
     }
-    fn order(&mut self, _row: Row, _rate: Rate, _expires: Nanos) {}
+    fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Rate>, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
         let (seen, now) = (look(wanted), monotonic());

@@ -8,11 +8,11 @@
 #define SLUICE_ABI_H
 
 /* Number in the pin path. A change of any layout below raises it. */
-#define SLUICE_ABI 3
+#define SLUICE_ABI 4
 
 #define SLUICE_CC_NAME_LEN 16
 
-/* One order. Written by the daemon only, in the sequence gen = 0, rate, expiry, flags, gen. */
+/* One order. Written by the daemon only, in the sequence gen = 0, rate, expiry, link, flags, gen. */
 struct sluice_ctl {
 	__u64 rate;
 	__u64 expiry;
@@ -24,11 +24,29 @@ struct sluice_ctl {
 	__u64 mark;
 	/* For barriers only. */
 	__u64 fence;
-	__u64 reserved[3];
+	/* With SLUICE_CTL_SURPLUS: what the flow may send in all. */
+	__u64 link;
+	__u64 reserved[2];
 };
 
 /* Give the socket back at its next ACK or send. */
 #define SLUICE_CTL_RELEASE 1
+/* The order is a floor: above it the flow may take what nobody else sends, as ordinary TCP does. */
+#define SLUICE_CTL_SURPLUS 2
+
+/* What a flow takes beyond its order. All of it is the hooks' own; others may look at `extra`. */
+struct sluice_surplus {
+	__u64 extra;
+	/* The order and the extra when the path last lost something; 0: not known, or outgrown. */
+	__u64 peak;
+	/* What the last good order allows in all; 0: no more than its rate. */
+	__u64 link;
+	/* When it was last looked at, and how many segments had been lost by then. */
+	__u64 looked;
+	__u32 lost;
+	/* Looks in a row that found a loss. */
+	__u32 cuts;
+};
 
 /* What is known of one flow. Written by hooks only; `seq` is odd while a hook writes. */
 struct sluice_stat {
@@ -63,8 +81,9 @@ struct sluice_stat {
 	/* For barriers only. */
 	__u64 fence;
 	__u32 rcv_nxt;
-	__u32 unused;
-	__u64 reserved[5];
+	/* Bytes of a segment's payload. */
+	__u32 mss;
+	struct sluice_surplus surplus;
 };
 
 /* A socket owns the row now. */
@@ -158,7 +177,8 @@ struct sluice_counters {
 	__u64 loss_trips;
 	__u64 squeezes;
 	__u64 captured;
-	__u64 reserved;
+	/* Losses that halved what a flow took beyond its order. */
+	__u64 surplus_cuts;
 };
 
 /* Kept with the socket itself, so it goes when the socket goes. */

@@ -111,17 +111,18 @@ INLINE long cap(struct tcp_sock *tp, struct sluice_cfg *cfg, struct sluice_wante
 INLINE __u32 follow(void *via, struct tcp_sock *tp, struct sluice_sock *own, struct sluice_cfg *cfg, __u64 now, bool force)
 {
 	struct sluice_stat *row;
-	__u64 rate = own->rate, until = own->rate_until;
+	struct order order = { own->rate, own->rate_until, 0 };
+	__u64 rate;
 	__u32 index = own->index, kind = 0;
 	enum order_state state;
 
 	row = bpf_map_lookup_elem(&sluice_stat, &index);
 	if (!row)
 		return 0;
-	state = read_order(cfg, index, own->gen, now, &rate, &until);
+	state = read_order(cfg, index, own->gen, now, &order);
 	if (force || state == ORDER_RELEASE)
 		kind = SLUICE_EVENT_RELEASED;
-	else if (now > until || row->gen != own->gen)
+	else if (now > order.expiry || row->gen != own->gen)
 		kind = SLUICE_EVENT_EXPIRED;
 	if (kind) {
 		/* Back to what the application has. */
@@ -130,8 +131,9 @@ INLINE __u32 follow(void *via, struct tcp_sock *tp, struct sluice_sock *own, str
 		own->flags = 0;
 		return kind;
 	}
-	own->rate_until = until;
-	rate = clamp_rate(cfg, rate);
+	own->rate_until = order.expiry;
+	/* A ceiling has no floor under it: what the order allows beyond its rate is the congestion control's alone. */
+	rate = clamp_rate(cfg, order.rate);
 	if (rate != own->rate) {
 		own->rate = rate;
 		set_ceiling(via, tp, own, rate);
@@ -257,10 +259,10 @@ INLINE long give_back(struct tcp_sock *tp, struct sluice_cfg *cfg, bool expired_
 	if (expired_only) {
 		/* The private area begins with index and generation, the last good order follows. */
 		__u32 index = tp->inet_conn.icsk_ca_priv[0] & 0xffffffff, gen = tp->inet_conn.icsk_ca_priv[0] >> 32;
-		__u64 rate = 0, until = tp->inet_conn.icsk_ca_priv[3];
+		struct order order = { 0, tp->inet_conn.icsk_ca_priv[3], 0 };
 
-		read_order(cfg, index, gen, now, &rate, &until);
-		if (now <= until)
+		read_order(cfg, index, gen, now, &order);
+		if (now <= order.expiry)
 			return 1;
 	}
 	if (own)

@@ -7,17 +7,37 @@
  * before the slash. Everything is inlined, so that no function information has to be loaded.
  */
 #include "sluice_guards.h"
+#include "sluice_surplus.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* What the flow takes beyond its order. */
+INLINE __u64 surplus(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, struct sluice_stat *row, __u64 order,
+		     __u64 now, const struct rate_sample *rs)
+{
+	struct sluice_surplus *surplus = &row->surplus;
+	struct surplus_signs signs = {
+		.now = now, .rtt = (__u64)(tp->srtt_us >> 3) * 1000, .lost = tp->lost, .app_limited = rs->is_app_limited,
+	};
+	__u64 link = flow->cap ? 0 : surplus->link, extra;
+	__u32 cuts = surplus->cuts;
+
+	extra = surplus_look(surplus, order, link > cfg->ceiling ? cfg->ceiling : link, &signs);
+	if (surplus->cuts > cuts)
+		COUNT_UP(surplus_cuts);
+	return extra;
+}
 
 /*
  * Follows the order for one acknowledgement. Returns 0, or as an event kind why the socket has to be handed over.
  */
 INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, const struct rate_sample *rs)
 {
-	__u64 now = tp->tcp_mstamp * 1000, delivery, order, pacing, expiry;
+	__u64 now = tp->tcp_mstamp * 1000, delivery, rate, pacing, extra;
 	struct sluice_stat *row;
+	struct order order;
 	__u32 index = flow->index, flags = 0;
+	bool guarded;
 
 	if (flow->flags & FLOW_RENO) {
 		reno(tp, flow, rs->losses > 0, rs->acked_sacked, now);
@@ -30,22 +50,27 @@ INLINE __u32 on_ack(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *c
 	/* Another generation: the row was reclaimed. */
 	if (!cfg || !row || row->gen != flow->gen)
 		return SLUICE_EVENT_EXPIRED;
-	order = flow->rate;
-	expiry = flow->expiry;
-	if (read_order(cfg, index, flow->gen, now, &order, &expiry) == ORDER_RELEASE)
+	order = (struct order){ flow->rate, flow->expiry, row->surplus.link };
+	if (read_order(cfg, index, flow->gen, now, &order) == ORDER_RELEASE)
 		return SLUICE_EVENT_RELEASED;
-	new_order(flow, flow->rate, order);
-	flow->rate = order;
-	flow->expiry = expiry;
-	if (now > expiry)
+	new_order(flow, flow->rate, order.rate);
+	flow->rate = order.rate;
+	flow->expiry = order.expiry;
+	row->surplus.link = order.link;
+	if (now > order.expiry)
 		return SLUICE_EVENT_EXPIRED;
-	order = clamp_rate(cfg, order);
-	if (loss_guard(tp, flow, cfg, now, order))
+	rate = clamp_rate(cfg, order.rate);
+	extra = surplus(tp, flow, cfg, row, rate, now, rs);
+	/* With so much beyond the order it is the surplus that fills queues and loses, and it answers for that itself. */
+	guarded = extra <= rate / 8;
+	if (!guarded)
+		guards_anew(tp, flow, now);
+	else if (loss_guard(tp, flow, cfg, now, rate))
 		return SLUICE_EVENT_LOSS_GUARD;
-	pacing = order;
+	pacing = rate + extra;
 	if (flow->cap && flow->cap < pacing)
 		pacing = flow->cap;
-	delivery = delivery_window(tp, flow, cfg, now, pacing, rs);
+	delivery = delivery_window(tp, flow, cfg, now, pacing, guarded, rs);
 	flow->last_us = now / 1000;
 	if (tp->write_seq == tp->snd_una)
 		flow->flags |= FLOW_EMPTY;
@@ -187,10 +212,11 @@ int cwnd_event(__u64 *ctx)
 	struct sock *sk = (struct sock *)tp;
 	struct flow *flow = flow_of(tp);
 	__u32 index = flow->index, gen = flow->gen, flags = 0;
-	__u64 now, order, expiry;
 	struct sluice_cfg *cfg;
 	struct sluice_stat *row;
 	enum order_state state;
+	struct order order;
+	__u64 now, rate;
 
 	if (event != CA_EVENT_TX_START || flow->flags & FLOW_RENO || !gen)
 		return 0;
@@ -199,24 +225,24 @@ int cwnd_event(__u64 *ctx)
 	if (!cfg || !row)
 		return 0;
 	now = bpf_ktime_get_ns();
-	order = flow->rate;
-	expiry = flow->expiry;
-	state = read_order(cfg, index, gen, now, &order, &expiry);
-	if (state == ORDER_RELEASE || now > expiry || row->gen != gen) {
+	order = (struct order){ flow->rate, flow->expiry, row->surplus.link };
+	state = read_order(cfg, index, gen, now, &order);
+	if (state == ORDER_RELEASE || now > order.expiry || row->gen != gen) {
 		hand_over(tp, flow, cfg, state == ORDER_RELEASE ? SLUICE_EVENT_RELEASED : SLUICE_EVENT_EXPIRED);
 		return 0;
 	}
-	order = clamp_rate(cfg, order);
-	if (flow->cap && flow->cap < order)
-		order = flow->cap;
+	rate = clamp_rate(cfg, order.rate);
+	if (flow->cap && flow->cap < rate)
+		rate = flow->cap;
 	/* Only ever raise here: the segment under way was sized for the old rate and is charged at the present one. */
-	if (order > sk->sk_pacing_rate)
-		set_pacing(tp, order);
+	if (rate > sk->sk_pacing_rate)
+		set_pacing(tp, rate);
 	if (flow->cap)
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->flags & FLOW_EMPTY && (__u64)((__u32)(now / 1000) - flow->last_us) * 1000 >= cfg->idle_ns) {
-		/* The pause is no part of what the path delivers. */
+		/* The pause is no part of what the path delivers, and what was left over before it may be gone. */
 		open_window(tp, flow, now / 1000);
+		row->surplus.extra = 0;
 		tell(tp, SLUICE_EVENT_STARTED, index, gen);
 	}
 	flow->flags &= ~FLOW_EMPTY;
@@ -235,6 +261,7 @@ int set_state(__u64 *ctx)
 	struct sluice_stat *row;
 	struct sluice_cfg *cfg;
 	__u64 order, now;
+	bool surplus;
 
 	if (state != TCP_CA_LOSS || flow->flags & FLOW_RENO || !flow->gen)
 		return 0;
@@ -249,8 +276,12 @@ int set_state(__u64 *ctx)
 	 */
 	order = clamp_rate(cfg, flow->rate);
 	now = bpf_ktime_get_ns();
-	if (now - flow->cap_ns > 1000 * MILLISECOND) {
-		flow->cap_ns = now;
+	surplus = row->surplus.extra > order / 8;
+	row->surplus.extra = 0;
+	if (surplus || now - flow->cap_ns > 1000 * MILLISECOND) {
+		/* Of a flow that sent much more than its order the time-out says nothing of the order. */
+		if (!surplus)
+			flow->cap_ns = now;
 		set_pacing(tp, flow->cap ? flow->cap : order);
 		tp->snd_cwnd = window(tp, flow, flow->cap ? flow->cap : order);
 		return 0;

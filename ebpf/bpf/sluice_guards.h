@@ -280,6 +280,18 @@ INLINE bool loss_guard(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg
 	return 0;
 }
 
+/* What the path did until now was not the order's doing: both guards look from here on. */
+INLINE void guards_anew(struct tcp_sock *tp, struct flow *flow, __u64 now)
+{
+	flow->flags &= ~(FLOW_LOSING | FLOW_SETTLING);
+	flow->win_ns = now;
+	flow->win_lost = tp->lost;
+	flow->win_delivered = tp->delivered;
+	if (flow->frozen)
+		flow->mark_us = now / 1000;
+	flow->frozen = 0;
+}
+
 /*
  * Where an order is more than the path carries, its queue grows before anything is lost. A delivery window with a
  * longer round trip, in which less than five eighths of what was sent in the window before arrived, cuts the window to
@@ -340,7 +352,7 @@ INLINE void open_window(struct tcp_sock *tp, struct flow *flow, __u32 us)
  * it, 0 while it lasts.
  */
 INLINE __u64 delivery_window(struct tcp_sock *tp, struct flow *flow, struct sluice_cfg *cfg, __u64 now,
-			     __u64 pacing, const struct rate_sample *rs)
+			     __u64 pacing, bool guarded, const struct rate_sample *rs)
 {
 	__u32 us = now / 1000, elapsed = us - flow->dlv_us;
 	__u64 per_segment, acked;
@@ -350,7 +362,7 @@ INLINE __u64 delivery_window(struct tcp_sock *tp, struct flow *flow, struct slui
 	acked = (__u64)((__u32)tp->bytes_acked - flow->dlv_acked) * 1000000 / elapsed;
 	per_segment = (__u64)tp->mss_cache * 1000000 / elapsed;
 	/* What arrived out of order has arrived too. */
-	if (!rs->is_app_limited && !rs->is_ack_delayed)
+	if (guarded && !rs->is_app_limited && !rs->is_ack_delayed)
 		squeeze(tp, flow, cfg, now, pacing, (tp->delivered - flow->segments) * per_segment / 1024, rs->rtt_us);
 	flow->sent_before = (tp->data_segs_out - flow->dlv_sent) * per_segment / 1024;
 	open_window(tp, flow, us);

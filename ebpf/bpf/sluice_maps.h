@@ -178,6 +178,7 @@ INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 	row->queued = tp->write_seq - tp->snd_una;
 	row->snd_una = tp->snd_una;
 	row->rcv_nxt = tp->rcv_nxt;
+	row->mss = tp->mss_cache;
 	row->delivery_rate = 0;
 	row->pacing_rate = rate;
 	row->last_ns = now;
@@ -190,6 +191,9 @@ INLINE __u32 take_row(struct tcp_sock *tp, __u32 *index, __u64 rate, __u64 now)
 	IDENTIFY(row, tp);
 	row->netns = netns_of(tp);
 	row->told = 0;
+	__builtin_memset(&row->surplus, 0, sizeof(row->surplus));
+	row->surplus.looked = now;
+	row->surplus.lost = tp->lost;
 	row->flags = SLUICE_STAT_LIVE;
 	fence(&row->fence);
 	WRITE_ONCE(row->seq, row->seq + 1);
@@ -231,6 +235,7 @@ INLINE void write_row(struct sluice_stat *row, struct tcp_sock *tp, __u64 delive
 	row->queued = tp->write_seq - tp->snd_una;
 	row->snd_una = tp->snd_una;
 	row->rcv_nxt = tp->rcv_nxt;
+	row->mss = tp->mss_cache;
 	if (delivery)
 		row->delivery_rate = delivery;
 	row->pacing_rate = pacing;
@@ -248,11 +253,18 @@ INLINE void write_row(struct sluice_stat *row, struct tcp_sock *tp, __u64 delive
 
 enum order_state { ORDER_NONE, ORDER_GOOD, ORDER_RELEASE };
 
+struct order {
+	__u64 rate;
+	__u64 expiry;
+	/* What the flow may send in all; 0: the rate. */
+	__u64 link;
+};
+
 /* Reads the order of a row's owner. Torn, stale and impossible orders are void: the last good one stands. */
-INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 gen, __u64 now, __u64 *rate, __u64 *expiry)
+INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 gen, __u64 now, struct order *order)
 {
 	struct sluice_ctl *ctl = bpf_map_lookup_elem(&sluice_ctl, &index);
-	__u64 new_rate, new_expiry;
+	__u64 new_rate, new_expiry, new_link;
 	__u32 before, flags;
 
 	if (!ctl)
@@ -261,6 +273,7 @@ INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 ge
 	fence(&ctl->fence);
 	new_expiry = READ_ONCE(ctl->expiry);
 	new_rate = READ_ONCE(ctl->rate);
+	new_link = READ_ONCE(ctl->link);
 	flags = READ_ONCE(ctl->flags);
 	fence(&ctl->fence);
 	if (before != gen || READ_ONCE(ctl->gen) != gen)
@@ -269,8 +282,9 @@ INLINE enum order_state read_order(struct sluice_cfg *cfg, __u32 index, __u32 ge
 		return ORDER_RELEASE;
 	if (new_expiry > now + cfg->max_expiry)
 		return ORDER_NONE;
-	*rate = new_rate;
-	*expiry = new_expiry;
+	order->rate = new_rate;
+	order->expiry = new_expiry;
+	order->link = flags & SLUICE_CTL_SURPLUS ? new_link : 0;
 	return ORDER_GOOD;
 }
 

@@ -2,9 +2,10 @@
 //! compiles the header and compares.
 
 /// Number in the pin path.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 pub const CTL_RELEASE: u32 = 1;
+pub const CTL_SURPLUS: u32 = 2;
 pub const STAT_LIVE: u32 = 1;
 pub const STAT_LOSS_GUARD: u32 = 2;
 pub const CFG_SETSOCKOPT: u32 = 1;
@@ -22,7 +23,20 @@ pub struct Ctl {
     pub flags: u32,
     pub mark: u64,
     pub fence: u64,
-    pub reserved: [u64; 3],
+    pub link: u64,
+    pub reserved: [u64; 2],
+}
+
+/// What a flow takes beyond its order, and what it knows of that. Rates are bytes/s.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SurplusRow {
+    pub extra: u64,
+    pub peak: u64,
+    pub link: u64,
+    pub looked: u64,
+    pub lost: u32,
+    pub cuts: u32,
 }
 
 /// What hooks measured of one flow.
@@ -54,8 +68,8 @@ pub struct Stat {
     pub snd_una: u32,
     pub fence: u64,
     pub rcv_nxt: u32,
-    pub unused: u32,
-    pub reserved: [u64; 5],
+    pub mss: u32,
+    pub surplus: SurplusRow,
 }
 
 /// One record of the ring buffer.
@@ -124,8 +138,8 @@ pub struct Counters {
     pub squeezes: u64,
     /// Sockets that were given a row.
     pub captured: u64,
-    /// Fills the cache line; always zero.
-    pub reserved: u64,
+    /// Losses that halved what a flow took beyond its order.
+    pub surplus_cuts: u64,
 }
 
 /// One line of an iterator's answer; `result` is 0, [`NOT_OURS`] or a negative errno.
@@ -210,6 +224,7 @@ mod tests {
             "sizeof(struct sluice_ctl)",
             "offsetof(struct sluice_ctl, flags)",
             "offsetof(struct sluice_ctl, mark)",
+            "offsetof(struct sluice_ctl, link)",
             "sizeof(struct sluice_stat)",
             "offsetof(struct sluice_stat, local)",
             "offsetof(struct sluice_stat, flags)",
@@ -218,6 +233,11 @@ mod tests {
             "offsetof(struct sluice_stat, snd_una)",
             "offsetof(struct sluice_stat, fence)",
             "offsetof(struct sluice_stat, rcv_nxt)",
+            "offsetof(struct sluice_stat, mss)",
+            "offsetof(struct sluice_stat, surplus)",
+            "sizeof(struct sluice_surplus)",
+            "offsetof(struct sluice_surplus, looked)",
+            "offsetof(struct sluice_surplus, cuts)",
             "offsetof(struct sluice_event, netns)",
             "sizeof(struct sluice_wanted)",
             "sizeof(struct sluice_event)",
@@ -228,6 +248,8 @@ mod tests {
             "offsetof(struct sluice_cfg, other_name)",
             "sizeof(struct sluice_counters)",
             "offsetof(struct sluice_counters, captured)",
+            "offsetof(struct sluice_counters, surplus_cuts)",
+            "SLUICE_CTL_SURPLUS",
             "sizeof(struct sluice_seen)",
             "offsetof(struct sluice_seen, result)",
             "SLUICE_ABI",
@@ -236,6 +258,7 @@ mod tests {
             size_of::<Ctl>(),
             offset_of!(Ctl, flags),
             offset_of!(Ctl, mark),
+            offset_of!(Ctl, link),
             size_of::<Stat>(),
             offset_of!(Stat, local),
             offset_of!(Stat, flags),
@@ -244,6 +267,11 @@ mod tests {
             offset_of!(Stat, snd_una),
             offset_of!(Stat, fence),
             offset_of!(Stat, rcv_nxt),
+            offset_of!(Stat, mss),
+            offset_of!(Stat, surplus),
+            size_of::<SurplusRow>(),
+            offset_of!(SurplusRow, looked),
+            offset_of!(SurplusRow, cuts),
             offset_of!(Event, netns),
             size_of::<WantedRow>(),
             size_of::<Event>(),
@@ -254,6 +282,8 @@ mod tests {
             offset_of!(Cfg, other_name),
             size_of::<Counters>(),
             offset_of!(Counters, captured),
+            offset_of!(Counters, surplus_cuts),
+            CTL_SURPLUS as usize,
             size_of::<VisitedSocket>(),
             offset_of!(VisitedSocket, result),
             ABI as usize,

@@ -118,14 +118,18 @@ pub struct FlowStats {
     pub queued: Bytes,
     /// Payload acknowledged per time over the last window of at least 8 ms and one round trip.
     pub delivery_rate: Rate,
-    /// The order the program follows now.
+    /// What the program paces the flow at now: its order and the surplus, or less where the loss guard caps it.
     pub pacing_rate: Rate,
+    /// What it takes beyond its order where its order allows that.
+    pub surplus: Rate,
     /// Smoothed round-trip time, as TCP keeps it.
     pub srtt: Nanos,
     /// Least round-trip time that TCP remembers, for `tcp_min_rtt_wlen`.
     pub rtt_min: Nanos,
     /// Segments retransmitted since the connection began.
     pub retransmitted: u64,
+    /// Payload of a full segment; 0: the one who measured does not say.
+    pub segment: Bytes,
     /// CLOCK_MONOTONIC of the last update.
     pub updated: Nanos,
     /// The loss guard caps this flow at its measured delivery.
@@ -154,7 +158,12 @@ pub trait Datapath: Send {
     /// The flow's measurements; `None` if the row has another owner by now.
     fn stats(&self, row: Row) -> Option<FlowStats>;
     /// Orders a rate until `expires` (CLOCK_MONOTONIC). A store, no system call. An order for an earlier owner is void.
-    fn order(&mut self, row: Row, rate: Rate, expires: Nanos);
+    fn order(&mut self, row: Row, rate: Rate, expires: Nanos) {
+        self.order_with(row, rate, None, expires);
+    }
+    /// The same, and with `surplus` the rate is a floor only: above it the flow may take what nobody else sends, up to
+    /// `surplus` in all, as ordinary TCP does. Only the congestion control can; for other tiers the rate is a ceiling.
+    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Rate>, expires: Nanos);
     /// Gives the socket back to the congestion control it had, at its next ACK or send.
     fn release(&mut self, row: Row);
     /// Asks for one [`SocketEventKind::Finished`] when `acked` ([`FlowStats::acked`]) has been reached; replaces an earlier

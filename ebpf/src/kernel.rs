@@ -10,7 +10,7 @@ use sluice_schedule::{Bytes, Nanos, Rate};
 use crate::abi::{CFG_CALLBACKS_EARLY, Counters, Ctl, Event, NOT_OURS, STAT_LOSS_GUARD, Stat, WantedRow, read_record};
 use crate::datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, Taking, Tier, Wanted};
 use crate::loader::{Loaded, Pass};
-use crate::mapping::{Mapping, Owner};
+use crate::mapping::{Command, Mapping, Owner};
 use crate::options::{Error, Options};
 use crate::probe;
 use crate::table::Table;
@@ -246,24 +246,28 @@ impl Datapath for Kernel {
             queued: Bytes(stat.queued),
             delivery_rate: bits(stat.delivery_rate),
             pacing_rate: bits(stat.pacing_rate),
+            surplus: bits(stat.surplus.extra),
             srtt: micros(stat.srtt_us),
             rtt_min: micros(stat.rtt_min_us),
             retransmitted: stat.retransmitted.into(),
+            segment: Bytes(stat.mss.into()),
             updated: Nanos(stat.last_ns),
             loss_guard: stat.flags & STAT_LOSS_GUARD != 0,
             sequence: Some(Sequence { unacknowledged: stat.snd_una, expected: stat.rcv_nxt }),
         })
     }
 
-    fn order(&mut self, row: Row, rate: Rate, expires: Nanos) {
+    fn order_with(&mut self, row: Row, rate: Rate, surplus: Option<Rate>, expires: Nanos) {
         if self.is_owner(row) {
-            self.ctl.order(row.index, row.generation, rate.bytes_per_second(), expires.0, false);
+            let link = surplus.map(Rate::bytes_per_second);
+            let follow = Command::Follow { rate: rate.bytes_per_second(), expiry: expires.0, link };
+            self.ctl.order(row.index, row.generation, follow);
         }
     }
 
     fn release(&mut self, row: Row) {
         if self.is_owner(row) {
-            self.ctl.order(row.index, row.generation, 0, 0, true);
+            self.ctl.order(row.index, row.generation, Command::Release);
         }
     }
 

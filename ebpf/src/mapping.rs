@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use aya::Pod;
 
-use crate::abi::{CTL_RELEASE, Cfg, Counters, Ctl, STAT_LIVE, Stat, WantedRow};
+use crate::abi::{CTL_RELEASE, CTL_SURPLUS, Cfg, Counters, Ctl, STAT_LIVE, Stat, WantedRow};
 
 /// Who has a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,22 @@ pub struct Owner {
     pub generation: u32,
     /// Is its socket still there?
     pub live: bool,
+}
+
+/// What a row's owner is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Follow this.
+    Follow {
+        /// Bytes/s.
+        rate: u64,
+        /// Until when (CLOCK_MONOTONIC, ns).
+        expiry: u64,
+        /// Bytes/s that it may send in all, as ordinary TCP does; `None`: the rate and no more.
+        link: Option<u64>,
+    },
+    /// Go back to the congestion control that it had.
+    Release,
 }
 
 /// The rows of one mmap-able array map.
@@ -127,13 +143,18 @@ impl<'a, T> RowRef<'a, T> {
 
 impl Mapping<Ctl> {
     /// Writes an order so that a hook sees all of it or none: each store is ordered after the one before.
-    pub fn order(&self, index: u32, generation: u32, rate: u64, expiry: u64, release: bool) {
+    pub fn order(&self, index: u32, generation: u32, command: Command) {
         let Some(row) = self.row(index) else { return };
         let owner = row.atomic32::<{ offset_of!(Ctl, generation) }>();
-        let flags = if release { CTL_RELEASE } else { 0 };
+        let (rate, expiry, link, flags) = match command {
+            Command::Follow { rate, expiry, link: None } => (rate, expiry, 0, 0),
+            Command::Follow { rate, expiry, link: Some(link) } => (rate, expiry, link, CTL_SURPLUS),
+            Command::Release => (0, 0, 0, CTL_RELEASE),
+        };
         owner.store(0, Ordering::Release);
         row.atomic64::<{ offset_of!(Ctl, rate) }>().store(rate, Ordering::Release);
         row.atomic64::<{ offset_of!(Ctl, expiry) }>().store(expiry, Ordering::Release);
+        row.atomic64::<{ offset_of!(Ctl, link) }>().store(link, Ordering::Release);
         row.atomic32::<{ offset_of!(Ctl, flags) }>().store(flags, Ordering::Release);
         owner.store(generation, Ordering::Release);
     }

@@ -21,7 +21,7 @@ impl Datapath for Observe {
     fn stats(&self, _row: Row) -> Option<FlowStats> {
         None
     }
-    fn order(&mut self, _row: Row, _rate: Rate, _expires: Nanos) {}
+    fn order_with(&mut self, _row: Row, _rate: Rate, _surplus: Option<Rate>, _expires: Nanos) {}
     fn release(&mut self, _row: Row) {}
     fn capture(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
         let refused = Err(NotTaken::Refused(libc::EOPNOTSUPP));

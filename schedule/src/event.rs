@@ -265,6 +265,9 @@ pub enum Action {
         flow: FlowId,
         /// The rate, at least the floor.
         rate: Rate,
+        /// What it may send in all where nobody else does, above the rate as ordinary TCP: then the rate is a floor. `None`:
+        /// no more than the rate.
+        surplus: Option<Rate>,
     },
     /// Give this flow back to ordinary congestion control.
     Release {

@@ -39,7 +39,7 @@ use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
 
 use announce::Announcer;
-pub use config::{HostConfig, PolicyName, Reserve};
+pub use config::{HostConfig, PolicyName, Reserve, SurplusRule};
 use flows::Flow;
 use jobs::Job;
 use lead::Incoming;
@@ -92,6 +92,8 @@ pub struct FlowStatus<'a> {
     pub delivered: Bytes,
     /// The rate that is ordered now.
     pub order: Rate,
+    /// What it may send in all where nobody else does; `None`: no more than its order.
+    pub surplus: Option<Rate>,
     /// What its links would give it.
     pub offer: Rate,
     /// K rates from the current slot on.
@@ -265,6 +267,11 @@ impl Host {
     /// How many questions for routes were asked and answered since the last call.
     pub fn take_route_counts(&mut self) -> RouteCounts {
         self.routes.take_counts()
+    }
+
+    /// May flows on this link send more than they are ordered?
+    pub fn has_surplus(&self, now: Now, link: LinkId) -> bool {
+        self.links.iter().any(|known| known.link == link && known.has_surplus(now, &self.config))
     }
 
     /// How many flows take part in the plan.

@@ -27,8 +27,8 @@ const WRITE: usize = 65_536;
 pub struct Cross {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// Payload bytes handed to the kernel.
-    written: Arc<AtomicU64>,
+    /// Payload bytes that sinks have read.
+    received: Arc<AtomicU64>,
 }
 
 impl Cross {
@@ -37,16 +37,16 @@ impl Cross {
     /// # Errors
     /// When a thread or a sink cannot be started.
     pub fn start(fabric: &Fabric, flows: &[CrossFlow], tcp: &str, begin: Instant) -> Result<Cross, FabricError> {
-        let mut cross = Cross { stop: Arc::default(), threads: Vec::new(), written: Arc::default() };
+        let mut cross = Cross { stop: Arc::default(), threads: Vec::new(), received: Arc::default() };
         if flows.is_empty() {
             return Ok(cross);
         }
         for host in &fabric.hosts {
-            let stop = Arc::clone(&cross.stop);
+            let (stop, received) = (Arc::clone(&cross.stop), Arc::clone(&cross.received));
             let listener = host.ns.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, SINK)))?;
             let listener = listener.map_err(FabricError::io("listening for cross traffic"))?;
             listener.set_nonblocking(true).map_err(FabricError::io("listening for cross traffic"))?;
-            cross.threads.push(host.ns.thread("cross-sink", move || sink(&listener, &stop))?);
+            cross.threads.push(host.ns.thread("cross-sink", move || sink(&listener, &stop, &received))?);
         }
         let mut by_host: Vec<Vec<(CrossFlow, Ipv4Addr)>> = vec![Vec::new(); fabric.hosts.len()];
         for flow in flows {
@@ -56,21 +56,27 @@ impl Cross {
         }
         for (host, mut flows) in fabric.hosts.iter().zip(by_host) {
             flows.sort_by_key(|(f, _)| f.start);
-            let (stop, written, tcp) = (Arc::clone(&cross.stop), Arc::clone(&cross.written), tcp.to_owned());
-            let body = move || source(flows, &tcp, begin, &stop, &written);
+            let (stop, tcp) = (Arc::clone(&cross.stop), tcp.to_owned());
+            let body = move || source(flows, &tcp, begin, &stop);
             cross.threads.push(host.ns.thread("cross-source", body)?);
         }
         Ok(cross)
     }
 
-    /// Stops and waits for all threads; payload bytes that all flows handed to the kernel.
-    pub fn stop(mut self) -> u64 {
-        self.end();
-        self.written.load(Ordering::Relaxed)
+    /// Payload bytes that have arrived so far: what senders have only written may never arrive.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
-    fn end(&mut self) {
+    /// No flow goes on; whoever drops this waits for their ends.
+    pub fn halt(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Cross {
+    fn drop(&mut self) {
+        self.halt();
         for thread in self.threads.drain(..) {
             // A panicked generator has said so on standard error.
             drop(thread.join());
@@ -78,20 +84,14 @@ impl Cross {
     }
 }
 
-impl Drop for Cross {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 /// Accepts and discards; every connection is drained by a thread of its own, which ends with the connection.
-fn sink(listener: &TcpListener, stop: &Arc<AtomicBool>) {
+fn sink(listener: &TcpListener, stop: &Arc<AtomicBool>, received: &Arc<AtomicU64>) {
     let mut drains = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((socket, _)) => {
-                let stop = Arc::clone(stop);
-                let drain = move || drain(socket, &stop);
+                let (stop, received) = (Arc::clone(stop), Arc::clone(received));
+                let drain = move || drain(socket, &stop, &received);
                 drains.extend(std::thread::Builder::new().stack_size(256 << 10).spawn(drain));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
@@ -103,13 +103,13 @@ fn sink(listener: &TcpListener, stop: &Arc<AtomicBool>) {
     }
 }
 
-fn drain(mut socket: TcpStream, stop: &AtomicBool) {
+fn drain(mut socket: TcpStream, stop: &AtomicBool, received: &AtomicU64) {
     let mut buffer = vec![0_u8; 4 * WRITE];
     let ready = socket.set_nonblocking(false).and_then(|()| socket.set_read_timeout(Some(Duration::from_millis(200))));
     while ready.is_ok() && !stop.load(Ordering::Relaxed) {
         match socket.read(&mut buffer) {
             Ok(0) => break,
-            Ok(_) => {}
+            Ok(n) => drop(received.fetch_add(n as u64, Ordering::Relaxed)),
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
             Err(_) => break,
         }
@@ -117,7 +117,7 @@ fn drain(mut socket: TcpStream, stop: &AtomicBool) {
 }
 
 /// One host's flows: a thread each while it lasts.
-fn source(flows: Vec<(CrossFlow, Ipv4Addr)>, tcp: &str, begin: Instant, stop: &AtomicBool, written: &AtomicU64) {
+fn source(flows: Vec<(CrossFlow, Ipv4Addr)>, tcp: &str, begin: Instant, stop: &AtomicBool) {
     std::thread::scope(|scope| {
         for (flow, to) in flows {
             let at = begin + Duration::from_nanos(flow.start.0);
@@ -128,7 +128,7 @@ fn source(flows: Vec<(CrossFlow, Ipv4Addr)>, tcp: &str, begin: Instant, stop: &A
                 std::thread::sleep((at - Instant::now()).min(Duration::from_millis(50)));
             }
             let body = move || {
-                let sent = send(&flow, to, tcp, begin, stop, written);
+                let sent = send(&flow, to, tcp, begin, stop);
                 // At the end of a run the sinks go first.
                 if let (Err(e), false) = (sent, stop.load(Ordering::Relaxed)) {
                     tracing::warn!("cross traffic from host {} to {to}: {e}", flow.src.0);
@@ -141,14 +141,7 @@ fn source(flows: Vec<(CrossFlow, Ipv4Addr)>, tcp: &str, begin: Instant, stop: &A
     });
 }
 
-fn send(
-    flow: &CrossFlow,
-    to: Ipv4Addr,
-    tcp: &str,
-    begin: Instant,
-    stop: &AtomicBool,
-    written: &AtomicU64,
-) -> std::io::Result<()> {
+fn send(flow: &CrossFlow, to: Ipv4Addr, tcp: &str, begin: Instant, stop: &AtomicBool) -> std::io::Result<()> {
     let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&fd, sockopt::TcpCongestion, &OsString::from(tcp))?;
     // Bounds connecting and each write, so that the end and a stop are seen.
@@ -169,10 +162,7 @@ fn send(
             }
         }
         match socket.write(&data) {
-            Ok(n) => {
-                sent += n as u64;
-                written.fetch_add(n as u64, Ordering::Relaxed);
-            }
+            Ok(n) => sent += n as u64,
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
             Err(e) => return Err(e),
         }

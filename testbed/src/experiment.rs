@@ -15,6 +15,7 @@ pub mod mix;
 pub mod others;
 pub mod pair;
 pub mod real;
+pub mod scoreboard;
 pub mod wan;
 
 use std::num::ParseIntError;

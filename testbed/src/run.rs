@@ -12,6 +12,7 @@ pub mod daemons;
 pub(crate) mod launch;
 mod log;
 mod measure;
+pub mod mltcp;
 pub mod pages;
 mod pins;
 mod plan;
@@ -51,6 +52,9 @@ pub enum RunError {
     /// The fabric could not be built, or not be changed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// The congestion control of a policy is none that the kernel has, and could not be registered.
+    #[error(transparent)]
+    Mltcp(#[from] mltcp::MltcpError),
     /// A program of ours was not found.
     #[error("cannot find the program `{name}` in {looked}; build it (cargo build -p {package}) or set SLUICE_BIN_DIR")]
     Program {

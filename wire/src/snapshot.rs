@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use command::{Command, DrainRequest, FileProblem, LogRequest, ModeRequest, Outcome, Refused};
 pub use condition::{Condition, ConditionCode, Severity, State};
 pub use counters::{Counters, Histogram};
-pub use explain::{Explanation, SlotReason};
+pub use explain::{Explanation, SlotReason, SurplusReason};
 pub use label::Label;
 pub use switch::{SwitchState, SwitchStatus, Transport, View};
 pub use traffic::{Benefit, BenefitState, Flow, FlowState, Job, JobPattern, Link, PathSource, Stalls};
@@ -125,6 +125,8 @@ pub struct Daemon {
     pub uptime_ns: u64,
     /// Name of the scheduling rule.
     pub policy: String,
+    /// Where an order is a floor: `auto`, `never` or `always`.
+    pub surplus: String,
     /// First slot ran, backends are decided.
     pub ready: bool,
     /// The deciding loop is a real-time thread.

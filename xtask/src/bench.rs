@@ -3,6 +3,7 @@
 use crate::demo::{POLICIES, build_release};
 use crate::record::record;
 use crate::records::{load, write_tables};
+use crate::scoreboard;
 use crate::setup;
 use crate::shell::{Early, Step, options, root, target_dir};
 
@@ -10,6 +11,7 @@ const HELP: &str = "\
 cargo xtask bench [--micro | --testbed] [--list]
 cargo xtask bench --record AREA [--repeats N]
 cargo xtask bench --tables
+cargo xtask bench scoreboard [OPTIONS]
 
   --micro        only the criterion benchmarks (decisions, load tables) and the planners at full size
   --testbed      only the experiments on network namespaces; needs root; about an hour
@@ -19,6 +21,8 @@ cargo xtask bench --tables
   --repeats N    how often each of them runs, 1 to 99; default 3. The record has the median, the least and the most, and
                  the load of the machine
   --tables       only write the tables of BENCHMARKS.md anew from the records
+  scoreboard     cases under policies by turns, hours in all, each run a file, so that the same command goes on where it
+                 was stopped; `cargo xtask bench scoreboard --help` says more
 
 Without an option both kinds run. Reports are written to target/bench/.
 
@@ -50,6 +54,7 @@ const FURTHER: [&str; 4] = ["beside", "cost", "forest", "fail-open"];
 
 pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["scoreboard", rest @ ..] => return scoreboard::run(rest),
         [.., "--help" | "-h"] => {}
         ["--tables"] => return Ok(write_tables(&load()?)?),
         ["--record", area] => return Ok(record(area, 3)?),

@@ -21,10 +21,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
         return Err("network namespaces need root: run it as root, or install sudo".to_owned().into());
     }
     setup::ensure()?;
-    for name in ["tcp_bbr", "sch_htb", "sch_tbf"] {
-        // Where it is built in or has no module there is nothing to load.
-        let _ = Step::new("modprobe", &["-q", name]).with_root().quiet();
-    }
+    load_modules();
     build("demo")?;
     let binary = target_dir().join("demo").join("sluice");
     let report = root().join("target").join("demo-report.html");
@@ -34,6 +31,14 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
     step.args(["--report", &report.to_string_lossy()]).with_root().run()?;
     println!("\nThe report, one file for any browser: {}", report.display());
     Ok(())
+}
+
+/// Brings in what the kernel may have as modules.
+pub(crate) fn load_modules() {
+    for name in ["tcp_bbr", "sch_htb", "sch_tbf"] {
+        // Where it is built in or has no module there is nothing to load.
+        let _ = Step::new("modprobe", &["-q", name]).with_root().quiet();
+    }
 }
 
 /// Builds the programs of measured runs, in release.
@@ -46,4 +51,10 @@ fn build(profile: &str) -> Result<(), String> {
     let step = Step::cargo(&["build", "--locked", "--bins", "--no-default-features", "--features", "sluice/testbed"]);
     let packages = ["sluiced", "sluice-switch", "sluice", "sluice-testbed"];
     step.args(["--profile", profile]).args(packages.iter().flat_map(|package| ["-p", *package])).run()
+}
+
+/// Builds the daemons and the experiments as the demo builds them, without the command line.
+pub(crate) fn build_experiments() -> Result<(), String> {
+    let step = Step::cargo(&["build", "--locked", "--bins", "--no-default-features", "--profile", "demo"]);
+    step.args(["-p", "sluiced", "-p", "sluice-switch", "-p", "sluice-testbed"]).run()
 }

@@ -16,6 +16,7 @@ mod pages;
 mod quantity;
 mod record;
 mod records;
+mod scoreboard;
 mod setup;
 mod shell;
 mod ship;
@@ -32,7 +33,7 @@ cargo xtask COMMAND [OPTIONS]
   setup   install what is missing on this machine: Debian packages, clippy, rustfmt; --workloads: real jobs
   demo    build, run training jobs under CUBIC, Reno, BBR and Sluice on network namespaces, compare
   test    build everything and run every test
-  bench   benchmarks and measured experiments
+  bench   benchmarks and measured experiments; bench scoreboard: every policy on every case, by turns
   ship    the libraries for NCCL and PS-Lite as they are installed, checked: glibc, symbols, stripped
   ci      format, lints, documentation, `ship`, then exactly what `test` does
 

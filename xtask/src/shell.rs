@@ -1,6 +1,7 @@
 //! Runs programs: prints the command, runs it in the workspace's root, turns a bad end into a message.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -99,6 +100,13 @@ impl Step {
     /// Prints and runs it.
     pub(crate) fn run(&self) -> Result<(), String> {
         self.through(Stream::None, |_| {})
+    }
+
+    /// Prints it and becomes it: whoever ends this process ends the step. Returns only where that fails.
+    pub(crate) fn become_it(&self) -> String {
+        eprintln!("\n$ {}", self.shown());
+        let Some(mut command) = self.command() else { return "an empty command".to_owned() };
+        format!("`{}` cannot be started: {}", self.shown(), command.exec())
     }
 
     /// As [`Step::run`]; `heard` is called with each line of one stream, which is passed on.

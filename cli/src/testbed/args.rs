@@ -31,8 +31,8 @@ pub struct TestbedRunArgs {
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// A policy to run; repeat it to compare several; none: those of the scenario.
-    /// fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, sluice:primal-dual-literal,
-    /// sluice:fair;
+    /// fair, fair:cubic, fair:reno, fair:bbr, fair:mltcp, sluice, sluice:srpt-p, sluice:primal-dual,
+    /// sluice:primal-dual-literal, sluice:fair;
     /// with @nic hosts keep the tables of their own links, without switches
     #[arg(long = "policy", value_name = "P")]
     pub policies: Vec<Asked>,

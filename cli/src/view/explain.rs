@@ -40,6 +40,14 @@ pub fn explain(explanation: &Explanation, snapshot: &Snapshot) -> String {
         (false, None) => "rank not known".to_owned(),
     };
     out += &format!("  rank  {rank}\n");
+    if let Some(surplus) = &explanation.surplus {
+        out += &format!(
+            "  rate  order {} + surplus {}: the order is a floor, and it takes what is left, up to {} in all\n",
+            rate(Some(surplus.ordered_bps)),
+            rate(Some(surplus.extra_bps)),
+            rate(Some(surplus.up_to_bps))
+        );
+    }
     let heads = (0..explanation.slots.len()).map(|slot| format!(">+{slot}"));
     let mut table = Table::new(std::iter::once("slot".to_owned()).chain(heads));
     let gbps = |bps: u64| if bps == 0 { "0".to_owned() } else { format!("{:.2}", bps as f64 / 1e9) };
@@ -107,4 +115,24 @@ pub fn clock(snapshot: &Snapshot) -> String {
         if clock.trusted { "yes" } else { "no: this host schedules by its own links only" },
         clock.steps
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_wire::snapshot::SurplusReason;
+
+    use super::*;
+
+    #[test]
+    fn a_surplus_is_told_beside_the_order() {
+        let mut explanation = Explanation::default();
+        let text = |explanation: &Explanation| explain(explanation, &Snapshot::default());
+        assert!(!text(&explanation).contains("surplus"));
+        let (ordered_bps, extra_bps, up_to_bps) = (1_000_000_000, 250_000_000, 9_000_000_000);
+        explanation.surplus = Some(SurplusReason { ordered_bps, extra_bps, up_to_bps });
+        let rates = [ordered_bps, extra_bps, up_to_bps].map(|bps| rate(Some(bps)));
+        let text = text(&explanation);
+        assert!(text.contains(&format!("order {} + surplus {}", rates[0], rates[1])), "{text}");
+        assert!(text.contains(&format!("up to {} in all", rates[2])), "{text}");
+    }
 }

@@ -85,7 +85,7 @@ pub fn flows(flows: &[&Flow], all: usize) -> String {
             word(&flow.to),
             flow.state.as_str().into(),
             word(&flow.cc),
-            rate(flow.ordered_bps),
+            ordered(flow),
             rate(flow.delivered_bps),
             percent(flow.error_ratio),
             time(flow.srtt_ns),
@@ -100,6 +100,12 @@ pub fn flows(flows: &[&Flow], all: usize) -> String {
         String::new()
     };
     empty_or(flows.is_empty(), "no such flows now\n", &table) + &more
+}
+
+/// The order, and what the flow takes beyond it where that is a floor.
+fn ordered(flow: &Flow) -> String {
+    let surplus = flow.surplus_bps.map_or(String::new(), |surplus| format!(" + {}", rate(Some(surplus))));
+    rate(flow.ordered_bps) + &surplus
 }
 
 pub fn links(links: &[&Link], slots: bool) -> String {
@@ -212,4 +218,19 @@ fn role(job: &Job) -> String {
 
 fn empty_or(empty: bool, sentence: &str, table: &Table) -> String {
     if empty { sentence.to_owned() } else { table.render(width()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_surplus_stands_beside_the_order() {
+        let flow = Flow { ordered_bps: Some(1_000_000_000), ..Flow::default() };
+        let plain = ordered(&flow);
+        assert_eq!(plain, rate(Some(1_000_000_000)));
+        let with = Flow { surplus_bps: Some(0), ..flow };
+        assert_eq!(ordered(&with), format!("{plain} + {}", rate(Some(0))));
+        assert!(flows(&[&with], 1).contains(&ordered(&with)));
+    }
 }

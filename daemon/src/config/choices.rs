@@ -49,6 +49,13 @@ words! {
         PrimalDualLiteral = "primal-dual-literal",
         Fair = "fair",
     }
+    /// Where an order is a floor, above which a flow takes what is left as ordinary TCP does.
+    Surplus {
+        /// Where unmanaged traffic was seen of late.
+        Auto = "auto",
+        Never = "never",
+        Always = "always",
+    }
     Transport {
         /// One stream per host.
         Session = "session",

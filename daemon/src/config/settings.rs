@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE};
+use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, RESERVE};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
@@ -71,6 +71,7 @@ settings! {
         promote_kappa: f64 = 4.0, "", Rule::Number(1.0, 16.0), false, "A round older than kappa (1+D) m goes first.";
         fair_floor: f64 = FAIR_FLOOR, "ratio", Rule::Number(0.0, 1.0), false, "Part of the equal share every flow keeps on links with unmanaged traffic.";
         fair_floor_alone: f64 = FAIR_FLOOR_ALONE, "ratio", Rule::Number(0.0, 1.0), false, "The same on all other links.";
+        surplus: Surplus = Surplus::Auto, "", Rule::Words(Surplus::WORDS), false, "Where an order is a floor, above which a flow takes what is left as ordinary TCP does; auto: on paths with unmanaged traffic.";
         delay_weight: f64 = 1.0, "slots", Rule::Number(0.0, 100.0), false, "primal-dual: slots one unit of price is worth.";
         price_mu: f64 = 100.0, "", Rule::Number(1.1, 1e6), false, "primal-dual: base of the exponential price.";
         probe_gain: f64 = 1.25, "ratio", Rule::Number(1.0, 2.0), false, "What a flow may try, as a multiple of what it was seen to take.";
@@ -130,7 +131,7 @@ settings! {
 entries! { LINK_KEYS: LinkEntry {
     name: String = String::new(), "", Rule::Any, false, "The interface.";
     gbps: Option<f64> = None, "Gbit/s", Rule::Number(0.001, 1600.0), false, "Rate on the wire, 10^9 bit/s; default: from the topology, else from the kernel.";
-    reserve: f64 = 0.05, "ratio", Rule::Number(0.0, 0.5), false, "Part left free.";
+    reserve: f64 = RESERVE, "ratio", Rule::Number(0.0, 0.5), false, "Part left free.";
 } }
 
 // Every switch that answers, the same on all hosts: a job's hosts meet at one of them. None: hosts keep the tables of

@@ -114,6 +114,7 @@ impl Core {
         self.counters.cc_ok = kernel.captured;
         self.counters.cc_error = kernel.refused;
         self.counters.loss_guards = self.counters.loss_guards.max(kernel.loss_trips);
+        self.counters.surplus_cuts = kernel.surplus_cuts;
     }
 
     fn account_flows(&mut self, now: Now, slot: Nanos, trigger: Trigger, timeline: &mut Timeline) {
@@ -138,8 +139,14 @@ impl Core {
                 self.counters.delivered_rate.observe(rate.bytes_per_second() as f64);
                 let ordered = status.order.over(slot);
                 self.counters.ordered_bytes = self.counters.ordered_bytes.saturating_add(ordered.0);
+                if status.surplus.is_some() {
+                    let beyond = delivered.minus(ordered);
+                    self.counters.surplus_bytes = self.counters.surplus_bytes.saturating_add(beyond.0);
+                }
                 if active && socket.stats.queued > Bytes::ZERO && ordered > Bytes::ZERO {
-                    let error = rate.ratio_of(status.order) - 1.0;
+                    // Beyond the order is no error where the order allows it.
+                    let kept = if status.surplus.is_some() { rate.min(status.order) } else { rate };
+                    let error = kept.ratio_of(status.order) - 1.0;
                     if error > -DEMAND_LIMITED {
                         self.counters.order_error.observe(error.abs());
                     }

@@ -1,9 +1,10 @@
 //! From the configuration to what the brain is told.
 
-use sluice_schedule::host::{HostConfig, PolicyName, Reserve};
+use sluice_schedule::host::config::RESERVE;
+use sluice_schedule::host::{HostConfig, PolicyName, Reserve, SurplusRule};
 use sluice_schedule::{BootId, HolderId, HostId};
 
-use crate::config::{Config, Policy};
+use crate::config::{Config, Policy, Surplus};
 use crate::fabric::Fabric;
 
 pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
@@ -40,8 +41,13 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         max_step_up: config.enforce.max_step_up,
         max_wait: config.max_wait(),
         stale_slots: u32::try_from(config.switch.stale_slots).unwrap_or(2),
-        reserve: first.map_or(0.05, |link| link.reserve),
+        reserve: first.map_or(RESERVE, |link| link.reserve),
         reserves: reserves(fabric),
+        surplus: match config.schedule.surplus {
+            Surplus::Auto => SurplusRule::Auto,
+            Surplus::Never => SurplusRule::Never,
+            Surplus::Always => SurplusRule::Always,
+        },
         ..HostConfig::new(host, boot)
     }
 }

@@ -19,13 +19,13 @@ const SPREAD_STEPS: u32 = 16;
 
 impl Core {
     /// Says a rate to the kernel: to the socket's row, or with the wish to capture it.
-    pub(super) fn order(&mut self, now: Now, flow: FlowId, rate: Rate) {
+    pub(super) fn order(&mut self, now: Now, flow: FlowId, rate: Rate, surplus: Option<Rate>) {
         let life = self.config.order_life();
         let Some(socket) = self.ordered_socket(flow) else { return };
         match socket.row {
             Some(row) => {
                 let expires = now.mono.plus(life).plus(spread(life, row.index));
-                self.datapath.order(row, rate, expires);
+                self.datapath.order_with(row, rate, surplus, expires);
                 self.renewed = Some(now.mono);
             }
             None if socket.is_wanted(now.mono) => {

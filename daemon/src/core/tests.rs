@@ -14,6 +14,7 @@ use crate::testing::{Announced, Fake, at, config, fabric, now};
 mod benefit;
 mod conditions;
 mod routes;
+mod surplus;
 
 const LINK: Rate = Rate::mbps(100);
 

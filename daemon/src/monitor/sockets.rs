@@ -164,6 +164,10 @@ impl Socket {
             mark
         })
     }
+    /// Payload sent again in the last slot.
+    pub fn sent_again_in_slot(&self) -> Bytes {
+        Bytes(self.stats.segment.0.saturating_mul(self.retransmitted_in_slot))
+    }
     pub fn slot_edge(&mut self) {
         self.moved_in_slot = self.stats.acked.minus(self.slot_acked);
         self.slot_acked = self.stats.acked;

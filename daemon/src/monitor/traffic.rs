@@ -2,7 +2,8 @@
 //!
 //! Sent bytes are known per managed flow. Received ones are acknowledged at the other end, so the jobs' own counts of
 //! what they took from their sockets stand for them; where no job counts, what other hosts promised to send here does,
-//! and unmanaged traffic is under-estimated while they send less. Bytes in flight at a slot's edge belong to one slot
+//! and unmanaged traffic is under-estimated while they send less; where they may send more than they promise, nothing is
+//! known of it. Bytes in flight at a slot's edge belong to one slot
 //! here and to the next there, so only what shows in two slots running counts: taking a managed flow's own burst for a
 //! stranger's would slow it down for nothing.
 //!
@@ -100,11 +101,12 @@ impl Traffic {
         let mut managed = vec![Bytes::ZERO; fabric.links.len()];
         for socket in sockets.iter_mut() {
             socket.slot_edge();
-            let moved = socket.moved_in_slot;
+            // What is sent again is a managed flow's as well, or a loss would look like somebody else's traffic.
+            let sent = socket.moved_in_slot.plus(socket.sent_again_in_slot());
             if socket.told.is_some()
                 && let Some(index) = fabric.link_between(socket.tuple.local_ip(), socket.tuple.remote_ip())
             {
-                managed[index] = managed[index].plus(moved);
+                managed[index] = managed[index].plus(sent);
             }
         }
         let counters = if self.source == CrossSource::Nic { interfaces::counters() } else { BTreeMap::new() };

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use sluice_ebpf::Tier;
 use sluice_progress::Role as PageRole;
 use sluice_schedule::host::{FlowStatus, JobReport, Stall};
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, FlowId, JobId, Rate};
-use sluice_wire::snapshot::{Flow, FlowState, Job, Label, PathSource, Stalls};
+use sluice_wire::snapshot::{Flow, FlowState, Job, Label, PathSource, Stalls, SurplusReason};
 
 use super::ratio;
 use crate::config::Mode;
@@ -72,7 +73,10 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
     let managed = core.enforces() && socket.row.is_some() && !core.is_spared(status.spec.job);
     let delivered = socket.rate(core.now().mono);
     let active = status.demand > status.delivered;
-    let error = (delivered.ratio_of(status.order) - 1.0).abs();
+    let surplus = surplus(core, status).filter(|_| managed);
+    // Beyond the order is no error where the order allows it.
+    let kept = if surplus.is_some() { delivered.min(status.order) } else { delivered };
+    let error = (kept.ratio_of(status.order) - 1.0).abs();
     let limited = managed && active && socket.stats.queued > Bytes::ZERO && error.is_finite();
     Some(Flow {
         id: status.spec.flow.to_string(),
@@ -87,6 +91,7 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
         path: path_source(core, status.spec.flow),
         cc: if managed { format!("sluice{}", core.config().node.instance) } else { String::new() },
         ordered_bps: managed.then_some(status.order.0),
+        surplus_bps: surplus.map(|surplus| surplus.extra_bps),
         delivered_bps: Some(delivered.0),
         error_ratio: limited.then_some(error),
         demand_bytes: (status.demand > Bytes::ZERO).then_some(status.demand.0),
@@ -100,6 +105,15 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
         age_ns: core.now().mono.minus(socket.since).0,
         uid: socket.uid,
     })
+}
+
+/// What a flow takes beyond its order; `None`: the order is all that it may. Only the congestion control can do that.
+pub fn surplus(core: &Core, status: &FlowStatus<'_>) -> Option<SurplusReason> {
+    let can = matches!(core.datapath().tier(), Tier::StructOps | Tier::StructOpsNoLink) && core.enforces();
+    let up_to = status.surplus.filter(|_| can)?;
+    let socket = core.monitor().sockets.of_flow(status.spec.flow).filter(|socket| socket.row.is_some())?;
+    let (ordered_bps, extra_bps) = (status.order.0, socket.stats.surplus.0);
+    Some(SurplusReason { ordered_bps, extra_bps, up_to_bps: up_to.0 })
 }
 
 /// Who says by which of several equal paths a flow goes.

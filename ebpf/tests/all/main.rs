@@ -8,3 +8,4 @@ mod loss;
 mod policy;
 mod prebuilt;
 mod sequence;
+mod surplus;

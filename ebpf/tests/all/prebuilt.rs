@@ -40,12 +40,13 @@ fn the_checked_in_objects_are_the_sources() {
         return skip!(Thing, "made with clang {}, here is {here}", made_with.trim());
     }
     let dir = tempfile::tempdir().expect("a directory");
-    let tests = root.join("../testbed/impairment");
+    let (tests, testbed) = (root.join("../testbed/impairment"), root.join("../testbed/bpf"));
     // As the build scripts make them.
     for (name, processor, source, ready) in [
         ("sluice_cc", "v3", root.join("bpf"), root.join("prebuilt")),
         ("sluice_attach", "v3", root.join("bpf"), root.join("prebuilt")),
         ("sluice_drop", "generic", tests.clone(), tests),
+        ("sluice_mltcp", "v3", testbed.clone(), testbed),
     ] {
         let made = dir.path().join(format!("{name}.o"));
         let done = Command::new(&clang)

@@ -18,6 +18,8 @@ pub(crate) const MAX_LINKS: usize = 65_536;
 pub const FAIR_FLOOR: f64 = 0.5;
 /// The default of φ on links without unmanaged traffic.
 pub const FAIR_FLOOR_ALONE: f64 = 0.0;
+/// Part of every link left free: pacing is about so exact, and what it misses must not fill a queue.
+pub const RESERVE: f64 = 0.01;
 
 /// What a host's brain is told at start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +85,9 @@ pub struct HostConfig {
     /// Own links of which another part is left free.
     #[serde(default)]
     pub reserves: Vec<Reserve>,
+    /// Where an order is a floor, above which a flow takes what is left as ordinary TCP does.
+    #[serde(default)]
+    pub surplus: SurplusRule,
 }
 
 /// The part of one own link that is left free, 0 to 1.
@@ -123,10 +128,24 @@ impl HostConfig {
             max_step_up: 2.0,
             max_wait: Nanos::from_millis(1200),
             stale_slots: 2,
-            reserve: 0.05,
+            reserve: RESERVE,
             reserves: Vec::new(),
+            surplus: SurplusRule::Auto,
         }
     }
+}
+
+/// Where an order is a floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum SurplusRule {
+    /// On paths on all of whose links unmanaged traffic was seen of late, as the fair floor holds there: it takes what is left
+    /// idle for a moment, and a late decision then loses that for good. Not under the paper's policies.
+    #[default]
+    Auto,
+    /// Nowhere: an order is what a flow sends.
+    Never,
+    /// Everywhere.
+    Always,
 }
 
 /// The rules there are.

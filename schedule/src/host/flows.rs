@@ -58,6 +58,8 @@ pub(super) struct Flow {
     pub order: Rate,
     /// The order as last said.
     pub ordered: Rate,
+    /// What it may send in all where nobody else does, as last said; `None`: no more than its order.
+    pub surplus: Option<Rate>,
     pub offer: Rate,
     pub floor: Rate,
     pub rates: Vec<Rate>,
@@ -111,6 +113,7 @@ impl Flow {
             arrival: 0,
             order: Rate::ZERO,
             ordered: Rate::ZERO,
+            surplus: None,
             offer: Rate::MAX,
             floor: Rate::ZERO,
             rates: Vec::new(),
@@ -180,7 +183,12 @@ impl Flow {
         }
         let left = self.term().map_or(round, |term| term.end.minus(self.delivered).min(round));
         let steady = self.order == self.ordered && self.measured > Rate::ZERO;
-        Some(left.at(if steady { self.order.min(self.measured) } else { self.order }))
+        Some(left.at(match steady {
+            // Above its order nobody but the path sets its rate.
+            true if self.surplus.is_some() => self.measured,
+            true => self.order.min(self.measured),
+            false => self.order,
+        }))
     }
 
     /// How long before its last byte is acknowledged a flow with a place in an order counts as over.
@@ -268,6 +276,7 @@ impl Flow {
             demand: self.demand,
             delivered: self.delivered.min(self.demand),
             order: self.order,
+            surplus: self.surplus,
             offer: self.offer,
             rates: &self.rates,
             why: self.why,

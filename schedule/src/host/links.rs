@@ -14,7 +14,7 @@ mod rounds;
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
-use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve};
+use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve, SurplusRule};
 use crate::event::{ClockTrust, Hop, Now};
 use crate::message::{FlowPromise, LinkView, Rank};
 use crate::path::{self, CrossTraffic};
@@ -155,6 +155,14 @@ impl Link {
     pub fn unmanaged_lately(&self, now: Now) -> bool {
         self.unmanaged.is_some_and(|seen| now.mono.minus(seen) <= UNMANAGED_MEMORY)
     }
+    /// Whether a flow may send more there than it is ordered.
+    pub fn has_surplus(&self, now: Now, config: &HostConfig) -> bool {
+        match (config.surplus, config.policy) {
+            (SurplusRule::Always, _) => true,
+            (SurplusRule::Auto, PolicyName::SrptP | PolicyName::Fair) => self.unmanaged_lately(now),
+            (SurplusRule::Auto | SurplusRule::Never, _) => false,
+        }
+    }
     fn remember_unmanaged(&mut self, now: Now) {
         if self.cross() > self.capacity().times(CrossTraffic::NOISE) {
             self.unmanaged = Some(now.mono);
@@ -283,10 +291,10 @@ impl Links {
         }
     }
 
-    /// The floor of a flow on this path: the larger of the configured rate and ratio, at most a tenth of the bottleneck.
+    /// The floor of a flow that has this path to itself.
     pub fn floor(&self, path: &[usize], config: &HostConfig) -> Rate {
         let bottleneck = path.iter().map(|&l| self.all[l].capacity()).min().unwrap_or(Rate::ZERO);
-        path::floor(bottleneck, config.floor, config.floor_ratio)
+        path::floor(bottleneck, config.floor, config.floor_ratio, 1)
     }
 
     /// Links only this host sends on, with what managed flows may use.

@@ -1,6 +1,8 @@
 //! Makes orders of what was planned, within the guards.
 
-use super::Host;
+use super::flows::Flow;
+use super::links::Links;
+use super::{Host, HostConfig};
 use crate::event::{Action, Now};
 use crate::policy::{Planned, Why};
 use crate::units::{Bytes, Rate};
@@ -65,21 +67,36 @@ impl Host {
     /// Gives the orders that changed, or all of them at a slot edge. Lowered ones go first, so that the sum never
     /// overshoots.
     pub(super) fn order(&mut self, now: Now, renew: bool, actions: &mut Vec<Action>) {
+        let Host { flows, links, config, .. } = self;
+        let mut before: Vec<Option<Rate>> = Vec::with_capacity(flows.len());
+        for flow in flows.values_mut() {
+            let surplus = surplus(now, flow, links, config);
+            before.push(std::mem::replace(&mut flow.surplus, surplus));
+        }
         for raise in [false, true] {
-            for (id, flow) in &mut self.flows {
+            for ((id, flow), before) in flows.iter_mut().zip(&before) {
                 if let Some(why) = flow.releasing.take() {
                     actions.push(Action::Release { flow: *id, why });
                     flow.ordered = Rate::ZERO;
                     flow.released = true;
                 } else if !flow.released
                     && (flow.order > flow.ordered) == raise
-                    && (renew || flow.order != flow.ordered)
+                    && (renew || flow.order != flow.ordered || flow.surplus != *before)
                 {
-                    actions.push(Action::Order { flow: *id, rate: flow.order });
+                    actions.push(Action::Order { flow: *id, rate: flow.order, surplus: flow.surplus });
                     flow.uptake.ordered(now.mono, flow.order);
                     flow.ordered = flow.order;
                 }
             }
         }
     }
+}
+
+/// What a flow may send in all above its order: the least link of its path, where each of them lets it. A plan that does not
+/// let its flows take more than their rates means that, and who waits for his turn in a plan has nothing to take it for.
+fn surplus(now: Now, flow: &Flow, links: &Links, config: &HostConfig) -> Option<Rate> {
+    let path = || flow.path.iter().map(|&link| links.get(link));
+    let fills = flow.spec.terms.terms.is_empty() || flow.spec.terms.fills;
+    let allowed = fills && !flow.waits() && path().all(|link| link.has_surplus(now, config));
+    path().map(|link| link.capacity()).min().filter(|link| allowed && *link > Rate::ZERO)
 }

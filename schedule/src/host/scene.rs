@@ -7,6 +7,7 @@ use super::{Flow, Host, PolicyName};
 use crate::event::{Arrival, FlowSpec, Now, Pattern, Term};
 use crate::graph::{self, PredecessorProgress, Progress};
 use crate::message::Rank;
+use crate::path;
 use crate::policy::{FlowScene, Grant, JobScene, LinkScene, Other, Scene};
 use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 
@@ -197,7 +198,7 @@ impl Host {
             drawn.own = link.holder.is_none();
             drawn.trust = trust;
             drawn.fresh = fresh;
-            let floor = self.links.floor(&[index], &self.config);
+            let floor = path::floor(link.capacity(), self.config.floor, self.config.floor_ratio, drawn.active);
             let fair = drawn.usable.share(drawn.active.max(1));
             let phi = match self.config.policy {
                 // Only an order of rounds leaves something idle that it wants kept.

@@ -2,6 +2,7 @@
 
 mod follows;
 mod properties;
+mod surplus;
 mod terms;
 mod words;
 mod world;
@@ -33,7 +34,7 @@ fn orders(host: &mut Host, now: Now) -> Vec<(FlowId, Rate)> {
     let mut actions = Vec::new();
     host.decide(now, &mut actions);
     let orders = actions.into_iter().filter_map(|action| match action {
-        Action::Order { flow, rate } => Some((flow, rate)),
+        Action::Order { flow, rate, .. } => Some((flow, rate)),
         _ => None,
     });
     orders.collect()

@@ -163,7 +163,7 @@ mod tests {
             cross in 0.0_f64..=1.0, before in 1_usize..50, gain in 1.0_f64..2.0, history in 1_usize..=32,
         ) {
             let mut ceiling = Ceiling::new(history, gain);
-            let floor = crate::path::floor(LINK, Rate::mbps(10), 0.01);
+            let floor = crate::path::floor(LINK, Rate::mbps(10), 0.01, 1);
             for _ in 0..before {
                 slot(&mut ceiling, floor, LINK.times(cross));
             }

@@ -3,7 +3,7 @@
 use sluice_schedule::graph::{PredecessorProgress, Progress, Step, adjust, bound, excess, ring_lead};
 use sluice_schedule::greedy::{Request, schedule};
 use sluice_schedule::host::{Host, HostConfig};
-use sluice_schedule::path::{Ceiling, CrossTraffic, Sample, floor};
+use sluice_schedule::path::{Ceiling, CrossTraffic, Sample, Signs, Surplus, floor};
 use sluice_schedule::price::{Curve, Price, Weight};
 use sluice_schedule::*;
 
@@ -42,7 +42,7 @@ fn open(host: &mut Host, name: u64, job: JobId, to: Option<HostId>) -> FlowId {
 
 fn order(actions: &[Action], of: FlowId) -> Rate {
     let rate = actions.iter().rev().find_map(|action| match action {
-        Action::Order { flow, rate } if *flow == of => Some(*rate),
+        Action::Order { flow, rate, .. } if *flow == of => Some(*rate),
         _ => None,
     });
     rate.expect("every flow has an order after the first decision")
@@ -215,8 +215,9 @@ fn a_ceiling_that_opens_again() {
 
 #[test]
 fn the_floor_of_three_links() {
-    let of = |mbps| floor(Rate::mbps(mbps), Rate::mbps(10), 0.01);
-    assert_eq!([of(25_000), of(500), of(50)], [Rate::mbps(250), Rate::mbps(10), Rate::mbps(5)]);
+    let of = |mbps, flows| floor(Rate::mbps(mbps), Rate::mbps(10), 0.01, flows);
+    assert_eq!([of(25_000, 1), of(500, 1), of(50, 1)], [Rate::mbps(250), Rate::mbps(10), Rate::mbps(5)]);
+    assert_eq!(of(25_000, 100), Rate::mbps(25));
 }
 
 #[test]
@@ -232,4 +233,16 @@ fn a_newcomer_grows_into_its_share() {
     for (ms, part) in [(0, 0.08), (1_620, 0.12), (4_560, 0.25), (7_440, 0.50)] {
         assert!((after(ms) - part).abs() < 0.005, "after {ms} ms: {}", after(ms));
     }
+}
+
+#[test]
+fn a_late_decision() {
+    let mut surplus = Surplus::default();
+    let order = Rate::mbps(100);
+    let looks = (1..=15).map(|look| {
+        let signs = Signs { now: Nanos::from_millis(2 * look), ..Signs::default() };
+        order.plus(surplus.look(order, LINK, signs))
+    });
+    let sent: Vec<u64> = looks.map(|rate| (rate.0 + 500_000) / 1_000_000).collect();
+    assert_eq!([sent[0], sent[3], sent[14]], [116, 166, 607]);
 }

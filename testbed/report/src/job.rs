@@ -1,9 +1,9 @@
 //! The figures of one job, whoever ran it: real processes or the simulator.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One job's times, in seconds from the start of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobFigures {
     /// Its id in the scenario.
     pub id: String,

@@ -13,6 +13,7 @@
 //! | [`stats`] | means, percentiles, and policies against each other |
 //! | [`mod@table`], [`mod@picture`] | for the terminal |
 //! | [`page`] | the HTML page with its SVG charts |
+//! | [`scoreboard`] | cases by turns over many invocations: pairs, intervals, what was gained |
 
 pub mod about;
 mod job;
@@ -20,6 +21,7 @@ mod json;
 pub mod measured;
 pub mod page;
 pub mod picture;
+pub mod scoreboard;
 pub mod simulated;
 pub mod stats;
 pub mod table;

@@ -1,19 +1,19 @@
-//! What one run of one policy gave, as plain data.
+//! What one run of one policy gave, as plain data that a file gives back as it was, but for what is only drawn.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::job::JobFigures;
 
 /// What one job took, and what its flows did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
     /// Its times as a user sees them.
     #[serde(flatten)]
     pub figures: JobFigures,
     /// Begin and end of every round, seconds from the start of the run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<(f64, f64)>,
     /// Indices of the hosts its members ran on.
     pub hosts: Vec<usize>,
@@ -44,7 +44,7 @@ pub struct FlowTimes {
 }
 
 /// One direction of a cable over the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {
     /// Its two ends, `h0->s0`.
     pub link: String,
@@ -55,7 +55,7 @@ pub struct LinkResult {
 }
 
 /// CPU seconds per group of processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
     /// Of the processes of all jobs.
     pub jobs: f64,
@@ -66,7 +66,7 @@ pub struct CpuSeconds {
 }
 
 /// How late the machine's timers were over a run, µs: a busy machine makes every other number doubtful.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Half of the timers were no later.
     pub p50_us: u64,
@@ -77,7 +77,7 @@ pub struct Lateness {
 }
 
 /// A point of a job's rate over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RatePoint {
     /// End of the interval, seconds from the start of the run.
     pub t_s: f64,
@@ -86,7 +86,7 @@ pub struct RatePoint {
 }
 
 /// One run of one policy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyRun {
     /// The policy as asked for.
     pub policy: String,
@@ -114,8 +114,10 @@ pub struct PolicyRun {
     pub cpu: CpuSeconds,
     /// How late the machine's timers were.
     pub lateness: Lateness,
-    /// Payload bytes of cross traffic.
+    /// Payload bytes that receivers of cross traffic got from the first job's arrival to the last job's end.
     pub cross_bytes: u64,
+    /// How long that was, seconds.
+    pub cross_interval_s: f64,
     /// Per job, its sending rate over time.
     #[serde(skip)]
     pub rates: Vec<Vec<RatePoint>>,

@@ -4,7 +4,7 @@ mod charts;
 mod sections;
 mod simulated;
 mod style;
-mod svg;
+pub(crate) mod svg;
 
 // Writing into a String cannot fail.
 use std::fmt::Write as _;
@@ -41,7 +41,7 @@ fn whole(about: &About, sections: &[String], data: &str) -> String {
 }
 
 /// Text for HTML: nothing in it is markup.
-pub(super) fn text(raw: &str) -> String {
+pub(crate) fn text(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     for c in raw.chars() {
         match c {

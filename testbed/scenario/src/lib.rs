@@ -43,7 +43,7 @@ pub use self::jobs::{Arch, Defaults, Dependency, GivenFlow, Job, Placement};
 pub use self::network::{Host, Link, LinkIx, Network, NodeIx};
 pub use self::route::Routing;
 pub use self::scenario::Scenario;
-pub use self::scheduler::{Policy, Schedulers, Tables, Tcp, Transport};
+pub use self::scheduler::{Policy, Schedulers, Surplus, Tables, Tcp, Transport};
 pub use self::set::{Axis, Set};
 pub use self::settings::{
     Control, CrossFlow, CrossTraffic, Fault, FaultKind, Output, PlacePolicy, PlacementRules, Testbed, Time,

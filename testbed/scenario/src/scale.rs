@@ -33,7 +33,7 @@ impl Scenario {
             refuse(
                 "/scheduler",
                 format!("{policy} exists only in the simulator"),
-                "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:…",
+                "fair, fair:cubic, fair:reno, fair:bbr, fair:mltcp, sluice, sluice:…",
             );
         }
         let sluice = &self.schedulers.options.sluice;

@@ -49,7 +49,7 @@ impl FromStr for Policy {
             return Err(format!("no scheduler {name:?}{hint}"));
         }
         let variants: &[&str] = match name {
-            "fair" => &["cubic", "reno", "bbr"],
+            "fair" => &["cubic", "reno", "bbr", "mltcp"],
             "sluice" => &["srpt-p", "primal-dual", "primal-dual-literal", "fair"],
             _ => &[],
         };
@@ -138,6 +138,8 @@ pub struct SluiceOptions {
     pub work_conserving: Option<bool>,
     /// The daemon's `schedule.chunk_lead`: the fill stops at a flow's lead over what feeds it.
     pub chunk_lead: Option<bool>,
+    /// The daemon's `schedule.surplus`: where an order is a floor (testbed only: in the simulator an order is a cap).
+    pub surplus: Option<Surplus>,
     /// Least time between two announcements to one holder (simulator only).
     pub announce_gap: Option<Nanos>,
     /// Hosts know from the start by which of several equal paths each of their flows goes (simulator only).
@@ -146,6 +148,28 @@ pub struct SluiceOptions {
     pub learned_routes: bool,
     /// How daemons speak to switches (testbed only: a simulated message is a message).
     pub transport: Transport,
+}
+
+/// The daemon's `schedule.surplus`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Surplus {
+    /// On paths with unmanaged traffic.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Never,
+    /// Everywhere.
+    Always,
+}
+
+impl Surplus {
+    /// Each with its word.
+    const ALL: [(&str, Surplus); 3] = [("auto", Surplus::Auto), ("never", Surplus::Never), ("always", Surplus::Always)];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        Surplus::ALL[self as usize].0
+    }
 }
 
 /// The daemon's `switches[].transport`.
@@ -195,6 +219,7 @@ impl Default for SluiceOptions {
             max_wait: None,
             work_conserving: None,
             chunk_lead: None,
+            surplus: None,
             announce_gap: None,
             known_routes: false,
             learned_routes: false,
@@ -340,6 +365,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
             o.sluice.work_conserving = t.flag("work_conserving");
             o.sluice.chunk_lead = t.flag("chunk_lead");
+            o.sluice.surplus = t.choice("surplus", &Surplus::ALL);
             o.sluice.announce_gap = t.int("announce_gap_ms", 0..=1000).map(Nanos::from_millis);
             o.sluice.known_routes = t.flag("known_routes").unwrap_or(false);
             o.sluice.learned_routes = t.flag("learned_routes").unwrap_or(false);

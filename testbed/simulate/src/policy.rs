@@ -79,6 +79,10 @@ pub enum PolicyError {
 pub fn build(policy: &Policy, scenario: &Scenario) -> Result<Box<dyn Scheduler>, PolicyError> {
     let options = &scenario.schedulers.options;
     Ok(match policy.name.as_str() {
+        "fair" if policy.variant.as_deref() == Some("mltcp") => {
+            let instead = "\"mltcp\", the same rule over ideal shares";
+            return Err(PolicyError::Option { option: "scheduler", value: "\"fair:mltcp\"".into(), instead });
+        }
         "fair" => Box::new(fair::Fair::new(scenario)),
         "static" => Box::new(static_order::StaticOrder::of(scenario)),
         "mcs" if options.mcs_lp => {

@@ -40,7 +40,7 @@ mod traffic;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use sluice_schedule::host::{Host, HostConfig, PolicyName};
+use sluice_schedule::host::{Host, HostConfig, PolicyName, SurplusRule};
 use sluice_schedule::switch::{Limits, LinkConfig};
 use sluice_schedule::{Action, BootId, Nanos, Rate};
 use sluice_wire::record::Recorder;
@@ -192,6 +192,8 @@ impl SluiceScheduler {
             events: by_events,
             max_wait: options.max_wait.unwrap_or(self.slot.times(MAX_WAIT_SLOTS)),
             reserve: options.reserve.unwrap_or(0.0),
+            // Here an order is a cap in every case.
+            surplus: SurplusRule::Never,
             ..defaults
         };
         let traffic = self.measures.then(|| {
@@ -293,7 +295,7 @@ impl SluiceScheduler {
     ) {
         for action in actions {
             match action {
-                Action::Order { flow, rate } => self.order(at, host, flow_ix(flow), rate, orders),
+                Action::Order { flow, rate, .. } => self.order(at, host, flow_ix(flow), rate, orders),
                 Action::Release { flow, .. } => {
                     let flow = flow_ix(flow);
                     if self.sent_by(flow, host) {

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::{Scenario, Set};
 use sluice_testbed::experiment::{
-    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, others, pair, real, wan,
+    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, others, pair, real, scoreboard, wan,
 };
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 
@@ -79,6 +79,8 @@ enum What {
     },
     /// Stock jobs (PyTorch DDP over Gloo, Open MPI, MXNet) that share every link; needs `cargo xtask setup --workloads`.
     Real(real::Settings),
+    /// Cases under policies by turns, a file a run; runs what is missing, then writes tables and a picture of what is there.
+    Scoreboard(scoreboard::Settings),
     /// Four jobs on six hosts from time 0 (the simulator's fixed-mix), under several policies.
     Mix(mix::Settings),
 }
@@ -161,6 +163,7 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             let options = Options { policies, repeats: *repeats, out, keep: true, record: *record, delays: !no_delays };
             serde_json::to_value(run::run(&scenario, &options, bench.stop, &mut Bar::new())?)?
         }
+        What::Scoreboard(settings) => serde_json::to_value(scoreboard::scoreboard(&bench, settings)?)?,
         What::Mix(settings) => serde_json::to_value(mix::run_mix(&bench, settings)?)?,
     })
 }

@@ -23,6 +23,7 @@ use super::{Bench, mbps};
 use crate::fabric::{Fabric, FabricSpec};
 use crate::run::daemons::Daemons;
 use crate::run::launch::listen;
+use crate::run::mltcp::Mltcp;
 use crate::run::{KillOnDrop, Policy, RunError, RunPlan, write};
 pub use command::workloads;
 use command::{Files, ddp, mpi, set_places};
@@ -246,6 +247,7 @@ fn one(bench: &Bench<'_>, settings: &Settings, run: &Run<'_>, gradient_bytes: &m
         Policy::Fair(tcp) => (tcp.clone().unwrap_or_else(|| plan.tcp.clone()), None),
         Policy::Sluice { .. } => (plan.tcp.clone(), Some(Daemons::start(&fabric, &plan, policy, &session)?)),
     };
+    let _mltcp = Mltcp::for_sockets(Some(&tcp))?;
     let (to, from) = mpsc::channel();
     let mut ranks = Vec::new();
     for node in &fabric.hosts {

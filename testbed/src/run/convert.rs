@@ -4,6 +4,7 @@ use sluice_scenario::random::Stream;
 use sluice_scenario::scheduler::SluiceOptions;
 use sluice_scenario::workload::{self, CrossEvents};
 use sluice_scenario::{Arch, Scenario, Tables};
+use sluice_schedule::host::config::RESERVE;
 use sluice_schedule::{Bytes, Nanos};
 
 use super::pages::Pages;
@@ -13,8 +14,6 @@ use crate::job;
 
 /// Unfinished jobs after this time make a run fail where the scenario names no end.
 const LIMIT: Nanos = Nanos(1_800_000_000_000);
-/// Part of each link left free where the scenario does not say: the daemon's default.
-const RESERVE: f64 = 0.05;
 /// Cables that delay less do not delay: a relay in user space adds 0.1 ms of its own, a fifth of this.
 pub const LEAST_DELAY: Nanos = Nanos(500_000);
 /// Cross traffic is drawn this far ahead; no run is longer.
@@ -88,7 +87,8 @@ fn schedule(options: &SluiceOptions) -> String {
     let max_wait = options.max_wait.map(|wait| format!("max_wait_ms = {}\n", wait.0 / 1_000_000));
     let fill = options.work_conserving.map(|fill| format!("work_conserving = {fill}\n"));
     let lead = options.chunk_lead.map(|lead| format!("chunk_lead = {lead}\n"));
-    [fair_floor, alone, promote_kappa, max_wait, fill, lead].into_iter().flatten().collect()
+    let surplus = options.surplus.map(|surplus| format!("surplus = {:?}\n", surplus.as_str()));
+    [fair_floor, alone, promote_kappa, max_wait, fill, lead, surplus].into_iter().flatten().collect()
 }
 
 fn job_plan(scenario: &Scenario, spec: &sluice_scenario::Job) -> Result<JobPlan, RunError> {
@@ -224,7 +224,7 @@ arrival_s = 1
 
     #[test]
     fn what_the_scenario_says_of_the_schedule_reaches_the_daemons() {
-        let options = "fair_floor = 0.3\nfair_floor_alone = 0\npromote_kappa = 2\nmax_wait_ms = 5000\nwork_conserving = false\nchunk_lead = false\n";
+        let options = "fair_floor = 0.3\nfair_floor_alone = 0\npromote_kappa = 2\nmax_wait_ms = 5000\nwork_conserving = false\nchunk_lead = false\nsurplus = \"never\"\n";
         let text = format!("{TEXT}\n[scheduler]\nname = \"sluice\"\n[scheduler.sluice]\n{options}");
         let scenario = Scenario::parse(&text, Notation::Toml, "two.toml", Path::new(".")).unwrap();
         let plan = RunPlan::of(&scenario.for_testbed(&[]).unwrap()).unwrap();

@@ -1,6 +1,7 @@
 //! What is run, fixed before any policy: fabric, jobs, cross traffic, and the queue that places jobs.
 
 use sluice_scenario::{CrossFlow, Fault, Transport};
+use sluice_schedule::host::config::RESERVE;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
 use super::pages::Pages;
@@ -168,7 +169,7 @@ impl Default for RunPlan {
             warmup: 1,
             limit: Nanos::from_millis(900_000),
             floor: None,
-            reserve: 0.05,
+            reserve: RESERVE,
             learned_routes: false,
             transport: Transport::Session,
             schedule: String::new(),

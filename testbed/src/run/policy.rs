@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use super::RunError;
 
-const ALLOWED: &str = "fair, fair:cubic, fair:reno, fair:bbr, sluice, sluice:srpt-p, sluice:primal-dual, \
-                       sluice:primal-dual-literal, sluice:fair, and each sluice with @nic";
+const ALLOWED: &str = "fair, fair:cubic, fair:reno, fair:bbr, fair:mltcp, sluice, sluice:srpt-p, \
+                       sluice:primal-dual, sluice:primal-dual-literal, sluice:fair, and each sluice with @nic";
 
 /// Who shares the network, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Plain TCP with this congestion control; `None`: the scenario's.
+    /// TCP with this congestion control and no daemon; `None`: the scenario's. `mltcp` is registered for the run.
     Fair(Option<String>),
     /// Sluice, with a daemon on every host.
     Sluice {
@@ -43,7 +43,7 @@ impl FromStr for Policy {
         };
         let option = option.map(str::to_owned);
         match (name, option.as_deref(), nic) {
-            ("fair", None | Some("cubic" | "reno" | "bbr"), false) => Ok(Policy::Fair(option)),
+            ("fair", None | Some("cubic" | "reno" | "bbr" | "mltcp"), false) => Ok(Policy::Fair(option)),
             ("sluice", None | Some("srpt-p" | "primal-dual" | "primal-dual-literal" | "fair"), _) => {
                 Ok(Policy::Sluice { policy: option, nic })
             }
@@ -75,6 +75,7 @@ mod tests {
         for name in [
             "fair",
             "fair:bbr",
+            "fair:mltcp",
             "sluice",
             "sluice:primal-dual",
             "sluice:primal-dual-literal",

@@ -12,6 +12,7 @@ use super::daemons::Daemons;
 use super::launch::{FromMember, Output, RunningJob, Sockets};
 use super::log::{AckSample, JobLog};
 use super::measure::{LinkSample, Sampler};
+use super::mltcp::Mltcp;
 use super::{JobPlan, Placement, Policy, Queue, RunError, RunPlan, Session};
 use crate::cross::Cross;
 use crate::fabric::Fabric;
@@ -54,12 +55,28 @@ struct Job {
     over: bool,
 }
 
+/// What cross traffic had got at some time.
+#[derive(Clone, Copy)]
+struct Moment {
+    at: Nanos,
+    received: u64,
+}
+
+impl Moment {
+    fn now(cross: &Cross) -> Moment {
+        Moment { at: Nanos(job::now()), received: cross.received() }
+    }
+}
+
 struct Runner<'a> {
     plan: &'a RunPlan,
     fabric: &'a Fabric,
     session: &'a Session<'a>,
     sockets: Sockets,
     queue: &'a mut dyn Queue,
+    cross: &'a Cross,
+    /// When the first job arrived, and what cross traffic had got until then.
+    arrived: Option<Moment>,
     jobs: Vec<Job>,
     to: Sender<FromMember>,
     from: Receiver<FromMember>,
@@ -81,6 +98,8 @@ pub fn run_once(
 ) -> Result<PolicyRun, RunError> {
     let fabric = Fabric::build(plan.fabric.clone())?;
     let mut sockets = Sockets { sample_ms: 100, ..Sockets::default() };
+    let asked = if let Policy::Fair(tcp) = policy { tcp.as_deref() } else { None };
+    let _mltcp = Mltcp::for_sockets(asked)?;
     let mut breaking = Breaking::new(plan, &fabric, policy)?;
     let mut daemons = match policy {
         Policy::Fair(tcp) => {
@@ -107,6 +126,8 @@ pub fn run_once(
         session,
         sockets,
         queue,
+        cross: &cross,
+        arrived: None,
         jobs: plan.jobs.iter().map(|_| empty()).collect(),
         to,
         from,
@@ -115,11 +136,16 @@ pub fn run_once(
         iterations_done: 0,
     };
     let result = runner.until_all_ended(observer, daemons.as_mut(), &mut breaking);
-    let cross_bytes = cross.stop();
+    let (first, last) = (runner.arrived, Moment::now(&cross));
+    cross.halt();
     result?;
     let cpu_after = cpu(&fabric);
     let (samples, lateness) = sampler.stop();
-    let mut run = PolicyRun { policy: policy.to_string(), cross_bytes, lateness, ..PolicyRun::default() };
+    let mut run = PolicyRun { policy: policy.to_string(), lateness, ..PolicyRun::default() };
+    if let Some(first) = first {
+        run.cross_bytes = last.received.saturating_sub(first.received);
+        run.cross_interval_s = last.at.minus(first.at).as_secs_f64();
+    }
     run.cpu = CpuSeconds {
         jobs: cpu_after.jobs - cpu_before.jobs,
         daemons: cpu_after.daemons - cpu_before.daemons,
@@ -168,6 +194,7 @@ impl Runner<'_> {
         while self.ended < self.jobs.len() {
             let at = Nanos(job::now()).minus(self.begin);
             while let Some(job) = coming.next_if(|j| self.plan.jobs[*j].arrival <= at) {
+                self.arrived.get_or_insert_with(|| Moment::now(self.cross));
                 self.queue.arrived(job);
             }
             self.launch_what_fits()?;

@@ -50,7 +50,11 @@ fn every_pattern_ends_with_exact_sums() {
         assert!(result.figures.jct_s > 0.0 && result.figures.end_s >= result.figures.start_s, "{result:?}");
         assert!(result.tcp.keys().all(|t| t == "cubic"), "{result:?}");
     }
-    assert!(run.cross_bytes > 0);
+    // No more than the link carried while the flow lived, and no less than a tenth of it beside three flows of jobs.
+    let life = plan.fabric.payload(Rate::mbps(300)).over(Nanos::from_millis(350)).0;
+    assert!(run.cross_bytes > life / 10 && run.cross_bytes <= life, "{} of {life}", run.cross_bytes);
+    let part = run.cross_interval_s / run.makespan_s;
+    assert!((0.9..1.2).contains(&part), "{} s of {} s", run.cross_interval_s, run.makespan_s);
     // A ring moves 2(n-1)/n of the gradient per rank and iteration, to the byte of its padding; a hello is 24 bytes.
     let chunk = 1_000_003_u64.div_ceil(4).div_ceil(3) * 4;
     assert_eq!(run.jobs[0].acked, 3 * (4 * 4 * chunk + 24 + 2), "payload, hello, SYN and FIN of three flows");

@@ -133,11 +133,15 @@ counters! {
     acked_other_bytes: u64 = 0,
     /// Integral of the orders.
     ordered_bytes: u64 = 0,
+    /// Payload acknowledged beyond the orders, slot by slot, where orders are floors.
+    surplus_bytes: u64 = 0,
+    /// Losses that halved what a flow took beyond its order.
+    surplus_cuts: u64 = 0,
     /// Orders per managed flow with demand and slot, in bytes per second.
     ordered_rate: Histogram = Histogram::new(&bounds::FLOW_RATE),
     /// Delivered rates per managed flow with demand and slot, in bytes per second.
     delivered_rate: Histogram = Histogram::new(&bounds::FLOW_RATE),
-    /// Order errors per flow and slot, demand-limited slots left out.
+    /// Order errors per flow and slot; demand-limited slots, and what is beyond an order that is a floor, left out.
     order_error: Histogram = Histogram::new(&bounds::ORDER_ERROR),
     /// Segments retransmitted on managed flows.
     retransmitted_managed: u64 = 0,

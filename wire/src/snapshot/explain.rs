@@ -38,6 +38,20 @@ pub struct Explanation {
     pub slots: Vec<SlotReason>,
     /// Why the rate is not higher.
     pub why: Cow<'static, str>,
+    /// What it takes beyond its order; `null`: the order is all that it may.
+    pub surplus: Option<SurplusReason>,
+}
+
+/// What a flow takes beyond its order, where that is a floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SurplusReason {
+    /// The present order, in bit/s.
+    pub ordered_bps: u64,
+    /// What it takes beyond that.
+    pub extra_bps: u64,
+    /// The most that both may be: the least link of its path.
+    pub up_to_bps: u64,
 }
 
 /// One slot of an [`Explanation`].

@@ -163,9 +163,12 @@ pub struct Flow {
     pub cc: String,
     /// The present order; `null`: none.
     pub ordered_bps: Option<u64>,
+    /// What it takes beyond the order at present; `null`: the order is all that it may.
+    pub surplus_bps: Option<u64>,
     /// Present delivery rate, in bit/s.
     pub delivered_bps: Option<u64>,
-    /// |delivered − ordered| / ordered; `null` where demand, not the order, limits it.
+    /// |delivered − ordered| / ordered, below the order only where it may take more; `null` where demand, not the order,
+    /// limits it.
     pub error_ratio: Option<f64>,
     /// Bytes of the round.
     pub demand_bytes: Option<u64>,

@@ -188,7 +188,7 @@ impl World {
             host.decide(now, &mut actions);
             for action in actions {
                 match action {
-                    Action::Order { flow, rate } => {
+                    Action::Order { flow, rate, .. } => {
                         self.orders.insert(flow, rate);
                     }
                     Action::Announce { announcement, .. } => {

@@ -155,8 +155,9 @@ impl World {
         let kernel = &self.cluster.kernel;
         let recently = |then: Nanos| self.now.minus(then) <= self.slot.scaled(4.5);
         // The paper's allocator plans a flow at the pace of its predecessor, whatever its path has, and at first tries no more
-        // than a little beyond that when it is over.
-        let follows = |flow: &Flow| self.options.policy == PolicyName::PrimalDual && flow.fed.is_some_and(recently);
+        // than a little beyond that when it is over; with the lead heeded, so does the fill.
+        let heeds = self.options.policy == PolicyName::PrimalDual || self.options.chunk_lead;
+        let follows = |flow: &Flow| heeds && flow.fed.is_some_and(recently);
         let held = kernel.flows.iter().filter(|flow| !follows(flow)).find(|flow| {
             let slowest = flow.path.iter().map(|&link| kernel.cables[link].capacity).min().unwrap_or(Rate::ZERO);
             let long = flow.throttled_since.is_some_and(|since| !recently(since));

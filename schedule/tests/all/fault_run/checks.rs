@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use sluice_schedule::message::{Announcement, Feedback, FlowPromise};
+use sluice_schedule::table::TableKind;
 use sluice_schedule::units::{BootId, Bytes, FlowId, HolderId, Nanos, Rate, Slot};
 use sluice_schedule::{ClockTrust, Now};
 
@@ -118,11 +119,23 @@ impl World {
         let kernel = &self.cluster.kernel;
         let flow = &kernel.flows[at];
         let slowest = flow.path.iter().map(|&link| kernel.cables[link].capacity).min().unwrap_or(Rate::ZERO);
-        let own = || kernel.flows.iter().filter(|other| other.open && other.from == host_id(host));
         let config = &self.cluster.daemons[host].config;
-        let floor = config.floor.max(slowest.times(config.floor_ratio)).min(slowest.share(10));
-        let crowd = flow.path.iter().map(|link| own().filter(|other| other.path.contains(link)).count() as u64).max();
-        let least = floor.min(slowest.times(1.0 - config.reserve).share(crowd.unwrap_or(1)));
+        // Whoever ever crossed a link may still be counted there, by a lease or an old view; where a clock was stepped, twice
+        // in a double buffer.
+        let twins = &self.cluster.twins;
+        let crowd = |link: &usize| {
+            let crosses = |own: &usize| own == link || twins.get(own) == Some(link);
+            let flows = kernel.flows.iter().filter(|other| other.path.iter().any(crosses)).count() as u64;
+            if self.options.table == TableKind::DoubleBuffer { 2 * flows } else { flows }
+        };
+        let floor = |link: &usize| {
+            let (capacity, crowd) = (kernel.cables[*link].capacity, crowd(link).max(1));
+            let alone = config.floor.max(capacity.times(config.floor_ratio)).min(capacity.share(10));
+            alone
+                .min(capacity.share(10 * crowd).max(Rate::mbps(1)))
+                .min(capacity.times(1.0 - config.reserve).share(crowd))
+        };
+        let least = flow.path.iter().map(floor).min().unwrap_or(Rate::ZERO);
         if rate > slowest || rate < Rate(least.0 - least.0 / 100) {
             return self.blame(4, format!("host {host} orders {rate} for {}, path {slowest}, floor {least}", flow.id));
         }

@@ -320,7 +320,7 @@ impl World {
         let mut changed = false;
         for action in actions {
             match action {
-                Action::Order { flow, rate } => {
+                Action::Order { flow, rate, .. } => {
                     let rate = if self.bug == Some(Bug::FloorSkipped) && rate < Rate::mbps(20) {
                         rate.times(0.02)
                     } else {

@@ -119,7 +119,7 @@ impl Chart {
 }
 
 /// Round numbers from 0 to `top`, about `wanted` of them.
-pub(super) fn ticks(top: f64, wanted: usize) -> Vec<f64> {
+pub(crate) fn ticks(top: f64, wanted: usize) -> Vec<f64> {
     if !(top > 0.0 && top.is_finite()) {
         return vec![0.0];
     }
@@ -131,7 +131,7 @@ pub(super) fn ticks(top: f64, wanted: usize) -> Vec<f64> {
 }
 
 /// A number without needless digits.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

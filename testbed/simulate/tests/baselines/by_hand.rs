@@ -186,4 +186,5 @@ fn what_cannot_be_run_says_what_can() {
     assert!(ten.is_err_and(|e| e.to_string().contains("placement.candidates = 10")));
     assert!(why("sluice").is_err_and(|e| e.contains("sincronia")));
     assert_eq!(why("fair:cubic"), Ok(()));
+    assert!(why("fair:mltcp").is_err_and(|e| e.contains("use \"mltcp\"")));
 }
