@@ -229,7 +229,7 @@ impl Agent {
         let began = tokio::time::Instant::now();
         let sleep = self.core.sleep(self.core.now(), self.clock.until_edge(self.core.now()), self.pace.tick());
         let spent = clock::monotonic().minus(self.core.now().mono);
-        let (gathered, settled) = (began + span(Pace::GATHER), began + span(Pace::SETTLE));
+        let (gathered, settled) = (began + span(self.pace.gather()), began + span(Pace::SETTLE));
         let mut until = began + span(sleep.minus(spent));
         loop {
             tokio::select! {
@@ -240,9 +240,15 @@ impl Agent {
                 }
                 message = inbox.recv() => {
                     news.extend(message);
-                    until = until.min(gathered);
-                    if tokio::time::Instant::now() >= until {
-                        break;
+                    while let Ok(message) = inbox.try_recv() {
+                        news.push(message);
+                    }
+                    // Most of it says nothing new: answers to what this host said itself, and repeats.
+                    if self.core.hear(self.clock.now(), news) {
+                        until = until.min(gathered);
+                        if tokio::time::Instant::now() >= until {
+                            break;
+                        }
                     }
                 }
                 () = self.news.notified() => until = until.min(gathered),

@@ -12,6 +12,7 @@
 //! | `taking` | orders to the kernel, and the sockets that it has to capture for them |
 //! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
 //! | `health` | which conditions hold |
+//! | `hearing` | what comes from holders, between turns too |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `recording` | the recording of the jobs' work, if one is asked for |
 //! | `reports` | what others may see of it |
@@ -21,6 +22,7 @@
 mod account;
 mod benefit;
 mod health;
+mod hearing;
 pub mod holders;
 mod life;
 mod recording;
@@ -61,6 +63,8 @@ use holders::Holders;
 const ROUTES_ASKED_SLOTS: u64 = 512;
 /// Progress alone is reason for a decision this often; everything else at once.
 const DECIDE_EVERY: Nanos = Nanos::from_millis(7);
+/// A turn for what others say measures the flows and looks no further, if the last whole look is not older than this.
+const LOOKED_LATELY: Nanos = Nanos::from_millis(20);
 
 /// What comes in from the exchange.
 #[derive(Clone, Debug)]
@@ -142,6 +146,10 @@ pub struct Core {
     slot: Option<Slot>,
     growths: health::Growths,
     decided: Nanos,
+    /// The last whole look at jobs and sockets.
+    looked: Nanos,
+    /// Others have said something on which nothing was decided yet.
+    heard: bool,
     /// Flows with something to send at the last decision.
     active: usize,
     released: BTreeSet<FlowId>,
@@ -184,6 +192,8 @@ impl Core {
             slot: None,
             growths: health::Growths::default(),
             decided: Nanos::ZERO,
+            looked: Nanos::ZERO,
+            heard: false,
             active: 0,
             released: BTreeSet::new(),
             ended_slots: 0,
@@ -218,10 +228,12 @@ impl Core {
             table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).slot_edge(now.slot);
         }
         self.now = now;
-        let mut trigger = if inbox.is_empty() { Trigger::Demand } else { Trigger::Feedback };
         self.return_mode(now);
         self.take_socket_events(now);
-        self.take_inbox(now, inbox);
+        self.hear(now, inbox);
+        self.hear_own_table(now);
+        let mut trigger = if std::mem::take(&mut self.heard) { Trigger::Feedback } else { Trigger::Demand };
+        let due = self.host.due_in(now) == Some(Nanos::ZERO);
         let edge = self.slot != Some(now.slot);
         self.traffic.promise(&self.promised_here(now));
         if edge {
@@ -231,7 +243,14 @@ impl Core {
             self.probe_routes(now);
         }
         let spent = crate::clock::thread_cpu();
-        self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
+        let told = !edge && (trigger == Trigger::Feedback || due);
+        if told && !self.monitor.waits() && self.socket_events.is_empty() && now.mono.minus(self.looked) < LOOKED_LATELY
+        {
+            self.monitor.measure(now, &*self.datapath, &mut self.events);
+        } else {
+            self.looked = now.mono;
+            self.monitor.poll(now, edge, &*self.datapath, &mut self.events);
+        }
         if edge {
             let received = self.monitor.received();
             let Monitor { fabric, sockets, .. } = &mut self.monitor;
@@ -255,8 +274,7 @@ impl Core {
         }
         let active = self.host.sending();
         let looked = now.mono.minus(self.decided);
-        let due = self.host.due_in(now) == Some(Nanos::ZERO);
-        let news = !only_progress || due || active != self.active || looked >= DECIDE_EVERY;
+        let news = !only_progress || due || self.host.has_news() || active != self.active || looked >= DECIDE_EVERY;
         if self.mode != Mode::Bypass && news {
             (self.decided, self.active) = (now.mono, active);
             self.count_decision(trigger);
@@ -282,7 +300,7 @@ impl Core {
             sleep = sleep.min(phase.minus(now.into_slot));
         }
         if self.host.busy() || self.monitor.busy() {
-            sleep = sleep.min(tick);
+            sleep = sleep.min(tick.minus(now.mono.minus(self.looked)));
         }
         if let Some(due) = self.host.due_in(now).filter(|_| self.mode != Mode::Bypass) {
             sleep = sleep.min(due); // Another host's flow ends then, and nobody need say so.
@@ -370,36 +388,6 @@ impl Core {
             self.monitor.socket_event(now, event, &mut self.events);
         }
         self.socket_events = events;
-    }
-
-    fn take_inbox(&mut self, now: Now, inbox: &mut Vec<Inbound>) {
-        for message in inbox.drain(..) {
-            match message {
-                Inbound::Feedback { holder, feedback, at } => {
-                    if let Some(took) = self.holders.heard(now, at, holder, &feedback) {
-                        self.counters.exchange_s.observe(took.as_secs_f64());
-                    }
-                    self.count_refused(feedback.refused);
-                    self.events.push(Event::Feedback { holder, feedback });
-                }
-                Inbound::Back { holder, slot_diff, offset_ns } => {
-                    self.holders.back(now, holder, slot_diff, offset_ns);
-                    self.events.push(Event::HolderBack(holder));
-                }
-                Inbound::Lost { holder, why, mismatch } => {
-                    self.holders.lost(now, holder, why, mismatch);
-                    self.events.push(Event::HolderLost(holder));
-                }
-                Inbound::Datagrams(tally) => self.count_datagrams(tally),
-            }
-        }
-        if let Some(table) = &self.own_table {
-            let host = self.host.config().host;
-            let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if let Some(feedback) = table.news_for_own(now.slot) {
-                self.events.push(Event::Feedback { holder: host.holder(), feedback });
-            }
-        }
     }
 
     fn slot_edge(&mut self, now: Now) {

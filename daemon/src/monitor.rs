@@ -184,7 +184,10 @@ impl Monitor {
     pub fn socket_event(&mut self, now: Now, event: &SocketEvent, out: &mut Vec<Event>) {
         match self.sockets.event(now.mono, self.fabric.host, event) {
             Noted::Appeared(_) => self.rematch = true,
-            Noted::Woke(_) => self.eager = true,
+            Noted::Woke(process) => match process.and_then(|key| self.processes.get_mut(&key)) {
+                Some(process) => process.woke = true,
+                None => self.eager = true,
+            },
             Noted::Vanished { told, process, tuple } => {
                 out.extend(told.map(Event::FlowClosed));
                 if let Some(key) = process {
@@ -235,8 +238,18 @@ impl Monitor {
         self.rematch = true;
     }
 
-    /// Looks at everything once and says what changed. `edge`: a slot began.
-    pub fn poll(&mut self, now: Now, edge: bool, datapath: &dyn Datapath, out: &mut Vec<Event>) {
+    /// Is there something that only a whole look finds out?
+    pub fn waits(&self) -> bool {
+        self.eager || self.rematch || !self.rerouted.is_empty()
+    }
+
+    /// Reads what the kernel measured of all flows, and looks at nothing else.
+    pub fn measure(&mut self, now: Now, datapath: &dyn Datapath, out: &mut Vec<Event>) {
+        self.read_measurements(now, datapath, out);
+        self.report_progress(now, out);
+    }
+
+    fn read_measurements(&mut self, now: Now, datapath: &dyn Datapath, out: &mut Vec<Event>) {
         let lost = self.sockets.measure(datapath);
         for row in lost {
             let gone = SocketEvent {
@@ -250,10 +263,15 @@ impl Monitor {
             };
             self.socket_event(now, &gone, out);
         }
+    }
+
+    /// Looks at everything once and says what changed. `edge`: a slot began.
+    pub fn poll(&mut self, now: Now, edge: bool, datapath: &dyn Datapath, out: &mut Vec<Event>) {
+        self.read_measurements(now, datapath, out);
         if edge || self.eager {
             self.find_pages(now, out);
         }
-        self.read_pages(edge || self.eager, out);
+        self.read_pages(now, edge, out);
         self.eager = false;
         self.find_processes(now, out);
         self.find_plans(out);
@@ -269,6 +287,10 @@ impl Monitor {
         if edge {
             self.sockets.forget_unclaimed();
         }
+        self.report_progress(now, out);
+    }
+
+    fn report_progress(&mut self, now: Now, out: &mut Vec<Event>) {
         self.progress.clear();
         for socket in self.sockets.iter_mut() {
             self.progress.extend(socket.progress(now.mono));

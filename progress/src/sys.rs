@@ -67,7 +67,8 @@ pub(crate) fn host_monotonic() -> bool {
 
 /// The first 4 KiB of a small kernel file.
 fn read_small(path: &str) -> Option<String> {
-    let mut text = String::new();
+    // All of it in one call: a growing buffer takes one for each time that it grows.
+    let mut text = String::with_capacity(4096 + 1);
     File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
     Some(text)
 }

@@ -238,6 +238,7 @@ impl Host {
             self.order(now, renew, actions);
         }
         self.renewed = Some(now.slot);
+        self.announcer.ready = None;
         if self.trust == ClockTrust::Trusted {
             self.announce(now, actions);
         }
@@ -250,10 +251,17 @@ impl Host {
         self.flows.values().any(|f| f.remaining() > Bytes::ZERO)
     }
 
-    /// How long until a flow of another host, or one in an order, ends that the last plan counted, on which a new decision
-    /// should follow without any event; zero is now, `None` never.
+    /// How long until a new decision should follow without any event, since a flow of another host, or one in an order, ends
+    /// that the last plan counted, or what was decided may be told; zero is now, `None` never.
     pub fn due_in(&self, now: Now) -> Option<Nanos> {
-        self.due.filter(|_| self.config.events).map(|due| due.minus(now.wall))
+        let end = self.due.map(|due| due.minus(now.wall));
+        let word = self.announcer.ready.map(|ready| ready.minus(now.mono));
+        end.into_iter().chain(word).min().filter(|_| self.config.events)
+    }
+
+    /// Has anything come in since the last decision that it would depend on, or that the shell is to hear?
+    pub fn has_news(&self) -> bool {
+        self.news || self.routes.has_news()
     }
 
     /// How many questions for routes were asked and answered since the last call.

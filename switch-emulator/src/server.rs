@@ -34,8 +34,10 @@ use crate::{http, routes, time, udp};
 
 /// How long hosts may take to read that this process goes.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// Unasked feedback waits so long for what comes together with it.
+const GATHER: Duration = Duration::from_millis(2);
 /// Unasked feedback to one host is at least this far apart.
-const PUSH_GAP: Duration = Duration::from_millis(2);
+const PUSH_GAP: Duration = Duration::from_millis(4);
 /// Unasked feedback in all is at most one per this time: beyond that, answers carry the news.
 const PUSH_COST: Duration = Duration::from_micros(200);
 
@@ -172,9 +174,12 @@ async fn slot_loop(config: Arc<Config>, tables: Arc<Tables>) {
 
 async fn push_loop(tables: Arc<Tables>) {
     let mut hosts = 0;
+    let mut pushed = tokio::time::Instant::now();
     loop {
         tables.changed().await;
-        tokio::time::sleep(push_gap(hosts)).await;
+        let soon = tokio::time::Instant::now() + GATHER;
+        tokio::time::sleep_until(soon.max(pushed + push_gap(hosts))).await;
+        pushed = tokio::time::Instant::now();
         hosts = tables.push();
     }
 }

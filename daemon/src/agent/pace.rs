@@ -19,12 +19,14 @@ impl Pace {
     /// Turns by the clock may take this part of a core: one in so many.
     pub const PART: u64 = 100;
     /// The least time between two looks.
-    pub const MIN: Nanos = Nanos::from_millis(10);
-    /// The most: three looks per slot of 60 ms.
-    pub const MAX: Nanos = Nanos::from_millis(20);
+    pub const MIN: Nanos = Nanos::from_millis(20);
+    /// The most: two looks per slot of 60 ms.
+    pub const MAX: Nanos = Nanos::from_millis(30);
     /// A turn for what holders say comes at least this long after the last turn, so that the news of many hosts is taken
     /// in at once.
-    pub const GATHER: Nanos = Nanos::from_millis(2);
+    pub const MIN_GATHER: Nanos = Nanos::from_millis(2);
+    /// So long at most: where turns cost much, or the news of many hosts comes one by one.
+    pub const MAX_GATHER: Nanos = Nanos::from_millis(5);
     /// The same for what the kernel tells: the flows of a round begin together and end together.
     pub const SETTLE: Nanos = Nanos(500_000);
     /// Turns over which the mean is taken.
@@ -42,6 +44,11 @@ impl Pace {
     pub fn tick(&self) -> Nanos {
         self.cost.times(Pace::PART).max(Pace::MIN).min(Pace::MAX)
     }
+
+    /// How long after a turn there may be one for what holders say: they, too, keep to a part of a core.
+    pub fn gather(&self) -> Nanos {
+        self.cost.times(Pace::PART).max(Pace::MIN_GATHER).min(Pace::MAX_GATHER)
+    }
 }
 
 #[cfg(test)]
@@ -52,9 +59,17 @@ mod tests {
     fn cheap_turns_are_often_and_dear_ones_rare() {
         let mut pace = Pace::default();
         assert_eq!(pace.tick(), Pace::MIN);
-        for (took, tick) in [(20, Pace::MIN), (150, Nanos::from_millis(15)), (5_000, Pace::MAX), (1, Pace::MIN)] {
+        let ms = Nanos::from_millis;
+        for (took, tick, gather) in [
+            (10, Pace::MIN, Pace::MIN_GATHER),
+            (30, Pace::MIN, ms(3)),
+            (250, ms(25), Pace::MAX_GATHER),
+            (5_000, Pace::MAX, Pace::MAX_GATHER),
+            (1, Pace::MIN, Pace::MIN_GATHER),
+        ] {
             (0..300).for_each(|_| pace.turned(Nanos(took * 1_000)));
             assert!(pace.tick().0.abs_diff(tick.0) < 100_000, "{took} us: {}", pace.tick());
+            assert!(pace.gather().0.abs_diff(gather.0) < 100_000, "{took} us: {}", pace.gather());
         }
         pace.turned(Nanos::MAX);
         assert_eq!(pace.tick(), Pace::MAX, "no overflow");

@@ -9,7 +9,9 @@ use super::{Monitor, ProcessKey, holders};
 /// The directory is listed again after this long even if nothing seems to have changed.
 const RESCAN: Nanos = Nanos::from_millis(1_000);
 /// Dead publishers are looked for this often.
-const REAP: Nanos = Nanos::from_millis(500);
+const REAP: Nanos = Nanos::from_millis(1_000);
+/// Of a page that keeps its connections all is read anew at every such slot's edge only: what its process is changes seldom.
+const WHOLE_SLOTS: u32 = 8;
 
 impl Monitor {
     pub(super) fn find_pages(&mut self, now: Now, out: &mut Vec<Event>) {
@@ -54,20 +56,23 @@ impl Monitor {
         self.appeared(ProcessKey::Page(key), process, out);
     }
 
-    pub(super) fn read_pages(&mut self, all: bool, out: &mut Vec<Event>) {
+    /// Reads the pages of processes that are in a round or have begun to send, at a slot's edge those of all.
+    pub(super) fn read_pages(&mut self, now: Now, edge: bool, out: &mut Vec<Event>) {
         let mut broken = Vec::new();
         for (key, process) in &mut self.processes {
             let ProcessKey::Page(page) = *key else { continue };
-            if !(all || process.rounds.active) {
+            let woke = std::mem::take(&mut process.woke);
+            if !(edge || self.eager || woke || process.rounds.active) {
                 continue;
             }
             let Some(reader) = self.scan.page(page) else {
                 broken.push(page);
                 continue;
             };
-            // Between slot edges the counters do; whatever else changed is read whole.
+            // Mostly the counters do; not all pages are read whole at one edge.
+            let turn = process.pid.unwrap_or(0).wrapping_add(now.slot.0).is_multiple_of(WHOLE_SLOTS);
             let refreshed = match &mut process.view {
-                Some(view) if !all => reader.refresh(view),
+                Some(view) if !(self.eager || edge && turn) => reader.refresh(view),
                 _ => Ok(false),
             };
             let read = match refreshed {

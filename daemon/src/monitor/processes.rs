@@ -43,6 +43,8 @@ pub struct Process {
     pub plan_parts: u64,
     /// A flow joined in mid-round.
     pub resplit: bool,
+    /// It has begun to send after a pause: its page is read at the next look.
+    pub woke: bool,
     /// The round that the present leads were worked out from.
     lead_round: Bytes,
     /// Its part in a parameter-server job, by its environment.
@@ -105,6 +107,7 @@ impl Process {
             plan: None,
             plan_parts: 0,
             resplit: false,
+            woke: false,
             lead_round: Bytes::ZERO,
             role: PageRole::Peer,
             netns: NetNs::default(),
@@ -132,6 +135,7 @@ impl Process {
             plan: environ.plan.clone(),
             plan_parts: 0,
             resplit: false,
+            woke: false,
             lead_round: Bytes::ZERO,
             role: environ.role(),
             netns: known.place.netns,

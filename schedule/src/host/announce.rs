@@ -1,5 +1,6 @@
 //! When to announce what to whom: at once when something changed that others plan by, and once per slot for the lease.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rendezvous::Rendezvous;
@@ -10,6 +11,10 @@ use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 
 /// A rate is announced again when it moved by this part of the bottleneck.
 const RATE_HYSTERESIS: f64 = 0.01;
+/// A change that moves no more than this part of the bottleneck, over all flows, is a small one.
+const SMALL: f64 = 0.1;
+/// Small changes are announced so far apart, and what others do about them comes as late.
+const SMALL_GAP: Nanos = Nanos::from_millis(15);
 /// A holder whose boot id changed this often within [`BOOT_WINDOW`] is ignored for as long.
 const MAX_BOOTS: u32 = 4;
 const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
@@ -79,6 +84,18 @@ impl AllTold {
     }
 }
 
+/// How much of what others plan by differs from what they were told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// Nothing that is worth a word.
+    #[default]
+    None,
+    /// What can wait for [`SMALL_GAP`].
+    Small,
+    /// What frees bandwidth or takes it.
+    Large,
+}
+
 /// What a holder is to this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -99,8 +116,8 @@ struct HolderState {
     renewed: Option<Slot>,
     /// When the last announcement was made.
     announced_at: Nanos,
-    /// A change waits for the least gap between announcements to pass.
-    pending: bool,
+    /// A change that waits for the least gap between announcements to pass.
+    pending: Change,
     /// The holder keeps something of this host's, which has to be renewed or withdrawn.
     keeps: bool,
     announced: Summary,
@@ -121,6 +138,8 @@ pub(super) struct Announcer {
     told: Vec<Told>,
     /// Who hears of which job, in order; `None`: to be found again.
     concerned: Option<Vec<Concern>>,
+    /// When a large change may be told that waits for the least gap between announcements, on the monotonic clock.
+    pub ready: Option<Nanos>,
     /// Sequence number of this host's last job status.
     status_seq: u64,
     now: Nanos,
@@ -186,7 +205,11 @@ impl Host {
             let told = told.binary_search_by_key(&holder, |told| told.holder).ok().map(|at| &told[at]);
             let summary = told.map_or(&nothing, |told| &told.summary);
             let urgent = self.routes.is_urgent(holder);
-            let changed = state.seq == 0 || urgent || self.news && self.changed(state, summary);
+            let change = match () {
+                () if state.seq == 0 || urgent => Change::Large,
+                () if self.news => self.change(now, state, summary),
+                () => Change::None,
+            };
             let lost = self.announcer.lost.contains(&holder);
             let state = self.announcer.holders.entry(holder).or_default();
             let since = now.mono.minus(state.announced_at);
@@ -199,14 +222,23 @@ impl Host {
             }
             let due = state.renewed != Some(now.slot) && in_phase
                 || state.renewed.is_some_and(|slot| now.slot.since(slot) > 1);
-            state.pending |= changed;
-            if lost || !(due || state.pending && gap_over && self.config.events) {
+            state.pending = state.pending.max(change);
+            let ready = match state.pending {
+                Change::None => false,
+                Change::Small => gap_over && since >= SMALL_GAP,
+                Change::Large => gap_over,
+            };
+            if lost || !(due || ready && self.config.events) {
+                if state.pending == Change::Large && !lost {
+                    let at = state.announced_at.plus(self.config.announce_gap);
+                    self.announcer.ready = self.announcer.ready.into_iter().chain([at]).min();
+                }
                 continue;
             }
             if due {
                 state.renewed = Some(now.slot);
             }
-            state.pending = false;
+            state.pending = Change::None;
             state.announced_at = now.mono;
             state.seq += 1;
             state.announced.clone_from(summary);
@@ -322,25 +354,58 @@ impl Host {
         promises
     }
 
-    /// Whether what was last announced to a holder differs from now by more than the hysteresis.
-    fn changed(&self, state: &HolderState, is: &Summary) -> bool {
+    /// By how much what was last announced to a holder differs from now.
+    fn change(&self, now: Now, state: &HolderState, is: &Summary) -> Change {
         let least = is.flows.iter().filter_map(|f| f.egress).map(|l| self.links.get(l).capacity()).min();
-        let least = least.unwrap_or(Rate::ZERO).times(RATE_HYSTERESIS).max(Rate(1));
-        let moved = |was: Rate, is: Rate| was.0.abs_diff(is.0) > least.0;
-        let flow = |(was, is): (&FlowSummary, &FlowSummary)| {
-            was.flow != is.flow
-                || was.until != is.until
-                || moved(was.promised, is.promised)
-                || moved(was.taken, is.taken)
-        };
-        let job = |(was, is): (&JobSummary, &JobSummary)| {
-            was.job != is.job || was.promoted != is.promoted || was.key != is.key || moved(was.offer, is.offer)
-        };
+        let least = least.unwrap_or(Rate::ZERO);
+        let (hysteresis, small) = (least.times(RATE_HYSTERESIS).max(Rate(1)), least.times(SMALL));
+        let moved = |was: Rate, is: Rate| Rate(was.0.abs_diff(is.0));
         let was = &state.announced;
-        was.jobs.len() != is.jobs.len()
-            || was.flows.len() != is.flows.len()
-            || was.jobs.iter().zip(&is.jobs).any(job)
-            || was.flows.iter().zip(&is.flows).any(flow)
+        let same_jobs =
+            was.jobs.iter().map(|job| (job.job, job.promoted)).eq(is.jobs.iter().map(|job| (job.job, job.promoted)));
+        if !same_jobs {
+            return Change::Large;
+        }
+        let mut any = false;
+        for (was, is) in was.jobs.iter().zip(&is.jobs) {
+            let offer = moved(was.offer, is.offer);
+            any |= was.key != is.key || offer > hysteresis;
+            if offer > hysteresis && offer > was.offer.max(is.offer).times(SMALL) {
+                return Change::Large;
+            }
+        }
+        // What others would do otherwise, if they knew: of a flow that ends when it was said to, nothing.
+        let soon = |until: Nanos| until > Nanos::ZERO && until <= now.wall.plus(SMALL_GAP);
+        let mut bandwidth = Rate::ZERO;
+        let (mut before, mut after) = (was.flows.iter().peekable(), is.flows.iter().peekable());
+        loop {
+            let order = match (before.peek(), after.peek()) {
+                (Some(was), Some(is)) => was.flow.cmp(&is.flow),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let was = if order.is_le() { before.next() } else { None };
+            let is = if order.is_ge() { after.next() } else { None };
+            let rate = |flow: Option<&FlowSummary>| flow.map_or(Rate::ZERO, |f| f.promised.max(f.taken));
+            let by = match (was, is) {
+                (Some(was), Some(is)) => {
+                    let by = moved(was.promised, is.promised).max(moved(was.taken, is.taken));
+                    let end = was.until != is.until;
+                    any |= end || by > hysteresis;
+                    if end && (soon(was.until) || soon(is.until)) { rate(Some(was)).max(by) } else { by }
+                }
+                (Some(was), None) if was.until > Nanos::ZERO && was.until <= now.wall => Rate::ZERO,
+                (was, is) => rate(was.or(is)),
+            };
+            any |= order.is_ne();
+            bandwidth = bandwidth.plus(by);
+        }
+        match () {
+            () if bandwidth > small => Change::Large,
+            () if any => Change::Small,
+            () => Change::None,
+        }
     }
 
     /// This host's own status of each job of a summary, and the statuses of other hosts that it relays.

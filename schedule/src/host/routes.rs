@@ -166,6 +166,11 @@ impl Routes {
         std::mem::take(&mut self.counts)
     }
 
+    /// Is anything new since then?
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
     /// What is new since the last call.
     pub fn take_news(&mut self) -> std::vec::Drain<'_, Action> {
         self.news.drain(..)

@@ -4,6 +4,7 @@ mod follows;
 mod properties;
 mod surplus;
 mod terms;
+mod words;
 mod world;
 
 use super::*;
@@ -276,7 +277,7 @@ fn what_another_flow_leaves_free_when_it_ends_is_taken_without_waiting_to_be_tol
     assert_eq!(order(5, Some(30)), (Rate::mbps(100), Some(Nanos::from_millis(25))), "it goes first, for 25 ms");
     assert_eq!(order(29, None), (Rate::mbps(100), Some(Nanos::from_millis(1))));
     assert_eq!(order(30, None), (Rate::mbps(1000), None), "over, and nothing else is due");
-    assert_eq!(order(31, Some(50)), (Rate::mbps(100), Some(Nanos::from_millis(19))), "it is not, after all");
+    assert_eq!(order(33, Some(50)), (Rate::mbps(100), Some(Nanos::from_millis(17))), "it is not, after all");
     assert_eq!(order(50, Some(0)), (Rate::mbps(100), None), "an end that is not known is waited for");
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use sluice_schedule::message::{Announcement, Feedback, FlowPromise};
 use sluice_schedule::table::TableKind;
-use sluice_schedule::units::{BootId, Bytes, HolderId, Nanos, Rate, Slot};
+use sluice_schedule::units::{BootId, Bytes, FlowId, HolderId, Nanos, Rate, Slot};
 use sluice_schedule::{ClockTrust, Now};
 
 use super::options::Options;
@@ -43,6 +43,8 @@ pub struct Measures {
     /// The first slot of the run in which calm bounds hold.
     pub settled: u64,
     pub heard: BTreeMap<(usize, HolderId), Heard>,
+    /// How often a flow was asked for since its host last learned of a link.
+    pub asked: BTreeMap<FlowId, u32>,
     spoken: BTreeMap<(usize, BootId, HolderId), (Slot, u64)>,
     /// Highest sequence number that reached a holder's process of a host's.
     pub reached: BTreeMap<(BootId, BootId), u64>,
@@ -59,6 +61,7 @@ impl Measures {
         Measures {
             settled: options.fault_slots + wait + 6 + if options.planes > 1 { LEARNING } else { 0 },
             heard: BTreeMap::new(),
+            asked: BTreeMap::new(),
             spoken: BTreeMap::new(),
             reached: BTreeMap::new(),
             over_since: vec![None; cables],
@@ -196,6 +199,9 @@ impl World {
 
     /// Invariants 6, 11 and 14 of what a host says.
     pub fn check_announcement(&mut self, host: usize, now: Now, holder: HolderId, said: &Announcement) {
+        for question in &said.routes {
+            *self.measures.asked.entry(question.flow).or_default() += 1;
+        }
         let key = (host, said.boot, holder);
         if let Some((slot, seq)) = self.measures.spoken.insert(key, (said.slot, said.seq))
             && (said.slot.since(slot) < 0 || said.seq <= seq)

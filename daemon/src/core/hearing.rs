@@ -1,0 +1,46 @@
+//! What comes from holders of tables. Most of it says nothing new, being answers to what this host said itself and repeats,
+//! so it is taken in as it comes and a turn follows only where there is something to decide on.
+
+use sluice_schedule::{Event, Now};
+
+use super::{Core, Inbound};
+
+impl Core {
+    /// Takes in what came from the exchange, without a turn. True: there is something to decide on.
+    pub fn hear(&mut self, now: Now, inbox: &mut Vec<Inbound>) -> bool {
+        for message in inbox.drain(..) {
+            match message {
+                Inbound::Feedback { holder, feedback, at } => {
+                    if let Some(took) = self.holders.heard(now, at, holder, &feedback) {
+                        self.counters.exchange_s.observe(took.as_secs_f64());
+                    }
+                    self.count_refused(feedback.refused);
+                    self.host.handle(now, Event::Feedback { holder, feedback });
+                }
+                Inbound::Back { holder, slot_diff, offset_ns } => {
+                    self.holders.back(now, holder, slot_diff, offset_ns);
+                    self.host.handle(now, Event::HolderBack(holder));
+                }
+                Inbound::Lost { holder, why, mismatch } => {
+                    self.holders.lost(now, holder, why, mismatch);
+                    self.host.handle(now, Event::HolderLost(holder));
+                }
+                Inbound::Datagrams(tally) => self.count_datagrams(tally),
+            }
+        }
+        self.heard |= self.host.has_news();
+        self.heard
+    }
+
+    /// What the table of the own ingress has to say to this host.
+    pub(super) fn hear_own_table(&mut self, now: Now) {
+        if let Some(table) = &self.own_table {
+            let host = self.host.config().host;
+            let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Some(feedback) = table.news_for_own(now.slot) {
+                self.host.handle(now, Event::Feedback { holder: host.holder(), feedback });
+                self.heard |= self.host.has_news();
+            }
+        }
+    }
+}
