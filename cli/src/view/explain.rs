@@ -130,10 +130,12 @@ mod tests {
         let text = |explanation: &Explanation| explain(explanation, &Snapshot::default());
         assert!(!text(&explanation).contains("surplus"));
         let (ordered_bps, extra_bps, up_to_bps) = (1_000_000_000, 250_000_000, 9_000_000_000);
-        explanation.surplus = Some(SurplusReason { ordered_bps, extra_bps, up_to_bps });
-        let rates = [ordered_bps, extra_bps, up_to_bps].map(|bps| rate(Some(bps)));
-        let text = text(&explanation);
-        assert!(text.contains(&format!("order {} + surplus {}", rates[0], rates[1])), "{text}");
-        assert!(text.contains(&format!("up to {} in all", rates[2])), "{text}");
+        for (yields, how) in [(false, "left"), (true, "idle")] {
+            explanation.surplus = Some(SurplusReason { ordered_bps, extra_bps, up_to_bps, yields });
+            let rates = [ordered_bps, extra_bps, up_to_bps].map(|bps| rate(Some(bps)));
+            let text = text(&explanation);
+            assert!(text.contains(&format!("order {} + surplus {}", rates[0], rates[1])), "{text}");
+            assert!(text.contains(&format!("what is {how}, up to {} in all", rates[2])), "{text}");
+        }
     }
 }

@@ -70,7 +70,7 @@ impl Surplus {
             return self.extra;
         }
         let gives_way = seen.yields && seen.queue > Surplus::QUEUE;
-        let grows = !seen.app_limited && !(seen.yields && seen.queue > Nanos(Surplus::QUEUE.0 / 2));
+        let waits = seen.yields && seen.queue > Nanos(Surplus::QUEUE.0 / 2);
         if room > Rate::ZERO && (seen.lost != self.lost || gives_way) {
             if !self.cut {
                 self.peak = order.plus(self.extra);
@@ -79,7 +79,7 @@ impl Surplus {
             self.extra = self.extra.share(2);
         } else {
             self.cut = false;
-            if room > Rate::ZERO && grows {
+            if room > Rate::ZERO && !seen.app_limited && !waits {
                 let step = if seen.yields { link.share(Surplus::IDLE) } else { self.step(order, link) };
                 self.extra = self.extra.plus(step).min(room);
             }

@@ -245,4 +245,10 @@ fn a_late_decision() {
     });
     let sent: Vec<u64> = looks.map(|rate| (rate.0 + 500_000) / 1_000_000).collect();
     assert_eq!([sent[0], sent[3], sent[14]], [116, 166, 607]);
+    let mut idle = Surplus::default();
+    let looks = (1..=8).map(|look| {
+        let signs = Signs { now: Nanos::from_millis(2 * look), yields: true, ..Signs::default() };
+        order.plus(idle.look(order, LINK, signs))
+    });
+    assert_eq!(looks.map(|rate| rate == LINK).collect::<Vec<_>>(), [[false; 7].as_slice(), &[true]].concat());
 }

@@ -22,7 +22,8 @@ use crate::world::{FlowIx, FlowPhase, JobIx, World};
 /// best and takes progress alone for a reason to decide when 7 ms have passed, so every second look decides. Flow ends,
 /// round starts and holders' news wake it at once, as the kernel's events and the exchange do there.
 pub(super) const LOOK: Nanos = Nanos::from_millis(10);
-/// What holders say waits so long after a turn, so that the news of many is taken in at once; as the daemon's loop.
+/// What holders say waits so long after a turn, so that the news of many is taken in at once; the daemon's
+/// loop waits 2 to 5 ms, as its turns cost.
 pub(super) const GATHER: Nanos = Nanos(2_500_000);
 
 /// A brain, and perhaps a record of what it is told and says.

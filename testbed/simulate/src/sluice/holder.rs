@@ -8,7 +8,7 @@ use super::clock::Clock;
 /// Slots that a switch has run when the scenario begins: its tables count as full.
 const RAN_BEFORE: i32 = 10;
 /// Unasked feedback of a switch is at least this far apart, as in the emulated switch.
-const PUSH_GAP: Nanos = Nanos::from_millis(2);
+const PUSH_GAP: Nanos = Nanos::from_millis(4);
 /// With many hosts the gap grows by so much for each.
 const PUSH_COST: Nanos = Nanos(200_000);
 
