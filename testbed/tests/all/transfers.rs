@@ -16,6 +16,7 @@ use sluice_planners_wan::graph::Graph;
 use sluice_planners_wan::method::{Method, Options, propose};
 use sluice_planners_wan::{bound, form, import, to_plan};
 use sluice_schedule::Rate;
+use sluice_schedule::host::config::RESERVE;
 use sluice_testbed::experiment::Bench;
 use sluice_testbed::experiment::live::Live;
 use sluice_testbed::fabric::FabricSpec;
@@ -124,8 +125,8 @@ fn daemons_hold_every_lane_to_what_its_plan_gives_it() {
     for fills in [false, true] {
         let file = dir.join(format!("{fills}.json"));
         std::fs::write(&file, rates(&spec, fills)).unwrap();
-        // In payload of 95 of 100 Mbit/s: what is kept free is kept from everybody alike.
-        let all = if fills { 100.0 } else { 36.0 } * 1448.0 / 1514.0 * 0.95e6;
+        // In payload of what daemons do not leave free of 100 Mbit/s: that is kept from everybody alike.
+        let all = if fills { 100.0 } else { 36.0 } * 1448.0 / 1514.0 * (1.0 - RESERVE) * 1e6;
         let wanted = |of: &serde_json::Value| {
             let flows = of["flows"].as_array().map_or(&[][..], Vec::as_slice);
             let rates = |key: &str| flows.iter().filter_map(|flow| flow[key].as_f64()).collect::<Vec<_>>();
