@@ -43,7 +43,7 @@ pub struct Measures {
     /// The first slot of the run in which calm bounds hold.
     pub settled: u64,
     pub heard: BTreeMap<(usize, HolderId), Heard>,
-    /// How often a flow was asked for since its host last learned of a link.
+    /// How often a flow was asked for since an answer came to its host.
     pub asked: BTreeMap<FlowId, u32>,
     spoken: BTreeMap<(usize, BootId, HolderId), (Slot, u64)>,
     /// Highest sequence number that reached a holder's process of a host's.
@@ -100,6 +100,9 @@ impl World {
     }
 
     pub fn note_heard(&mut self, host: usize, holder: HolderId, feedback: &Feedback) {
+        for answer in &feedback.routes {
+            self.measures.asked.remove(&answer.flow);
+        }
         match self.measures.heard.get_mut(&(host, holder)) {
             Some(known) => {
                 known.at = self.now;

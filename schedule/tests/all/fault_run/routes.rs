@@ -53,7 +53,6 @@ impl World {
     /// A host's brain has learned which link a flow takes, or that this is not known any more.
     pub fn routed(&mut self, host: usize, flow: FlowId, holder: HolderId, link: Option<LinkId>) {
         let Some(at) = self.cluster.kernel.find(flow) else { return };
-        self.measures.asked.remove(&flow);
         let open = self.cluster.kernel.flows[at].open;
         let (up, capacity) =
             (link.map(LinkId::port), self.cluster.kernel.cables[self.cluster.kernel.flows[at].path[1]].capacity);
