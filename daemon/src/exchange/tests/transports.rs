@@ -1,6 +1,7 @@
 //! By calls and by datagrams over loopback: the client task, and a process with one table, which can be deaf, die and come
 //! back.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -74,13 +75,7 @@ impl Client {
 
     /// What others have on the link, in Mbit/s, as soon as it is that.
     async fn sees(&mut self, mbps: u64, others: u64) -> Feedback {
-        let is = |feedback: &Feedback| {
-            let load =
-                |view: &sluice_schedule::LinkView| view.load.first().is_some_and(|load| *load == Rate::mbps(others));
-            feedback.refused.is_none() && feedback.links.iter().any(|view| view.link == link() && load(view))
-        };
-        let fits = |heard: &Inbound| matches!(heard, Inbound::Feedback { holder, feedback, .. } if *holder == HOLDER && is(feedback));
-        match self.hear(mbps, fits).await {
+        match self.hear(mbps, |heard| load(heard) == Some(Rate::mbps(others))).await {
             Inbound::Feedback { feedback, .. } => feedback,
             other => panic!("{other:?}"),
         }
@@ -92,6 +87,35 @@ impl Client {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// What others have on the link now, where this says so.
+fn load(heard: &Inbound) -> Option<Rate> {
+    match heard {
+        Inbound::Feedback { holder: HOLDER, feedback, .. } if feedback.refused.is_none() => {
+            feedback.links.iter().find(|view| view.link == link())?.load.first().copied()
+        }
+        _ => None,
+    }
+}
+
+/// Both announce until each has seen the other: the lease of what is announced is short, so whoever sees first may not
+/// fall silent. What `a` saw.
+async fn meet(a: (&mut Client, u64), b: (&mut Client, u64)) -> Feedback {
+    let (seen_by_a, seen_by_b) = (RefCell::new(None), RefCell::new(None));
+    let both = |seen: &RefCell<Option<Feedback>>, others: u64, heard: &Inbound| {
+        if let Inbound::Feedback { feedback, .. } = heard
+            && load(heard) == Some(Rate::mbps(others))
+        {
+            seen.replace(Some(feedback.clone()));
+        }
+        seen_by_a.borrow().is_some() && seen_by_b.borrow().is_some()
+    };
+    tokio::join!(
+        a.0.hear(a.1, |heard| both(&seen_by_a, b.1, heard)),
+        b.0.hear(b.1, |heard| both(&seen_by_b, a.1, heard))
+    );
+    seen_by_a.into_inner().expect("both have seen")
 }
 
 impl Drop for Client {
@@ -198,8 +222,7 @@ async fn by_calls_hosts_see_each_other_and_the_switch_that_comes_back() {
     let mut b = Client::new(uri, Kind::Unary, "b");
     assert!(matches!(a.hear(40, |_| true).await, Inbound::Back { slot_diff: -1..=1, offset_ns: Some(_), .. }));
     let first = a.sees(40, 0).await;
-    // The lease of what is announced is short, so both go on.
-    let (seen_by_a, _) = within(async { tokio::join!(a.sees(40, 30), b.sees(30, 40)) }).await;
+    let seen_by_a = meet((&mut a, 40), (&mut b, 30)).await;
     assert_eq!(seen_by_a.links[0].flows.len(), 1, "with calls promises travel with their ranks");
     assert!(calls.fetched.load(Ordering::Relaxed) >= 2 && calls.updated.load(Ordering::Relaxed) >= 2);
     // One that does not answer is as good as none, and another in its place is told apart.
@@ -289,7 +312,7 @@ async fn by_datagrams(loss: u64) {
     let mut b = Client::new(address.to_string(), ground("b"), "b");
     a.hear(40, |heard| matches!(heard, Inbound::Back { slot_diff: 0, offset_ns: None, .. })).await;
     let first = a.sees(40, 0).await;
-    let (seen_by_a, _) = within(async { tokio::join!(a.sees(40, 30), b.sees(30, 40)) }).await;
+    let seen_by_a = meet((&mut a, 40), (&mut b, 30)).await;
     assert!(seen_by_a.links[0].flows.is_empty(), "an echo has sums only");
     a.hear(40, |heard| matches!(heard, Inbound::Datagrams(tally) if tally.sent > 0 && tally.answered > 0)).await;
     // Its port is closed: the kernel says so at once. Another process in its place is told apart.
