@@ -249,6 +249,9 @@ int cwnd_event(__u64 *ctx)
 	/* Only ever raise here: the segment under way was sized for the old rate and is charged at the present one. */
 	if (rate > sk->sk_pacing_rate)
 		set_pacing(tp, rate);
+	/* The window is that of the order before the pause, and if all of it is lost nothing comes back that would widen it. */
+	if (window(tp, flow, rate) > tp->snd_cwnd)
+		tp->snd_cwnd = window(tp, flow, rate);
 	if (flow->cap)
 		flags |= SLUICE_STAT_LOSS_GUARD;
 	if (flow->flags & FLOW_EMPTY && (__u64)((__u32)(now / 1000) - flow->last_us) * 1000 >= cfg->idle_ns) {
