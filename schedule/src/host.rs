@@ -210,7 +210,7 @@ impl Host {
             Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
             Event::HolderLost(holder) => self.announcer.lost(holder),
             Event::HolderBack(holder) => self.announcer.back(holder),
-            Event::Measured { link, total, managed } => self.links.measured(now, link, total, managed),
+            Event::Measured { link, total, managed } => self.links.measured(link, total, managed),
             Event::Clock(trust) => self.trust = trust,
         }
     }
@@ -304,6 +304,7 @@ impl Host {
         for flow in self.flows.values_mut() {
             flow.slot_edge(now);
         }
+        self.links.slot_edge(now);
         self.measure_density(now);
         for job in self.jobs.values_mut() {
             job.forget_old(now, self.config.slot);

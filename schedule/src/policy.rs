@@ -91,6 +91,14 @@ pub struct Other {
     pub until: Nanos,
 }
 
+impl LinkScene {
+    /// Is the round that goes first there over within this time, as far as its rank says?
+    pub fn is_brief(&self, time: Nanos) -> bool {
+        let first = self.first.into_iter().chain(self.others.first().map(|other| other.rank)).min();
+        first.is_some_and(|first| first.ordinary && first.key <= time)
+    }
+}
+
 impl Other {
     /// Has it sent all it had, as far as it could tell?
     pub fn over(&self, now: Nanos) -> bool {
@@ -140,6 +148,8 @@ pub struct LinkScene {
     pub active: u64,
     /// The floor of each flow there.
     pub floor: Rate,
+    /// The best place of this host's own rounds there.
+    pub first: Option<Rank>,
 }
 
 /// One job with demand on this host.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, RESERVE};
+use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, FAIR_FLOOR_BRIEF, RESERVE};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
@@ -71,6 +71,7 @@ settings! {
         promote_kappa: f64 = 4.0, "", Rule::Number(1.0, 16.0), false, "A round older than kappa (1+D) m goes first.";
         fair_floor: f64 = FAIR_FLOOR, "ratio", Rule::Number(0.0, 1.0), false, "Part of the equal share every flow keeps on links with unmanaged traffic.";
         fair_floor_alone: f64 = FAIR_FLOOR_ALONE, "ratio", Rule::Number(0.0, 1.0), false, "The same on all other links.";
+        fair_floor_brief: f64 = FAIR_FLOOR_BRIEF, "ratio", Rule::Number(0.0, 1.0), false, "The same there at least, while the round that goes first has no more than two slots left.";
         surplus: Surplus = Surplus::Idle, "", Rule::Words(Surplus::WORDS), false, "What a flow takes beyond its order. idle: what nobody uses, giving way to any queue; greedy: on paths with unmanaged traffic its part of what is left, as ordinary TCP; always: everywhere.";
         delay_weight: f64 = 1.0, "slots", Rule::Number(0.0, 100.0), false, "primal-dual: slots one unit of price is worth.";
         price_mu: f64 = 100.0, "", Rule::Number(1.1, 1e6), false, "primal-dual: base of the exponential price.";

@@ -18,6 +18,9 @@ pub(crate) const MAX_LINKS: usize = 65_536;
 pub const FAIR_FLOOR: f64 = 0.5;
 /// The default of φ on links without unmanaged traffic.
 pub const FAIR_FLOOR_ALONE: f64 = 0.0;
+/// The default of φ behind brief rounds, in the daemon: connections that were held at next to nothing take as long to come
+/// back as such a round takes. In the simulator, which has no connections, and in [`HostConfig::new`] it is none.
+pub const FAIR_FLOOR_BRIEF: f64 = 0.5;
 /// Part of every link left free: pacing is about so exact, and what it misses must not fill a queue.
 pub const RESERVE: f64 = 0.01;
 
@@ -55,6 +58,8 @@ pub struct HostConfig {
     pub fair_floor: f64,
     /// φ on all other links, for `srpt-p`; `fair` has the above everywhere, and the paper's forms have none.
     pub fair_floor_alone: f64,
+    /// φ on those other links at least, while the round that goes first there has no more than two slots left.
+    pub fair_floor_brief: f64,
     /// w: slots one unit of price is worth (`primal-dual`).
     pub delay_weight: f64,
     /// μ of the exponential price.
@@ -116,6 +121,7 @@ impl HostConfig {
             promote_kappa: 4.0,
             fair_floor: FAIR_FLOOR,
             fair_floor_alone: FAIR_FLOOR_ALONE,
+            fair_floor_brief: 0.0,
             delay_weight: 1.0,
             price_mu: 100.0,
             probe_gain: 1.25,

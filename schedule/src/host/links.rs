@@ -10,6 +10,7 @@
 //! | local | longer | forgotten | equal share of what is known |
 
 mod rounds;
+mod unmanaged;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use crate::policy::{JobLoad, Other};
 use crate::units::{HolderId, JobId, LinkId, Nanos, Rate, Slot};
 pub(super) use rounds::Foreign;
 use rounds::RoundOnLink;
+use unmanaged::Unmanaged;
 
 /// How a holder's view counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,9 +47,6 @@ pub(super) struct Trust {
     /// Heard at most a slot ago, or only this host sends there.
     pub fresh: bool,
 }
-
-/// How long a link counts as one with unmanaged traffic after that was last seen.
-const UNMANAGED_MEMORY: Nanos = Nanos::from_millis(10_000);
 
 #[derive(Debug, Default)]
 struct HolderView {
@@ -80,8 +79,8 @@ pub(super) struct Link {
     keeps_jobs: bool,
     /// Unmanaged traffic, measured here: only of own links.
     cross: CrossTraffic,
-    /// When unmanaged traffic was last seen there, here or by the holder's word.
-    unmanaged: Option<Nanos>,
+    /// Whether unmanaged traffic is there, here or by the holder's word.
+    unmanaged: Unmanaged,
     rounds: BTreeMap<JobId, RoundOnLink>,
 }
 
@@ -153,7 +152,7 @@ impl Link {
     }
     /// Whether unmanaged traffic used the link in the last ten seconds: short flows come back.
     pub fn unmanaged_lately(&self, now: Now) -> bool {
-        self.unmanaged.is_some_and(|seen| now.mono.minus(seen) <= UNMANAGED_MEMORY)
+        self.unmanaged.lately(now.mono)
     }
     /// Whether a flow may send more there than it is ordered, and how.
     pub fn allowance(&self, now: Now, config: &HostConfig) -> Option<Allowance> {
@@ -166,11 +165,6 @@ impl Link {
             SurplusRule::Greedy => !self.unmanaged_lately(now),
         };
         Some(Allowance { up_to: self.capacity(), yields }).filter(|allowance| allowance.up_to > Rate::ZERO)
-    }
-    fn remember_unmanaged(&mut self, now: Now) {
-        if self.cross() > self.capacity().times(CrossTraffic::NOISE) {
-            self.unmanaged = Some(now.mono);
-        }
     }
     /// What managed flows may use beside unmanaged traffic.
     pub fn usable(&self) -> Rate {
@@ -253,7 +247,7 @@ impl Links {
             jobs: Vec::new(),
             keeps_jobs: self.keeps_jobs,
             cross: CrossTraffic::default(),
-            unmanaged: None,
+            unmanaged: Unmanaged::default(),
             rounds: BTreeMap::new(),
         });
         self.index.insert(hop.link, self.all.len() - 1);
@@ -329,21 +323,27 @@ impl Links {
             let before = (link.capacity(), link.cross());
             link.view = view;
             link.view_slot = slot;
-            link.remember_unmanaged(now);
             new |= link.take_promises() || before != (link.capacity(), link.cross());
             link.remember_jobs(now);
         }
         new
     }
 
-    pub fn measured(&mut self, now: Now, id: LinkId, total: Rate, managed: Rate) {
+    /// A slot has passed.
+    pub fn slot_edge(&mut self, now: Now) {
+        for link in &mut self.all {
+            let (cross, capacity) = (link.cross(), link.capacity());
+            link.unmanaged.slot(now.mono, cross, capacity);
+        }
+    }
+
+    pub fn measured(&mut self, id: LinkId, total: Rate, managed: Rate) {
         let Some(&index) = self.index.get(&id) else { return };
         let capacity = self.all[index].capacity();
         if let Some(ingress) = self.ingress.iter_mut().find(|ingress| ingress.index == index) {
             ingress.cross.record(total, managed, capacity);
         } else {
             self.all[index].cross.record(total, managed, capacity);
-            self.all[index].remember_unmanaged(now);
         }
     }
 

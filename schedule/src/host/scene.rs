@@ -15,6 +15,10 @@ use crate::units::{Bytes, FlowId, JobId, Nanos, Rate};
 /// is enough for all of them.
 const ENDS_TOGETHER: Nanos = Nanos(500_000);
 
+/// A round is brief while it has no more than so many slots left: what others are told of its begin and its end takes effect
+/// late against that.
+const BRIEF_SLOTS: u64 = 2;
+
 /// A flow with demand and its place in the order of rounds.
 struct Ranked<'a> {
     rank: Rank,
@@ -118,7 +122,7 @@ impl Host {
         ranked.sort_unstable_by_key(|ranked| (ranked.rank, ranked.id));
         let mut bests = None;
         scene.flows.resize_with(ranked.len(), FlowScene::default);
-        scene.links.iter_mut().for_each(|link| link.active = 0);
+        scene.links.iter_mut().for_each(|link| (link.active, link.first) = (0, None));
         for (drawn, Ranked { rank, id, job, flow, .. }) in scene.flows.iter_mut().zip(&ranked) {
             // Flows of a plan are ranked one by one.
             if rank.is_of_plan() || scene.jobs.last().is_none_or(|last| last.rank != *rank) {
@@ -138,6 +142,7 @@ impl Host {
                 if scene.links.len() == place {
                     scene.links.push(LinkScene::default());
                 }
+                scene.links[place].first.get_or_insert(*rank);
             }
             drawn.grant = if rank.is_of_plan() { self.grant(flow) } else { None };
             if drawn.grant.is_none_or(Grant::counts) {
@@ -202,7 +207,11 @@ impl Host {
             let fair = drawn.usable.share(drawn.active.max(1));
             let phi = match self.config.policy {
                 // Only an order of rounds leaves something idle that it wants kept.
-                PolicyName::SrptP if !link.unmanaged_lately(scene.now) => self.config.fair_floor_alone,
+                PolicyName::SrptP if !link.unmanaged_lately(scene.now) => {
+                    let brief =
+                        if drawn.is_brief(scene.slot.times(BRIEF_SLOTS)) { self.config.fair_floor_brief } else { 0.0 };
+                    self.config.fair_floor_alone.max(brief)
+                }
                 PolicyName::SrptP | PolicyName::Fair => self.config.fair_floor,
                 // The paper knows no share of a link that a flow has for itself, whatever was reserved before.
                 PolicyName::PrimalDual | PolicyName::PrimalDualLiteral => 0.0,

@@ -1,5 +1,6 @@
 //! The brains of hosts and switch on a fluid star: what the policies promise, checked in virtual time.
 
+mod fair_floor;
 mod follows;
 mod properties;
 mod surplus;
@@ -340,29 +341,6 @@ fn a_job_is_met_at_one_switch_of_all_also_where_no_flow_goes() {
     host.handle(at(251), Event::JobGone(JobId::of("job")));
     assert!(told(&mut host, 310).values().all(|said| *said == (0, 0, 0)), "withdrawn everywhere");
     assert!(told(&mut host, 370).is_empty(), "nothing to repeat");
-}
-
-#[test]
-fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
-    let mut host = lone_host();
-    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
-    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(9_000_000_000))] });
-    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(1_000_000_000))] });
-    let mut last = 0;
-    let mut order = |ms, cross| {
-        keep_up(&mut host, &mut last, ms);
-        let (link, managed) = (LinkId::egress(HostId::of("h0")), Rate::mbps(500));
-        host.handle(at(ms), Event::Measured { link, total: managed.plus(Rate::mbps(cross)), managed });
-        orders(&mut host, at(ms));
-        host.flows().find(|f| f.spec.flow == long).map_or(Rate::ZERO, |f| f.order)
-    };
-    assert_eq!(order(60, 0), Rate::mbps(10), "the order of rounds alone");
-    assert_eq!(order(120, 15), Rate::mbps(10), "acknowledgements are no traffic");
-    // Of 940 Mbit/s each keeps a quarter.
-    assert_eq!(order(180, 60), Rate::mbps(235));
-    assert_eq!(order(240, 0), Rate::mbps(235), "of the last two slots the larger");
-    assert_eq!(order(10_000, 0), Rate::mbps(250), "short flows come back");
-    assert_eq!(order(10_300, 0), Rate::mbps(10));
 }
 
 #[test]

@@ -126,10 +126,12 @@ pub struct SluiceOptions {
     /// Share of each link left free, 0 to 0.5; `None`: what the runner takes. It keeps queues short, so the testbed takes
     /// the daemon's default, and the simulator, which has no queues, nothing.
     pub reserve: Option<f64>,
-    /// The daemon's `schedule.fair_floor` (φ); here and in the next five, `None` is the daemon's default.
+    /// The daemon's `schedule.fair_floor` (φ); here and in the next six, `None` is the daemon's default.
     pub fair_floor: Option<f64>,
     /// The daemon's `schedule.fair_floor_alone`: φ on links without unmanaged traffic.
     pub fair_floor_alone: Option<f64>,
+    /// The daemon's `schedule.fair_floor_brief`: φ behind rounds that are over within two slots; the simulator takes 0.
+    pub fair_floor_brief: Option<f64>,
     /// The daemon's `schedule.promote_kappa` (κ): how old a round is that goes first.
     pub promote_kappa: Option<f64>,
     /// The daemon's `schedule.max_wait_ms`: no round is deferred longer.
@@ -218,6 +220,7 @@ impl Default for SluiceOptions {
             reserve: None,
             fair_floor: None,
             fair_floor_alone: None,
+            fair_floor_brief: None,
             promote_kappa: None,
             max_wait: None,
             work_conserving: None,
@@ -364,6 +367,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.reserve = t.float("reserve", &zero, &half);
             o.sluice.fair_floor = t.float("fair_floor", &zero, &one);
             o.sluice.fair_floor_alone = t.float("fair_floor_alone", &zero, &one);
+            o.sluice.fair_floor_brief = t.float("fair_floor_brief", &zero, &one);
             o.sluice.promote_kappa = t.float("promote_kappa", &one, &Rational::from(16));
             o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
             o.sluice.work_conserving = t.flag("work_conserving");
