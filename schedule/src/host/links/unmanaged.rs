@@ -1,4 +1,4 @@
-//! Whether unmanaged traffic uses a link, as far as that makes a difference for minutes and not for one slot.
+//! Whether unmanaged traffic uses a link, as far as that matters for seconds and not for one slot.
 
 use crate::path::CrossTraffic;
 use crate::units::{Nanos, Rate};

@@ -1,13 +1,23 @@
 //! The parts of an equal share that flows keep behind better rounds: beside unmanaged traffic, and behind brief ones.
 
 use super::*;
+use crate::message::Rank;
+use crate::policy::{LinkScene, Other};
+
+/// A host whose first flow stands behind a round of so many bytes, and that flow.
+fn behind(bytes: u64) -> (Host, FlowId) {
+    let mut host = lone_host();
+    for (name, job, bytes) in [(1, "long", 9 * bytes), (2, "short", bytes)] {
+        let id = flow(&mut host, name, job, 1000);
+        host.handle(at(0), Event::RoundBegan { job: JobId::of(job), flows: vec![(id, Bytes(bytes))] });
+    }
+    let long = host.flows().find(|f| f.spec.job == JobId::of("long")).map(|f| f.spec.flow);
+    (host, long.expect("opened"))
+}
 
 #[test]
 fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
-    let mut host = lone_host();
-    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
-    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(90_000_000_000))] });
-    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(10_000_000_000))] });
+    let (mut host, long) = behind(10_000_000_000);
     let mut last = 0;
     let mut order = |slot: u64, cross| {
         let ms = slot * 60;
@@ -33,11 +43,8 @@ fn equal_shares_are_kept_in_part_where_unmanaged_traffic_was_seen_of_late() {
 #[test]
 fn behind_a_brief_round_a_part_of_an_equal_share_is_kept() {
     // The first round takes 200 ms of the link; 120 of them are left after 80.
-    let mut host = lone_host();
+    let (mut host, long) = behind(25_000_000);
     host.config.fair_floor_brief = 0.5;
-    let (long, short) = (flow(&mut host, 1, "long", 1000), flow(&mut host, 2, "short", 1000));
-    host.handle(at(0), Event::RoundBegan { job: JobId::of("long"), flows: vec![(long, Bytes(90_000_000))] });
-    host.handle(at(0), Event::RoundBegan { job: JobId::of("short"), flows: vec![(short, Bytes(25_000_000))] });
     let mut last = 0;
     let mut order = |ms| {
         keep_up(&mut host, &mut last, ms);
@@ -48,4 +55,20 @@ fn behind_a_brief_round_a_part_of_an_equal_share_is_kept() {
     assert_eq!(order(60), Rate::mbps(10));
     assert_eq!(order(110), Rate::mbps(250));
     assert_eq!(order(300), Rate::mbps(1000), "over");
+}
+
+#[test]
+fn a_round_of_another_host_may_be_the_brief_one_and_promoted_ones_and_sums_are_not() {
+    let rank = |ordinary, ms| Rank { ordinary, key: Nanos::from_millis(ms), job: JobId(1) };
+    let brief = |own: Option<Rank>, other: Option<Rank>| {
+        let others = other.map(|rank| Other { rank, ..Other::default() }).into_iter().collect();
+        LinkScene { first: own, others, ..LinkScene::default() }.is_brief(Nanos::from_millis(120))
+    };
+    assert!(brief(None, Some(rank(true, 120))) && !brief(None, Some(rank(true, 121))));
+    assert!(brief(Some(rank(true, 500)), Some(rank(true, 40))), "the other one goes first");
+    assert!(
+        !brief(Some(rank(true, 40)), Some(rank(false, 1))),
+        "it is promoted, and nobody knows how much it has left"
+    );
+    assert!(!brief(Some(rank(true, 40)), Some(Rank::OF_SUMS)) && !brief(None, None));
 }
