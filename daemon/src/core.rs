@@ -362,7 +362,7 @@ impl Core {
             self.host.handle(now, Event::Feedback { holder, feedback });
             return;
         }
-        self.holders.sent(now.mono, holder, announcement.seq);
+        self.holders.sent(now, holder, announcement.seq);
         let sockets = &self.monitor.sockets;
         let ends = |flow| sockets.of_flow(flow).map(|socket| socket.tuple.connection());
         outlet.announce(holder, announcement, &ends);

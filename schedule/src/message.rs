@@ -2,7 +2,8 @@
 //!
 //! A *holder* keeps the load tables of some links: a switch, or a host for its own ingress where no switch answers.
 //! Every host sends each holder one [`Announcement`] per slot while it has demand, and one more whenever something
-//! changed; each is answered by one [`Feedback`], and a holder pushes further feedback when a watched link changed.
+//! changed. The first of each slot is answered by one [`Feedback`], others where they ask for more than before, and a holder
+//! pushes further feedback when others changed a watched link.
 //! An announcement *replaces* the host's earlier one, so repeats and late duplicates change nothing.
 
 use std::net::SocketAddr;

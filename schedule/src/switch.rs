@@ -9,6 +9,7 @@ mod answers;
 mod change;
 mod hosts;
 mod jobs;
+mod limits;
 mod links;
 mod rest;
 
@@ -22,51 +23,9 @@ use answers::Answers;
 use change::Ticket;
 use hosts::{Host, Hosts, Lease, Order};
 use jobs::Jobs;
+pub use limits::{Limits, LinkConfig};
 pub use links::LinkLoad;
 use links::{Flattened, Links};
-
-/// How much one holder keeps, and for how long.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
-    /// How many hosts may hold a lease.
-    pub hosts: usize,
-    /// Promises (flow, link) of one host at most; also bounds its flows and watched links, each.
-    pub promises_per_host: usize,
-    /// Slots after the last announcement until a host's promises are gone.
-    pub lease_slots: u32,
-    /// Slots ahead that tables reach (K).
-    pub horizon: usize,
-}
-
-impl Limits {
-    /// Job statuses of one announcement that are looked at; the rest is left out and counted.
-    const STATUSES: usize = 4096;
-    /// Links of one announcement whose unmanaged traffic is taken in: a host is attached to few.
-    const MEASURED: usize = 64;
-    /// How far an announced slot may be from the holder's own.
-    const SLOT_GUARD: u32 = 1;
-    /// Slots a holder must have run before zero load means zero.
-    const WARM_SLOTS: u64 = 2;
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { hosts: 4096, promises_per_host: 8192, lease_slots: 2, horizon: 10 }
-    }
-}
-
-/// A link as its holder is told at start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkConfig {
-    /// The link whose table is kept.
-    pub link: LinkId,
-    /// Its payload rate.
-    pub capacity: Rate,
-    /// Unmanaged load, from configuration or a background source.
-    pub cross: Rate,
-    /// The host that the link leads to, whose word on unmanaged traffic there counts; `None`: nobody's does.
-    pub attached: Option<HostId>,
-}
 
 /// What a holder has done, for metrics; counts since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,6 +140,27 @@ impl Switch {
         };
         feedback.refused = refused;
         feedback
+    }
+
+    /// Applies one host's announcement and answers it where that says anything new: the first of a slot, which renews all
+    /// views, one that is refused, one by which the host asks to know more than before, and one of a host that has not
+    /// heard yet of something that others changed.
+    pub fn hear(&mut self, slot: Slot, announcement: &Announcement) -> Option<Feedback> {
+        let now = self.advance(slot);
+        let (refused, asks) = match self.check(now, announcement) {
+            Ok(()) => (None, self.apply(now, announcement)),
+            Err(refusal) => (refusal, false),
+        };
+        let Some(at) = self.hosts.find(announcement.host) else {
+            return Some(Feedback { refused, ..self.first_answer(now, announcement) });
+        };
+        let answered = self.hosts.answer(at, announcement.slot);
+        let knows =
+            self.hosts.get(at).is_some_and(|host| !self.links.are_news(at, host) && !self.jobs.are_news(at, host));
+        if answered && knows && !asks && refused.is_none() {
+            return None;
+        }
+        Some(Feedback { refused, ..self.feedback_to(now, at) })
     }
 
     /// Applies one host's announcement without answering it, for a caller that answers several at once with
@@ -383,9 +363,10 @@ impl Switch {
         Ok(())
     }
 
-    fn apply(&mut self, now: u64, announcement: &Announcement) {
+    /// True: the host asks to know more than it did before.
+    fn apply(&mut self, now: u64, announcement: &Announcement) -> bool {
         let at = self.hosts.find_or_add(announcement.host);
-        let Some(mut old) = self.hosts.take(at) else { return };
+        let Some(mut old) = self.hosts.take(at) else { return false };
         let start = now.saturating_add_signed(i64::from(announcement.slot.since(Slot(now as u32))));
         let table: &mut dyn LoadTable = match &mut self.table {
             Table::Exact(table) => table,
@@ -404,9 +385,11 @@ impl Switch {
         self.links.remeasure(at, &old.measured, &host.measured, &mut self.ticket);
         self.links.rewatch(at, &old.watch, &host.watch);
         self.links.relist(at, now, &old, &host, self.limits.horizon, &mut self.ticket);
+        let asks = host.boot != old.boot || host.watch != old.watch || host.jobs != old.jobs;
         self.hosts.put(at, host, old.lease_end);
         self.counters.statuses_left_out +=
             self.jobs.apply(at, &old, announcement, now, &self.limits, &mut self.ticket, &mut self.hosts);
+        asks
     }
 
     fn feedback_to(&mut self, now: u64, at: u32) -> Feedback {

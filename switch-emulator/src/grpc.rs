@@ -65,7 +65,8 @@ impl Service {
                 );
                 return Err(Status::permission_denied(text));
             }
-            answers.push((holder, self.tables.announce((from, transport), holder, &announcement)));
+            let taken = self.tables.announce((from, transport), holder, &announcement);
+            answers.extend(taken.answer.map(|feedback| (holder, feedback)));
         }
         Ok(answers)
     }

@@ -3,12 +3,14 @@
 //! Whatever comes in by gRPC or UDP ends here: the slot is read once, the brain of the addressed switch answers, and the
 //! lock is released before anything is sent. Nothing here waits.
 
+mod overview;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluice_schedule::clock::SlotClock;
-use sluice_schedule::switch::{Counters, Limits, LinkConfig, LinkLoad, Switch};
+use sluice_schedule::switch::{Limits, LinkConfig, Switch};
 use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Refusal, Route, Slot};
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use tokio::sync::Notify;
@@ -19,6 +21,7 @@ use crate::config::{Config, PortConfig};
 use crate::routes::Questions;
 use crate::sessions::{Queue, Sessions};
 use crate::time;
+pub use overview::{Counts, Overview, Report};
 
 /// After so many quota refusals in a row a host is not listened to for a while.
 const PATIENCE: u32 = 10;
@@ -75,6 +78,15 @@ struct Offender {
     until: Nanos,
 }
 
+/// What became of an announcement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    /// Why it was refused, if it was.
+    pub refused: Option<Refusal>,
+    /// `None`: there is nothing to answer that is not pushed.
+    pub answer: Option<Feedback>,
+}
+
 /// One reading of the grid's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
@@ -101,42 +113,6 @@ pub const TRANSPORTS: [&str; 3] = ["session", "unary", "udp"];
 
 /// The names of `Results`, as in metrics.
 pub const RESULTS: [&str; 6] = ["applied", "slot-guard", "old", "quota", "unknown-link", "foreign-flow"];
-
-/// Work of the process as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub pushes: u64,
-    /// Hellos that did not fit.
-    pub refused_hellos: u64,
-    /// CPU time in the brains.
-    pub table_cpu: Nanos,
-    /// CPU time for unasked feedback.
-    pub push_cpu: Nanos,
-}
-
-/// The process at one moment.
-#[derive(Debug)]
-pub struct Overview {
-    pub switches: Vec<Report>,
-    /// What was counted over all of them.
-    pub counts: Counts,
-    /// Hosts connected by a session.
-    pub sessions: usize,
-}
-
-/// What metrics and health pages show of one switch.
-#[derive(Clone, Debug)]
-pub struct Report {
-    pub name: String,
-    pub hosts: usize,
-    pub leases: usize,
-    pub warm: bool,
-    pub counters: Counters,
-    /// Announcements by transport and result.
-    pub updates: [Results; TRANSPORTS.len()],
-    /// Per link: the node it leads to, and its load.
-    pub links: Vec<(String, LinkLoad)>,
-}
 
 impl Tables {
     pub fn new(config: &Config, boot: BootId, questions: Option<Questions>) -> Tables {
@@ -248,17 +224,18 @@ impl Tables {
         self.lock().sessions.end_all(status);
     }
 
-    /// Applies one announcement that came from this address. The caller has checked that it comes from the host it names.
-    pub fn announce(&self, speaker: (IpAddr, Transport), holder: HolderId, announcement: &Announcement) -> Feedback {
+    /// Applies one announcement that came from this address, and answers it. The caller has checked that it comes from the host
+    /// it names.
+    pub fn announce(&self, speaker: (IpAddr, Transport), holder: HolderId, announcement: &Announcement) -> Taken {
         let mut state = self.lock();
         let slot = self.now(&mut state).slot;
-        let feedback = state.announce(self, slot, holder, announcement, speaker);
+        let taken = state.announce(self, slot, holder, announcement, speaker);
         drop(state);
         self.changed.notify_one();
-        if let Some(questions) = self.questions.as_ref().filter(|_| feedback.refused.is_none()) {
+        if let Some(questions) = self.questions.as_ref().filter(|_| taken.refused.is_none()) {
             questions.ask(holder, announcement.host, &announcement.routes);
         }
-        feedback
+        taken
     }
 
     /// The routes of flows that hosts asked this switch for.
@@ -355,25 +332,6 @@ impl Tables {
     pub fn since_tick(&self) -> Nanos {
         sluice_clock::monotonic().minus(self.lock().last_tick)
     }
-
-    pub fn overview(&self) -> Overview {
-        let mut state = self.lock();
-        let slot = self.now(&mut state).slot;
-        let report = |held: &Held| Report {
-            name: held.name.clone(),
-            hosts: held.brain.hosts().count(),
-            leases: held.brain.leases().map(|lease| lease.promises).sum(),
-            warm: held.brain.warm(slot),
-            counters: held.brain.counters(),
-            updates: held.updates,
-            links: held.ports.iter().map(|(_, to)| to.clone()).zip(held.brain.links()).collect(),
-        };
-        Overview {
-            switches: state.switches.iter().map(report).collect(),
-            counts: state.counts,
-            sessions: state.sessions.hosts(),
-        }
-    }
 }
 
 impl State {
@@ -384,11 +342,12 @@ impl State {
         holder: HolderId,
         announcement: &Announcement,
         (from, transport): (IpAddr, Transport),
-    ) -> Feedback {
+    ) -> Taken {
         let began = sluice_clock::thread_cpu();
         let Some(held) = self.index.get(&holder).and_then(|at| self.switches.get_mut(*at)) else {
             let refused = Some(Refusal::UnknownLink);
-            return Feedback { boot: tables.boot, slot, warm: true, refused, ..Feedback::default() };
+            let feedback = Feedback { boot: tables.boot, slot, warm: true, refused, ..Feedback::default() };
+            return Taken { refused, answer: Some(feedback) };
         };
         let (host, mono) = (announcement.host, sluice_clock::monotonic());
         let speaker = Speaker { from: from.to_canonical(), host };
@@ -397,7 +356,7 @@ impl State {
         let known =
             |held: &Held| held.brain.leases().find(|lease| lease.host == host).map_or(0, |lease| lease.promises);
         let full = self.promises + asked > tables.max_flows && self.promises + asked > tables.max_flows + known(held);
-        let feedback = if offender.until > mono || full {
+        let answer = if offender.until > mono || full {
             let mut feedback = held.brain.feedback(slot, host).unwrap_or_else(|| Feedback {
                 boot: tables.boot,
                 slot,
@@ -405,13 +364,23 @@ impl State {
                 ..Feedback::default()
             });
             feedback.refused = Some(Refusal::Quota);
-            feedback
+            Some(feedback)
         } else {
             held.touched = true;
-            held.brain.announce(slot, announcement)
+            match transport {
+                // What others change is pushed.
+                Transport::Session => held.brain.hear(slot, announcement),
+                Transport::Unary => Some(held.brain.announce(slot, announcement)),
+                // A datagram brings back what its own packet has room for.
+                Transport::Udp => {
+                    let refused = held.brain.take(slot, announcement);
+                    refused.map(|_| Feedback { refused, ..Feedback::default() })
+                }
+            }
         };
-        held.updates[transport as usize][result(feedback.refused)] += 1;
-        if feedback.refused == Some(Refusal::Quota) && offender.until <= mono {
+        let refused = answer.as_ref().and_then(|answer| answer.refused);
+        held.updates[transport as usize][result(refused)] += 1;
+        if refused == Some(Refusal::Quota) && offender.until <= mono {
             let refusals = offender.refusals + 1;
             let until = if refusals >= PATIENCE { mono.plus(PENALTY) } else { Nanos::ZERO };
             let refusals = if refusals >= PATIENCE { 0 } else { refusals };
@@ -421,11 +390,11 @@ impl State {
             if self.offenders.len() < MAX_OFFENDERS || self.offenders.contains_key(&speaker) {
                 self.offenders.insert(speaker, Offender { refusals, until });
             }
-        } else if feedback.refused.is_none() && offender.refusals > 0 {
+        } else if refused.is_none() && offender.refusals > 0 {
             self.offenders.remove(&speaker);
         }
         self.counts.table_cpu = self.counts.table_cpu.plus(sluice_clock::thread_cpu().minus(began));
-        feedback
+        Taken { refused, answer }
     }
 }
 

@@ -203,8 +203,8 @@ impl Pipeline {
             flows: known.flows.iter().filter_map(|(flow, known)| promise(*flow, known, packet.slot)).collect(),
             ..Announcement::default()
         };
-        let feedback = state.announce(tables, slot, hop.holder, &announcement, (from, Transport::Udp));
-        match feedback.refused {
+        let taken = state.announce(tables, slot, hop.holder, &announcement, (from, Transport::Udp));
+        match taken.refused {
             None => {
                 packet.counted = packet.counted.saturating_add(1);
                 if ahead == Some(u32::MAX) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_schedule::{BootId, Feedback, HolderId, Nanos, Now, Refusal};
+use sluice_schedule::{BootId, Feedback, HolderId, Nanos, Now, Refusal, Slot};
 use sluice_wire::snapshot::Histogram;
 use sluice_wire::snapshot::counters::bounds;
 
@@ -35,6 +35,8 @@ pub struct HolderState {
     pub received: u64,
     /// An announcement that was not answered yet.
     waiting: Option<(u64, Nanos)>,
+    /// The slot of the last announcement: only the first of a slot is sure to be answered.
+    said: Option<Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -47,12 +49,13 @@ impl Holders {
     pub fn get(&self, holder: HolderId) -> Option<&HolderState> {
         self.0.get(&holder)
     }
-    pub fn sent(&mut self, now: Nanos, holder: HolderId, seq: u64) {
+    pub fn sent(&mut self, now: Now, holder: HolderId, seq: u64) {
         let state = self.entry(holder);
         state.sent += 1;
+        let first = state.said.replace(now.slot) != Some(now.slot);
         // The oldest unanswered one is timed: a newer one may only have joined it.
-        if state.waiting.is_none_or(|(_, at)| now.minus(at) > Nanos::from_millis(1_000)) {
-            state.waiting = Some((seq, now));
+        if first && state.waiting.is_none_or(|(_, at)| now.mono.minus(at) > Nanos::from_millis(1_000)) {
+            state.waiting = Some((seq, now.mono));
         }
     }
     /// It answered; returns how long that took, if this is the answer to a timed announcement.

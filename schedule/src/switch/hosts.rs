@@ -26,6 +26,8 @@ pub(super) struct Host {
     pub jobs: Vec<JobId>,
     /// The last change it has been told of.
     pub seen: u64,
+    /// The slot of its last announcement that was answered for being the first in it.
+    answered: Option<Slot>,
     /// Boots that were replaced during this lease, latest last.
     old_boots: Vec<BootId>,
 }
@@ -104,6 +106,7 @@ impl Host {
             measured: Vec::new(),
             jobs,
             seen: old.seen,
+            answered: old.answered,
             old_boots,
         }
     }
@@ -181,6 +184,12 @@ impl Hosts {
         if let Some(Some(host)) = self.places.get_mut(at as usize) {
             host.seen = ticket;
         }
+    }
+
+    /// The host is answered in this slot of its own; true if it was before.
+    pub(super) fn answer(&mut self, at: u32, slot: Slot) -> bool {
+        let place = self.places.get_mut(at as usize).and_then(Option::as_mut);
+        place.is_some_and(|host| host.answered.replace(slot) == Some(slot))
     }
 
     /// Looks at `lease` again when `slot` is reached.

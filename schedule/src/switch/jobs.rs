@@ -177,6 +177,12 @@ impl Jobs {
         (statuses, crowds)
     }
 
+    /// Has anybody else changed something of a job of this host that it has not been told of?
+    pub(super) fn are_news(&self, at: u32, host: &Host) -> bool {
+        let jobs = host.jobs.iter().filter_map(|id| self.jobs.get(id));
+        jobs.into_iter().any(|job| job.change.unseen(at, host.seen))
+    }
+
     /// Adds the members of changed jobs that have not seen the change to `stale`.
     pub(super) fn drain_changed(&mut self, hosts: &Hosts, stale: &mut Vec<HostId>) {
         for id in std::mem::take(&mut self.changed) {

@@ -316,6 +316,11 @@ impl Links {
         }
     }
 
+    /// Has anybody else changed something of a link that this host watches and has not been told of?
+    pub(super) fn are_news(&self, at: u32, host: &Host) -> bool {
+        host.watch.iter().any(|&link| self.links[link as usize].change.unseen(at, host.seen))
+    }
+
     /// Adds the watchers that have not seen a change to `stale`.
     pub(super) fn drain_changed(&mut self, hosts: &Hosts, stale: &mut Vec<crate::units::HostId>) {
         for at in std::mem::take(&mut self.changed) {

@@ -121,6 +121,32 @@ fn only_what_others_changed_makes_a_host_stale() {
 }
 
 #[test]
+fn what_would_say_nothing_new_is_not_answered() {
+    let mut switch = switch();
+    let mut seq = [0; 3];
+    let mut hears = |switch: &mut Switch, host: u32, slot, mbps, watch: &[LinkId]| {
+        seq[host as usize] += 1;
+        let said = says(host, seq[host as usize], slot, vec![promise(host, 1, &[mbps])]);
+        switch.hear(Slot(slot), &Announcement { watch: watch.to_vec(), ..said })
+    };
+    let first = hears(&mut switch, 1, 9, 100, &[LINK]).expect("the first of all");
+    assert_eq!((first.seq, first.links.len()), (1, 1));
+    assert_eq!(hears(&mut switch, 1, 9, 300, &[LINK]), None, "nobody else has said anything");
+    assert_eq!(switch.counters().updates, 2, "it counts all the same");
+    let two = hears(&mut switch, 1, 9, 300, &[LINK, OTHER]).expect("it asks for another link");
+    assert_eq!(two.links.len(), 2);
+    let other = hears(&mut switch, 2, 9, 200, &[LINK]).expect("the first of another host");
+    assert_eq!(mbps(&other.links[0]), [300; 4]);
+    let news = hears(&mut switch, 1, 9, 300, &[LINK, OTHER]).expect("somebody came");
+    assert_eq!(mbps(&news.links[0]), [200; 4]);
+    assert_eq!(hears(&mut switch, 1, 9, 310, &[LINK, OTHER]), None, "which it has heard by now");
+    let renewed = hears(&mut switch, 1, 10, 310, &[LINK, OTHER]).expect("the first of a slot renews all views");
+    assert_eq!((renewed.slot, mbps(&renewed.links[0])), (Slot(10), vec![200, 200, 200, 0]));
+    let early = switch.hear(Slot(10), &says(1, 9, 20, Vec::new())).expect("a refused one is answered");
+    assert_eq!(early.refused, Some(Refusal::SlotGuard));
+}
+
+#[test]
 fn refusals_change_nothing_and_are_answered() {
     let mut switch = switch_with(Limits { hosts: 1, promises_per_host: 2, lease_slots: 2, horizon: 4 });
     switch.announce(Slot(50), &says(1, 1, 50, vec![promise(1, 1, &[100])]));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, slot, until};
+use crate::support::{PATIENCE, Switch, announcement, connect, hear, hello, next_slot, slot, until};
 use sluice_schedule::{FlowId, HolderId, HostId, LinkId, Rate};
 use sluice_wire::convert;
 use sluice_wire::pb::{self, switch_client::SwitchClient};
@@ -72,6 +72,7 @@ async fn what_is_not_repeated_is_gone() {
     let mut seq = 0;
     until(async || {
         seq += 1;
+        next_slot().await;
         two.sender.announce(s0(), announcement("h1", seq, 0, Rate::mbps(1)));
         let heard = hear(&mut two.receiver, |f| f.seq == seq).await;
         heard.links[1].load.iter().all(|load| *load == Rate::ZERO)
@@ -94,6 +95,7 @@ async fn a_restart_shows_in_boot_id_and_warmth() {
     let mut warmth = Vec::new();
     until(async || {
         seq += 1;
+        next_slot().await;
         session.sender.announce(s0(), announcement("h0", seq, 1, Rate::mbps(100)));
         let heard = hear(&mut session.receiver, |f| f.seq == seq).await;
         assert_eq!(heard.boot.to_string(), switch.boot);
@@ -203,6 +205,7 @@ async fn udp_packets_come_back_with_what_the_switch_knows() {
     until(async || {
         exchange(Kind::Announce, "h0", 100).await;
         seq += 1;
+        next_slot().await;
         session.sender.announce(s0(), announcement("h5", seq, 0, Rate::mbps(1)));
         let heard = hear(&mut session.receiver, |f| f.seq == seq).await;
         heard.links.iter().any(|view| view.link == LinkId::new(s0().0, 1) && view.load.contains(&Rate::mbps(100)))

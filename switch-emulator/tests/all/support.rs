@@ -166,6 +166,12 @@ pub async fn hear(receiver: &mut SessionReceiver, fits: impl Fn(&Feedback) -> bo
     tokio::time::timeout(PATIENCE, search).await.unwrap()
 }
 
+/// Waits until the slot is another: the first announcement of each is sure to be answered.
+pub async fn next_slot() {
+    let before = slot();
+    until(async || slot() != before).await;
+}
+
 /// Tries until it is so.
 pub async fn until(mut so: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
