@@ -10,6 +10,7 @@
 //! | [`config`] | what the brain is told at start |
 //! | `flows` | a flow's state: demand, progress, order |
 //! | `jobs` | a job's state: rounds, key, promotion, what its other hosts say |
+//! | `change` | what is acted on at once, and what can wait |
 //! | `bottleneck` | what the host's flows got on each link |
 //! | `lead` | what feeds a flow, and how far that is |
 //! | `links` | a link's state: the last view and how much it still counts |
@@ -21,6 +22,7 @@
 
 mod announce;
 mod bottleneck;
+mod change;
 pub mod config;
 mod flows;
 mod jobs;
@@ -39,6 +41,7 @@ use crate::policy::{Fair, Planned, Policy, PrimalDual, Scene, SrptP, Why};
 use crate::units::{Bytes, FlowId, HolderId, JobId, LinkId, Nanos, Rate};
 
 use announce::Announcer;
+use change::Change;
 pub use config::{HostConfig, PolicyName, Reserve, SurplusRule};
 use flows::Flow;
 use jobs::Job;
@@ -64,8 +67,8 @@ pub struct Host {
     arrivals: u64,
     /// The last slot in which every order was renewed.
     renewed: Option<crate::units::Slot>,
-    /// Something that plans depend on has happened since the last one.
-    news: bool,
+    /// What plans depend on and has happened since the last one.
+    news: Change,
     /// A flow came, went or took another path: jobs may use other links.
     paths_changed: bool,
     /// When the first ends of the other hosts' promises that the last plan counted, or of the own flows in an order, on the
@@ -169,7 +172,7 @@ impl Host {
             trust: ClockTrust::Trusted,
             arrivals: 0,
             renewed: None,
-            news: true,
+            news: Change::Large,
             paths_changed: true,
             due: None,
             scene: Scene::default(),
@@ -189,7 +192,7 @@ impl Host {
     /// Takes one event in. Cheap: nothing is decided before [`Host::decide`].
     pub fn handle(&mut self, now: Now, event: Event) {
         // Whether these two bring anything new is found out below.
-        self.news |= !matches!(event, Event::Progress(_) | Event::Feedback { .. });
+        self.news.note(Change::large_if(!matches!(event, Event::Progress(_) | Event::Feedback { .. })));
         match event {
             Event::SlotEdge => self.slot_edge(now),
             Event::JobSeen(spec) => {
@@ -221,12 +224,13 @@ impl Host {
         let ranked = self.rank_jobs(now);
         let renew = self.renewed != Some(now.slot);
         let taken = self.look_at_uptake(now);
-        self.news |= self.look_at_turns(now);
+        let turned = self.look_at_turns(now);
         // Bytes that were delivered as planned are no reason for another plan, unless other flows are fed by them.
         let due = self.due.is_some_and(|due| due <= now.wall);
         let fed = self.policy.follows_predecessors() || self.is_fed();
-        self.news |= aged || ranked || taken || renew || due || fed;
-        if self.news && (renew || self.config.events) {
+        self.news.note(Change::large_if(turned || aged || ranked || taken || renew || due || fed));
+        let news = self.news > Change::None;
+        if news && (renew || self.config.events) {
             self.draw_scene(now);
             let mut planned = std::mem::take(&mut self.planned);
             self.policy.plan(&self.scene, &mut planned);
@@ -234,7 +238,7 @@ impl Host {
             self.planned = planned;
             self.order_idle_flows();
         }
-        if self.news {
+        if news {
             self.order(now, renew, actions);
         }
         self.renewed = Some(now.slot);
@@ -243,7 +247,8 @@ impl Host {
             self.announce(now, actions);
         }
         actions.extend(self.routes.take_news());
-        self.news = false;
+        self.news = Change::None;
+        self.links.planned();
     }
 
     /// True while some flow has demand: the shell then ticks faster than the slot.
@@ -259,9 +264,10 @@ impl Host {
         end.into_iter().chain(word).min().filter(|_| self.config.events)
     }
 
-    /// Has anything come in since the last decision that it would depend on, or that the shell is to hear?
+    /// Has anything come in since the last decision that cannot wait for the next look, or that the shell is to hear? What
+    /// moves no more than a tenth of a link can.
     pub fn has_news(&self) -> bool {
-        self.news || self.routes.has_news()
+        self.news == Change::Large || self.routes.has_news()
     }
 
     /// How many questions for routes were asked and answered since the last call.
@@ -382,18 +388,18 @@ impl Host {
         if let Some(flow) = self.flows.get_mut(&progress.flow) {
             let sent = flow.sends();
             if progress.queued > flows::STRAY && flow.queued <= flows::STRAY {
-                self.news |= flow.uptake.resume();
+                self.news.note(Change::large_if(flow.uptake.resume()));
             }
             let term = |flow: &Flow| flow.spec.terms.at(flow.delivered).map(|term| term.end);
             let before = term(flow);
             flow.delivered = progress.delivered;
             // The next flow of a plan has a rate and a place of its own, and others wait for the one that is over.
-            self.news |= term(flow) != before;
+            self.news.note(Change::large_if(term(flow) != before));
             flow.measured = progress.rate;
             flow.queued = progress.queued;
             flow.rtt = progress.rtt;
             flow.best_in_slot = flow.best_in_slot.max(progress.rate);
-            self.news |= flow.sends() != sent;
+            self.news.note(Change::large_if(flow.sends() != sent));
         }
     }
 
@@ -405,19 +411,20 @@ impl Host {
         for crowd in &feedback.crowds {
             let told = |origin| feedback.jobs.iter().any(|s| s.job == crowd.job && s.origin == origin);
             if let Some(job) = self.jobs.get_mut(&crowd.job) {
-                self.news |= job.crowded(now, holder, crowd.hosts as usize, told);
+                self.news.note(Change::large_if(job.crowded(now, holder, crowd.hosts as usize, told)));
             }
         }
         for status in feedback.jobs {
             if status.origin != self.config.host
                 && let Some(job) = self.jobs.get_mut(&status.job)
             {
-                self.news |= job.heard(now, holder, status);
+                self.news.note(job.heard(now, holder, status));
             }
         }
         // A holder in another slot talks of other slots: its view does not count, and the old one ages.
         if feedback.refused != Some(Refusal::SlotGuard) {
-            self.news |= self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+            let news = self.links.heard(now, holder, feedback.slot, feedback.warm, feedback.links);
+            self.news.note(news);
             self.hear_incoming(now);
         }
     }

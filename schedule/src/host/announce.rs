@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::change::{Change, SOON, counted_on};
 use super::rendezvous::Rendezvous;
 use super::{Flow, Host, Job};
 use crate::event::{Action, Now};
@@ -11,27 +13,33 @@ use crate::units::{BootId, FlowId, HolderId, JobId, LinkId, Nanos, Rate, Slot};
 
 /// A rate is announced again when it moved by this part of the bottleneck.
 const RATE_HYSTERESIS: f64 = 0.01;
-/// A change that moves no more than this part of the bottleneck, over all flows, is a small one.
-const SMALL: f64 = 0.1;
-/// Small changes are announced so far apart, and what others do about them comes as late.
-const SMALL_GAP: Nanos = Nanos::from_millis(15);
+/// Small changes are announced so far apart.
+const SMALL_GAP: Nanos = SOON;
 /// A holder whose boot id changed this often within [`BOOT_WINDOW`] is ignored for as long.
 const MAX_BOOTS: u32 = 4;
 const BOOT_WINDOW: Nanos = Nanos::from_millis(60_000);
 
-/// What others plan by of one flow.
-#[derive(Clone, Copy, Debug)]
-struct FlowSummary {
-    flow: FlowId,
+/// What others plan by of a job's flows on one path, together: which of them has how much is nobody else's concern.
+#[derive(Clone, Debug)]
+struct PathSummary {
     job: JobId,
+    /// Indices among the host's links; the first is its own egress.
+    path: Arc<[usize]>,
     /// Rate promised for the current slot.
     promised: Rate,
     /// Rate taken, with what the fill adds.
     taken: Rate,
-    /// Index of the own egress among the host's links.
-    egress: Option<usize>,
-    /// When the round will have been sent, on the cluster's clock.
+    /// When all of the round will have been sent there, on the cluster's clock.
     until: Nanos,
+}
+
+impl PathSummary {
+    fn cmp(&self, other: &PathSummary) -> Ordering {
+        (self.job, &self.path).cmp(&(other.job, &other.path))
+    }
+    fn rate(&self) -> Rate {
+        self.promised.max(self.taken)
+    }
 }
 
 /// What others plan by of one job.
@@ -47,8 +55,22 @@ struct JobSummary {
 /// Everything whose change is worth an announcement to one holder, each list in order of ids.
 #[derive(Clone, Debug, Default)]
 struct Summary {
-    flows: Vec<FlowSummary>,
+    paths: Vec<PathSummary>,
     jobs: Vec<JobSummary>,
+}
+
+impl Summary {
+    fn add(&mut self, path: &PathSummary) {
+        match self.paths.binary_search_by(|known| known.cmp(path)) {
+            Ok(at) => {
+                let known = &mut self.paths[at];
+                known.promised = known.promised.plus(path.promised);
+                known.taken = known.taken.plus(path.taken);
+                known.until = known.until.max(path.until);
+            }
+            Err(at) => self.paths.insert(at, path.clone()),
+        }
+    }
 }
 
 /// A holder that is told of a job.
@@ -63,6 +85,8 @@ struct Concern {
 struct Told {
     holder: HolderId,
     summary: Summary,
+    /// The flows that it is told of, by id.
+    flows: Vec<FlowId>,
     watch: Vec<LinkId>,
 }
 
@@ -72,7 +96,7 @@ struct AllTold(Vec<Told>);
 
 impl AllTold {
     fn of(&mut self, holder: HolderId) -> &mut Told {
-        let nothing = || Told { holder, summary: Summary::default(), watch: Vec::new() };
+        let nothing = || Told { holder, summary: Summary::default(), flows: Vec::new(), watch: Vec::new() };
         let at = match self.0.binary_search_by_key(&holder, |told| told.holder) {
             Ok(at) => at,
             Err(at) => {
@@ -82,18 +106,6 @@ impl AllTold {
         };
         &mut self.0[at]
     }
-}
-
-/// How much of what others plan by differs from what they were told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Change {
-    /// Nothing that is worth a word.
-    #[default]
-    None,
-    /// What can wait for [`SMALL_GAP`].
-    Small,
-    /// What frees bandwidth or takes it.
-    Large,
 }
 
 /// What a holder is to this host.
@@ -191,7 +203,8 @@ impl Host {
         if moved || self.announcer.concerned.is_none() {
             self.announcer.concerned = Some(self.concerned());
         }
-        if self.news {
+        let news = self.news > Change::None;
+        if news {
             self.announcer.told = self.collect();
         }
         let told = std::mem::take(&mut self.announcer.told);
@@ -207,7 +220,7 @@ impl Host {
             let urgent = self.routes.is_urgent(holder);
             let change = match () {
                 () if state.seq == 0 || urgent => Change::Large,
-                () if self.news => self.change(now, state, summary),
+                () if news => self.change(now, state, summary),
                 () => Change::None,
             };
             let lost = self.announcer.lost.contains(&holder);
@@ -248,7 +261,7 @@ impl Host {
                 boot: self.config.boot,
                 seq: state.seq,
                 slot: now.slot,
-                flows: self.promises(holder, summary),
+                flows: self.promises(holder, told.map_or(&[], |told| &told.flows)),
                 jobs: self.statuses(summary),
                 watch: told.map_or_else(Vec::new, |told| told.watch.clone()),
                 measured: self.links.measured_ingress(holder).collect(),
@@ -288,16 +301,17 @@ impl Host {
         for flow in self.flows.values().filter(|flow| flow.sends()) {
             let Ok(at) = jobs.binary_search_by_key(&flow.spec.job, |job| job.job) else { continue };
             jobs[at].offer = jobs[at].offer.min(flow.full_offer());
-            let summary = FlowSummary {
-                flow: flow.spec.flow,
+            let summary = PathSummary {
                 job: flow.spec.job,
+                path: flow.path.clone(),
                 promised: flow.rates.first().copied().unwrap_or(flow.order),
                 taken: flow.order,
-                egress: flow.path.first().copied(),
                 until: flow.until,
             };
             for holder in &flow.holders {
-                all.of(*holder).summary.flows.push(summary);
+                let told = all.of(*holder);
+                told.flows.push(flow.spec.flow);
+                told.summary.add(&summary);
             }
         }
         for of_holder in
@@ -329,11 +343,12 @@ impl Host {
         all
     }
 
-    /// The flows of a summary as a holder of these links is told of them.
-    fn promises(&self, holder: HolderId, summary: &Summary) -> Vec<FlowPromise> {
-        let mut promises = Vec::with_capacity(summary.flows.len());
-        for FlowSummary { flow, job, .. } in &summary.flows {
-            let (Some(flow), Some(job)) = (self.flows.get(flow), self.jobs.get(job)) else { continue };
+    /// These flows as a holder of links is told of them.
+    fn promises(&self, holder: HolderId, flows: &[FlowId]) -> Vec<FlowPromise> {
+        let mut promises = Vec::with_capacity(flows.len());
+        for flow in flows {
+            let Some(flow) = self.flows.get(flow) else { continue };
+            let Some(job) = self.jobs.get(&flow.spec.job) else { continue };
             let held = |&&l: &&usize| self.links.get(l).holder == Some(holder);
             let rank = self.rank_of(flow, job);
             let (promoted, t0) = if rank.is_of_plan() { (true, rank.key) } else { (job.promoted(), job.stamp()) };
@@ -356,9 +371,10 @@ impl Host {
 
     /// By how much what was last announced to a holder differs from now.
     fn change(&self, now: Now, state: &HolderState, is: &Summary) -> Change {
-        let least = is.flows.iter().filter_map(|f| f.egress).map(|l| self.links.get(l).capacity()).min();
+        let egress = is.paths.iter().filter_map(|path| path.path.first());
+        let least = egress.map(|&l| self.links.get(l).capacity()).min();
         let least = least.unwrap_or(Rate::ZERO);
-        let (hysteresis, small) = (least.times(RATE_HYSTERESIS).max(Rate(1)), least.times(SMALL));
+        let hysteresis = least.times(RATE_HYSTERESIS).max(Rate(1));
         let moved = |was: Rate, is: Rate| Rate(was.0.abs_diff(is.0));
         let was = &state.announced;
         let same_jobs =
@@ -370,41 +386,44 @@ impl Host {
         for (was, is) in was.jobs.iter().zip(&is.jobs) {
             let offer = moved(was.offer, is.offer);
             any |= was.key != is.key || offer > hysteresis;
-            if offer > hysteresis && offer > was.offer.max(is.offer).times(SMALL) {
+            if offer > hysteresis && Change::moving(offer, was.offer.max(is.offer)) == Change::Large {
                 return Change::Large;
             }
         }
         // What others would do otherwise, if they knew: of a flow that ends when it was said to, nothing.
-        let soon = |until: Nanos| until > Nanos::ZERO && until <= now.wall.plus(SMALL_GAP);
         let mut bandwidth = Rate::ZERO;
-        let (mut before, mut after) = (was.flows.iter().peekable(), is.flows.iter().peekable());
+        let (mut before, mut after) = (was.paths.iter().peekable(), is.paths.iter().peekable());
         loop {
             let order = match (before.peek(), after.peek()) {
-                (Some(was), Some(is)) => was.flow.cmp(&is.flow),
+                (Some(was), Some(is)) => was.cmp(is),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
                 (None, None) => break,
             };
             let was = if order.is_le() { before.next() } else { None };
             let is = if order.is_ge() { after.next() } else { None };
-            let rate = |flow: Option<&FlowSummary>| flow.map_or(Rate::ZERO, |f| f.promised.max(f.taken));
             let by = match (was, is) {
                 (Some(was), Some(is)) => {
                     let by = moved(was.promised, is.promised).max(moved(was.taken, is.taken));
-                    let end = was.until != is.until;
-                    any |= end || by > hysteresis;
-                    if end && (soon(was.until) || soon(is.until)) { rate(Some(was)).max(by) } else { by }
+                    any |= by > hysteresis;
+                    // An end that is far away is told again long before anybody acts on it.
+                    if counted_on(now.wall, was.until, is.until) { was.rate().max(by) } else { by }
                 }
                 (Some(was), None) if was.until > Nanos::ZERO && was.until <= now.wall => Rate::ZERO,
-                (was, is) => rate(was.or(is)),
+                (was, is) => was.or(is).map_or(Rate::ZERO, PathSummary::rate),
             };
             any |= order.is_ne();
             bandwidth = bandwidth.plus(by);
         }
-        match () {
-            () if bandwidth > small => Change::Large,
-            () if any => Change::Small,
-            () => Change::None,
+        match Change::moving(bandwidth, least) {
+            Change::Large => Change::Large,
+            Change::Small | Change::None => {
+                if any {
+                    Change::Small
+                } else {
+                    Change::None
+                }
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! A flow's state: its facts, its round, its order.
 
+use std::sync::Arc;
+
 use super::{FlowStatus, HostConfig, Job};
 use crate::event::{Allowance, FlowSpec, Now, ReleaseReason, Term, Terms};
 use crate::message::Rank;
@@ -36,7 +38,7 @@ struct SlotStart {
 pub(super) struct Flow {
     pub spec: FlowSpec,
     /// Indices into the host's links, the own egress first.
-    pub path: Vec<usize>,
+    pub path: Arc<[usize]>,
     /// Who keeps their tables, each once.
     pub holders: Vec<HolderId>,
     /// The places of these links in its job's work.
@@ -95,7 +97,7 @@ fn holders(spec: &FlowSpec) -> Vec<HolderId> {
 }
 
 impl Flow {
-    pub fn new(spec: FlowSpec, path: Vec<usize>, config: &HostConfig) -> Flow {
+    pub fn new(spec: FlowSpec, path: Arc<[usize]>, config: &HostConfig) -> Flow {
         Flow {
             holders: holders(&spec),
             spec,
@@ -129,7 +131,7 @@ impl Flow {
     }
 
     /// The same flow with other facts; its round goes on.
-    pub fn renew_facts(&mut self, spec: FlowSpec, path: Vec<usize>) {
+    pub fn renew_facts(&mut self, spec: FlowSpec, path: Arc<[usize]>) {
         if path != self.path {
             self.uptake.forget();
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::change::Change;
 use super::{Host, JobReport, Stall};
 use crate::deciding;
 use crate::event::{Now, Pattern};
@@ -38,6 +39,20 @@ struct Heard {
     status: JobStatus,
     by: HolderId,
     at: Nanos,
+}
+
+/// How much a host says otherwise of a round than before. That the round has less left is small news: whoever comes before
+/// another then still does, mostly, and if not, that can wait for the next look.
+fn change(was: &JobStatus, is: &JobStatus) -> Change {
+    let begun = |status: &JobStatus| (status.key > Nanos::ZERO, status.t0, status.promoted);
+    if begun(was) != begun(is) {
+        return Change::Large;
+    }
+    match (was.offer.0.abs_diff(is.offer.0), was.key != is.key || was.round_time != is.round_time) {
+        (0, false) => Change::None,
+        (0, true) => Change::Small,
+        (by, _) => Change::moving(Rate(by), was.offer.max(is.offer)),
+    }
 }
 
 /// How many other hosts a holder knows of that tells only of those that decide.
@@ -240,21 +255,20 @@ impl Job {
         self.others.values().map(|heard| &heard.status)
     }
 
-    /// Another host's status by a holder; older news than what is known changes nothing. True if it says something new.
-    pub fn heard(&mut self, now: Now, by: HolderId, status: JobStatus) -> bool {
+    /// Another host's status by a holder; older news than what is known changes nothing. Says how much is new.
+    pub fn heard(&mut self, now: Now, by: HolderId, status: JobStatus) -> Change {
         let full = self.others.len() >= MAX_HOSTS;
         match self.others.get_mut(&status.origin) {
-            Some(known) if known.status.boot == status.boot && known.status.seq >= status.seq => false,
+            Some(known) if known.status.boot == status.boot && known.status.seq >= status.seq => Change::None,
             Some(known) => {
-                let says = |s: &JobStatus| (s.t0, s.key, s.round_time, s.offer, s.promoted);
-                let new = says(&known.status) != says(&status);
+                let change = change(&known.status, &status);
                 *known = Heard { status, by, at: now.mono };
-                new
+                change
             }
-            None if full => false,
+            None if full => Change::None,
             None => {
                 self.others.insert(status.origin, Heard { status, by, at: now.mono });
-                true
+                Change::Large
             }
         }
     }

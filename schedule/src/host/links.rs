@@ -9,15 +9,17 @@
 //! | decaying | up to K slots, or the holder is not warm yet | count less and less | moves to an equal share |
 //! | local | longer | forgotten | equal share of what is known |
 
+mod promises;
 mod rounds;
 mod unmanaged;
 
 use std::collections::BTreeMap;
 
 use super::LinkStatus;
+use super::change::Change;
 use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve, SurplusRule};
 use crate::event::{Allowance, ClockTrust, Hop, Now};
-use crate::message::{FlowPromise, LinkView, Rank};
+use crate::message::LinkView;
 use crate::path::{self, CrossTraffic};
 use crate::policy::{JobLoad, Other};
 use crate::units::{HolderId, JobId, LinkId, Nanos, Rate, Slot};
@@ -72,6 +74,8 @@ pub(super) struct Link {
     view_slot: Slot,
     /// The view's promises that move bytes, best rank first.
     others: Vec<Other>,
+    /// The sum of what has moved there by changes each of which is small, since the last plan.
+    moved: Rate,
     /// What other hosts' promises say of each job here.
     foreign: Vec<Foreign>,
     /// Their sums slot by slot from the view's slot on, by job; kept only if asked for.
@@ -243,6 +247,7 @@ impl Links {
             uses: 0,
             view_slot: Slot::default(),
             others: Vec::new(),
+            moved: Rate::ZERO,
             foreign: Vec::new(),
             jobs: Vec::new(),
             keeps_jobs: self.keeps_jobs,
@@ -301,16 +306,21 @@ impl Links {
         own.map(|(index, link)| (index, link.usable())).collect()
     }
 
-    /// Takes a holder's views in; true if they say something new that rates depend on.
-    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) -> bool {
-        let Some(state) = self.holders.get_mut(&holder) else { return false };
+    /// A plan was made by all that is known.
+    pub fn planned(&mut self) {
+        self.all.iter_mut().for_each(|link| link.moved = Rate::ZERO);
+    }
+
+    /// Takes a holder's views in; says how much they say that is new and that rates depend on.
+    pub fn heard(&mut self, now: Now, holder: HolderId, slot: Slot, warm: bool, views: Vec<LinkView>) -> Change {
+        let Some(state) = self.holders.get_mut(&holder) else { return Change::None };
         let first = state.heard.is_none();
         state.heard = Some(now.mono);
         state.warm = warm;
         if !warm && !first {
-            return false; // A restarted holder's table is not full yet: what it said before its restart is worth more.
+            return Change::None; // A restarted holder's table is not full yet: what it said before its restart is worth more.
         }
-        let mut new = false;
+        let mut new = Change::None;
         for mut view in views {
             let Some(&index) = self.index.get(&view.link) else { continue };
             let link = &mut self.all[index];
@@ -320,10 +330,11 @@ impl Links {
             view.flows.truncate(LinkView::MAX_FLOWS);
             view.rest.truncate(LinkView::MAX_SUMS);
             view.flows.sort_unstable_by_key(|promise| (promise.rank(), promise.flow));
-            let before = (link.capacity(), link.cross());
+            let before = link.capacity().minus(link.cross());
             link.view = view;
             link.view_slot = slot;
-            new |= link.take_promises() || before != (link.capacity(), link.cross());
+            new.note(link.take_promises(now));
+            new.note(link.left_otherwise(before));
             link.remember_jobs(now);
         }
         new
@@ -386,58 +397,5 @@ impl Links {
             moved |= view.uses > 0 && (view.state != before || view.state != ViewState::Fresh);
         }
         moved
-    }
-}
-
-impl Link {
-    /// Reduces a new view to what every decision needs; true if it says other promises than the one before.
-    fn take_promises(&mut self) -> bool {
-        let before = std::mem::take(&mut self.others);
-        self.foreign.clear();
-        self.jobs.clear();
-        let view = std::mem::take(&mut self.view);
-        let listed = view.flows.iter().map(|promise| (promise, 1, true));
-        let summed = view.rest.iter().map(|rest| (&rest.sum, rest.flows, rest.of_job));
-        let mut others = Vec::with_capacity(before.len());
-        for (promise, flows, of_job) in listed.chain(summed) {
-            let rate = promise.rate(0);
-            if let Some(more) = flows.checked_sub(1).filter(|_| rate > Rate::ZERO) {
-                let filled = promise.takes.minus(rate);
-                let &FlowPromise { demand, until, .. } = promise;
-                others.push(Other { more, rank: promise.rank(), rate, filled, demand, until });
-            }
-            if of_job {
-                self.take_round(promise);
-                self.take_load(promise, flows, view.load.len());
-            }
-        }
-        let sum = view.load.first().copied().unwrap_or(Rate::ZERO);
-        if view.flows.is_empty() && view.rest.is_empty() && sum > Rate::ZERO {
-            others.push(Other { rank: Rank::OF_SUMS, rate: sum, ..Other::default() });
-        }
-        if !view.rest.is_empty() {
-            others.sort_by_key(|other| other.rank);
-        }
-        (self.view, self.others) = (view, others);
-        self.others != before
-    }
-
-    /// Adds what a promise, or a sum of many, has in each slot to what its job has.
-    fn take_load(&mut self, promise: &FlowPromise, flows: u32, slots: usize) {
-        if !self.keeps_jobs || promise.rate(0) == Rate::ZERO && promise.rates.len() < 2 {
-            return;
-        }
-        let at = match self.jobs.binary_search_by_key(&promise.job, |job| job.job) {
-            Ok(at) => at,
-            Err(at) => {
-                self.jobs.insert(at, JobLoad { job: promise.job, flows: 0, load: vec![Rate::ZERO; slots] });
-                at
-            }
-        };
-        let job = &mut self.jobs[at];
-        job.flows += u64::from(flows) * u64::from(promise.rate(0) > Rate::ZERO);
-        for (ahead, sum) in job.load.iter_mut().enumerate() {
-            *sum = sum.plus(promise.rate(ahead));
-        }
     }
 }

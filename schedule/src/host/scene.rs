@@ -133,7 +133,7 @@ impl Host {
                 last.full = last.full.max(flow.demand.per_share(flow.spec.share));
             }
             drawn.links.clear();
-            for &link in &flow.path {
+            for &link in flow.path.iter() {
                 let place = *link_in_scene[link].get_or_insert_with(|| {
                     used.push(link);
                     used.len() - 1

@@ -301,8 +301,15 @@ fn a_flow_tells_its_end_and_again_when_that_moved() {
     assert_eq!(told(130, Bytes(500_000_000), Bytes::ZERO), Some(4_130), "further than it seemed");
     assert_eq!(told(190, Bytes(990_000_000), Bytes::ZERO), Some(270));
     assert_eq!(told(200, Bytes(990_500_000), Bytes::ZERO), None, "6 of 80 ms late");
-    assert_eq!(told(206, Bytes(990_500_000), Bytes::ZERO), Some(282), "12 of 76 ms, and not only at the slot's edge");
-    assert_eq!(told(250, Bytes(999_000_000), Bytes(5_000_000)), Some(0), "more is queued than was said to be left");
+    assert_eq!(
+        told(206, Bytes(990_500_000), Bytes::ZERO),
+        None,
+        "12 of 76 ms late, which is told soon enough with the lease"
+    );
+    assert_eq!(told(241, Bytes(995_000_000), Bytes::ZERO), Some(282));
+    assert_eq!(told(270, Bytes(998_000_000), Bytes::ZERO), Some(286), "it is near, and others are about to act on it");
+    assert_eq!(told(273, Bytes(998_500_000), Bytes::ZERO), None, "1 ms is nothing");
+    assert_eq!(told(280, Bytes(998_800_000), Bytes(5_000_000)), Some(0), "more is queued than was said to be left");
 }
 
 #[test]

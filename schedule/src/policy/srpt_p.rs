@@ -171,7 +171,11 @@ fn reason(scene: &Scene, planned: &Planned, flow: &FlowScene) -> Why {
 /// has for sure, so that it can make up for a lag. What the fill adds therefore depends on better ranks only, as offers do, and settles.
 fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     granted::wait(scene, shared, out);
-    for (flow, planned) in scene.flows.iter().zip(out.iter_mut()) {
+    for (at, (flow, planned)) in scene.flows.iter().zip(out.iter_mut()).enumerate() {
+        if at == 0 || scene.flows[at - 1].job != flow.job {
+            let of_job = scene.flows[at..].iter().take_while(|other| other.job == flow.job);
+            of_job.flat_map(|other| &other.links).for_each(|&l| shared[l].here += 1);
+        }
         let rank = scene.jobs[flow.job].rank;
         let rest = match flow.grant {
             Some(grant) => granted::left(scene, shared, flow, grant, rank, planned.rate),
@@ -180,6 +184,7 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
                 left.fold(Rate::MAX, Rate::min)
             }
         };
+        flow.links.iter().for_each(|&l| shared[l].here -= 1);
         let most = flow.max_rate().min(flow.fed.unwrap_or(Rate::MAX));
         let rest = rest.min(most.minus(planned.rate));
         // Less than a hundredth of the flow's rate is not worth an order.
@@ -210,8 +215,11 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
         shared.next_filled += 1;
     }
     let free = link.usable.minus(shared.all).minus(shared.filled);
-    if link.own {
+    if rank.is_of_plan() && link.own {
         return free;
+    }
+    if link.own {
+        return free.share(shared.here);
     }
     if link.others.first().is_some_and(|other| other.rank == Rank::OF_SUMS) {
         return free.share(link.active); // Nobody can tell who comes before.
@@ -221,7 +229,7 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
     }
     // Other hosts of the job see the same rest at the same moment.
     let same = link.others.iter().filter(|other| other.rank.job == rank.job).map(Other::flows);
-    free.share(1 + same.sum::<u64>())
+    free.share(shared.here + same.sum::<u64>())
 }
 
 #[cfg(test)]

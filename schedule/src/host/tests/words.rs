@@ -36,3 +36,58 @@ fn a_small_change_waits_and_a_large_one_goes_as_soon_as_it_may() {
     assert!(tells(&mut host, 20));
     assert_eq!(host.due_in(at(20)), None);
 }
+
+/// A host whose flow shares the holder's link, and another that has promised so much there, until then.
+fn beside(host: &mut Host, ms: u64, mbps: u64, until: u64) -> bool {
+    let other = crate::FlowPromise {
+        flow: FlowId(7),
+        job: JobId::of("b"),
+        key: Nanos(1),
+        until: Nanos::from_millis(until),
+        rates: vec![Rate::mbps(mbps)],
+        ..Default::default()
+    };
+    let link = LinkId::new(HOLDER.0, 0);
+    let flows = if mbps > 0 { vec![other] } else { Vec::new() };
+    let view = crate::LinkView { link, capacity: Rate::mbps(1000), flows, ..crate::LinkView::default() };
+    let feedback = Feedback { warm: true, slot: at(ms).slot, links: vec![view], ..Feedback::default() };
+    host.handle(at(ms), Event::Feedback { holder: HOLDER, feedback });
+    host.has_news()
+}
+
+#[test]
+fn what_moves_a_tenth_of_a_link_is_acted_on_at_once_and_less_with_the_next_look() {
+    let mut host = lone_host();
+    let flow = sends_to(&mut host, 1, HOLDER, at(0));
+    tells(&mut host, 0);
+    assert!(beside(&mut host, 1, 400, 900), "somebody came");
+    tells(&mut host, 1);
+    assert!(!beside(&mut host, 2, 440, 900) && !beside(&mut host, 3, 400, 900), "40 and again 40 of 1000");
+    assert!(beside(&mut host, 4, 440, 900), "three times 40, whichever way");
+    tells(&mut host, 4);
+    assert!(!beside(&mut host, 5, 450, 900));
+    // A look for whatever reason takes it in.
+    keep_up(&mut host, &mut 4, 6);
+    orders(&mut host, at(6));
+    assert_eq!(host.flows().find(|f| f.spec.flow == flow).map(|f| f.order), Some(Rate::mbps(550)));
+    assert!(!beside(&mut host, 7, 450, 800), "an end that is far away");
+    assert!(beside(&mut host, 8, 450, 20), "and one that is near");
+    tells(&mut host, 8);
+    assert!(!beside(&mut host, 21, 0, 0), "it ended when it was to");
+}
+
+#[test]
+fn which_flow_of_a_job_has_how_much_is_nobodys_concern() {
+    let mut host = lone_host();
+    let flows: Vec<FlowId> = (0..12).map(|n| sends_to(&mut host, n, HOLDER, at(0))).collect();
+    let (job, round) = (JobId::of("job"), flows.iter().map(|flow| (*flow, Bytes(1 << 30))).collect());
+    host.handle(at(0), Event::RoundBegan { job, flows: round });
+    assert!(tells(&mut host, 1));
+    let sum = |host: &Host| host.flows().fold(Rate::ZERO, |sum, f| sum.plus(f.order)).0.div_ceil(1_000_000);
+    let order = |host: &Host| host.flows().last().map(|f| f.order.0.div_ceil(1_000_000));
+    assert_eq!((sum(&host), order(&host)), (1000, Some(84)), "the same to each");
+    // One is over and leaves 83 to the others: 166 have moved, and in all nothing has.
+    host.handle(at(8), Event::DemandChanged { flow: flows[0], demand: Bytes::ZERO });
+    assert!(!tells(&mut host, 8));
+    assert_eq!(order(&host), Some(91));
+}
