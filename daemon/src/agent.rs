@@ -42,6 +42,7 @@ use crate::facts::Facts;
 use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
+use crate::monitor::Haste;
 use crate::own_table::OwnTable;
 use crate::rdma;
 use crate::starts::{self, Starts};
@@ -252,7 +253,11 @@ impl Agent {
                     }
                 }
                 () = self.news.notified() => until = until.min(gathered),
-                () = readable(self.wake.as_ref()) => until = until.min(settled),
+                () = readable(self.wake.as_ref()) => match self.core.hear_kernel(self.clock.now()) {
+                    Haste::Much => until = until.min(settled),
+                    Haste::Some => until = until.min(gathered),
+                    Haste::None => {}
+                },
                 () = tokio::time::sleep_until(until) => break,
             }
         }

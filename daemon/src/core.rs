@@ -50,10 +50,10 @@ use crate::config::{Config, Loaded, Mode};
 use crate::exchange::book::Tally;
 use crate::fabric::{By, Fabric};
 use crate::hops::Hops;
-use crate::monitor::Monitor;
 use crate::monitor::discovery::Wake;
 use crate::monitor::sockets::Socket;
 use crate::monitor::traffic::Traffic;
+use crate::monitor::{Haste, Monitor};
 use crate::own_table::OwnTable;
 use crate::recorder::Recorder;
 use account::LinkUse;
@@ -65,6 +65,9 @@ const ROUTES_ASKED_SLOTS: u64 = 512;
 const DECIDE_EVERY: Nanos = Nanos::from_millis(7);
 /// A turn for what others say measures the flows and looks no further, if the last whole look is not older than this.
 const LOOKED_LATELY: Nanos = Nanos::from_millis(20);
+
+/// Of so many flows each one's end frees a part of the host's link that others should hear of at once.
+const FEW: usize = 10;
 
 /// What comes in from the exchange.
 #[derive(Clone, Debug)]
@@ -156,6 +159,8 @@ pub struct Core {
     ended_slots: u64,
     events: Vec<Event>,
     actions: Vec<Action>,
+    /// How soon what the kernel told since the last turn wants a look.
+    haste: Haste,
     socket_events: Vec<SocketEvent>,
     /// Sockets that are to be captured with their first orders.
     wanted: Vec<Wanted>,
@@ -199,6 +204,7 @@ impl Core {
             ended_slots: 0,
             events: Vec::new(),
             actions: Vec::new(),
+            haste: Haste::None,
             socket_events: Vec::new(),
             wanted: Vec::new(),
             config,
@@ -244,8 +250,9 @@ impl Core {
         }
         let spent = crate::clock::thread_cpu();
         let told = !edge && (trigger == Trigger::Feedback || due);
-        if told && !self.monitor.waits() && self.socket_events.is_empty() && now.mono.minus(self.looked) < LOOKED_LATELY
-        {
+        let haste = std::mem::take(&mut self.haste);
+        let lately = now.mono.minus(self.looked) < LOOKED_LATELY;
+        if told && lately && haste == Haste::None && !self.monitor.waits() {
             self.monitor.measure(now, &*self.datapath, &mut self.events);
         } else {
             self.looked = now.mono;
@@ -385,7 +392,10 @@ impl Core {
                 }
                 SocketEventKind::Started | SocketEventKind::Finished | SocketEventKind::Released => {}
             }
-            self.monitor.socket_event(now, event, &mut self.events);
+            let haste = self.monitor.socket_event(now, event, &mut self.events);
+            // The end of one of few flows frees much, and somebody waits for it.
+            let much = haste == Haste::Some && self.active <= FEW;
+            self.haste = self.haste.max(if much { Haste::Much } else { haste });
         }
         self.socket_events = events;
     }

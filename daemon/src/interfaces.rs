@@ -4,6 +4,7 @@
 //! the one it was mounted in.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::net::IpAddr;
 
 use nix::net::if_::InterfaceFlags;
@@ -70,7 +71,10 @@ pub fn exists(name: &str) -> bool {
 }
 
 pub fn counters() -> BTreeMap<String, Counters> {
-    std::fs::read_to_string("/proc/self/net/dev").map(|text| parse_counters(&text)).unwrap_or_default()
+    // The kernel says no size, and a buffer that begins small is filled in many short reads.
+    let mut text = String::with_capacity(16 << 10);
+    let read = std::fs::File::open("/proc/self/net/dev").and_then(|mut file| file.read_to_string(&mut text));
+    read.map(|_| parse_counters(&text)).unwrap_or_default()
 }
 
 fn parse_counters(text: &str) -> BTreeMap<String, Counters> {

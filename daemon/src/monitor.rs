@@ -5,6 +5,7 @@
 //!
 //! | module | is |
 //! | --- | --- |
+//! | `events` | what the data path tells, and how soon that wants a look |
 //! | [`mod@tuple`] | a connection's addresses, and the flows on it |
 //! | [`sockets`] | the sockets of jobs, their rows and measurements |
 //! | [`round`] | when a process's round begins and ends, and how large it is |
@@ -29,6 +30,7 @@
 pub mod bursts;
 pub mod discovery;
 pub mod environ;
+mod events;
 pub mod finding;
 pub mod holders;
 pub mod inferred;
@@ -62,10 +64,11 @@ use crate::cgroups;
 use crate::config::{Config, JobSource};
 use crate::fabric::{By, Fabric};
 use discovery::{Discovery, Settings};
+pub use events::Haste;
 pub use jobs::Job;
 use plans::{Following, Plans};
 use processes::{Process, job_of};
-use sockets::{Noted, Sockets};
+use sockets::Sockets;
 
 /// Jobs on one host at most; further ones run plain.
 const MAX_JOBS: usize = 256;
@@ -178,30 +181,6 @@ impl Monitor {
         self.discovery.reconfigure(settings(config));
         self.plans.topology.clone_from(&config.topology);
         self.rematch = true;
-    }
-
-    /// Takes an event of the data path in.
-    pub fn socket_event(&mut self, now: Now, event: &SocketEvent, out: &mut Vec<Event>) {
-        match self.sockets.event(now.mono, self.fabric.host, event) {
-            Noted::Appeared(_) => self.rematch = true,
-            Noted::Woke(process) => match process.and_then(|key| self.processes.get_mut(&key)) {
-                Some(process) => process.woke = true,
-                None => self.eager = true,
-            },
-            Noted::Vanished { told, process, tuple } => {
-                out.extend(told.map(Event::FlowClosed));
-                if let Some(key) = process {
-                    self.lost(key, &tuple, out);
-                }
-                self.rematch = true;
-            }
-            Noted::Guarded(told) => {
-                out.extend(told.map(Event::FlowClosed));
-                self.rematch = true;
-            }
-            Noted::Released => self.rematch = true,
-            Noted::Nothing => {}
-        }
     }
 
     /// It is known by which link of a switch a flow goes, or not any more: its path is another. Only the paths of such

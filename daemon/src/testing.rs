@@ -83,10 +83,13 @@ impl Fake {
         self.rows().open(local, remote, FlowStats::default())
     }
     pub fn close(&self, row: Row, kind: SocketEventKind) {
+        self.rows().stats.remove(&row);
+        self.tell(row, kind);
+    }
+    /// The kernel has something to say of a row.
+    pub fn tell(&self, row: Row, kind: SocketEventKind) {
         let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let mut rows = self.rows();
-        rows.stats.remove(&row);
-        rows.events.push(event(kind, row, unspecified, unspecified));
+        self.rows().events.push(event(kind, row, unspecified, unspecified));
     }
     /// The application wrote this much.
     pub fn write(&self, row: Row, bytes: Bytes) {

@@ -1,9 +1,11 @@
-//! What comes from holders of tables. Most of it says nothing new, being answers to what this host said itself and repeats,
-//! so it is taken in as it comes and a turn follows only where there is something to decide on.
+//! What comes from holders of tables and from the kernel. Most of it says nothing new, being answers to what this host said
+//! itself, repeats, and flows that ran dry for a moment, so it is taken in as it comes and a turn follows only where there is
+//! something to decide on.
 
 use sluice_schedule::{Event, Now};
 
 use super::{Core, Inbound};
+use crate::monitor::Haste;
 
 impl Core {
     /// Takes in what came from the exchange, without a turn. True: there is something to decide on.
@@ -30,6 +32,12 @@ impl Core {
         }
         self.heard |= self.host.has_news();
         self.heard
+    }
+
+    /// Takes in what the kernel tells, without a turn; says how soon there has to be one.
+    pub fn hear_kernel(&mut self, now: Now) -> Haste {
+        self.take_socket_events(now);
+        self.haste
     }
 
     /// What the table of the own ingress has to say to this host.

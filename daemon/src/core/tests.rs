@@ -174,26 +174,6 @@ fn two_jobs_into_one_port_take_turns() {
 }
 
 #[test]
-fn an_answer_without_news_is_no_reason_for_a_turn() {
-    let mut star = Star::new(vec![Site::new(0, 2, "a"), Site::new(1, 2, "b")]);
-    star.run(0, 300);
-    star.sites[0].begin(2_000_000);
-    star.sites[1].begin(8_000_000);
-    star.run(300, 420);
-    let mut feedback = star.switch.feedback(now(420).slot, HostId::of("h0")).expect("has a lease");
-    let site = &mut star.sites[0];
-    site.turn(420);
-    let mut hears = |feedback: &Feedback| {
-        let (holder, feedback, at) = (HolderId::of("s"), feedback.clone(), now(421).mono);
-        site.core.hear(now(421), &mut vec![Inbound::Feedback { holder, feedback, at }])
-    };
-    assert!(!hears(&feedback), "it is known");
-    let mut listed = feedback.links.iter_mut().flat_map(|link| &mut link.flows);
-    listed.next().expect("the other host promises something").rates[0] = Rate::mbps(7);
-    assert!(hears(&feedback), "another rate");
-}
-
-#[test]
 fn observe_plans_and_tells_nobody() {
     let mut site = Site::new(0, 1, "a");
     site.core.set_mode(now(0), Mode::Observe, None);
@@ -425,4 +405,5 @@ fn a_clock_that_is_trusted_unsynchronised_is_news_and_one_that_is_not_costs_coor
     }
 }
 
+mod hearing;
 mod taking;

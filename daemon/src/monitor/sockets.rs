@@ -93,6 +93,8 @@ pub struct Sockets {
 pub enum Noted {
     /// A socket has a row now.
     Appeared(Row),
+    /// What it was to send in this round has arrived.
+    Finished,
     /// It sends after a pause.
     Woke(Option<ProcessKey>),
     /// The row is gone, the connection is not.
@@ -208,7 +210,8 @@ impl Sockets {
         let ours = |socket: &&mut Socket| socket.row == Some(event.row) || closed && socket.cookie == event.cookie;
         let Some(socket) = self.all.get_mut(&cookie).filter(ours) else { return Noted::Nothing };
         match event.kind {
-            SocketEventKind::Opened | SocketEventKind::Finished => Noted::Nothing,
+            SocketEventKind::Opened => Noted::Nothing,
+            SocketEventKind::Finished => Noted::Finished,
             SocketEventKind::Started => Noted::Woke(socket.process),
             SocketEventKind::Closed => {
                 let (told, process, tuple) = (socket.told.as_ref().map(|spec| spec.flow), socket.process, socket.tuple);

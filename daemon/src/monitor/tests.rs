@@ -35,7 +35,7 @@ impl Bench {
         let mut events = Vec::new();
         self.kernel.events(&mut events);
         for event in &events {
-            self.monitor.socket_event(now(ms), event, &mut out);
+            _ = self.monitor.socket_event(now(ms), event, &mut out);
         }
         self.monitor.poll(now(ms), false, &self.kernel.clone(), &mut out);
         out

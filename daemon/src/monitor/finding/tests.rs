@@ -32,7 +32,7 @@ impl Bench {
     fn poll(&mut self, ms: u64) -> Vec<Event> {
         let (mut out, mut events) = (Vec::new(), Vec::new());
         self.kernel.events(&mut events);
-        events.iter().for_each(|event| self.monitor.socket_event(now(ms), event, &mut out));
+        events.iter().for_each(|event| _ = self.monitor.socket_event(now(ms), event, &mut out));
         self.monitor.poll(now(ms), false, &self.kernel.clone(), &mut out);
         out
     }

@@ -1,0 +1,49 @@
+//! What of all that comes in is a reason for a turn.
+
+use super::*;
+use crate::monitor::Haste;
+
+#[test]
+fn an_answer_without_news_is_no_reason_for_a_turn() {
+    let mut star = Star::new(vec![Site::new(0, 2, "a"), Site::new(1, 2, "b")]);
+    star.run(0, 300);
+    star.sites[0].begin(2_000_000);
+    star.sites[1].begin(8_000_000);
+    star.run(300, 420);
+    let mut feedback = star.switch.feedback(now(420).slot, HostId::of("h0")).expect("has a lease");
+    let site = &mut star.sites[0];
+    site.turn(420);
+    let mut hears = |feedback: &Feedback| {
+        let (holder, feedback, at) = (HolderId::of("s"), feedback.clone(), now(421).mono);
+        site.core.hear(now(421), &mut vec![Inbound::Feedback { holder, feedback, at }])
+    };
+    assert!(!hears(&feedback), "it is known");
+    let mut listed = feedback.links.iter_mut().flat_map(|link| &mut link.flows);
+    listed.next().expect("the other host promises something").rates[0] = Rate::mbps(700);
+    assert!(hears(&feedback), "another rate");
+}
+
+#[test]
+fn the_kernel_is_in_haste_when_a_round_begins_and_when_one_of_few_flows_ends() {
+    let mut site = Site::new(0, 2, "a");
+    site.turn(5);
+    let tells = |site: &mut Site, kind| {
+        site.kernel.tell(site.row, kind);
+        let haste = site.core.hear_kernel(now(6));
+        site.turn(6);
+        haste
+    };
+    assert_eq!(tells(&mut site, SocketEventKind::Started), Haste::Much, "something begins that no page has told of");
+    site.begin(8_000_000);
+    site.turn(10);
+    assert_eq!(tells(&mut site, SocketEventKind::Started), Haste::None, "it ran dry for a moment, and has its order");
+    assert_eq!(tells(&mut site, SocketEventKind::Finished), Haste::Much);
+    site.core.active = FEW + 1;
+    site.kernel.tell(site.row, SocketEventKind::Finished);
+    assert_eq!(site.core.hear_kernel(now(7)), Haste::Some, "one of many");
+    assert_eq!(site.core.hear_kernel(now(8)), Haste::Some, "until there was a turn");
+    site.turn(8);
+    assert_eq!(site.core.hear_kernel(now(9)), Haste::None);
+    site.kernel.tell(site.row, SocketEventKind::Closed);
+    assert_eq!(site.core.hear_kernel(now(9)), Haste::Much);
+}
