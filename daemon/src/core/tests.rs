@@ -405,5 +405,6 @@ fn a_clock_that_is_trusted_unsynchronised_is_news_and_one_that_is_not_costs_coor
     }
 }
 
+mod floors;
 mod hearing;
 mod taking;

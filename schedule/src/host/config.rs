@@ -169,3 +169,10 @@ pub enum PolicyName {
     /// Equal share per link.
     Fair,
 }
+
+impl PolicyName {
+    /// Does it plan a rate for each slot, so that rates change at slots' edges? The others have no use for an edge.
+    pub const fn is_by_slots(self) -> bool {
+        matches!(self, PolicyName::PrimalDual | PolicyName::PrimalDualLiteral)
+    }
+}

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use super::LinkStatus;
 use super::change::Change;
-use super::config::{HostConfig, MAX_LINKS, PolicyName, Reserve, SurplusRule};
+use super::config::{HostConfig, MAX_LINKS, Reserve, SurplusRule};
 use crate::event::{Allowance, ClockTrust, Hop, Now};
 use crate::message::LinkView;
 use crate::path::{self, CrossTraffic};
@@ -160,7 +160,7 @@ impl Link {
     }
     /// Whether a flow may send more there than it is ordered, and how.
     pub fn allowance(&self, now: Now, config: &HostConfig) -> Option<Allowance> {
-        let paper = matches!(config.policy, PolicyName::PrimalDual | PolicyName::PrimalDualLiteral);
+        let paper = config.policy.is_by_slots();
         let yields = match config.surplus {
             SurplusRule::Never => return None,
             SurplusRule::Always => false,
@@ -186,7 +186,7 @@ impl Links {
             ingress: Vec::new(),
             reserve: config.reserve,
             reserves: config.reserves.clone(),
-            keeps_jobs: matches!(config.policy, PolicyName::PrimalDual | PolicyName::PrimalDualLiteral),
+            keeps_jobs: config.policy.is_by_slots(),
         };
         for hop in &config.ingress {
             let ingress = Ingress { index: links.take_up(hop), cross: CrossTraffic::default() };

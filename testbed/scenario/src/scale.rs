@@ -116,10 +116,10 @@ impl Scenario {
         match fault.kind {
             FaultKind::HostDeath => Some((
                 format!("host-death of {target} exists only in the simulator: real jobs end with their host"),
-                "daemon-kill, switch-restart, partition or clock-skew",
+                "daemon-kill, daemon-stop, switch-restart, partition or clock-skew",
             )),
-            FaultKind::DaemonKill if !on_host => {
-                Some((format!("daemon-kill of {target}, which has no daemon"), "an id of a host"))
+            FaultKind::DaemonKill | FaultKind::DaemonStop if !on_host => {
+                Some((format!("{} of {target}, which has no daemon", fault.kind.as_str()), "an id of a host"))
             }
             FaultKind::ClockSkew if !on_host => {
                 Some((format!("clock-skew of the switch {target} exists only in the simulator"), "an id of a host"))

@@ -233,6 +233,8 @@ pub enum FaultKind {
     HostDeath,
     /// Its daemon is killed.
     DaemonKill,
+    /// Its daemon stands still, as by SIGSTOP, and goes on where it was.
+    DaemonStop,
     /// The switch's table starts empty.
     SwitchRestart,
     /// Control messages of the target are lost.
@@ -249,9 +251,10 @@ impl FaultKind {
 }
 
 /// The format's words, in the order of the enum.
-const FAULTS: [(&str, FaultKind); 5] = [
+const FAULTS: [(&str, FaultKind); 6] = [
     ("host-death", FaultKind::HostDeath),
     ("daemon-kill", FaultKind::DaemonKill),
+    ("daemon-stop", FaultKind::DaemonStop),
     ("switch-restart", FaultKind::SwitchRestart),
     ("partition", FaultKind::Partition),
     ("clock-skew", FaultKind::ClockSkew),
@@ -270,7 +273,12 @@ pub struct Fault {
     pub lasts: Option<Nanos>,
     /// Slots of clock skew.
     pub slots: f64,
+    /// How often it came before: one of the file may come many times.
+    pub before: u64,
 }
+
+/// How often a fault may come.
+const MAX_TIMES: u64 = 100_000;
 
 pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -289,9 +297,19 @@ pub(crate) fn faults(items: &[Item<'_>], network: &Network) -> Vec<Fault> {
         });
         let lasts = t.get("for_s").and_then(|i| i.seconds());
         let slots = t.float("slots", &Rational::ZERO, &Rational::from(1_000_000)).unwrap_or(0.0);
+        let every = t.get("every_s").and_then(|i| i.seconds());
+        let times = t.int("times", 1..=MAX_TIMES);
+        if every.is_some() != times.is_some() {
+            t.fail(E_RANGE, "one of every_s and times without the other", "both or none");
+        }
+        let every = every.unwrap_or_default();
+        if every.0 > 0 && lasts.is_none_or(|lasts| lasts >= every) {
+            t.fail(E_RANGE, "it would come again before it is over", "for_s less than every_s");
+        }
         t.finish();
         if let (Some(at), Some(kind), Some(target)) = (at, kind, target) {
-            faults.push(Fault { at, kind, target, lasts, slots });
+            let fault = |before| Fault { at: at.plus(every.times(before)), kind, target, lasts, slots, before };
+            faults.extend((0..times.unwrap_or(1)).map(fault));
         }
     }
     faults

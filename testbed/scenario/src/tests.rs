@@ -338,3 +338,26 @@ fn compute_times_one_by_one_are_scaled_and_the_last_one_stays() {
     assert_eq!(refused("compute_list_s = [1, -1]"), Some(vec![E_RANGE]));
     assert!(refused("compute_list_s = 1").is_some());
 }
+
+#[test]
+fn a_fault_may_come_again_and_again_if_it_is_over_by_then() {
+    let fault = |more: &str| {
+        let fault = format!("seed = 7\nfaults = [{{ at_s = 1, kind = \"daemon-stop\", target = \"h0\" {more} }}]");
+        toml(&SMALL.replace("seed = 7", &fault))
+    };
+    let read = fault(", for_s = 0.1, every_s = 0.5, times = 3").unwrap_or_else(|e| panic!("{e}"));
+    let at: Vec<u64> = read.faults.iter().map(|fault| fault.at.0 / 1_000_000).collect();
+    assert_eq!(at, [1_000, 1_500, 2_000]);
+    assert_eq!(read.faults.iter().map(|fault| fault.before).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(fault(", for_s = 0.1").unwrap_or_else(|e| panic!("{e}")).faults.len(), 1);
+    for wrong in [
+        ", for_s = 0.5, every_s = 0.5, times = 3",
+        ", every_s = 0.5, times = 3",
+        ", for_s = 0.1, every_s = 0.5",
+        ", for_s = 0.1, times = 3",
+        ", for_s = 0.1, every_s = 0.5, times = 0",
+    ] {
+        let refused = fault(wrong).err().unwrap_or_else(|| panic!("{wrong}"));
+        assert!(refused.all().iter().all(|problem| problem.code == E_RANGE), "{wrong}: {refused}");
+    }
+}

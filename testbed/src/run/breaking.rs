@@ -3,10 +3,12 @@
 //!
 //! Only what schedules is hit, never a job: no job may notice more than that rates are not the best.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_scenario::{Fault, FaultKind};
 use sluice_schedule::Nanos;
+
+use nix::sys::signal::Signal;
 
 use super::daemons::Daemons;
 use super::{Policy, RunError, RunPlan};
@@ -20,6 +22,10 @@ pub(super) struct Breaking<'a> {
     coming: Vec<(Nanos, usize, bool)>,
     /// How many partitions a node is in.
     cut: BTreeMap<usize, usize>,
+    /// Daemons that stand still.
+    stopped: BTreeSet<usize>,
+    /// Faults that came again, and how often.
+    again: BTreeMap<String, usize>,
     /// Daemons that were started again and have not yet said that they are ready, and since when.
     waiting: Vec<(usize, Nanos)>,
     notes: Vec<String>,
@@ -31,8 +37,16 @@ impl<'a> Breaking<'a> {
     /// # Errors
     /// Names a fault of a switch where no switch keeps a table.
     pub(super) fn new(plan: &'a RunPlan, fabric: &'a Fabric, policy: &Policy) -> Result<Breaking<'a>, RunError> {
-        let mut breaking =
-            Breaking { plan, fabric, coming: Vec::new(), cut: BTreeMap::new(), waiting: Vec::new(), notes: Vec::new() };
+        let mut breaking = Breaking {
+            plan,
+            fabric,
+            coming: Vec::new(),
+            cut: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            again: BTreeMap::new(),
+            waiting: Vec::new(),
+            notes: Vec::new(),
+        };
         let Policy::Sluice { nic, .. } = policy else {
             if !plan.faults.is_empty() {
                 breaking.notes.push(format!("the faults hit what schedules: under {policy} there is nothing to break"));
@@ -87,11 +101,18 @@ impl<'a> Breaking<'a> {
         Ok(())
     }
 
-    /// What happened, for the report; at the end of a run.
-    pub(super) fn notes(mut self) -> Vec<String> {
-        let missed = self.coming.iter().filter(|(.., over)| !over).count();
+    /// What happened, for the report; at the end of a run, when daemons that stand still have to go on so that they can end.
+    pub(super) fn end(mut self, daemons: Option<&Daemons>) -> Vec<String> {
+        if let Some(daemons) = daemons {
+            self.stopped.iter().for_each(|host| daemons.signal(*host, Signal::SIGCONT));
+        }
+        let again = std::mem::take(&mut self.again);
+        self.notes.extend(again.into_iter().map(|(what, times)| format!("{what} came {times} more times")));
+        let first = |at: usize| self.plan.faults.get(at).is_some_and(|fault| fault.before == 0);
+        let all = (0..self.plan.faults.len()).filter(|at| first(*at)).count();
+        let missed = self.coming.iter().filter(|&&(_, at, over)| !over && first(at)).count();
         if missed > 0 {
-            self.notes.push(format!("{missed} of {} faults would have come after the end", self.plan.faults.len()));
+            self.notes.push(format!("{missed} of {all} faults would have come after the end"));
         }
         let late = self.waiting.iter().map(|(host, _)| &self.fabric.hosts[*host].name);
         let late: Vec<String> =
@@ -112,6 +133,14 @@ impl<'a> Breaking<'a> {
                 daemons.start_again(self.fabric, node)?;
                 self.waiting.push((node, at));
             }
+            (FaultKind::DaemonStop, None, _) => {
+                daemons.signal(node, if over { Signal::SIGCONT } else { Signal::SIGSTOP });
+                if over {
+                    self.stopped.remove(&node)
+                } else {
+                    self.stopped.insert(node)
+                };
+            }
             (FaultKind::SwitchRestart, Some(switch), false) => daemons.kill_switch(switch),
             (FaultKind::SwitchRestart, Some(switch), true) => daemons.start_switch_again(self.fabric, switch)?,
             (FaultKind::Partition, _, _) => {
@@ -127,8 +156,16 @@ impl<'a> Breaking<'a> {
             }
             _ => return Err(RunError::Plan(format!("{} cannot be had on the testbed", self.name_of(fault)))),
         }
-        let what = if over { "over" } else { "begins" };
-        self.notes.push(format!("{:.1} s: {} {what}", at.as_secs_f64(), self.name_of(fault)));
+        // One that comes again and again is told of once.
+        let what = self.name_of(fault);
+        match (fault.before, over) {
+            (0, _) => {
+                let when = if over { "over" } else { "begins" };
+                self.notes.push(format!("{:.1} s: {what} {when}", at.as_secs_f64()));
+            }
+            (_, false) => *self.again.entry(what).or_default() += 1,
+            (_, true) => {}
+        }
         Ok(())
     }
 

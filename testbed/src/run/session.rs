@@ -168,7 +168,7 @@ pub fn run_once(
         run.notes
             .push(format!("{lost} of {} packets between daemons and switches were dropped at random", passed + lost));
     }
-    run.notes.extend(breaking.notes());
+    run.notes.extend(breaking.end(daemons.as_ref()));
     delays(&fabric, &mut run.notes);
     if let Some(daemons) = &daemons {
         daemons.keep_documents();

@@ -16,7 +16,9 @@ fn shortened() -> Scenario {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/failures.toml");
     let scenario = Scenario::load(&file).unwrap_or_else(|e| panic!("{e}"));
     let mut scenario = scenario.for_testbed(&[]).unwrap_or_else(|e| panic!("{e}"));
-    let [kill, restart, partition, skew] = &mut scenario.faults[..] else { panic!("four faults") };
+    let [kill, restart, partition, skew, stops @ ..] = &mut scenario.faults[..] else { panic!("five faults") };
+    assert_eq!(stops.len(), 5);
+    stops.iter_mut().for_each(|stop| stop.at = Nanos::from_millis(1_000 + 400 * stop.before));
     (kill.at, kill.lasts) = (Nanos::from_millis(1_500), Some(Nanos::from_millis(1_000)));
     restart.at = Nanos::from_millis(3_000);
     (partition.at, partition.lasts) = (Nanos::from_millis(4_000), Some(Nanos::from_millis(3_000)));
@@ -50,7 +52,9 @@ fn every_fault_of_a_scenario_happens_and_no_job_stops() {
         assert_eq!(result.rounds.len() as u64, job.iterations, "{}", job.id);
     }
     let notes = run.notes.join("\n");
-    for what in ["daemon-kill of h0", "switch-restart of s0", "partition of h4", "clock-skew of h2"] {
+    for what in
+        ["daemon-kill of h0", "switch-restart of s0", "partition of h4", "clock-skew of h2", "daemon-stop of h5"]
+    {
         for when in ["begins", "over"] {
             assert!(notes.contains(&format!("{what} {when}")), "{what} {when}: {notes}");
         }
@@ -59,6 +63,7 @@ fn every_fault_of_a_scenario_happens_and_no_job_stops() {
         assert!(!notes.contains(unwanted), "{notes}");
     }
     assert!(notes.contains("the daemon of h0 is ready"), "{notes}");
+    assert!(notes.contains("daemon-stop of h5 came 4 more times"), "{notes}");
     assert!(notes.contains("packets between daemons and switches were dropped"), "{notes}");
     let log = |name: &str| dir.join(format!("{name}.log"));
     assert_eq!(events(&log("sluiced-h0"), "start"), 2);

@@ -84,6 +84,8 @@ pub(super) struct Daemon {
     pub life: u64,
     /// False from the daemon's death to its return.
     pub runs: bool,
+    /// It stands still: nothing is taken in and nothing decided.
+    pub stands: bool,
     /// Jobs with flows on this host, in order of their starts.
     pub jobs: Vec<JobIx>,
     /// Flows of those jobs that this host sends.
@@ -115,6 +117,7 @@ impl Daemon {
             clock,
             life: 0,
             runs: true,
+            stands: false,
             jobs: Vec::new(),
             own: Vec::new(),
             sending: Vec::new(),
@@ -193,7 +196,7 @@ impl Daemon {
         let now = self.clock.now(at);
         self.offsets.insert(holder, feedback.slot.since(now.slot));
         let event = Event::Feedback { holder, feedback };
-        if at_once {
+        if at_once && !self.stands {
             return brain.handle(now, event);
         }
         // What waits to be taken in is replaced by what the same holder says now, as in the queue of a real stream.
@@ -207,7 +210,7 @@ impl Daemon {
 
     /// One turn of the loop; `actions` must be empty. Returns the seconds the decision took; `None` if nobody is there.
     pub fn turn(&mut self, at: Nanos, world: &World<'_>, actions: &mut Vec<Action>) -> Option<f64> {
-        if !self.runs {
+        if !self.runs || self.stands {
             return None;
         }
         if self.brain.is_none() {

@@ -2,7 +2,8 @@
 //!
 //! A killed daemon's flows coast on their last orders until the kernel drops those, then share plainly. Whoever was
 //! connected to a process that ended notices at once; across a partition a connection is given up after two seconds
-//! without an answer, as the daemon's exchange does it. Connections come back after a pause that grows with the outage,
+//! without an answer, as the daemon's exchange does it. A daemon that stands still coasts as a killed one does and goes on where
+//! it was; its own table, where hosts keep the tables, goes on answering. Connections come back after a pause that grows with the outage,
 //! up to five seconds, at random inside it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use super::SluiceScheduler;
 use super::agenda::Due;
 use super::fabric::{holder_id, node_of};
 use crate::scheduler::Orders;
-use crate::world::World;
+use crate::world::{FlowIx, World};
 
 /// Nothing heard for so long, although something was said: the connection is given up.
 const DEAD: Nanos = Nanos::from_millis(2_000);
@@ -44,6 +45,14 @@ impl SluiceScheduler {
             (FaultKind::HostDeath | FaultKind::DaemonKill, false) => {
                 let coasts = fault.kind == FaultKind::DaemonKill;
                 self.daemon_dies(at, node, coasts, orders);
+            }
+            (FaultKind::DaemonStop, over) => {
+                let Some(daemon) = self.daemons.get_mut(node) else { return };
+                daemon.stands = !over;
+                self.turns.insert(node);
+                if !over {
+                    self.coast(at, node);
+                }
             }
             (FaultKind::SwitchRestart, false) => {
                 self.holder_stops(at, node);
@@ -79,15 +88,10 @@ impl SluiceScheduler {
     fn daemon_dies(&mut self, at: Nanos, node: usize, coasts: bool, orders: &mut Orders) {
         let Some(daemon) = self.daemons.get_mut(node).filter(|daemon| daemon.runs) else { return };
         daemon.stop();
-        let own = daemon.own.clone();
-        for flow in own {
-            let Some(until) = self.flows.get(flow.0).map(|known| known.until).filter(|until| *until > Nanos::ZERO)
-            else {
-                continue;
-            };
-            if coasts {
-                self.agenda.add(until.max(at), Due::Expire { flow, until });
-            } else {
+        if coasts {
+            self.coast(at, node);
+        } else {
+            for flow in self.ordered(node) {
                 self.free(flow, orders);
             }
         }
@@ -97,6 +101,22 @@ impl SluiceScheduler {
         if self.fabric.tables == Tables::Nic {
             self.holder_stops(at, node);
         }
+    }
+
+    /// Nobody renews the orders of a host's flows: each ends when it runs out, if it was not renewed by then after all.
+    fn coast(&mut self, at: Nanos, node: usize) {
+        for flow in self.ordered(node) {
+            if let Some(until) = self.flows.get(flow.0).map(|known| known.until) {
+                self.agenda.add(until.max(at), Due::Expire { flow, until });
+            }
+        }
+    }
+
+    /// Flows of a host that are held to an order.
+    fn ordered(&self, node: usize) -> Vec<FlowIx> {
+        let own = self.daemons.get(node).map(|daemon| daemon.own.clone()).unwrap_or_default();
+        let held = |flow: &FlowIx| self.flows.get(flow.0).is_some_and(|known| known.until > Nanos::ZERO);
+        own.into_iter().filter(held).collect()
     }
 
     fn daemon_returns(&mut self, at: Nanos, node: usize, world: &World<'_>) {

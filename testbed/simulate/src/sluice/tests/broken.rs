@@ -20,6 +20,8 @@ fn no_fault_stops_a_job_or_slows_it_much() {
         ("host-death", "h0", ", for_s = 2"),
         ("daemon-kill", "h0", ", for_s = 2"),
         ("daemon-kill", "h4", ""),
+        ("daemon-stop", "h0", ", for_s = 0.1, every_s = 1, times = 20"),
+        ("daemon-stop", "h0", ", for_s = 1.5"),
         ("switch-restart", "s0", ""),
         ("switch-restart", "s0", ", for_s = 3"),
         ("partition", "h1", ", for_s = 3"),
