@@ -12,7 +12,7 @@
 //! | `taking` | orders to the kernel, and the sockets that it has to capture for them |
 //! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
 //! | `health` | which conditions hold |
-//! | `hearing` | what comes from holders, between turns too |
+//! | `hearing` | what comes from holders and the kernel, between turns too |
 //! | `life` | mode changes, reload, giving flows back, coasting at the end |
 //! | `recording` | the recording of the jobs' work, if one is asked for |
 //! | `reports` | what others may see of it |

@@ -180,7 +180,10 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
         let rest = match flow.grant {
             Some(grant) => granted::left(scene, shared, flow, grant, rank, planned.rate),
             None => {
-                let left = flow.links.iter().map(|&l| left_over(&scene.links[l], &mut shared[l], rank));
+                let left = flow.links.iter().map(|&l| {
+                    let here = shared[l].here;
+                    left_over(&scene.links[l], &mut shared[l], rank, here)
+                });
                 left.fold(Rate::MAX, Rate::min)
             }
         };
@@ -203,8 +206,9 @@ fn fill(scene: &Scene, shared: &mut [Shared], out: &mut [Planned]) {
     }
 }
 
-/// What a flow of this rank may take of a link beyond what anybody was promised; ranks come in ascending order.
-fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
+/// What a flow of this rank may take of a link beyond what anybody was promised, if so many flows of its job on this host, it
+/// included, still share that; ranks come in ascending order.
+fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank, here: u64) -> Rate {
     if link.trust < 1.0 {
         return Rate::ZERO;
     }
@@ -215,11 +219,8 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
         shared.next_filled += 1;
     }
     let free = link.usable.minus(shared.all).minus(shared.filled);
-    if rank.is_of_plan() && link.own {
-        return free;
-    }
     if link.own {
-        return free.share(shared.here);
+        return free.share(here);
     }
     if link.others.first().is_some_and(|other| other.rank == Rank::OF_SUMS) {
         return free.share(link.active); // Nobody can tell who comes before.
@@ -229,7 +230,7 @@ fn left_over(link: &LinkScene, shared: &mut Shared, rank: Rank) -> Rate {
     }
     // Other hosts of the job see the same rest at the same moment.
     let same = link.others.iter().filter(|other| other.rank.job == rank.job).map(Other::flows);
-    free.share(shared.here + same.sum::<u64>())
+    free.share(here + same.sum::<u64>())
 }
 
 #[cfg(test)]

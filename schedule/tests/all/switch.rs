@@ -146,6 +146,40 @@ fn what_would_say_nothing_new_is_not_answered() {
     assert_eq!(early.refused, Some(Refusal::SlotGuard));
 }
 
+proptest::proptest! {
+    /// Who is answered only where that says something new, and pushed to like everybody, knows what who is always answered does.
+    #[test]
+    fn fewer_answers_leave_nobody_knowing_less(said in proptest::collection::vec((1_u32..4, 0_u32..2, 1_u64..9), 1..60)) {
+        let (mut all, mut some) = (switch(), switch());
+        let (mut slot, mut seq) = (9, 0);
+        let mut known: std::collections::BTreeMap<HostId, [Vec<LinkView>; 2]> = std::collections::BTreeMap::new();
+        for (host, passes, tenths) in said {
+            (slot, seq) = (slot + passes, seq + 1);
+            let said = says(host, seq, slot, vec![promise(host, 1, &[100 * tenths])]);
+            let full = all.announce(Slot(slot), &said);
+            let heard = some.hear(Slot(slot), &said);
+            let views = known.entry(HostId(host)).or_default();
+            views[0] = full.links;
+            if let Some(answer) = heard {
+                views[1] = answer.links;
+            }
+            for (at, switch) in [&mut all, &mut some].into_iter().enumerate() {
+                for stale in switch.take_stale() {
+                    let news = switch.feedback(Slot(slot), stale).expect("who is stale has a lease");
+                    known.entry(stale).or_default()[at] = news.links;
+                }
+            }
+            // The far end of a view moves on with each slot, for which nobody is told anew.
+            let now = |views: &[LinkView]| -> Vec<_> {
+                let flows = |view: &LinkView| view.flows.iter().map(|flow| (flow.flow, flow.rate(0), flow.rank())).collect::<Vec<_>>();
+                views.iter().map(|view| (view.link, view.load[0], flows(view))).collect()
+            };
+            let [full, some] = &known[&HostId(host)];
+            proptest::prop_assert_eq!(now(full), now(some));
+        }
+    }
+}
+
 #[test]
 fn refusals_change_nothing_and_are_answered() {
     let mut switch = switch_with(Limits { hosts: 1, promises_per_host: 2, lease_slots: 2, horizon: 4 });

@@ -71,7 +71,8 @@ pub(super) fn left(
     }
     let of = |&l: &usize| {
         let (link, shared) = (&scene.links[l], &mut shared[l]);
-        let left = left_over(link, shared, rank);
+        // A plan says itself how its flows share what is left.
+        let left = left_over(link, shared, rank, 1);
         if !by_rate(grant) {
             return left;
         }
