@@ -9,9 +9,9 @@ use std::net::Ipv4Addr;
 use sluice_schedule::{FlowId, Rate, Slot};
 
 /// The first two bytes of every packet.
-const MAGIC: u16 = 0x534C;
+pub const MAGIC: u16 = 0x534C;
 /// Version of the format.
-const VERSION: u8 = 1;
+pub const VERSION: u8 = 1;
 /// Lanes of a packet (K).
 pub const LANES: usize = 10;
 /// Bytes of a packet.
@@ -21,7 +21,7 @@ pub const DUPLICATE: u8 = 0x02;
 /// Flag: the slot was outside some hop's guard, which did not count it.
 pub const GUARD: u8 = 0x08;
 /// Flag: some number did not fit.
-const SATURATED: u8 = 0x10;
+pub const SATURATED: u8 = 0x10;
 /// A lane's headroom before the first hop.
 pub const NO_HOP_YET: u16 = u16::MAX;
 
@@ -72,7 +72,7 @@ pub struct Lane {
 pub struct Packet {
     /// What it is for.
     pub kind: Kind,
-    /// Which of [`DUPLICATE`], [`GUARD`] and `SATURATED` are set.
+    /// Which of [`DUPLICATE`], [`GUARD`] and [`SATURATED`] are set.
     pub flags: u8,
     /// Rates are in 2^unit Mbit/s.
     pub unit: u8,
@@ -129,7 +129,7 @@ pub enum Malformed {
 }
 
 /// The largest unit: 2^16 Mbit/s times 65,535 is beyond any link.
-const MAX_UNIT: u8 = 16;
+pub const MAX_UNIT: u8 = 16;
 
 impl Packet {
     /// The packet as it travels.
@@ -208,6 +208,13 @@ impl Packet {
             lane.headroom = u16::from_be_bytes(input.take());
         }
         Ok(Packet { kind, flags, unit, hops, counted, flow, slot, seq, had_previous, wrap, path_sig, tuple, lanes })
+    }
+
+    /// Do these bytes begin as a probe or an announcement does? A switch reads no further where they do not.
+    pub fn begins(bytes: &[u8]) -> bool {
+        let [high, low] = MAGIC.to_be_bytes();
+        let known = |kind: u8| kind >> 4 == VERSION && matches!(kind & 0x0f, 1 | 2);
+        matches!(*bytes, [a, b, kind, _, lanes, ..] if (a, b) == (high, low) && known(kind) && usize::from(lanes) == LANES)
     }
 
     /// The lane of the slot `ahead` slots after [`Packet::slot`].

@@ -1,0 +1,126 @@
+//! What a link does to a Sluice packet that leaves by it: the state of the program is all here, behind the egress port.
+//!
+//! In this order: the hop is counted and the path's signature changed; the slot guard is asked; an announcement is
+//! counted, once for each flow and period; every lane gets the load and the room left.
+
+use crc::{CRC_32_ISCSI, CRC_32_ISO_HDLC, Crc, Table};
+use sluice_schedule::table::cell::Sighting;
+use sluice_schedule::table::soft::Lanes;
+use sluice_schedule::{FlowId, Slot};
+use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, Packet, SATURATED};
+
+use crate::{Switch, frame};
+
+static INDEX: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+static SIGNATURE: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
+
+/// An entry of the table `links`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// What managed flows may use of the link, in units.
+    pub capacity: u32,
+    /// One unit is 2^unit Mbit/s; packets in another unit are neither counted nor answered.
+    pub unit: u8,
+    /// A random number of this switch's present run and this port.
+    pub signature: u32,
+}
+
+/// The place in `seen` and the signature of a flow at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Taken modulo the number of registers.
+    pub index: u32,
+    /// Told from others with the same place by it.
+    pub signature: u32,
+}
+
+/// Both are checksums of the flow's id and the port, in the order and width of the program's fields.
+pub fn seen(flow: FlowId, port: u16) -> Seen {
+    let mut bytes = [0; 10];
+    bytes[..8].copy_from_slice(&flow.0.to_be_bytes());
+    bytes[8..].copy_from_slice(&port.to_be_bytes());
+    Seen { index: INDEX.checksum(&bytes), signature: SIGNATURE.checksum(&bytes) }
+}
+
+impl Switch {
+    /// The egress: a packet leaves by `port`.
+    pub(crate) fn leave(&mut self, port: u16, mut packet: Packet, frame: &mut [u8]) {
+        let Some(Some(link)) = self.links.get(usize::from(port)).copied() else { return };
+        packet.hops = packet.hops.wrapping_add(1);
+        packet.path_sig ^= link.signature;
+        if packet.unit == link.unit {
+            if self.guard.is_some_and(|slot| within(packet.slot, slot)) {
+                if packet.kind == Kind::Announce {
+                    self.count(port, &mut packet);
+                } else {
+                    self.counters.port(port).probes += 1;
+                }
+                self.answer(port, link, &mut packet);
+            } else {
+                packet.flags |= GUARD;
+                self.counters.port(port).rejected += 1;
+            }
+        } else {
+            self.counters.port(port).other_unit += 1;
+        }
+        frame::rewrite(frame, &packet);
+    }
+
+    fn count(&mut self, port: u16, packet: &mut Packet) {
+        let (new, previous) = (packet.lanes.map(|lane| lane.new), packet.lanes.map(|lane| lane.previous));
+        let lanes = Lanes { period: packet.slot, wrap: packet.wrap.into(), new: &new, previous: &previous };
+        let Seen { index, signature } = seen(packet.flow, port);
+        packet.counted = packet.counted.wrapping_add(1);
+        let counters = self.counters.port(port);
+        match self.registers.announce(port.into(), index, signature, lanes) {
+            Sighting::New => counters.announcements += 1,
+            Sighting::HadPrevious => {
+                packet.had_previous = packet.had_previous.wrapping_add(1);
+                counters.announcements += 1;
+            }
+            Sighting::Duplicate => {
+                packet.flags |= DUPLICATE;
+                counters.duplicates += 1;
+            }
+        }
+    }
+
+    fn answer(&self, port: u16, link: Link, packet: &mut Packet) {
+        let capacity = i64::from(link.capacity);
+        for lane in 0..LANES {
+            let load = self.registers.read(port.into(), lane, packet.slot, packet.wrap.into());
+            let lane = &mut packet.lanes[lane];
+            lane.load_sum = lane.load_sum.saturating_add(load);
+            if lane.load_sum == i32::MAX {
+                packet.flags |= SATURATED;
+            }
+            let room = (capacity - i64::from(load)).clamp(0, u16::MAX.into()) as u16;
+            lane.headroom = lane.headroom.min(room);
+        }
+    }
+}
+
+/// Is the packet's slot the present one, or next to it?
+fn within(slot: Slot, present: Slot) -> bool {
+    slot.since(present).unsigned_abs() <= 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksums_are_those_that_everybody_has() {
+        assert_eq!(INDEX.checksum(b"123456789"), 0xe306_9283);
+        assert_eq!(SIGNATURE.checksum(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn the_guard_is_one_slot_wide_and_slots_wrap() {
+        for present in [0, 1, 1 << 31, u32::MAX] {
+            let at = |off: i32| Slot(present).offset(off);
+            assert!([-1, 0, 1].into_iter().all(|off| within(at(off), Slot(present))));
+            assert!([-2, 2, 5, -5, i32::MIN].into_iter().all(|off| !within(at(off), Slot(present))), "{present}");
+        }
+    }
+}
