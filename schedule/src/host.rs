@@ -213,7 +213,9 @@ impl Host {
             Event::Feedback { holder, feedback } => self.feedback(now, holder, feedback),
             Event::HolderLost(holder) => self.announcer.lost(holder),
             Event::HolderBack(holder) => self.announcer.back(holder),
-            Event::Measured { link, total, managed } => self.links.measured(link, total, managed),
+            Event::Measured { link, total, managed } => {
+                self.links.measured(link, total, managed, self.config.newcomer_share);
+            }
             Event::Clock(trust) => self.trust = trust,
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, FAIR_FLOOR_BRIEF, RESERVE};
+use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, FAIR_FLOOR_BRIEF, NEWCOMER_SHARE, RESERVE};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
 
@@ -72,6 +72,7 @@ settings! {
         fair_floor: f64 = FAIR_FLOOR, "ratio", Rule::Number(0.0, 1.0), false, "Part of the equal share every flow keeps on links with unmanaged traffic.";
         fair_floor_alone: f64 = FAIR_FLOOR_ALONE, "ratio", Rule::Number(0.0, 1.0), false, "The same on all other links.";
         fair_floor_brief: f64 = FAIR_FLOOR_BRIEF, "ratio", Rule::Number(0.0, 1.0), false, "The same there at least, while the round that goes first has no more than two slots left.";
+        newcomer_share: f64 = NEWCOMER_SHARE, "ratio", Rule::Number(0.0, 0.5), false, "Part of a full link that unmanaged traffic is left as soon as it comes; it grows from there to half.";
         surplus: Surplus = Surplus::Idle, "", Rule::Words(Surplus::WORDS), false, "What a flow takes beyond its order. idle: what nobody uses, giving way to any queue; greedy: on paths with unmanaged traffic its part of what is left, as ordinary TCP; always: everywhere.";
         delay_weight: f64 = 1.0, "slots", Rule::Number(0.0, 100.0), false, "primal-dual: slots one unit of price is worth.";
         price_mu: f64 = 100.0, "", Rule::Number(1.1, 1e6), false, "primal-dual: base of the exponential price.";
@@ -85,7 +86,7 @@ settings! {
     }
     [switch: SwitchSettings] {
         stale_slots: u64 = 2, "slots", Rule::Int(1, 16), false, "Slots a switch's view is held before it decays.";
-        copies: u64 = 2, "datagrams", Rule::Int(1, 3), true, "udp: a flow is announced so often in a slot at most, while no echo comes.";
+        copies: u64 = 2, "datagrams", Rule::Int(1, 3), true, "udp, inband: a flow is announced so often in a slot at most, while no echo comes.";
     }
     [peer: Peer] {
         listen: Vec<SocketAddr> = vec![(Ipv6Addr::UNSPECIFIED, 9604).into()], "addresses", Rule::Addresses(4), true, "gRPC between hosts; [] = off; one port for the cluster. Beyond loopback only with peer.peers or peer.open.";
@@ -139,8 +140,8 @@ entries! { LINK_KEYS: LinkEntry {
 // their own links.
 entries! { SWITCH_KEYS: SwitchEntry {
     name: String = String::new(), "", Rule::Name, false, "The switch's name in the topology.";
-    address: HostPort = HostPort::default(), "", Rule::HostPort, false, "Where it answers.";
-    transport: Transport = Transport::Session, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams, which carry sums of rates only.";
+    address: HostPort = HostPort::default(), "", Rule::HostPort, false, "Where it answers; inband: where this host listens for datagrams of flows, such as 0.0.0.0:9604, with one port for all hosts.";
+    transport: Transport = Transport::Session, "", Rule::Words(Transport::WORDS), false, "session: one stream; unary: two calls per slot; udp: datagrams, which carry sums of rates only; inband: datagrams along the paths of flows, to which a programmable switch writes on the way.";
 } }
 
 impl Peer {
@@ -156,11 +157,11 @@ impl Config {
     }
     /// The switches by whose transport promises travel with their ranks, and what is told of jobs.
     pub fn session_like(&self) -> impl Iterator<Item = &SwitchEntry> {
-        self.switches.iter().filter(|switch| switch.transport != Transport::Udp)
+        self.switches.iter().filter(|switch| !matches!(switch.transport, Transport::Udp | Transport::Inband))
     }
     /// Those to which only sums of rates travel.
     pub fn by_datagrams(&self) -> impl Iterator<Item = &SwitchEntry> {
-        self.switches.iter().filter(|switch| switch.transport == Transport::Udp)
+        self.switches.iter().filter(|switch| matches!(switch.transport, Transport::Udp | Transport::Inband))
     }
     /// Where in the slot this host speaks to switches: hosts spread themselves, by their names.
     pub fn phase(&self) -> Nanos {

@@ -30,6 +30,7 @@ pub fn brain(config: &Config, fabric: &Fabric, boot: BootId) -> HostConfig {
         fair_floor: config.schedule.fair_floor,
         fair_floor_alone: config.schedule.fair_floor_alone,
         fair_floor_brief: config.schedule.fair_floor_brief,
+        newcomer_share: config.schedule.newcomer_share,
         delay_weight: config.schedule.delay_weight,
         price_mu: config.schedule.price_mu,
         probe_gain: config.schedule.probe_gain,

@@ -21,6 +21,9 @@ pub const FAIR_FLOOR_ALONE: f64 = 0.0;
 /// The default of φ behind brief rounds, in the daemon: connections that were held at next to nothing take as long to come
 /// back as such a round takes. In the simulator, which has no connections, and in [`HostConfig::new`] it is none.
 pub const FAIR_FLOOR_BRIEF: f64 = 0.5;
+/// The default of the part of a full link that unmanaged traffic is left as soon as it comes. More of it costs jobs far
+/// more than unmanaged traffic gains, less of it the other way round.
+pub const NEWCOMER_SHARE: f64 = 0.14;
 /// Part of every link left free: pacing is about so exact, and what it misses must not fill a queue.
 pub const RESERVE: f64 = 0.01;
 
@@ -60,6 +63,8 @@ pub struct HostConfig {
     pub fair_floor_alone: f64,
     /// φ on those other links at least, while the round that goes first there has no more than two slots left.
     pub fair_floor_brief: f64,
+    /// The part of a full own link, 0 to 0.5, that unmanaged traffic is left as soon as it comes; it grows from there.
+    pub newcomer_share: f64,
     /// w: slots one unit of price is worth (`primal-dual`).
     pub delay_weight: f64,
     /// μ of the exponential price.
@@ -122,6 +127,7 @@ impl HostConfig {
             fair_floor: FAIR_FLOOR,
             fair_floor_alone: FAIR_FLOOR_ALONE,
             fair_floor_brief: 0.0,
+            newcomer_share: NEWCOMER_SHARE,
             delay_weight: 1.0,
             price_mu: 100.0,
             probe_gain: 1.25,

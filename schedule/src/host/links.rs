@@ -348,13 +348,14 @@ impl Links {
         }
     }
 
-    pub fn measured(&mut self, id: LinkId, total: Rate, managed: Rate) {
+    /// What a slot carried of an own link; `newcomer`: see [`CrossTraffic::record`].
+    pub fn measured(&mut self, id: LinkId, total: Rate, managed: Rate, newcomer: f64) {
         let Some(&index) = self.index.get(&id) else { return };
         let capacity = self.all[index].capacity();
         if let Some(ingress) = self.ingress.iter_mut().find(|ingress| ingress.index == index) {
-            ingress.cross.record(total, managed, capacity);
+            ingress.cross.record(total, managed, capacity, newcomer);
         } else {
-            self.all[index].cross.record(total, managed, capacity);
+            self.all[index].cross.record(total, managed, capacity, newcomer);
         }
     }
 

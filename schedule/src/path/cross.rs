@@ -6,10 +6,10 @@
 //! managed flows left for a moment; were all of it then left to it, managed flows would never come back. So no more than
 //! half of the link is left; beyond that both sides compete.
 //!
-//! A newcomer grows into its share: 8 % of the link are left to it at once, then 1.5 % more of what it has from slot to
-//! slot, so that a flow that stays has half of a full link after seven and a half seconds (with slots of 60 ms). Short
-//! elastic flows pay for that, by what they would have had of links that are full of training traffic; what managed flows
-//! leave idle is theirs at once.
+//! A newcomer grows into its share: a part of the link is left to it at once (`schedule.newcomer_share`, 14 %), then 1.5 %
+//! more of what it has from slot to slot, so that a flow that stays has half of a full link after five seconds (with slots
+//! of 60 ms). Short elastic flows pay for that, by what they would have had of links that are full of training traffic; what
+//! managed flows leave idle is theirs at once.
 
 use crate::units::Rate;
 
@@ -29,20 +29,19 @@ impl CrossTraffic {
     /// Below this part of the link traffic on a full link is left as measured: acknowledgements and retransmissions of
     /// managed flows look like a little cross traffic.
     pub(crate) const NOISE: f64 = 0.02;
-    /// The part of a link that a newcomer is left at once.
-    const FIRST: f64 = 0.08;
     /// How much more it is left from slot to slot.
     const PER_SLOT: f64 = 1.015;
     /// The largest part of a link that is left to unmanaged traffic.
-    const MAX_SHARE: f64 = 0.5;
+    pub(crate) const MAX_SHARE: f64 = 0.5;
 
-    /// Takes one slot in: all traffic of the link, what of it was managed, and the link's rate.
-    pub fn record(&mut self, total: Rate, managed: Rate, capacity: Rate) {
+    /// Takes one slot in: all traffic of the link, what of it was managed, the link's rate, and the part of it (0 to 0.5)
+    /// that a newcomer is left at once.
+    pub fn record(&mut self, total: Rate, managed: Rate, capacity: Rate, newcomer: f64) {
         let seen = total.minus(managed).min(capacity);
         let full = total >= capacity.times(CrossTraffic::FULL);
         let growing = full && seen > capacity.times(CrossTraffic::NOISE);
         self.wanted = [if growing { seen.times(CrossTraffic::GROWTH) } else { seen }, self.wanted[0]];
-        let at_once = capacity.times(CrossTraffic::FIRST);
+        let at_once = capacity.times(newcomer);
         // A link without managed traffic is all its own; only where both compete does its share grow.
         let contended = managed > capacity.times(CrossTraffic::NOISE);
         let more = if contended { CrossTraffic::PER_SLOT } else { 1.0 };
@@ -64,13 +63,14 @@ mod tests {
 
     const LINK: Rate = Rate::mbps(10_000);
 
-    /// Slots until a newcomer has half of a full link: ln (0.5/0.08) / ln 1.015, rounded up, and one to begin.
+    const NEWCOMER: f64 = 0.08;
+    /// Slots until that newcomer has half of a full link: ln (0.5/0.08) / ln 1.015, rounded up, and one to begin.
     const SLOTS_TO_HALF: usize = 125;
 
     #[test]
     fn a_quiet_link_needs_nothing() {
         let mut cross = CrossTraffic::default();
-        cross.record(LINK, LINK, LINK);
+        cross.record(LINK, LINK, LINK, NEWCOMER);
         assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
@@ -78,26 +78,26 @@ mod tests {
     fn it_is_the_larger_of_the_last_two_slots() {
         let mut cross = CrossTraffic::default();
         for mbps in [100, 300, 200] {
-            cross.record(Rate::mbps(5_000 + mbps), Rate::mbps(5_000), LINK);
+            cross.record(Rate::mbps(5_000 + mbps), Rate::mbps(5_000), LINK, NEWCOMER);
         }
         assert_eq!(cross.reserved(LINK), Rate::mbps(300));
-        cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
+        cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK, NEWCOMER);
         assert_eq!(cross.reserved(LINK), Rate::mbps(200));
-        cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK);
+        cross.record(Rate::mbps(5_000), Rate::mbps(5_000), LINK, NEWCOMER);
         assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
     #[test]
     fn more_managed_than_total_is_a_measuring_error_not_a_debt() {
         let mut cross = CrossTraffic::default();
-        cross.record(Rate(10), Rate(20), LINK);
+        cross.record(Rate(10), Rate(20), LINK, NEWCOMER);
         assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
     /// Managed flows take all but what is left to the elastic flow, which takes all it is left and `won` at least.
     fn compete(cross: &mut CrossTraffic, won: Rate, slots: usize) -> Rate {
         (0..slots).fold(won, |elastic, _| {
-            cross.record(LINK, LINK.minus(elastic), LINK);
+            cross.record(LINK, LINK.minus(elastic), LINK, NEWCOMER);
             elastic.max(cross.reserved(LINK))
         })
     }
@@ -116,7 +116,7 @@ mod tests {
         let steady = Rate::mbps(3_000);
         for _ in 0..SLOTS_TO_HALF {
             let managed = Rate::mbps(5_500);
-            cross.record(managed.plus(steady), managed, LINK);
+            cross.record(managed.plus(steady), managed, LINK, NEWCOMER);
         }
         assert_eq!(cross.reserved(LINK), steady);
     }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_link_taken_over_in_a_pause_is_shared_again() {
         let mut cross = CrossTraffic::default();
-        cross.record(LINK, Rate::ZERO, LINK);
+        cross.record(LINK, Rate::ZERO, LINK, NEWCOMER);
         assert_eq!(cross.reserved(LINK), LINK.times(0.08));
         compete(&mut cross, LINK.times(0.08), SLOTS_TO_HALF);
         assert_eq!(cross.reserved(LINK), LINK.times(0.5));
@@ -134,8 +134,8 @@ mod tests {
     fn an_end_is_forgotten_in_two_slots() {
         let mut cross = CrossTraffic::default();
         compete(&mut cross, LINK.times(0.1), 2 * SLOTS_TO_HALF);
-        cross.record(LINK.times(0.5), LINK.times(0.5), LINK);
-        cross.record(LINK.times(0.5), LINK.times(0.5), LINK);
+        cross.record(LINK.times(0.5), LINK.times(0.5), LINK, NEWCOMER);
+        cross.record(LINK.times(0.5), LINK.times(0.5), LINK, NEWCOMER);
         assert_eq!(cross.reserved(LINK), Rate::ZERO);
     }
 
@@ -146,7 +146,7 @@ mod tests {
         ) {
             let mut cross = CrossTraffic::default();
             for (total, managed, capacity) in samples {
-                cross.record(Rate(total), Rate(managed), Rate(capacity));
+                cross.record(Rate(total), Rate(managed), Rate(capacity), NEWCOMER);
             }
             prop_assert!(cross.reserved(Rate(rate)) <= Rate(rate).times(0.5));
         }

@@ -2,6 +2,7 @@
 
 use sluice_schedule::graph::{PredecessorProgress, Progress, Step, adjust, bound, excess, ring_lead};
 use sluice_schedule::greedy::{Request, schedule};
+use sluice_schedule::host::config::NEWCOMER_SHARE;
 use sluice_schedule::host::{Host, HostConfig};
 use sluice_schedule::path::{Ceiling, CrossTraffic, Sample, Signs, Surplus, floor};
 use sluice_schedule::price::{Curve, Price, Weight};
@@ -224,13 +225,13 @@ fn the_floor_of_three_links() {
 fn a_newcomer_grows_into_its_share() {
     let mut cross = CrossTraffic::default();
     let mut left = Vec::new();
-    for _ in 0..125 {
-        let elastic = cross.reserved(LINK).max(LINK.times(0.08));
-        cross.record(LINK, LINK.minus(elastic), LINK);
+    for _ in 0..100 {
+        let elastic = cross.reserved(LINK).max(LINK.times(NEWCOMER_SHARE));
+        cross.record(LINK, LINK.minus(elastic), LINK, NEWCOMER_SHARE);
         left.push(cross.reserved(LINK).ratio_of(LINK));
     }
     let after = |ms: u64| left[usize::try_from(ms / 60).unwrap()];
-    for (ms, part) in [(0, 0.08), (1_620, 0.12), (4_560, 0.25), (7_440, 0.50)] {
+    for (ms, part) in [(0, 0.14), (1_440, 0.20), (2_340, 0.25), (5_160, 0.50)] {
         assert!((after(ms) - part).abs() < 0.005, "after {ms} ms: {}", after(ms));
     }
 }

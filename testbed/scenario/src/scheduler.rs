@@ -126,12 +126,14 @@ pub struct SluiceOptions {
     /// Share of each link left free, 0 to 0.5; `None`: what the runner takes. It keeps queues short, so the testbed takes
     /// the daemon's default, and the simulator, which has no queues, nothing.
     pub reserve: Option<f64>,
-    /// The daemon's `schedule.fair_floor` (φ); here and in the next six, `None` is the daemon's default.
+    /// The daemon's `schedule.fair_floor` (φ); here and in the next seven, `None` is the daemon's default.
     pub fair_floor: Option<f64>,
     /// The daemon's `schedule.fair_floor_alone`: φ on links without unmanaged traffic.
     pub fair_floor_alone: Option<f64>,
     /// The daemon's `schedule.fair_floor_brief`: φ behind rounds that are over within two slots; the simulator takes 0.
     pub fair_floor_brief: Option<f64>,
+    /// The daemon's `schedule.newcomer_share`: what unmanaged traffic is left of a full link as soon as it comes.
+    pub newcomer_share: Option<f64>,
     /// The daemon's `schedule.promote_kappa` (κ): how old a round is that goes first.
     pub promote_kappa: Option<f64>,
     /// The daemon's `schedule.max_wait_ms`: no round is deferred longer.
@@ -187,12 +189,18 @@ pub enum Transport {
     Unary,
     /// Datagrams, which carry sums of rates only.
     Udp,
+    /// Datagrams along the paths of flows, to which switches that forward in the programs' place write.
+    Inband,
 }
 
 impl Transport {
     /// Every transport with its word.
-    const ALL: [(&str, Transport); 3] =
-        [("session", Transport::Session), ("unary", Transport::Unary), ("udp", Transport::Udp)];
+    const ALL: [(&str, Transport); 4] = [
+        ("session", Transport::Session),
+        ("unary", Transport::Unary),
+        ("udp", Transport::Udp),
+        ("inband", Transport::Inband),
+    ];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -207,7 +215,7 @@ impl std::str::FromStr for Transport {
         let known = Transport::ALL.iter().find(|(word, _)| *word == text);
         known
             .map(|(_, transport)| *transport)
-            .ok_or_else(|| format!("no transport {text:?}; write session, unary or udp"))
+            .ok_or_else(|| format!("no transport {text:?}; write session, unary, udp or inband"))
     }
 }
 
@@ -221,6 +229,7 @@ impl Default for SluiceOptions {
             fair_floor: None,
             fair_floor_alone: None,
             fair_floor_brief: None,
+            newcomer_share: None,
             promote_kappa: None,
             max_wait: None,
             work_conserving: None,
@@ -368,6 +377,7 @@ fn read_options(part: &str, t: Table<'_>, o: &mut Options) {
             o.sluice.fair_floor = t.float("fair_floor", &zero, &one);
             o.sluice.fair_floor_alone = t.float("fair_floor_alone", &zero, &one);
             o.sluice.fair_floor_brief = t.float("fair_floor_brief", &zero, &one);
+            o.sluice.newcomer_share = t.float("newcomer_share", &zero, &half);
             o.sluice.promote_kappa = t.float("promote_kappa", &one, &Rational::from(16));
             o.sluice.max_wait = t.int("max_wait_ms", 0..=60_000).map(Nanos::from_millis);
             o.sluice.work_conserving = t.flag("work_conserving");

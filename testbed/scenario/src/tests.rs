@@ -197,6 +197,7 @@ fn what_only_the_simulated_product_can_do_is_refused_on_the_testbed() {
         ("transport = \"udp\"", false),
         ("fair_floor_alone = 0.5", false),
         ("fair_floor_brief = 0.5", false),
+        ("newcomer_share = 0.2", false),
         ("surplus = \"always\"", false),
     ] {
         assert_eq!(with(line).for_testbed(&[]).is_err_and(|e| e.has(E_TESTBED)), refused, "{line}");

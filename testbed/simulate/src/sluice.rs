@@ -186,6 +186,7 @@ impl SluiceScheduler {
             fair_floor: options.fair_floor.unwrap_or(defaults.fair_floor),
             fair_floor_alone: options.fair_floor_alone.unwrap_or(defaults.fair_floor_alone),
             fair_floor_brief: options.fair_floor_brief.unwrap_or(defaults.fair_floor_brief),
+            newcomer_share: options.newcomer_share.unwrap_or(defaults.newcomer_share),
             promote_kappa: options.promote_kappa.unwrap_or(defaults.promote_kappa),
             work_conserving: options.work_conserving.unwrap_or(defaults.work_conserving),
             chunk_lead: options.chunk_lead.unwrap_or(defaults.chunk_lead),

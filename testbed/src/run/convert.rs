@@ -84,12 +84,13 @@ fn schedule(options: &SluiceOptions) -> String {
     let fair_floor = options.fair_floor.map(|phi| format!("fair_floor = {phi:?}\n"));
     let alone = options.fair_floor_alone.map(|phi| format!("fair_floor_alone = {phi:?}\n"));
     let brief = options.fair_floor_brief.map(|phi| format!("fair_floor_brief = {phi:?}\n"));
+    let newcomer = options.newcomer_share.map(|part| format!("newcomer_share = {part:?}\n"));
     let promote_kappa = options.promote_kappa.map(|kappa| format!("promote_kappa = {kappa:?}\n"));
     let max_wait = options.max_wait.map(|wait| format!("max_wait_ms = {}\n", wait.0 / 1_000_000));
     let fill = options.work_conserving.map(|fill| format!("work_conserving = {fill}\n"));
     let lead = options.chunk_lead.map(|lead| format!("chunk_lead = {lead}\n"));
     let surplus = options.surplus.map(|surplus| format!("surplus = {:?}\n", surplus.as_str()));
-    [fair_floor, alone, brief, promote_kappa, max_wait, fill, lead, surplus].into_iter().flatten().collect()
+    [fair_floor, alone, brief, newcomer, promote_kappa, max_wait, fill, lead, surplus].into_iter().flatten().collect()
 }
 
 fn job_plan(scenario: &Scenario, spec: &sluice_scenario::Job) -> Result<JobPlan, RunError> {
@@ -225,7 +226,7 @@ arrival_s = 1
 
     #[test]
     fn what_the_scenario_says_of_the_schedule_reaches_the_daemons() {
-        let options = "fair_floor = 0.3\nfair_floor_alone = 0\nfair_floor_brief = 0.2\npromote_kappa = 2\nmax_wait_ms = 5000\nwork_conserving = false\nchunk_lead = false\nsurplus = \"never\"\n";
+        let options = "fair_floor = 0.3\nfair_floor_alone = 0\nfair_floor_brief = 0.2\nnewcomer_share = 0.1\npromote_kappa = 2\nmax_wait_ms = 5000\nwork_conserving = false\nchunk_lead = false\nsurplus = \"never\"\n";
         let text = format!("{TEXT}\n[scheduler]\nname = \"sluice\"\n[scheduler.sluice]\n{options}");
         let scenario = Scenario::parse(&text, Notation::Toml, "two.toml", Path::new(".")).unwrap();
         let plan = RunPlan::of(&scenario.for_testbed(&[]).unwrap()).unwrap();
