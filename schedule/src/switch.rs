@@ -286,6 +286,21 @@ impl Switch {
         Some(self.links.summary(at, load))
     }
 
+    /// What flows take of a link now, the fill included, as their hosts last announced; none if it is not kept here. A table that
+    /// lists no flows knows only what they promise.
+    pub fn taken(&self, link: LinkId) -> Option<Rate> {
+        let at = self.links.find(link)?;
+        if self.kind() != TableKind::Exact {
+            return Some(self.link(link)?.load.first().copied().unwrap_or_default());
+        }
+        let takes = |host: &Host| {
+            let entries = &host.promises.entries[host.promises.on_link(at)];
+            let flows = entries.iter().filter_map(|entry| host.flows.get(entry.which as usize));
+            flows.fold(Rate::ZERO, |sum, flow| sum.plus(flow.takes))
+        };
+        Some(self.hosts.iter().fold(Rate::ZERO, |sum, (_, host)| sum.plus(takes(host))))
+    }
+
     fn table(&self) -> &dyn LoadTable {
         match &self.table {
             Table::Exact(table) => table,

@@ -5,7 +5,7 @@ mod read;
 mod tests;
 mod topology;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
@@ -82,10 +82,78 @@ pub struct Config {
     pub peers: Vec<IpNet>,
     /// True: `peers` is empty and everybody may speak who reaches the ports.
     pub open: bool,
-    /// File with the unmanaged load per link, read again when it changed.
-    pub background: Option<PathBuf>,
+    /// Who says what unmanaged traffic takes of links.
+    pub background: Background,
+    /// Forward packets between interfaces of this machine; `None`: do not.
+    pub data_plane: Option<DataPlaneConfig>,
     /// The switches, at least one.
     pub switches: Vec<SwitchConfig>,
+}
+
+/// Who says what unmanaged traffic takes of links, beside what the configuration says of each port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Background {
+    /// Nobody.
+    #[default]
+    None,
+    /// A file, read again when it changed.
+    File(PathBuf),
+    /// Counters of switches.
+    Counted(Telemetry),
+}
+
+/// What is heard of which switches' counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Where sFlow agents are heard; `None`: nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Which addresses are listened to; empty: all.
+    pub peers: Vec<IpNet>,
+    /// Time between two readings of a counter.
+    pub interval: Nanos,
+    /// The links, at least one.
+    pub links: Vec<CountedLink>,
+}
+
+/// A link and the counter of what it carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedLink {
+    /// Name of its switch.
+    pub switch: String,
+    /// Number of its port.
+    pub port: u32,
+    /// Where its octets are counted.
+    pub counter: Counter,
+}
+
+/// The counter of octets that leave by an interface.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    /// Of an sFlow agent.
+    Sflow {
+        /// The address by which the agent names itself.
+        agent: IpAddr,
+        /// The interface's index there.
+        interface: u32,
+    },
+    /// Of a gNMI target.
+    Gnmi {
+        /// Where it listens.
+        uri: String,
+        /// The interface's name there.
+        interface: String,
+    },
+}
+
+/// Where and by what tables packets are forwarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataPlaneConfig {
+    /// The interfaces that are ports 0, 1, ….
+    pub interfaces: Vec<String>,
+    /// The file of statements.
+    pub tables: PathBuf,
+    /// The port of Sluice packets.
+    pub udp_port: u16,
 }
 
 /// A switch whose tables this process keeps.
@@ -173,7 +241,8 @@ impl Default for Config {
             max_flows: 262_144,
             peers: Vec::new(),
             open: false,
-            background: None,
+            background: Background::None,
+            data_plane: None,
             switches: Vec::new(),
         }
     }

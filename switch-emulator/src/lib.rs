@@ -2,16 +2,18 @@
 //!
 //! A switch that cannot be programmed gets its table here: hosts announce what they will send, and are told what others
 //! announced. What a table *is* stands in [`sluice_schedule::switch`]; what travels, in [`sluice_wire`]. This crate adds
-//! sockets, time, limits and metrics, and forwards no packet of anybody.
+//! sockets, time, limits and metrics, and forwards no packet, unless it has a data plane ([`sluice_data_plane`]).
 
 #![deny(unsafe_code)]
 
 mod background;
 pub mod config;
+pub mod control;
 mod grpc;
 mod http;
 mod metrics;
 mod path;
+mod plane;
 mod quiet;
 mod routes;
 pub mod server;
@@ -20,3 +22,4 @@ mod tables;
 mod time;
 mod udp;
 pub mod urgency;
+pub mod vectors;

@@ -5,20 +5,22 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use sluice_switch::config::{Config, LogFormat};
 use sluice_switch::server::{Bound, Server};
-use sluice_switch::urgency;
+use sluice_switch::{control, urgency, vectors};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Keeps the load tables of switches that cannot be programmed.
 ///
 /// Hosts announce what they will send over which links, slot by slot, and hear what others announced. One process serves
-/// many switches; it forwards no traffic. Tables live in memory only: after a restart they are full again within two
+/// many switches. It forwards traffic only with a [data_plane], as a programmable switch in software. Tables live in memory only: after a restart they are full again within two
 /// slots, because hosts repeat their announcements in every slot.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// File with the configuration
     #[arg(long, default_value = "/etc/sluice/sluice-switch.toml")]
     config: PathBuf,
@@ -30,8 +32,60 @@ struct Arguments {
     workers: u16,
 }
 
+#[derive(Subcommand)]
+enum Command {
+    /// Write the stories that a programmable switch is tested with
+    ///
+    /// Each story is a row of phases, a folder each: commands for BMv2's simple_switch_CLI, what comes in by each port and
+    /// what must leave by it, as captures (N_in.pcap, N_out.pcap) that simple_switch --use-files reads. The program is
+    /// switch-emulator/p4/sluice.p4.
+    Vectors {
+        /// Folder for the stories
+        #[arg(long, value_name = "DIR")]
+        pcap: PathBuf,
+    },
+    /// Keep a P4 switch's tables filled and its guard in time, over P4Runtime
+    ///
+    /// The switch runs switch-emulator/p4/sluice.p4. Without this agent it refuses all packets of Sluice two slots later,
+    /// and hosts do without it. Several agents of one switch take turns by their --election.
+    Control(control::Control),
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let done = match &arguments.command {
+        None => return serve(&arguments),
+        Some(Command::Vectors { pcap }) => {
+            vectors::write(pcap).map(|stories| println!("{}: {stories} stories", pcap.display()))
+        }
+        Some(Command::Control(control)) => keep_in_time(control),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn keep_in_time(control: &control::Control) -> anyhow::Result<()> {
+    start_log(&Config::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+        let stop = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        control::run(control, stop).await
+    })
+}
+
+fn serve(arguments: &Arguments) -> ExitCode {
     let config = match Config::load(&arguments.config) {
         Ok(config) => config,
         Err(problems) => {
@@ -44,7 +98,7 @@ fn main() -> ExitCode {
         println!("{}: good; {} switches with {ports} ports", arguments.config.display(), config.switches.len());
         return ExitCode::SUCCESS;
     }
-    match run(config, &arguments) {
+    match run(config, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -78,7 +132,7 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
             arguments.config.display()
         );
         // Several threads that never wait could leave a machine nothing.
-        let realtime = config.realtime && arguments.workers == 1;
+        let realtime = config.realtime && arguments.workers == 1 && config.data_plane.is_none();
         let open = config.open.then(|| config.beyond_loopback()).flatten().map(|(_, address)| address);
         let server = Server::bind(config).await?;
         let bound = server.bound()?;

@@ -1,6 +1,6 @@
 //! What Prometheus reads: the brains' own counters, put into its form at each scrape.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use prometheus::core::Collector;
@@ -8,6 +8,8 @@ use prometheus::{
     CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
+use sluice_data_plane::Tally;
+use sluice_telemetry::counts::Counts;
 
 use crate::tables::{Overview, RESULTS, Report, TRANSPORTS, Tables};
 
@@ -21,6 +23,10 @@ pub struct Metrics {
     exchange: Histogram,
     realtime: IntGauge,
     last: Mutex<Option<(Instant, String)>>,
+    /// Of the data plane, where there is one.
+    forwarded: OnceLock<Arc<Tally>>,
+    /// Of what switches count, by source, where that is heard.
+    heard: OnceLock<Vec<(&'static str, Arc<Counts>)>>,
 }
 
 impl Metrics {
@@ -38,7 +44,24 @@ impl Metrics {
         registry.register(Box::new(realtime.clone()))?;
         registry.register(Box::new(everybody))?;
         registry.register(Box::new(exchange.clone()))?;
-        Ok(Metrics { registry, exchange, realtime, last: Mutex::default() })
+        Ok(Metrics {
+            registry,
+            exchange,
+            realtime,
+            last: Mutex::default(),
+            forwarded: OnceLock::new(),
+            heard: OnceLock::new(),
+        })
+    }
+
+    /// What a data plane counts is shown from now on.
+    pub fn forwards(&self, tally: Arc<Tally>) {
+        let _ = self.forwarded.set(tally);
+    }
+
+    /// What sources of background load count is shown from now on.
+    pub fn watches(&self, counts: Vec<(&'static str, Arc<Counts>)>) {
+        let _ = self.heard.set(counts);
     }
 
     pub fn exchanged(&self, took: Duration) {
@@ -63,7 +86,9 @@ impl Metrics {
             return Ok(text.clone());
         }
         let mut families = self.registry.gather();
-        for collector in snapshot(tables)? {
+        let forwarded = self.forwarded.get().map(|tally| forwarded(tally)).transpose()?.unwrap_or_default();
+        let heard = self.heard.get().map(|counts| heard(counts)).transpose()?;
+        for collector in snapshot(tables)?.into_iter().chain(forwarded).chain(heard) {
             families.extend(collector.collect());
         }
         // The encoder refuses a family nothing was put into.
@@ -100,6 +125,8 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     let pushes = counter("pushes_total", "Feedback sent unasked.", &[])?;
     let refused = counter("hellos_refused_total", "Hosts whose grid did not fit.", &[])?;
     let capacity = rate("link_capacity_bytes_per_second", "Payload capacity.")?;
+    let background =
+        rate("link_background_bytes_per_second", "Payload that unmanaged traffic takes, as told or counted.")?;
     let scheduled = rate("link_scheduled_bytes_per_second", "Promised for the current slot.")?;
     let peak = rate("link_peak_load_ratio", "Largest promised load of the horizon, of capacity less cross traffic.")?;
     let cpu = CounterVec::new(opts("stage_cpu_seconds_total", "CPU time by stage."), &["stage"])?;
@@ -128,6 +155,7 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
             let usable = link.capacity.minus(link.cross);
             let most = link.load.iter().copied().max().unwrap_or_default();
             capacity.with_label_values(labels).set(link.capacity.bytes_per_second() as f64);
+            background.with_label_values(labels).set(link.cross.bytes_per_second() as f64);
             let current = link.load.first().copied().unwrap_or_default();
             scheduled.with_label_values(labels).set(current.bytes_per_second() as f64);
             peak.with_label_values(labels).set(most.ratio_of(usable));
@@ -154,10 +182,64 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
         Box::new(pushes),
         Box::new(refused),
         Box::new(capacity),
+        Box::new(background),
         Box::new(scheduled),
         Box::new(peak),
         Box::new(cpu),
     ])
+}
+
+/// What was heard of counters, as a collector.
+fn heard(counts: &[(&'static str, Arc<Counts>)]) -> Result<Box<dyn Collector>, prometheus::Error> {
+    let help = "Readings of switches' counters: accepted, malformed, refused by address, dropped for want of room.";
+    let readings = IntCounterVec::new(opts("background_readings_total", help), &["source", "result"])?;
+    for (source, counts) in counts {
+        let totals = counts.totals();
+        for (result, count) in [
+            ("accepted", totals.accepted),
+            ("malformed", totals.malformed),
+            ("refused", totals.refused),
+            ("dropped", totals.dropped),
+        ] {
+            readings.with_label_values(&[*source, result]).inc_by(count);
+        }
+    }
+    Ok(Box::new(readings))
+}
+
+/// What the data plane has counted, as collectors.
+fn forwarded(tally: &Tally) -> Result<Vec<Box<dyn Collector>>, prometheus::Error> {
+    let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
+    let frames = counter("forwarded_frames_total", "Frames that left by a port.", &["interface"])?;
+    let bytes = counter("forwarded_bytes_total", "Their bytes, link headers included.", &["interface"])?;
+    let packets = counter("inband_packets_total", "Sluice packets that left by a port.", &["interface", "what"])?;
+    let lost = counter(
+        "lost_frames_total",
+        "Frames that a queue did not take, or that came too fast.",
+        &["interface", "where"],
+    )?;
+    let drops = counter("dropped_frames_total", "Frames that went nowhere.", &["reason"])?;
+    let counted = tally.read();
+    for port in &counted.ports {
+        let (of, interface) = (&port.counters, port.interface.as_str());
+        frames.with_label_values(&[interface]).inc_by(of.frames);
+        bytes.with_label_values(&[interface]).inc_by(of.bytes);
+        for (what, count) in [
+            ("counted", of.announcements),
+            ("repeated", of.duplicates),
+            ("probe", of.probes),
+            ("guarded", of.rejected),
+            ("other-unit", of.other_unit),
+        ] {
+            packets.with_label_values(&[interface, what]).inc_by(count);
+        }
+        lost.with_label_values(&[interface, "queue"]).inc_by(port.refused);
+        lost.with_label_values(&[interface, "socket"]).inc_by(port.missed);
+    }
+    for (reason, count) in &counted.drops {
+        drops.with_label_values(&[reason.word()]).inc_by(*count);
+    }
+    Ok(vec![Box::new(frames), Box::new(bytes), Box::new(packets), Box::new(lost), Box::new(drops)])
 }
 
 fn opts(name: &str, help: &str) -> Opts {

@@ -5,9 +5,11 @@
 //! | gRPC | serves sessions and calls | with the process |
 //! | acceptor | lets connections in | with gRPC |
 //! | slots | ends leases at every slot edge, reads the background file | with the process |
+//! | counters | hears what switches count, if configured | with the process |
 //! | pusher | tells hosts of changes, never more often than `push_gap` | with the process |
 //! | HTTP, UDP | if configured | with the process |
 //! | routes | a thread that asks the kernel for them, if configured | with the tables |
+//! | forwarding | a thread with the data plane, if configured | with the server |
 //!
 //! At a signal every session is told, connections get `FAREWELL` to read it, then the process is done: tables are soft
 //! state, nothing has to be saved.
@@ -25,12 +27,14 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::background::Background;
-use crate::config::Config;
+use crate::background::counted::Watch;
+use crate::background::file::Background as BackgroundFile;
+use crate::config::{Background, Config};
 use crate::grpc::Service;
 use crate::metrics::Metrics;
+use crate::plane::Forwarding;
 use crate::tables::Tables;
-use crate::{http, routes, time, udp};
+use crate::{http, plane, routes, time, udp};
 
 /// How long hosts may take to read that this process goes.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -49,6 +53,8 @@ pub struct Server {
     grpc: TcpListener,
     http: Option<TcpListener>,
     udp: Option<udp::Socket>,
+    forwarding: Option<Forwarding>,
+    watch: Option<Watch>,
 }
 
 /// Where a server listens.
@@ -102,7 +108,13 @@ impl Server {
         let tables = Arc::new(Tables::new(&config, boot, questions));
         answers.map_or(Ok(()), |answers| routes::start(answers, &tables))?;
         let metrics = Arc::new(Metrics::new(config.open)?);
-        Ok(Server { config: Arc::new(config), tables, metrics, grpc, http, udp })
+        let watch = match &config.background {
+            Background::Counted(telemetry) => Some(Watch::open(telemetry).await?),
+            Background::None | Background::File(_) => None,
+        };
+        let plane = plane::open(&config, boot)?;
+        let forwarding = plane.map(|plane| plane::start(plane, &config, &metrics)).transpose()?;
+        Ok(Server { config: Arc::new(config), tables, metrics, grpc, http, udp, forwarding, watch })
     }
 
     /// The addresses with the ports that the kernel chose where the configuration says 0.
@@ -122,10 +134,11 @@ impl Server {
 
     /// Serves until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { config, tables, metrics, grpc, http, udp } = self;
+        let Server { config, tables, metrics, grpc, http, udp, forwarding, watch } = self;
         let slots = tokio::spawn(slot_loop(config.clone(), tables.clone()));
         let pusher = tokio::spawn(push_loop(tables.clone()));
         let mut tasks = vec![slots, pusher];
+        tasks.extend(watch.map(|watch| tokio::spawn(watch.run(tables.clone(), metrics.clone()))));
         if let Some(listener) = http {
             let serve = http::serve(listener, config.clone(), tables.clone(), metrics.clone());
             tasks.push(tokio::spawn(async move {
@@ -151,14 +164,18 @@ impl Server {
             } => Ok(()),
         };
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        drop(forwarding);
         result
     }
 }
 
 async fn slot_loop(config: Arc<Config>, tables: Arc<Tables>) {
-    let mut background = config.background.as_deref().map(Background::new);
+    let mut background = match &config.background {
+        Background::File(path) => Some(BackgroundFile::new(path)),
+        Background::None | Background::Counted(_) => None,
+    };
     loop {
-        if let Some(loads) = background.as_mut().and_then(Background::changed) {
+        if let Some(loads) = background.as_mut().and_then(BackgroundFile::changed) {
             let unknown = tables.set_background(&loads);
             tracing::info!(
                 event = "background-read",

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluice_schedule::clock::SlotClock;
 use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Refusal, Route, Slot};
+use sluice_schedule::{Announcement, BootId, Feedback, HolderId, HostId, LinkId, Nanos, Rate, Refusal, Route, Slot};
 use sluice_wire::hello::{Grid, Hello, HolderInfo, Welcome};
 use tokio::sync::Notify;
 use tonic::Status;
@@ -307,6 +307,22 @@ impl Tables {
         }
         state.counts.push_cpu = state.counts.push_cpu.plus(sluice_clock::thread_cpu().minus(began));
         state.sessions.hosts()
+    }
+
+    /// What managed flows take of a port's link now; zero where it is not kept here.
+    pub fn taken(&self, switch: &str, port: u32) -> Rate {
+        let state = self.lock();
+        let holder = HolderId::of(switch);
+        let held = state.index.get(&holder).and_then(|at| state.switches.get(*at));
+        held.and_then(|held| held.brain.taken(LinkId::new(holder.0, port))).unwrap_or_default()
+    }
+
+    /// The largest capacity of a link here.
+    pub fn fastest(&self) -> Rate {
+        let state = self.lock();
+        let links =
+            state.switches.iter().flat_map(|held| held.brain.links().map(|link| link.capacity).collect::<Vec<_>>());
+        links.max().unwrap_or_default()
     }
 
     /// Sets the unmanaged load of links. Gives how many are not kept here.

@@ -1,7 +1,8 @@
 //! Keeps the thread that serves in the real-time class, within bounds, and says what becomes of it.
 //!
 //! One thread does everything here: announcements, tables, feedback, and beside them health and metrics, which are short.
-//! The thread that asks the kernel for routes is an ordinary one.
+//! The thread that asks the kernel for routes is an ordinary one. Where packets are forwarded, the thread that does so has
+//! the class instead: a process can give it to one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,17 +18,36 @@ const BOUND: Bound = Bound { slice: Nanos::from_millis(100), percent: 75 };
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(500);
 
+/// The standing of the thread that made it and that looks.
+pub struct Urgency {
+    wanted: bool,
+    realtime: Realtime,
+    before: Standing,
+    metrics: Arc<Metrics>,
+}
+
+impl Urgency {
+    /// Of the calling thread; `wanted`: it shall be real-time.
+    pub fn new(wanted: bool, metrics: Arc<Metrics>) -> Urgency {
+        Urgency { wanted, realtime: Realtime::new(BOUND), before: Standing::Ordinary, metrics }
+    }
+
+    /// Takes it, keeps it or gives it back, and says so where that is news.
+    pub fn look(&mut self) {
+        let standing = self.realtime.look(self.wanted, sluice_clock::monotonic(), sluice_clock::thread_cpu());
+        if standing != self.before {
+            say(standing);
+            self.metrics.set_realtime(standing == Standing::Realtime);
+            self.before = standing;
+        }
+    }
+}
+
 /// Runs on the thread that it is about, for as long as that serves; `wanted`: it shall be real-time.
 pub async fn keep(wanted: bool, metrics: Arc<Metrics>) -> Infallible {
-    let mut realtime = Realtime::new(BOUND);
-    let mut before = Standing::Ordinary;
+    let mut urgency = Urgency::new(wanted, metrics);
     loop {
-        let standing = realtime.look(wanted, sluice_clock::monotonic(), sluice_clock::thread_cpu());
-        if standing != before {
-            say(standing);
-            metrics.set_realtime(standing == Standing::Realtime);
-            before = standing;
-        }
+        urgency.look();
         tokio::time::sleep(EVERY).await;
     }
 }

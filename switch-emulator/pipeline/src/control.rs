@@ -53,6 +53,12 @@ impl Statement {
     }
 }
 
+/// The statements of a text, one a line, with the number of the line from 1; `#` begins a remark.
+pub fn statements(text: &str) -> impl Iterator<Item = (usize, Result<Statement, NoStatement>)> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.enumerate().filter(|(_, line)| !line.is_empty()).map(|(at, line)| (at + 1, line.parse()))
+}
+
 /// Why a line is no statement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoStatement {

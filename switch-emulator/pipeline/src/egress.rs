@@ -43,9 +43,9 @@ pub fn seen(flow: FlowId, port: u16) -> Seen {
 }
 
 impl Switch {
-    /// The egress: a packet leaves by `port`.
-    pub(crate) fn leave(&mut self, port: u16, mut packet: Packet, frame: &mut [u8]) {
-        let Some(Some(link)) = self.links.get(usize::from(port)).copied() else { return };
+    /// The egress: a packet leaves by `port`. False: there is no link, and it stays as it is.
+    pub(crate) fn leave(&mut self, port: u16, mut packet: Packet, frame: &mut [u8]) -> bool {
+        let Some(Some(link)) = self.links.get(usize::from(port)).copied() else { return false };
         packet.hops = packet.hops.wrapping_add(1);
         packet.path_sig ^= link.signature;
         if packet.unit == link.unit {
@@ -64,6 +64,7 @@ impl Switch {
             self.counters.port(port).other_unit += 1;
         }
         frame::rewrite(frame, &packet);
+        true
     }
 
     fn count(&mut self, port: u16, packet: &mut Packet) {

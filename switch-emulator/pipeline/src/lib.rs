@@ -37,8 +37,13 @@ pub const UDP_PORT: u16 = 9604;
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves by this port.
-    Forward(u16),
+    /// It leaves.
+    Forward {
+        /// By this port.
+        port: u16,
+        /// It is a Sluice packet that was rewritten here, and its datagram has no checksum.
+        answered: bool,
+    },
     /// It goes nowhere.
     Drop(Reason),
 }
@@ -144,6 +149,13 @@ impl Switch {
         self.guard = slot;
     }
 
+    /// Every table is empty; registers, counters and the guard stay.
+    pub fn clear_tables(&mut self) {
+        self.routes = Routes::default();
+        self.edges.fill(None);
+        self.links.fill(None);
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -158,11 +170,9 @@ impl Switch {
     pub fn process(&mut self, port: u16, frame: &mut [u8]) -> Verdict {
         match self.forward(port, frame) {
             Ok((out, parsed)) => {
-                if let Some(packet) = parsed.sluice {
-                    self.leave(out, packet, frame);
-                }
+                let answered = parsed.sluice.is_some_and(|packet| self.leave(out, packet, frame));
                 self.counters.port(out).sent(frame.len());
-                Verdict::Forward(out)
+                Verdict::Forward { port: out, answered }
             }
             Err(reason) => {
                 self.counters.dropped(reason);

@@ -182,7 +182,7 @@ impl Story {
 pub fn outcome(switch: &mut Switch, port: u16, bytes: &[u8]) -> Outcome {
     let mut bytes = bytes.to_vec();
     match switch.process(port, &mut bytes) {
-        Verdict::Forward(port) => Outcome::Out { port, bytes },
+        Verdict::Forward { port, .. } => Outcome::Out { port, bytes },
         Verdict::Drop(reason) => Outcome::Drop(reason),
     }
 }

@@ -142,7 +142,7 @@ fn switch() -> Switch {
 }
 
 fn flow_id(port: u16, flow: u64) -> FlowId {
-    FlowId((flow + 1) << 32 | u64::from(port) * 131 + flow)
+    FlowId(((flow + 1) << 32) | (u64::from(port) * 131 + flow))
 }
 
 struct Tally {
@@ -241,7 +241,7 @@ fn check(twin: &mut Switch, exact: &mut Exact, sent: &Sent, present: u64, mutati
         (lane.new, lane.previous, lane.load_sum, lane.headroom) = (*new, *previous, 70, NO_HOP_YET);
     }
     let mut bytes = frame::datagram(packet.tuple.source, packet.tuple.destination, UDP_PORT, &packet);
-    assert_eq!(twin.process(0, &mut bytes), Verdict::Forward(sent.port));
+    assert_eq!(twin.process(0, &mut bytes), Verdict::Forward { port: sent.port, answered: true });
     let got = frame::packet(&bytes).unwrap();
 
     packet.hops += 1;

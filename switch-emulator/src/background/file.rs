@@ -1,4 +1,4 @@
-//! Unmanaged load per link, from a file that something else keeps up to date (from interface counters, gNMI, sFlow).
+//! Unmanaged load per link, from a file that something else keeps up to date.
 //!
 //! The file is JSON: `[{"switch": "leaf0", "port": 3, "gbps": 1.25}, …]`, wire rates. It is read again whenever it
 //! changed; one that cannot be read leaves the last loads in force.
@@ -12,19 +12,11 @@ use sluice_formats::problem::Problems;
 use sluice_formats::quantity::{Rational, gbps};
 use sluice_schedule::Rate;
 
+use super::PortLoad;
 use crate::quiet::Quiet;
 
 /// Bytes of a file at most.
 const BYTES: u64 = 4 << 20;
-
-/// The unmanaged load of one link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortLoad {
-    pub switch: String,
-    pub port: u32,
-    /// On the wire.
-    pub rate: Rate,
-}
 
 /// A file and when it last changed.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The keys of `sluice-switch.toml`, one by one.
 
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use sluice_formats::document::{Collector, Item, Node, Notation, Table};
@@ -13,7 +14,10 @@ use sluice_wire::hello::ClockSource;
 use tracing_subscriber::EnvFilter;
 
 use super::topology::Topology;
-use super::{Config, LogFilter, LogFormat, MAX_PORTS, MAX_SWITCHES, PortConfig, SwitchConfig};
+use super::{
+    Background, Config, CountedLink, Counter, DataPlaneConfig, LogFilter, LogFormat, MAX_PORTS, MAX_SWITCHES,
+    PortConfig, SwitchConfig, Telemetry,
+};
 
 const NAMES: &str = "1 to 63 of [a-z0-9._-]";
 const ADDRESS: &str = "an address with port, such as \"[::]:9604\"";
@@ -21,6 +25,8 @@ const ADDRESS_OR_OFF: &str = "an address with port, such as \"[::]:9604\", or \"
 const NETWORK: &str = "an address or a range such as \"10.0.0.0/8\"";
 const PORT: &str = "a port is { id, to, gbps, background_gbps = 0 }";
 const INTERFACE: &str = "the name of an interface, such as \"eth0\"";
+/// Where sFlow agents send, unless told otherwise.
+const SFLOW_PORT: u16 = 6343;
 /// Networks in one list at most.
 const MAX_NETWORKS: usize = 1024;
 
@@ -80,6 +86,10 @@ fn read(root: &Table<'_>, path: &Path, config: &mut Config) {
         read_background(&background, path, config);
         background.finish();
     }
+    if let Some(plane) = root.table("data_plane") {
+        config.data_plane = read_data_plane(&plane, path, config.grid.horizon);
+        plane.finish();
+    }
     read_switches(root, path, config);
     let listen = root.table("listen");
     if let Some(listen) = &listen {
@@ -130,18 +140,110 @@ fn check_peers(root: &Table<'_>, listen: Option<&Table<'_>>, config: &Config) {
 }
 
 fn read_background(background: &Table<'_>, path: &Path, config: &mut Config) {
-    let from_file = background.choice("source", &[("none", false), ("file", true)]).unwrap_or(false);
-    let file = background.text("path").map(|text| beside(path, text));
-    match (from_file, file) {
-        (true, Some(file)) => config.background = Some(file),
-        (true, None) => background.missing("path", "the path of the file that background.source = \"file\" reads"),
-        (false, Some(_)) => {
-            let problem = Problem::new(E_CONFLICT, "", "background.path without background.source = \"file\"");
-            let problem = problem.help("write source = \"file\": nothing reads the path otherwise");
-            background.get("path").iter().for_each(|item| item.refuse(problem.clone()));
-        }
-        (false, None) => {}
+    let sources = [("none", Source::None), ("file", Source::File), ("sflow", Source::Sflow), ("gnmi", Source::Gnmi)];
+    let source = background.choice("source", &sources).unwrap_or(Source::None);
+    for (key, readers) in [
+        ("path", &[Source::File][..]),
+        ("listen", &[Source::Sflow]),
+        ("peers", &[Source::Sflow]),
+        ("interval_s", &[Source::Sflow, Source::Gnmi]),
+        ("links", &[Source::Sflow, Source::Gnmi]),
+    ] {
+        let idle = background.get(key).filter(|_| !readers.contains(&source));
+        let problem =
+            || Problem::new(E_CONFLICT, "", format!("background.{key} with background.source = {:?}", source.word()));
+        let words: Vec<String> = readers.iter().map(|reader| format!("source = {:?}", reader.word())).collect();
+        idle.iter().for_each(|item| {
+            item.refuse(problem().help(format!("write {}: nothing reads it otherwise", words.join(" or "))))
+        });
     }
+    match source {
+        Source::None => {}
+        Source::File => match background.text("path") {
+            Some(text) => config.background = Background::File(beside(path, text)),
+            None => background.missing("path", "the path of the file that background.source = \"file\" reads"),
+        },
+        Source::Sflow | Source::Gnmi => {
+            if let Some(telemetry) = read_telemetry(background, source) {
+                config.background = Background::Counted(telemetry);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Source {
+    None,
+    File,
+    Sflow,
+    Gnmi,
+}
+
+impl Source {
+    fn word(self) -> &'static str {
+        match self {
+            Source::None => "none",
+            Source::File => "file",
+            Source::Sflow => "sflow",
+            Source::Gnmi => "gnmi",
+        }
+    }
+}
+
+fn read_telemetry(background: &Table<'_>, source: Source) -> Option<Telemetry> {
+    let interval = background.int("interval_s", 1..=600).unwrap_or(5);
+    let sflow = source == Source::Sflow;
+    let listen = background.parse("listen", ADDRESS, |text| text.parse().ok());
+    let links = background.get("links").and_then(|item| item.list_of(MAX_PORTS)).unwrap_or_default();
+    if links.is_empty() {
+        background.missing("links", "at least one { switch, port, agent or target, interface }");
+    }
+    let link = |table: Table<'_>| {
+        let place = if sflow { "agent" } else { "target" };
+        for key in ["switch", "port", place, "interface"] {
+            table.require(key);
+        }
+        let (switch, port) = (table.parse("switch", NAMES, name), table.int32("port", 0..=u32::MAX));
+        let counter = if sflow {
+            let agent = table.parse("agent", "an address such as 10.9.0.7", |text| text.parse().ok());
+            let interface = table.int32("interface", 0..=u32::MAX);
+            agent.zip(interface).map(|(agent, interface)| Counter::Sflow { agent, interface })
+        } else {
+            let target = table.parse("target", ADDRESS, |text| host_port(text).then(|| format!("http://{text}")));
+            let interface = table
+                .parse("interface", "1 to 255 bytes", |text| (1..=255).contains(&text.len()).then(|| text.to_owned()));
+            target.zip(interface).map(|(uri, interface)| Counter::Gnmi { uri, interface })
+        };
+        table.finish();
+        Some(CountedLink { switch: switch?, port: port?, counter: counter? })
+    };
+    let links: Vec<CountedLink> = links.iter().filter_map(Item::table).filter_map(link).collect();
+    let listen = sflow.then(|| listen.unwrap_or(SocketAddr::from(([0, 0, 0, 0], SFLOW_PORT))));
+    let interval = Nanos::from_millis(1000 * interval);
+    Some(Telemetry { listen, peers: networks(background, "peers", NETWORK), interval, links })
+}
+
+/// A host by name or address, and a port.
+fn host_port(text: &str) -> bool {
+    let port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0);
+    text.len() <= 255 && !text.contains('/') && text.rsplit_once(':').is_some_and(port)
+}
+
+fn read_data_plane(plane: &Table<'_>, path: &Path, horizon: u32) -> Option<DataPlaneConfig> {
+    plane.require("interfaces");
+    plane.require("tables");
+    let names = plane.get("interfaces").and_then(|item| item.list_of(MAX_PORTS.min(512))).unwrap_or_default();
+    let interfaces: Vec<String> = names.iter().filter_map(|item| item.parse(INTERFACE, interface)).collect();
+    let (item, problem) = (plane.get("interfaces"), Problem::new(E_RANGE, "", "a data plane without a port"));
+    item.filter(|_| names.is_empty()).iter().for_each(|item| item.refuse(problem.clone().allowed("1 to 512 names")));
+    if horizon != 10 {
+        let message = format!("data_plane and slot.horizon = {horizon} disagree");
+        let problem = Problem::new(E_CONFLICT, "", message).allowed("10 slots, which the UDP format v1 carries");
+        plane.item.refuse(problem);
+    }
+    let udp_port = plane.int32("udp_port", 1..=65_535).and_then(|port| u16::try_from(port).ok());
+    let tables = beside(path, plane.text("tables")?);
+    Some(DataPlaneConfig { interfaces, tables, udp_port: udp_port.unwrap_or(sluice_pipeline::UDP_PORT) })
 }
 
 fn read_switches(root: &Table<'_>, path: &Path, config: &mut Config) {

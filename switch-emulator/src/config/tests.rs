@@ -58,7 +58,7 @@ fn every_key_is_read() {
     assert_eq!((config.grid.clock, config.tai_offset_s, config.require_sync), (ClockSource::Tai, 36, false));
     assert_eq!((config.http, config.rcvbuf_bytes), (None, 65_536));
     assert_eq!((config.log_level.0.to_string().as_str(), config.log_format), ("debug", LogFormat::Json));
-    assert_eq!(config.background.as_deref(), Some(Path::new("load.json")));
+    assert_eq!(config.background, Background::File("load.json".into()));
     assert_eq!(config.switches[0].ports[0].wire, Rate::mbps(500));
     assert_eq!(config.switches[0].ports[0].background, Rate::mbps(100));
 }
@@ -145,4 +145,52 @@ fn the_routes_of_the_kernel_need_an_interface_for_each_port() {
     let both =
         format!("routes = \"kernel\"\ninterfaces = [\"eth3\"]\n{second}routes = \"kernel\"\ninterfaces = [\"eth4\"]\n");
     assert_eq!(code(&both), E_CONFLICT);
+}
+
+#[test]
+fn counters_of_switches_are_named_link_by_link() {
+    let links = "links = [{ switch = \"s0\", port = 0, agent = \"10.9.0.7\", interface = 12 }]";
+    let config =
+        with(&format!("[background]\nsource = \"sflow\"\ninterval_s = 2\npeers = [\"10.9.0.0/24\"]\n{links}")).unwrap();
+    let Background::Counted(telemetry) = config.background else { panic!("{:?}", config.background) };
+    assert_eq!(telemetry.listen, Some("0.0.0.0:6343".parse().unwrap()));
+    assert_eq!((telemetry.interval, telemetry.peers.len()), (Nanos::from_millis(2000), 1));
+    let counter = Counter::Sflow { agent: "10.9.0.7".parse().unwrap(), interface: 12 };
+    assert_eq!(telemetry.links, [CountedLink { switch: "s0".into(), port: 0, counter }]);
+    let target = "links = [{ switch = \"s0\", port = 0, target = \"leaf7:9339\", interface = \"Ethernet12\" }]";
+    let config = with(&format!("[background]\nsource = \"gnmi\"\n{target}")).unwrap();
+    let Background::Counted(telemetry) = config.background else { panic!("{:?}", config.background) };
+    assert_eq!((telemetry.listen, telemetry.interval), (None, Nanos::from_millis(5000)));
+    for (wrong, code) in [
+        ("source = \"sflow\"", E_MISSING),
+        (&format!("source = \"gnmi\"\n{links}"), E_MISSING),
+        (&format!("source = \"gnmi\"\nlisten = \"0.0.0.0:1\"\n{target}"), E_CONFLICT),
+        (&format!("source = \"file\"\npath = \"x\"\n{links}"), E_CONFLICT),
+        (&format!("source = \"sflow\"\ninterval_s = 0\n{links}"), E_RANGE),
+    ] {
+        let problems = with(&format!("[background]\n{wrong}")).unwrap_err();
+        assert!(problems.all().iter().any(|problem| problem.code == code), "{wrong}: {problems}");
+    }
+}
+
+#[test]
+fn a_data_plane_names_its_ports_and_its_tables() {
+    let config = with("[data_plane]\ninterfaces = [\"p0\", \"p1\"]\ntables = \"t.tables\"").unwrap();
+    let plane = config.data_plane.unwrap();
+    assert_eq!((plane.interfaces.len(), plane.tables.as_path(), plane.udp_port), (2, Path::new("t.tables"), 9604));
+    for (wrong, code) in [
+        ("interfaces = []\ntables = \"t\"", E_RANGE),
+        ("interfaces = [\"a/b\"]\ntables = \"t\"", E_RANGE),
+        ("interfaces = [\"p0\"]", E_MISSING),
+    ] {
+        let problems = with(&format!("[data_plane]\n{wrong}")).unwrap_err();
+        assert!(problems.all().iter().any(|problem| problem.code == code), "{wrong}: {problems}");
+    }
+}
+
+/// These tables beside one switch.
+fn with(tables: &str) -> Result<Config, Problems> {
+    parse(&format!(
+        "open = true\n{tables}\n[[switches]]\nname = \"s0\"\nports = [{{ id = 0, to = \"h0\", gbps = 1 }}]\n"
+    ))
 }

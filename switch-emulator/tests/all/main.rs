@@ -1,5 +1,6 @@
 //! The switch process from outside: what hosts get from it, and what it must refuse.
 
+mod background;
 mod exchange;
 mod hostile;
 mod routes;

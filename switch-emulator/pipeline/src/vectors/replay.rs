@@ -80,10 +80,9 @@ fn command(statement: Statement, out: &mut String) {
 /// The head of a capture of Ethernet frames: classic format, microseconds.
 fn header() -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (major, minor) in [(2_u16, 4_u16)] {
-        bytes.extend(0xa1b2_c3d4_u32.to_le_bytes());
-        bytes.extend(major.to_le_bytes());
-        bytes.extend(minor.to_le_bytes());
+    bytes.extend(0xa1b2_c3d4_u32.to_le_bytes());
+    for version in [2_u16, 4] {
+        bytes.extend(version.to_le_bytes());
     }
     for field in [0_u32, 0, 65_535, 1] {
         bytes.extend(field.to_le_bytes());
