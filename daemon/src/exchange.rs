@@ -5,7 +5,7 @@
 //! | [`backoff`] | when to try again |
 //! | [`link`] | the task of one connection: connect, hello, exchange, again; and the exchange by one stream |
 //! | [`unary`] | the exchange by two calls a slot |
-//! | [`datagrams`] | the exchange by datagrams: socket and clock |
+//! | [`datagrams`] | the exchange by datagrams, to a process or along the paths of flows: socket and clock |
 //! | [`book`] | what was said by datagrams, and what their echoes say |
 //! | [`service`] | the other side in `nic` mode: other hosts' connections to the table of the own ingress |
 //!
@@ -35,7 +35,8 @@ use crate::config::value::HostPort;
 use crate::config::{ClockSource, Config, Transport};
 use crate::core::{Ends, Inbound, Outlet};
 use crate::fabric::Fabric;
-use link::{Connection, Kind};
+use book::Ground;
+use link::{Connection, Inband, Kind};
 
 /// Messages for the deciding loop that may wait; later ones are dropped, since every holder repeats itself.
 pub const INBOX: usize = 1024;
@@ -130,12 +131,17 @@ impl Exchange {
             holders.push(HolderId::of(&switch.name));
         }
         let ground = Arc::new(self.fabric.ground());
+        // What leads to this host is read by those who send to it.
+        let ends_apart = self.fabric.keeps_ends_apart();
+        let along = Ground { ingress: BTreeMap::new(), along_paths: true, ends_apart, ..(*ground).clone() };
+        let inband = Arc::new(Inband { ground: Arc::new(along), peers: config.peer.peers.clone() });
         let old = std::mem::take(&mut self.holders);
         for ((address, _), (transport, holders)) in processes {
             let (uri, kind) = match transport {
                 Transport::Session => (format!("http://{address}"), Kind::Switch),
                 Transport::Unary => (format!("http://{address}"), Kind::Unary),
                 Transport::Udp => (address.to_string(), Kind::Datagrams(ground.clone())),
+                Transport::Inband => (address.to_string(), Kind::Inband(inband.clone())),
             };
             let same =
                 |known: &&Arc<Connection>| known.uri() == uri && known.holders() == holders && *known.kind() == kind;

@@ -78,6 +78,8 @@ pub struct Fabric {
     switches: BTreeSet<HolderId>,
     /// Of them, those that are spoken to by datagrams.
     datagrams: BTreeSet<HolderId>,
+    /// Of those, the ones that datagrams pass on their way.
+    inband: BTreeSet<HolderId>,
     peer_networks: Vec<IpNet>,
     peer_port: Option<u16>,
     only: Vec<IpNet>,
@@ -144,6 +146,7 @@ impl Fabric {
             node,
             switches: config.switches.iter().map(|switch| HolderId::of(&switch.name)).collect(),
             datagrams: config.by_datagrams().map(|switch| HolderId::of(&switch.name)).collect(),
+            inband: config.in_band().map(|switch| HolderId::of(&switch.name)).collect(),
             peer_networks: config.peer.networks.clone(),
             peer_port,
             only: config.capture.peers.clone(),
@@ -185,14 +188,20 @@ impl Fabric {
         self.node.is_some()
     }
 
-    /// Do hosts keep the tables, because no switch is configured?
+    /// Do hosts keep the tables of their own links, because no switch is configured, or only such that are spoken to in
+    /// band, which know no ranks?
     pub fn nic_mode(&self) -> bool {
-        self.switches.is_empty() && self.peer_port.is_some() && self.node.is_some()
+        self.switches.is_subset(&self.inband) && self.peer_port.is_some() && self.node.is_some()
+    }
+
+    /// Do switches speak for what lies inside the network, and hosts for their own links?
+    pub fn keeps_ends_apart(&self) -> bool {
+        self.nic_mode() && !self.switches.is_empty()
     }
 
     /// Do hosts keep the tables of cables that others' flows cross too, because hosts forward?
     pub fn forwards(&self) -> bool {
-        self.forwards && self.nic_mode()
+        self.forwards && self.nic_mode() && self.switches.is_empty()
     }
 
     /// The links whose tables this host keeps for others; none where switches do.

@@ -157,6 +157,7 @@ fn transport(of: crate::config::Transport) -> Transport {
         crate::config::Transport::Session => Transport::Session,
         crate::config::Transport::Unary => Transport::Unary,
         crate::config::Transport::Udp => Transport::Udp,
+        crate::config::Transport::Inband => Transport::Inband,
     }
 }
 

@@ -9,6 +9,7 @@ mod binaries;
 mod breaking;
 pub mod convert;
 pub mod daemons;
+pub mod inband;
 pub(crate) mod launch;
 mod log;
 mod measure;

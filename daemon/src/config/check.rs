@@ -37,10 +37,17 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
         && config.slot.horizon != LANES as u64
     {
         let message = format!(
-            "{}: transport \"udp\" carries {LANES} slots, slot.horizon is {}",
-            switch.name, config.slot.horizon
+            "{}: transport {:?} carries {LANES} slots, slot.horizon is {}",
+            switch.name,
+            switch.transport.word(),
+            config.slot.horizon
         );
         conflict("switches", "slot.horizon", message, "set slot.horizon = 10 on every host and switch");
+    }
+    if let Some(switch) = config.in_band().next().filter(|_| config.peer.peers.is_empty() && !config.peer.open) {
+        let message =
+            format!("{}: datagrams along paths come from other hosts, and nothing says from which", switch.name);
+        conflict("switches", "peer.peers", message, "write peer.peers with the hosts' networks, or peer.open = true");
     }
     if config.enforce.backend == Backend::None && config.enforce.require != Require::None {
         let message = "enforce.backend = \"none\" can never satisfy enforce.require".to_owned();

@@ -64,6 +64,8 @@ words! {
         /// Two calls per slot.
         Unary = "unary",
         Udp = "udp",
+        /// Datagrams that programmable switches write to on the way.
+        Inband = "inband",
     }
     /// Where the load of unmanaged traffic on own links is read.
     CrossSource {

@@ -163,6 +163,10 @@ impl Config {
     pub fn by_datagrams(&self) -> impl Iterator<Item = &SwitchEntry> {
         self.switches.iter().filter(|switch| matches!(switch.transport, Transport::Udp | Transport::Inband))
     }
+    /// Of those, the ones that datagrams pass on their way.
+    pub fn in_band(&self) -> impl Iterator<Item = &SwitchEntry> {
+        self.switches.iter().filter(|switch| switch.transport == Transport::Inband)
+    }
     /// Where in the slot this host speaks to switches: hosts spread themselves, by their names.
     pub fn phase(&self) -> Nanos {
         // The hash's low bits vary most between names that differ at the end.

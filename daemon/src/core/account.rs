@@ -93,13 +93,14 @@ impl Core {
     }
 
     pub(super) fn count_datagrams(&mut self, tally: Tally) {
-        let Tally { sent, repeated, answered, lost, unexpected } = tally;
+        let Tally { sent, repeated, answered, lost, unexpected, moved } = tally;
         let counters = &mut self.counters;
         counters.datagrams_sent += sent;
         counters.datagrams_repeated += repeated;
         counters.datagrams_answered += answered;
         counters.datagrams_lost += lost;
         counters.datagrams_unexpected += unexpected;
+        counters.paths_moved += moved;
     }
 
     /// Once per slot: what was ordered and delivered.

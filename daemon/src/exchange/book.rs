@@ -224,7 +224,7 @@ impl Book {
         self.tally.answered += 1;
         self.heard = true;
         self.guarded = packet.flags & GUARD != 0;
-        if packet.hops == 0 {
+        if packet.hops == 0 && !self.ground.ends_apart {
             self.unknown.extend(asked.links);
             return true;
         }
@@ -350,6 +350,15 @@ impl Book {
         }
         let before = self.signatures.insert(asked.tuple, packet.path_sig);
         let known = before.is_some_and(|before| before != packet.path_sig);
+        if self.ground.along_paths {
+            if self.boot == 0 {
+                self.boot = u64::from(packet.path_sig) << 32 | 1;
+            }
+            if known {
+                self.forget_path(asked);
+            }
+            return;
+        }
         if self.boot == 0 {
             self.boot = u64::from(packet.path_sig) << 32 | 1;
         }
@@ -363,6 +372,18 @@ impl Book {
                 (flow.said.units, flow.before) = ([0; LANES], None);
             }
             self.flows.values_mut().for_each(|flow| flow.before = None);
+        }
+    }
+
+    /// A flow goes another way than before, or over a switch that began anew: nothing is known of its path, and its
+    /// switches know nothing of it. All others are as they were.
+    fn forget_path(&mut self, asked: &Asked) {
+        self.tally.moved += 1;
+        for link in &asked.links {
+            self.views.remove(link);
+        }
+        if let Some(flow) = self.flows.get_mut(&asked.flow) {
+            flow.before = None;
         }
     }
 

@@ -9,15 +9,20 @@
 //! | shortly before this host's place in the next slot | probes, so that the next announcement knows what stands by then |
 //! | at that place | a rate of zero for what is not announced any more |
 //! | when nothing was said for a second | one probe, to see that somebody is there |
+//!
+//! To a process all datagrams go to its address. Where switches are programmable ([`along_paths`]) each goes to the host
+//! that receives its flow, at the port where all hosts listen; the switches on the way write to it, and that host sends it
+//! back. So every host sends back what comes to it, whether it says anything itself or not.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_schedule::{Nanos, Slot};
+use sluice_wire::accept::allowed;
 use sluice_wire::limits;
 use sluice_wire::outbox::outbox;
-use sluice_wire::udp::LENGTH;
+use sluice_wire::udp::{Kind, LENGTH, Packet};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -26,7 +31,7 @@ use tokio_stream::StreamExt;
 use super::Identity;
 use super::backoff::Backoff;
 use super::book::{Book, Datagram, Ground};
-use super::link::{Connection, DEAD, Ended, LOOK, Sender, tell_back};
+use super::link::{Connection, DEAD, Ended, Inband, LOOK, Sender, tell_back};
 use crate::clock::monotonic;
 use crate::core::Inbound;
 
@@ -60,8 +65,17 @@ fn take(due: &mut Option<Instant>, now: Instant) -> bool {
     due.take_if(|at| *at <= now).is_some()
 }
 
+/// Where datagrams go.
+enum Road<'a> {
+    /// To the process that the socket is connected to.
+    Process,
+    /// To the hosts that receive the flows, at this port, which is also the own one.
+    Paths { port: u16, inband: &'a Inband },
+}
+
 /// One exchange while it lasts.
 struct Exchange<'a> {
+    road: Road<'a>,
     connection: &'a Connection,
     identity: &'a Identity,
     inbound: &'a mpsc::Sender<Inbound>,
@@ -88,7 +102,8 @@ pub(super) async fn exchange(
     };
     let book = Book::new(ground.clone(), identity.copies, identity.slot_now());
     let (due, spoke) = (Due::default(), Instant::now());
-    let mut exchange = Exchange { connection, identity, inbound, socket, book, due, unanswered: None, spoke };
+    let road = Road::Process;
+    let mut exchange = Exchange { road, connection, identity, inbound, socket, book, due, unanswered: None, spoke };
     let greeted = tokio::time::timeout(limits::HANDSHAKE, exchange.greet()).await;
     match greeted {
         Ok(Ok(true)) => {}
@@ -100,6 +115,34 @@ pub(super) async fn exchange(
         Ok(Err(error)) => return failed(error),
         Err(_) => return Ended::because(format!("{}: no echo within 2 s", connection.uri())),
     }
+    backoff.reset();
+    tell_back(connection, inbound, 0, None).await;
+    let ended = exchange.run().await;
+    exchange.tell_tally();
+    ended.unwrap_or_else(failed)
+}
+
+/// The same along the paths of flows: there is nobody to greet.
+pub(super) async fn along_paths(
+    connection: &Connection,
+    inband: &Inband,
+    identity: &Identity,
+    inbound: &mpsc::Sender<Inbound>,
+    backoff: &mut Backoff,
+) -> Ended {
+    let failed = |error: std::io::Error| Ended::because(format!("{}: {error}", connection.uri()));
+    let opened = async {
+        let address = tokio::net::lookup_host(connection.uri()).await?.find(SocketAddr::is_ipv4);
+        let none = || std::io::Error::new(std::io::ErrorKind::NotFound, "no IPv4 address of that name");
+        UdpSocket::bind(address.ok_or_else(none)?).await
+    };
+    let (socket, port) = match opened.await.and_then(|socket| Ok((socket.local_addr()?.port(), socket))) {
+        Ok((port, socket)) => (socket, port),
+        Err(error) => return failed(error),
+    };
+    let book = Book::new(inband.ground.clone(), identity.copies, identity.slot_now());
+    let (due, spoke, road) = (Due::default(), Instant::now(), Road::Paths { port, inband });
+    let mut exchange = Exchange { road, connection, identity, inbound, socket, book, due, unanswered: None, spoke };
     backoff.reset();
     tell_back(connection, inbound, 0, None).await;
     let ended = exchange.run().await;
@@ -155,7 +198,12 @@ impl Exchange<'_> {
             let next = self.due.next();
             tokio::select! {
                 biased;
-                came = self.socket.recv(&mut bytes) => self.take_in(&bytes[..came?]),
+                came = self.socket.recv_from(&mut bytes) => match came {
+                    Ok((length, from)) => self.take_in(&bytes[..length], from),
+                    // Somebody of many is not there; his silence says so.
+                    Err(_) if matches!(self.road, Road::Paths { .. }) => {}
+                    Err(error) => return Err(error),
+                },
                 pending = queued.next() => {
                     let slot = self.slot();
                     self.book.announce(slot, pending.unwrap_or_default(), &mut out);
@@ -168,7 +216,7 @@ impl Exchange<'_> {
                     if self.unanswered.is_some_and(|since| monotonic().minus(since) > DEAD) {
                         return Ok(Ended::because(format!("{}: no echo for 2 s", self.connection.uri())));
                     }
-                    if self.spoke.elapsed() > IDLE {
+                    if self.spoke.elapsed() > IDLE && matches!(self.road, Road::Process) {
                         out.push(self.book.hello(self.slot()));
                     }
                     self.tell_tally();
@@ -185,23 +233,54 @@ impl Exchange<'_> {
         self.unanswered.get_or_insert_with(monotonic);
         self.spoke = Instant::now();
         for datagram in out.drain(..) {
-            match self.socket.send(&datagram).await {
-                // Full queues lose datagrams here as they do on the way.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                sent => _ = sent?,
+            match self.road {
+                Road::Process => match self.socket.send(&datagram).await {
+                    // Full queues lose datagrams here as they do on the way.
+                    Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                    sent => _ = sent?,
+                },
+                Road::Paths { port, .. } => {
+                    let Ok(packet) = Packet::decode(&datagram) else { continue };
+                    // What cannot be sent is lost, as on the way.
+                    let _ = self.socket.send_to(&datagram, (packet.tuple.destination, port)).await;
+                }
             }
         }
         self.due.tell = Some(Instant::now() + GATHER);
         Ok(())
     }
 
-    fn take_in(&mut self, bytes: &[u8]) {
+    fn take_in(&mut self, bytes: &[u8], from: SocketAddr) {
+        if self.send_back(bytes, from) {
+            return;
+        }
         let slot = self.slot();
         if self.book.echo(slot, bytes) {
             self.unanswered = None;
             if self.book.is_settled() {
                 self.tell();
             }
+        }
+    }
+
+    /// What other hosts sent along paths to this one goes back. False: it is something else.
+    fn send_back(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
+        let Road::Paths { inband, .. } = &self.road else { return false };
+        let Some(mut packet) = Packet::decode(bytes).ok().filter(|packet| packet.kind != Kind::Echo) else {
+            return false;
+        };
+        if allowed(&inband.peers, from.ip()) && from.port() == self.own_port() {
+            packet.kind = Kind::Echo;
+            // A full queue loses it, as on the way.
+            let _ = self.socket.try_send_to(&packet.encode(), from);
+        }
+        true
+    }
+
+    fn own_port(&self) -> u16 {
+        match self.road {
+            Road::Process => 0,
+            Road::Paths { port, .. } => port,
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use sluice_schedule::{Announcement, Feedback, HolderId, Nanos};
 use sluice_wire::hello::Hello;
 use sluice_wire::outbox::Outbox;
@@ -41,8 +42,18 @@ pub enum Kind {
     Unary,
     /// The same, by datagrams.
     Datagrams(Arc<Ground>),
+    /// Programmable switches, by datagrams along the paths of flows to the hosts that receive them.
+    Inband(Arc<Inband>),
     /// A host with the table of its own ingress.
     Peer,
+}
+
+/// What datagrams along paths have to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inband {
+    pub ground: Arc<Ground>,
+    /// Whose datagrams are sent back; empty: everybody's.
+    pub peers: Vec<IpNet>,
 }
 
 /// Where announcements are put.
@@ -177,6 +188,7 @@ async fn exchange(
         Kind::Switch | Kind::Peer => session(connection, identity, inbound, backoff).await,
         Kind::Unary => unary::exchange(connection, identity, inbound, backoff).await,
         Kind::Datagrams(ground) => datagrams::exchange(connection, ground, identity, inbound, backoff).await,
+        Kind::Inband(inband) => datagrams::along_paths(connection, inband, identity, inbound, backoff).await,
     }
 }
 
@@ -189,9 +201,11 @@ async fn session(
 ) -> Ended {
     let dialled = identity.wall.now();
     let opened = match connection.kind {
-        Kind::Switch | Kind::Unary | Kind::Datagrams(_) => SessionClient::connect(&connection.uri, &identity.hello())
-            .await
-            .map(|client| (client.welcome.hello, Sender::Switch(client.sender), Receiver::Switch(client.receiver))),
+        Kind::Switch | Kind::Unary | Kind::Datagrams(_) | Kind::Inband(_) => {
+            SessionClient::connect(&connection.uri, &identity.hello())
+                .await
+                .map(|client| (client.welcome.hello, Sender::Switch(client.sender), Receiver::Switch(client.receiver)))
+        }
         Kind::Peer => PeerClient::connect(&connection.uri, &identity.hello())
             .await
             .map(|client| (client.hello, Sender::Peer(client.sender), Receiver::Peer(client.receiver))),

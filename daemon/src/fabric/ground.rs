@@ -31,6 +31,7 @@ impl Fabric {
             });
             Some((hop.link, own?))
         });
-        Ground { host: self.host, unit, capacities: capacities.collect(), ingress: attached.collect() }
+        let (capacities, ingress) = (capacities.collect(), attached.collect());
+        Ground { host: self.host, unit, capacities, ingress, along_paths: false, ends_apart: false }
     }
 }

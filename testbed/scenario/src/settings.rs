@@ -353,6 +353,8 @@ pub struct Testbed {
     pub queue_bytes: u64,
     /// The daemon's floor rate, where not its default.
     pub floor: Option<Rate>,
+    /// Every switch is a `sluice-switch` that forwards in its kernel's place, whatever the policy.
+    pub data_plane: bool,
 }
 
 impl Default for Testbed {
@@ -365,6 +367,7 @@ impl Default for Testbed {
             max_rate: Rate(20 * GIGA),
             queue_bytes: 250_000,
             floor: None,
+            data_plane: false,
         }
     }
 }
@@ -381,6 +384,7 @@ pub(crate) fn testbed(t: Table<'_>) -> Testbed {
         max_rate: t.get("max_gbps").and_then(|i| i.gbps()).unwrap_or(d.max_rate),
         queue_bytes: t.int("queue_bytes", 3_000..=1 << 30).unwrap_or(d.queue_bytes),
         floor: floor.and_then(|r| r.to_units(1_000_000)).map(Rate),
+        data_plane: t.flag("data_plane").unwrap_or(d.data_plane),
     };
     t.finish();
     testbed

@@ -11,6 +11,8 @@ use super::{FabricError, FabricSpec, delays, route};
 pub const MANAGEMENT_BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 255, 255, 1);
 /// The network of all management addresses.
 pub const MANAGEMENT_NETWORK: &str = "10.255.0.0/16";
+/// The networks of all addresses of hosts' cards, switches and containers.
+pub const DATA_NETWORKS: &str = "10.64.0.0/10";
 /// Most nodes one machine is asked to carry.
 pub const MAX_NODES: usize = 64;
 

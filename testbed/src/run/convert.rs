@@ -70,6 +70,7 @@ impl RunPlan {
             floor: testbed.floor,
             reserve: scenario.schedulers.options.sluice.reserve.unwrap_or(RESERVE),
             learned_routes: scenario.schedulers.options.sluice.learned_routes,
+            data_plane: testbed.data_plane,
             transport: scenario.schedulers.options.sluice.transport,
             schedule: schedule(&scenario.schedulers.options.sluice),
             daemon_extra: String::new(),

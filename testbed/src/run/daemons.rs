@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
+use sluice_scenario::Transport;
 
 use super::pins::{self, instance};
 use super::process::{Process, ask_unix, await_ready};
 use super::{Policy, RunError, RunPlan, Session, write};
-use crate::fabric::layout::{MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address};
+use crate::fabric::layout::{
+    DATA_NETWORKS, MANAGEMENT_BRIDGE, MANAGEMENT_NETWORK, container_address, management_address,
+};
 use crate::fabric::{Fabric, FabricSpec, Layout};
 
 /// Where a daemon records its jobs' work, in its run directory, if it is to.
@@ -66,6 +69,16 @@ impl Daemons {
         }
         daemons.hosts.iter_mut().try_for_each(Daemon::await_ready)?;
         Ok(daemons)
+    }
+
+    /// Switches that forward, and no daemon.
+    ///
+    /// # Errors
+    /// As [`Daemons::start`].
+    pub fn forwarding(fabric: &Fabric, plan: &RunPlan, session: &Session<'_>) -> Result<Daemons, RunError> {
+        let topology = session.dir.join("topology.json");
+        write(&topology, topology_json(&fabric.spec, &fabric.layout, false))?;
+        Ok(Daemons { switches: super::switches::start(fabric, plan, session, &topology)?, hosts: Vec::new() })
     }
 
     /// Where each host's jobs publish their progress.
@@ -301,7 +314,7 @@ fn daemon_toml(
          [node]\nname = {:?}\ncluster = \"testbed\"\nrun_dir = {:?}\nstate_dir = {:?}\ninstance = {:?}\n\
          [slot]\nlength_ms = {}\nhorizon = {}\n[clock]\nrequire_sync = false\n\
          [capture]\ncgroups = [{:?}]\ninterfaces = [{}]\n[schedule]\npolicy = {:?}\n{}\
-         [peer]\nlisten = [\"{}:9604\"]\npeers = [\"{MANAGEMENT_NETWORK}\"]\n\
+         [peer]\nlisten = [\"{}:9604\"]\npeers = [\"{MANAGEMENT_NETWORK}\", \"{DATA_NETWORKS}\"]\n\
          networks = [\"{MANAGEMENT_NETWORK}\"]\n\
          [http]\nlisten = [\"127.0.0.1:9605\"]\n",
         topology.display().to_string(),
@@ -333,12 +346,18 @@ fn daemon_toml(
         _ = write!(text, "\n[[links]]\nname = {device:?}\ngbps = {gbps:.6}\nreserve = {}\n", plan.reserve);
     }
     for switch in fabric.switches.iter().filter(|_| !nic) {
-        let address = super::switches::address(fabric, plan, switch);
+        let address = match plan.transport {
+            Transport::Inband => INBAND.to_owned(),
+            _ => super::switches::address(fabric, plan, switch),
+        };
         _ = write!(text, "[[switches]]\nname = {:?}\naddress = \"{address}\"\n", switch.name);
         _ = writeln!(text, "transport = {:?}", plan.transport.as_str());
     }
     text
 }
+
+/// Where every daemon listens for datagrams along the paths of flows.
+const INBAND: &str = "0.0.0.0:9604";
 
 /// A host's data devices and their sending rates, Gbit/s.
 fn devices(fabric: &Fabric, host: usize) -> Vec<(String, f64)> {

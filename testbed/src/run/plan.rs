@@ -135,6 +135,8 @@ pub struct RunPlan {
     pub reserve: f64,
     /// Each switch has a `sluice-switch` of its own, which tells hosts how its kernel routes their flows.
     pub learned_routes: bool,
+    /// Every switch is a `sluice-switch` that forwards in its kernel's place, whatever the policy.
+    pub data_plane: bool,
     /// How daemons speak to switches.
     pub transport: Transport,
     /// Further keys of `[schedule]` in every `sluiced.toml`, TOML text.
@@ -150,7 +152,13 @@ pub struct RunPlan {
 impl RunPlan {
     /// Does each switch have a process of its own, in its own namespace?
     pub fn own_switches(&self) -> bool {
-        self.learned_routes || self.faults.iter().any(|fault| fault.target.0 >= self.fabric.hosts.len())
+        let broken = || self.faults.iter().any(|fault| fault.target.0 >= self.fabric.hosts.len());
+        self.learned_routes || self.forwards() || broken()
+    }
+
+    /// Does that process forward what crosses the switch?
+    pub fn forwards(&self) -> bool {
+        self.data_plane || self.transport == Transport::Inband
     }
 }
 
@@ -171,6 +179,7 @@ impl Default for RunPlan {
             floor: None,
             reserve: RESERVE,
             learned_routes: false,
+            data_plane: false,
             transport: Transport::Session,
             schedule: String::new(),
             daemon_extra: String::new(),

@@ -101,13 +101,17 @@ pub fn run_once(
     let asked = if let Policy::Fair(tcp) = policy { tcp.as_deref() } else { None };
     let _mltcp = Mltcp::for_sockets(asked)?;
     let mut breaking = Breaking::new(plan, &fabric, policy)?;
+    // Only held: ends with the run.
+    let _forwarding: Option<Daemons>;
     let mut daemons = match policy {
         Policy::Fair(tcp) => {
             sockets.tcp = Some(tcp.clone().unwrap_or_else(|| plan.tcp.clone()));
+            _forwarding = if plan.forwards() { Some(Daemons::forwarding(&fabric, plan, session)?) } else { None };
             None
         }
         Policy::Sluice { .. } => {
             let daemons = Daemons::start(&fabric, plan, policy, session)?;
+            _forwarding = None;
             // What a socket gets back when it is released; a daemon captures it once it is established.
             sockets.tcp = Some(plan.tcp.clone());
             sockets.progress = plan.pages.dirs(daemons.progress_dirs());

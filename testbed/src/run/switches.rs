@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::process::{Process, ask_tcp, await_ready};
-use super::{RunError, RunPlan, Session, write};
+use super::{RunError, RunPlan, Session, inband, write};
 use crate::fabric::layout::MANAGEMENT_NETWORK;
 use crate::fabric::{Fabric, Layout, NetNs, Node};
 
@@ -17,7 +17,16 @@ pub(super) fn start(
     topology: &Path,
 ) -> Result<Vec<Process>, RunError> {
     let mut processes: Vec<Process> = Vec::new();
-    if plan.own_switches() {
+    if plan.forwards() {
+        inband::rewrite(fabric, &fabric.layout, &session.dir)?;
+        for (at, switch) in fabric.switches.iter().enumerate() {
+            let node = fabric.layout.hosts + at;
+            let section = inband::section(&fabric.layout, node, &inband::file(&session.dir, &switch.name));
+            let text = head(plan, topology, &switch.management.to_string()) + &section + &table(&switch.name);
+            processes.push(one(fabric, session, switch, &text)?);
+            inband::take_over(switch)?;
+        }
+    } else if plan.own_switches() {
         for (at, switch) in fabric.switches.iter().enumerate() {
             let own = if plan.learned_routes { own_routes(&fabric.layout, at) } else { table(&switch.name) };
             let text = head(plan, topology, &switch.management.to_string()) + &own;

@@ -11,6 +11,7 @@ mod fabric;
 mod faults;
 mod fluid;
 mod forest;
+mod inband;
 mod jobs;
 mod mltcp;
 mod others;

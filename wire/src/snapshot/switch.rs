@@ -26,6 +26,8 @@ words! {
         Unary = "unary",
         /// Datagrams, which carry sums of rates only.
         Udp = "udp",
+        /// Datagrams along the paths of flows, to which switches write on the way.
+        Inband = "inband",
     }
     /// The connection to a holder.
     SwitchState {

@@ -18,6 +18,10 @@ pub struct Ground {
     pub capacities: BTreeMap<LinkId, Rate>,
     /// The links by which this host receives, with its address there.
     pub ingress: BTreeMap<LinkId, Ipv4Addr>,
+    /// Datagrams go along the paths of their flows, through switches that know nothing of each other.
+    pub along_paths: bool,
+    /// What comes back is about links between switches only; the last link of a path stands for them.
+    pub ends_apart: bool,
 }
 
 /// What became of datagrams.
@@ -31,6 +35,8 @@ pub struct Tally {
     pub lost: u64,
     /// What came and is no echo of anything that waits for one.
     pub unexpected: u64,
+    /// Times that a flow was found on another path, or a switch of it begun anew.
+    pub moved: u64,
 }
 
 /// An announcement with the connections that its flows are.
