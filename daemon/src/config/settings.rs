@@ -173,9 +173,9 @@ impl Config {
         let place = fnv1a32(self.node.name.as_bytes()).wrapping_mul(0x9e37_79b9) >> 16;
         self.slot_length().scaled(self.slot.spread * f64::from(place) / f64::from(1_u32 << 16))
     }
-    /// Do other hosts connect to this one? Only where no switch keeps the tables.
+    /// Do other hosts connect to this one? Only where no switch keeps the tables of hosts' links.
     pub fn serves_peers(&self) -> bool {
-        self.switches.is_empty() && self.topology.is_some()
+        self.in_band().count() == self.switches.len() && self.topology.is_some()
     }
     pub fn order_life(&self) -> Nanos {
         self.slot_length().times(self.enforce.deadline_slots)

@@ -397,7 +397,7 @@ impl Book {
         } else if packet.counted == 0 && flow.fate == Fate::Unknown {
             flow.fate = Fate::Refused;
         }
-        self.refused = packet.counted == 0 && packet.flags & GUARD == 0;
+        self.refused = packet.hops > 0 && packet.counted == 0 && packet.flags & GUARD == 0;
         if flow.copies > 1 {
             // One echo is enough for all copies.
             self.asked.retain(|_, other| other.kind != Kind::Announce || other.flow != asked.flow);

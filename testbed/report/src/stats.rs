@@ -80,6 +80,8 @@ pub struct Summary {
     pub round_s: f64,
     /// Segments retransmitted per run.
     pub retransmits: f64,
+    /// Mean over repeats of what unmanaged traffic received, bytes a second; `None` where there is none.
+    pub unmanaged_bytes_s: Option<f64>,
     /// Mean over repeats of the overlap.
     pub overlap: f64,
     /// CPU seconds per second of jobs, daemons and switches.
@@ -127,6 +129,12 @@ pub fn summaries(runs: &[PolicyRun]) -> Vec<Summary> {
     policies(runs).into_iter().map(|p| summary(runs, p)).collect()
 }
 
+fn unmanaged(runs: &[&PolicyRun]) -> Option<f64> {
+    let received = runs.iter().filter(|run| run.cross_bytes > 0 && run.cross_interval_s > 0.0);
+    let rates: Vec<f64> = received.map(|run| run.cross_bytes as f64 / run.cross_interval_s).collect();
+    (!rates.is_empty()).then(|| mean(&rates))
+}
+
 fn summary(runs: &[PolicyRun], policy: String) -> Summary {
     let mine: Vec<&PolicyRun> = runs.iter().filter(|r| r.policy == policy).collect();
     let over = |f: &dyn Fn(&PolicyRun) -> f64| mean(&mine.iter().map(|r| f(r)).collect::<Vec<_>>());
@@ -143,6 +151,7 @@ fn summary(runs: &[PolicyRun], policy: String) -> Summary {
         wait_s: jobs(&|j| j.figures.wait_s),
         round_s: jobs(&|j| j.figures.round_s),
         retransmits: over(&|r| r.retransmits as f64),
+        unmanaged_bytes_s: unmanaged(&mine),
         overlap: over(&|r| r.overlap),
         cpu: [cores(&|r| r.cpu.jobs), cores(&|r| r.cpu.daemons), cores(&|r| r.cpu.switches)],
         late_p99_us: mine.iter().map(|r| r.lateness.p99_us).max().unwrap_or(0),

@@ -27,10 +27,23 @@ pub fn table(about: &About, runs: &[PolicyRun]) -> String {
         about.scale
     );
     let width = all.iter().map(|s| s.policy.len()).max().unwrap_or(6).max(6);
+    // Time is bought from unmanaged traffic as easily as it is earned.
+    let unmanaged = all.iter().any(|s| s.unmanaged_bytes_s.is_some());
+    let beside = |text: String| if unmanaged { format!(" {text:>11}") } else { String::new() };
     _ = writeln!(
         out,
-        "{:width$}  {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}  {:>9}  {:>10}",
-        "policy", "mean JCT", "median", "p99", "max", "waiting", "round", "retrans.", "mean JCT", "worst job"
+        "{:width$}  {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}{}  {:>12}  {:>10}",
+        "policy",
+        "mean JCT",
+        "median",
+        "p99",
+        "max",
+        "waiting",
+        "round",
+        "retrans.",
+        beside("unmanaged".into()),
+        "mean JCT",
+        "worst job"
     );
     for s in &all {
         let vs = compared.iter().find(|c| c.policy == s.policy);
@@ -42,7 +55,7 @@ pub fn table(about: &About, runs: &[PolicyRun]) -> String {
         let worst = vs.map(|c| format!("{:.2}x", c.worst_ratio)).unwrap_or_default();
         _ = writeln!(
             out,
-            "{:width$}  {:>7.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>5.0} ms {:>9.0}  {:>9}  {:>10}",
+            "{:width$}  {:>7.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>6.2} s {:>5.0} ms {:>9.0}{}  {:>12}  {:>10}",
             s.policy,
             s.mean_s,
             s.p50_s,
@@ -51,6 +64,7 @@ pub fn table(about: &About, runs: &[PolicyRun]) -> String {
             s.wait_s,
             s.round_s * 1e3,
             s.retransmits,
+            beside(s.unmanaged_bytes_s.map_or_else(String::new, |bytes| format!("{:.1} MB/s", bytes / 1e6))),
             lower,
             worst
         );
@@ -70,6 +84,15 @@ pub fn table(about: &About, runs: &[PolicyRun]) -> String {
             c.slower_jobs,
             c.jobs
         );
+        let of = |policy: &str| all.iter().find(|s| s.policy == policy).and_then(|s| s.unmanaged_bytes_s);
+        if let (Some(ours), Some(theirs)) = (of(&c.policy), of(&c.baseline)) {
+            _ = writeln!(
+                out,
+                "Unmanaged traffic received {:.0} % of what it received beside {}.",
+                100.0 * ours / theirs,
+                c.baseline
+            );
+        }
     }
     out
 }

@@ -119,6 +119,21 @@ fn table_and_picture_fit_a_terminal() {
 }
 
 #[test]
+fn what_unmanaged_traffic_got_stands_beside() {
+    assert!(!table(&about(), &runs()).contains("nmanaged"), "there is none");
+    let mut beside = runs();
+    for run in &mut beside {
+        let received = if run.policy == "sluice" { 120_000_000 } else { 160_000_000 };
+        (run.cross_bytes, run.cross_interval_s) = (received, 2.0);
+    }
+    let table = table(&about(), &beside);
+    assert!(table.contains("60.0 MB/s") && table.contains("80.0 MB/s"), "{table}");
+    assert!(table.contains("Unmanaged traffic received 75 % of what it received beside fair:reno."), "{table}");
+    let rows = table.lines().filter(|line| line.contains("MB/s") && !line.starts_with("Unmanaged"));
+    assert!(rows.clone().count() == 4 && rows.clone().all(|row| row.chars().count() <= 120), "{table}");
+}
+
+#[test]
 fn no_runs_are_no_crash() {
     assert!(compare(&[]).is_empty());
     assert!(html(&about(), &[]).contains("</html>"));

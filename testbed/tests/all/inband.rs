@@ -61,14 +61,13 @@ fn jobs_behind_two_leaves_are_managed_without_a_word_to_any_switch() {
         let count = |name: &str| snapshot["counters"][name].as_u64().unwrap();
         let [managed, other] = ["acked_managed_bytes", "acked_other_bytes"].map(count);
         assert!(managed > 9 * other && managed > 16_000_000, "{host}: {managed} managed, {other} not");
-        let inband = |switch: &&serde_json::Value| switch["transport"].as_str() == Some("inband");
-        let switches: Vec<&serde_json::Value> =
-            snapshot["switches"].as_array().unwrap().iter().filter(inband).collect();
-        assert!(!switches.is_empty(), "{host}: {:#}", snapshot["switches"]);
-        assert!(switches.iter().all(|switch| switch["rejects"].as_u64() == Some(0)), "{switches:#?}");
         assert!(count("decisions_feedback") > 0, "{host}: nothing was heard");
         let [sent, answered] = ["datagrams_sent", "datagrams_answered"].map(count);
-        assert!(sent > 30 && answered * 10 > sent * 9, "{host}: {answered} echoes of {sent}");
+        if host == "h1" {
+            assert_eq!(sent, 0, "what it sends stays behind one leaf, of which its receiver knows all");
+        } else {
+            assert!(sent > 30 && answered * 10 > sent * 9, "{host}: {answered} echoes of {sent}");
+        }
     }
 }
 
@@ -106,6 +105,19 @@ fn a_way_that_is_lost_is_left_and_noticed_and_no_flow_stops() {
     let mut live = Live::start(&bench, &plan, &place, &"sluice".parse::<Policy>().unwrap(), 20).unwrap();
     live.until(0, true, Duration::from_secs(20)).unwrap();
     live.run_for(Duration::from_secs(2)).unwrap();
+
+    // Switches are spoken to in band, and receivers tell of their own links.
+    let text = live.daemons.get(0, "/api/v1/snapshot").unwrap_or_default();
+    let snapshot: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let holders = snapshot["switches"].as_array().unwrap();
+    let (peers, switches): (Vec<_>, Vec<_>) = holders.iter().partition(|holder| holder["peer"].as_bool() == Some(true));
+    assert!(
+        !switches.is_empty() && switches.iter().all(|switch| switch["transport"].as_str() == Some("inband")),
+        "{text}"
+    );
+    assert!(switches.iter().all(|switch| switch["rejects"].as_u64() == Some(0)), "{text}");
+    let heard = |holder: &&serde_json::Value| holder["received_messages"].as_u64() > Some(10);
+    assert!(switches.iter().any(heard) && peers.iter().any(heard), "{text}");
 
     // Announcements are counted at every hop, echoes at none.
     let at = |live: &Live, switch: usize, what: &str| {
