@@ -135,12 +135,18 @@ impl Packet {
     /// The packet as it travels.
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
+        self.write(&mut bytes);
+        bytes
+    }
+
+    /// The same into place.
+    pub fn write(&self, bytes: &mut [u8; LENGTH]) {
         let kind = match self.kind {
             Kind::Probe => 1,
             Kind::Announce => 2,
             Kind::Echo => 3,
         };
-        let mut out = Writer { bytes: &mut bytes, at: 0 };
+        let mut out = Writer { bytes, at: 0 };
         out.put(MAGIC.to_be_bytes());
         out.put([VERSION << 4 | kind, self.flags, LANES as u8, self.unit, self.hops, self.counted]);
         out.put(self.flow.0.to_be_bytes());
@@ -159,7 +165,6 @@ impl Packet {
             out.put(lane.load_sum.to_be_bytes());
             out.put(lane.headroom.to_be_bytes());
         }
-        bytes
     }
 
     /// From bytes.

@@ -53,25 +53,36 @@ impl DoubleBuffer {
     pub fn announce(&mut self, port: usize, index: u32, signature: u32, lanes: Lanes<'_>) -> Sighting {
         let at = index as usize % self.dedupe.len();
         let sighting = self.dedupe[at].note(signature, lanes.period);
-        if sighting != Sighting::Duplicate {
-            for lane in 0..self.horizon {
-                let value = |from: &[u16]| i32::from(from.get(lane).copied().unwrap_or(0));
-                let new = value(lanes.new);
+        if sighting == Sighting::Duplicate {
+            return sighting;
+        }
+        let (horizon, period) = (self.horizon, lanes.period);
+        let places = port * horizon..(port + 1) * horizon;
+        let [even, odd] = &mut self.cells;
+        let (gather, published) = if period.0 & 1 == 0 { (even, odd) } else { (odd, even) };
+        let (Some(gather), Some(published)) = (gather.get_mut(places.clone()), published.get_mut(places)) else {
+            return sighting;
+        };
+        for (lane, (gather, published)) in gather.iter_mut().zip(published).enumerate() {
+            let value = |from: &[u16]| i32::from(from.get(lane).copied().unwrap_or(0));
+            let new = value(lanes.new);
+            gather.add(period, new);
+            if lane != lanes.wrap {
                 let step = if sighting == Sighting::HadPrevious { new - value(lanes.previous) } else { new };
-                self.add(port, lane, lanes.period, new, (lane != lanes.wrap).then_some(step));
+                published.add(period.offset(-1), step);
             }
         }
         sighting
     }
 
-    fn add(&mut self, port: usize, lane: usize, period: Slot, acc: i32, published: Option<i32>) {
-        let place = port * self.horizon + lane;
-        let parity = (period.0 & 1) as usize;
-        if let Some(cell) = self.cells[parity].get_mut(place) {
-            cell.add(period, acc);
-        }
-        if let (Some(step), Some(cell)) = (published, self.cells[parity ^ 1].get_mut(place)) {
-            cell.add(period.offset(-1), step);
+    /// The loads of all of a port's lanes, as [`DoubleBuffer::read`] has each.
+    pub fn read_all(&self, port: usize, period: Slot, wrap: usize, mut each: impl FnMut(usize, i32)) {
+        let places = port * self.horizon..(port + 1) * self.horizon;
+        let (before, parity) = (period.offset(-1), (period.0 & 1) as usize);
+        let published = self.cells[parity ^ 1].get(places.clone()).unwrap_or_default();
+        for (lane, cell) in published.iter().enumerate() {
+            let load = if lane == wrap { self.read(port, lane, period, wrap) } else { cell.read(before) };
+            each(lane, load);
         }
     }
 

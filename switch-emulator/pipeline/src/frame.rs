@@ -38,24 +38,19 @@ pub struct Parsed {
     pub ttl: u8,
     /// Ports of the source and of the destination; zero where there are none, and in fragments.
     pub ports: [u16; 2],
-    /// A probe or an announcement.
-    pub sluice: Option<Packet>,
 }
 
 impl Parsed {
-    /// The connection by which a path is chosen: the one that a Sluice packet speaks of, or the packet's own.
+    /// The connection that the packet itself is of.
     pub fn tuple(&self) -> Tuple {
-        self.sluice.map_or(
-            Tuple {
-                source: self.source,
-                destination: self.destination,
-                source_port: self.ports[0],
-                destination_port: self.ports[1],
-                protocol: self.protocol,
-                cookie: 0,
-            },
-            |packet| packet.tuple,
-        )
+        Tuple {
+            source: self.source,
+            destination: self.destination,
+            source_port: self.ports[0],
+            destination_port: self.ports[1],
+            protocol: self.protocol,
+            cookie: 0,
+        }
     }
 }
 
@@ -63,11 +58,11 @@ fn bytes<const N: usize>(frame: &[u8], at: usize) -> Result<[u8; N], Reason> {
     frame.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(Reason::Malformed)
 }
 
-/// Parses a frame.
+/// Parses a frame. Where it carries a probe or an announcement, that is put into `sluice`, which was empty.
 ///
 /// # Errors
 /// [`Reason::Malformed`] and [`Reason::NotIpv4`].
-pub fn parse(frame: &[u8], udp_port: u16) -> Result<Parsed, Reason> {
+pub fn parse(frame: &[u8], udp_port: u16, sluice: &mut Option<Packet>) -> Result<Parsed, Reason> {
     if bytes::<2>(frame, IP - 2)? != IPV4 {
         return Err(Reason::NotIpv4);
     }
@@ -82,7 +77,6 @@ pub fn parse(frame: &[u8], udp_port: u16) -> Result<Parsed, Reason> {
         protocol: ip[9],
         ttl: ip[8],
         ports: [0; 2],
-        sluice: None,
     };
     if fragment || !matches!(parsed.protocol, TCP | UDP) {
         return Ok(parsed);
@@ -92,14 +86,14 @@ pub fn parse(frame: &[u8], udp_port: u16) -> Result<Parsed, Reason> {
         let length = usize::from(u16::from_be_bytes(bytes(frame, L4 + 4)?));
         let _: [u8; 2] = bytes(frame, UDP_CHECKSUM)?;
         if parsed.ports[1] == udp_port && length == PAYLOAD - L4 + LENGTH {
-            parsed.sluice = sluice(frame)?;
+            *sluice = payload(frame)?;
         }
     }
     Ok(parsed)
 }
 
 /// The Sluice packet of a datagram that is as long as one; none if it does not begin as one.
-fn sluice(frame: &[u8]) -> Result<Option<Packet>, Reason> {
+fn payload(frame: &[u8]) -> Result<Option<Packet>, Reason> {
     let _: [u8; 6] = bytes(frame, PAYLOAD)?;
     match frame.get(PAYLOAD..PAYLOAD + LENGTH) {
         Some(payload) => Ok(Packet::decode(payload).ok().filter(|packet| packet.kind != Kind::Echo)),
@@ -123,7 +117,9 @@ pub fn forward(frame: &mut [u8], hop: NextHop) {
 /// Writes a Sluice packet back where [`parse`] found it. Its datagram has no checksum from here on.
 pub fn rewrite(frame: &mut [u8], packet: &Packet) {
     frame[UDP_CHECKSUM..PAYLOAD].fill(0);
-    frame[PAYLOAD..PAYLOAD + LENGTH].copy_from_slice(&packet.encode());
+    if let Some(place) = frame.get_mut(PAYLOAD..).and_then(|rest| rest.first_chunk_mut()) {
+        packet.write(place);
+    }
 }
 
 /// The checksum of the Internet over an even number of bytes; 0 over a header that has its own in place and is whole.

@@ -20,11 +20,10 @@ use std::fmt;
 use ipnet::Ipv4Net;
 use sluice_schedule::Slot;
 use sluice_schedule::table::soft::DoubleBuffer;
-use sluice_wire::udp::LANES;
+use sluice_wire::udp::{LANES, Packet};
 
 use crate::counters::Counters;
-use crate::egress::Link;
-use crate::frame::Parsed;
+use crate::egress::{Link, SeenTables};
 use crate::routes::{Action, Member, NextHop, Routes};
 
 /// Ports of a switch, as many as v1model numbers.
@@ -96,6 +95,7 @@ pub struct Switch {
     links: Vec<Option<Link>>,
     guard: Option<Slot>,
     registers: DoubleBuffer,
+    seen: SeenTables,
     counters: Counters,
 }
 
@@ -110,6 +110,7 @@ impl Switch {
             links: vec![None; ports],
             guard: None,
             registers: DoubleBuffer::new(ports, LANES, SEEN),
+            seen: SeenTables::new(),
             counters: Counters::default(),
         }
     }
@@ -168,9 +169,10 @@ impl Switch {
 
     /// Takes a frame that came in by `port` through the pipeline, and rewrites it in place.
     pub fn process(&mut self, port: u16, frame: &mut [u8]) -> Verdict {
-        match self.forward(port, frame) {
-            Ok((out, parsed)) => {
-                let answered = parsed.sluice.is_some_and(|packet| self.leave(out, packet, frame));
+        let mut sluice = None;
+        match self.forward(port, frame, &mut sluice) {
+            Ok(out) => {
+                let answered = sluice.as_mut().is_some_and(|packet| self.leave(out, packet, frame));
                 self.counters.port(out).sent(frame.len());
                 Verdict::Forward { port: out, answered }
             }
@@ -181,10 +183,10 @@ impl Switch {
         }
     }
 
-    /// The ingress: by which port the frame leaves, its addresses and time to live rewritten.
-    fn forward(&mut self, port: u16, frame: &mut [u8]) -> Result<(u16, Parsed), Reason> {
-        let parsed = frame::parse(frame, self.udp_port)?;
-        if parsed.sluice.is_some()
+    /// The ingress: by which port the frame leaves, its addresses and time to live rewritten, and what it carries of ours.
+    fn forward(&mut self, port: u16, frame: &mut [u8], sluice: &mut Option<Packet>) -> Result<u16, Reason> {
+        let parsed = frame::parse(frame, self.udp_port, sluice)?;
+        if sluice.is_some()
             && let Some(Some(sources)) = self.edges.get(usize::from(port))
             && !sources.contains(&parsed.source)
         {
@@ -193,8 +195,10 @@ impl Switch {
         if parsed.ttl <= 1 {
             return Err(Reason::TtlExpired);
         }
-        let hop = self.routes.next_hop(parsed.destination, &parsed.tuple()).ok_or(Reason::NoRoute)?;
+        // A Sluice packet goes where the connection goes that it speaks of.
+        let by = || sluice.as_ref().map_or_else(|| parsed.tuple(), |packet| packet.tuple);
+        let hop = self.routes.next_hop(parsed.destination, by).ok_or(Reason::NoRoute)?;
         frame::forward(frame, hop);
-        Ok((hop.port, parsed))
+        Ok(hop.port)
     }
 }

@@ -114,13 +114,13 @@ impl Routes {
     }
 
     /// Where a packet to this address goes, by this connection if there are several ways.
-    pub fn next_hop(&self, to: Ipv4Addr, by: &Tuple) -> Option<NextHop> {
+    pub fn next_hop(&self, to: Ipv4Addr, by: impl FnOnce() -> Tuple) -> Option<NextHop> {
         let to = u32::from(to);
         let after = self.ranges.partition_point(|range| range.from <= to);
         match self.ranges.get(after.checked_sub(1)?)?.action? {
             Action::Hop(hop) => Some(hop),
             Action::Group(group) => {
-                let bucket = (hash(group.seed, by) % u32::from(group.size.max(1))) as u16;
+                let bucket = (hash(group.seed, &by()) % u32::from(group.size.max(1))) as u16;
                 self.members.get(&Member { group: group.id, bucket }).copied()
             }
         }
@@ -176,7 +176,7 @@ mod tests {
             let drawn = addresses.iter().map(|(a, near)| Ipv4Addr::from(if *near { a & 0xff } else { *a }));
             for address in borders.chain(drawn) {
                 let best = naive.iter().filter(|(net, _)| net.contains(&address)).max_by_key(|(net, _)| net.prefix_len());
-                let got = routes.next_hop(address, &tuple(1)).map(|hop| hop.port);
+                let got = routes.next_hop(address, || tuple(1)).map(|hop| hop.port);
                 prop_assert_eq!(got, best.map(|(_, port)| *port), "{}", address);
             }
         }
@@ -203,13 +203,13 @@ mod tests {
         let mut of_port = [0; 4];
         for source_port in 0..4000 {
             let by = tuple(source_port);
-            let out = routes.next_hop(by.destination, &by).unwrap().port;
-            assert_eq!(routes.next_hop(by.destination, &by).unwrap().port, out);
+            let out = routes.next_hop(by.destination, || by).unwrap().port;
+            assert_eq!(routes.next_hop(by.destination, || by).unwrap().port, out);
             of_port[usize::from(out)] += 1;
         }
         assert!(of_port.iter().all(|count| (800..1200).contains(count)), "{of_port:?}");
         routes.set_member(Member { group: 7, bucket: 0 }, None);
-        let lost = (0..4000).filter(|port| routes.next_hop([10, 0, 1, 1].into(), &tuple(*port)).is_none()).count();
+        let lost = (0..4000).filter(|port| routes.next_hop([10, 0, 1, 1].into(), || tuple(*port)).is_none()).count();
         assert_eq!(lost, of_port[0], "an empty bucket is no way, as in the program");
     }
 
