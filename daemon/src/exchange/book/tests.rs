@@ -294,7 +294,8 @@ fn a_datagram_that_may_be_lost_does_not_prolong_what_the_switch_had() {
 /// A host that speaks along paths, where receivers keep their own links.
 fn along_paths(name: &'static str, address: u8) -> Side {
     let mut side = Side::new(name, address, one_hop, NOW);
-    let ground = Ground { ingress: BTreeMap::new(), along_paths: true, ends_apart: true, ..(*side.book.ground).clone() };
+    let ground =
+        Ground { ingress: BTreeMap::new(), along_paths: true, ends_apart: true, ..(*side.book.ground).clone() };
     side.book = Book::new(Arc::new(ground), 2, NOW);
     side
 }
