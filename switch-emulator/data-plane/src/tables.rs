@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Why a file is not taken over.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// It cannot be read, or has more than [`MAX_BYTES`].
+    /// It cannot be read, or is larger than 4 MiB.
     File(std::io::Error),
     /// A line is no statement.
     Line {
