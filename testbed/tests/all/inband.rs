@@ -125,6 +125,11 @@ fn a_way_that_is_lost_is_left_and_noticed_and_no_flow_stops() {
     };
     let counted: Vec<f64> = (0..4).map(|switch| at(&live, switch, "counted")).collect();
     assert!(counted[0] > 20.0 && counted[1] > 20.0 && counted[2] + counted[3] > 20.0, "{counted:?}");
+    // What the data plane counts: it forwarded, and nothing came too fast to be read.
+    let plane = |name: &'static str, parts: &[&str]| metric(&live.fabric.switches[0].ns, name, parts);
+    assert!(plane("sluice_switchd_forwarded_frames_total", &[]) > 100.0);
+    assert!(plane("sluice_switchd_forwarded_bytes_total", &[]) > 1e6);
+    assert_eq!(plane("sluice_switchd_dropped_frames_total", &[]), 0.0);
     let edge = metric(&live.fabric.switches[0].ns, "sluice_switchd_inband_packets_total", &["interface=\"p0\""]);
     assert_eq!(edge, 0.0, "what leads to a host its receiver keeps");
     assert_eq!((0..4).map(|switch| at(&live, switch, "guarded")).sum::<f64>(), 0.0);
