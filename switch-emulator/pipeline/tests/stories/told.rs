@@ -378,6 +378,9 @@ fn forward() -> Writer {
     story.drop(0, &frame::datagram([10, 0, 0, 2].into(), HOST_B, UDP_PORT, &probe(100)), "spoofed");
 
     story.remark("two ways: the connection chooses, also for the packet that speaks of it; a link without an entry");
+    story.control("restart");
+    story.control(ONE_LINK[1]);
+    story.control("guard 100");
     story.control("route 10.0.1.0/24 group 3 size 2 seed 17");
     story.control("member 3 0 via 1 02:00:00:00:01:01 02:00:00:00:00:01");
     story.control("member 3 1 via 2 02:00:00:00:01:01 02:00:00:00:00:01");
@@ -392,7 +395,7 @@ fn forward() -> Writer {
         passed_on(&mut frame);
         story.bytes("out", out, &frame);
         if out == 1 {
-            story.packet(speaks, |p| shows(p, 60, 60));
+            story.packet(speaks, |p| shows(p, 0, 0));
         } else {
             let mut untouched = frame::datagram(HOST_A, HOST_B, UDP_PORT, &speaks);
             story.bytes("in", 0, &untouched);
