@@ -6,7 +6,8 @@
 
 use std::net::Ipv4Addr;
 
-use sluice_schedule::{FlowId, Rate, Slot};
+use sluice_schedule::units::mixed;
+use sluice_schedule::{FlowId, LinkId, Rate, Slot};
 
 /// The first two bytes of every packet.
 pub const MAGIC: u16 = 0x534C;
@@ -24,6 +25,22 @@ pub const GUARD: u8 = 0x08;
 pub const SATURATED: u8 = 0x10;
 /// A lane's headroom before the first hop.
 pub const NO_HOP_YET: u16 = u16::MAX;
+
+/// The unit of a fabric whose fastest link has this rate on the wire: the least one in which it can be said.
+pub fn unit(fastest: Rate) -> u8 {
+    // The largest number would say that nobody has set it.
+    let fits = |unit: &u8| fastest.0 / (1_000_000 << unit) < u64::from(NO_HOP_YET);
+    (0..16).find(fits).unwrap_or(16)
+}
+
+/// The bits of a link's signature that name the link. The others are drawn anew whenever its switch begins.
+pub const MARK: u32 = 0x000f_ffff;
+
+/// What names a link in its signature. Signatures of a path are combined by exclusive or and so are marks: whoever knows the
+/// ways between two hosts can tell by which of them a packet went.
+pub fn mark(link: LinkId) -> u32 {
+    mixed(link.0) as u32 & MARK
+}
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -90,7 +107,7 @@ pub struct Packet {
     pub had_previous: u8,
     /// The lane of the farthest slot.
     pub wrap: u8,
-    /// Changes when the path does, or a switch restarts.
+    /// The signatures of the links passed, by exclusive or: changes when the path does, or a switch restarts. See [`mark`].
     pub path_sig: u32,
     /// The connection that the flow is.
     pub tuple: Tuple,
