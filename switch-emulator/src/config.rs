@@ -154,6 +154,8 @@ pub struct DataPlaneConfig {
     pub tables: PathBuf,
     /// The port of Sluice packets.
     pub udp_port: u16,
+    /// Plain packets are forwarded in the kernel, where it can.
+    pub kernel: bool,
 }
 
 /// A switch whose tables this process keeps.

@@ -212,6 +212,9 @@ fn forwarded(tally: &Tally) -> Result<Vec<Box<dyn Collector>>, prometheus::Error
     let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
     let frames = counter("forwarded_frames_total", "Frames that left by a port.", &["interface"])?;
     let bytes = counter("forwarded_bytes_total", "Their bytes, link headers included.", &["interface"])?;
+    let in_kernel =
+        counter("kernel_frames_total", "Of the frames that left, those that the kernel forwarded.", &["interface"])?;
+    let kernel = IntGauge::with_opts(opts("data_plane_kernel", "1 while the kernel forwards plain packets."))?;
     let packets = counter("inband_packets_total", "Sluice packets that left by a port.", &["interface", "what"])?;
     let lost = counter(
         "lost_frames_total",
@@ -220,10 +223,12 @@ fn forwarded(tally: &Tally) -> Result<Vec<Box<dyn Collector>>, prometheus::Error
     )?;
     let drops = counter("dropped_frames_total", "Frames that went nowhere.", &["reason"])?;
     let counted = tally.read();
+    kernel.set(counted.kernel.into());
     for port in &counted.ports {
         let (of, interface) = (&port.counters, port.interface.as_str());
         frames.with_label_values(&[interface]).inc_by(of.frames);
         bytes.with_label_values(&[interface]).inc_by(of.bytes);
+        in_kernel.with_label_values(&[interface]).inc_by(port.in_kernel);
         for (what, count) in [
             ("counted", of.announcements),
             ("repeated", of.duplicates),
@@ -239,7 +244,15 @@ fn forwarded(tally: &Tally) -> Result<Vec<Box<dyn Collector>>, prometheus::Error
     for (reason, count) in &counted.drops {
         drops.with_label_values(&[reason.word()]).inc_by(*count);
     }
-    Ok(vec![Box::new(frames), Box::new(bytes), Box::new(packets), Box::new(lost), Box::new(drops)])
+    Ok(vec![
+        Box::new(frames),
+        Box::new(bytes),
+        Box::new(in_kernel),
+        Box::new(kernel),
+        Box::new(packets),
+        Box::new(lost),
+        Box::new(drops),
+    ])
 }
 
 fn opts(name: &str, help: &str) -> Opts {

@@ -38,6 +38,7 @@ pub fn open(config: &Config, boot: BootId) -> anyhow::Result<Option<DataPlane>> 
         udp_port: plane.udp_port,
         slot: config.grid.slot_length,
         boot: boot.0,
+        kernel: plane.kernel,
     };
     DataPlane::open(&settings).map(Some).context("E_ENV: data_plane")
 }

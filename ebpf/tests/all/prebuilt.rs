@@ -41,12 +41,14 @@ fn the_checked_in_objects_are_the_sources() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let (tests, testbed) = (root.join("../testbed/impairment"), root.join("../testbed/bpf"));
+    let switch = root.join("../switch-emulator/data-plane/bpf");
     // As the build scripts make them.
     for (name, processor, source, ready) in [
         ("sluice_cc", "v3", root.join("bpf"), root.join("prebuilt")),
         ("sluice_attach", "v3", root.join("bpf"), root.join("prebuilt")),
         ("sluice_drop", "generic", tests.clone(), tests),
         ("sluice_mltcp", "v3", testbed.clone(), testbed),
+        ("sluice_forward", "v3", switch.clone(), switch),
     ] {
         let made = dir.path().join(format!("{name}.o"));
         let done = Command::new(&clang)

@@ -2,13 +2,20 @@
 //!
 //! Each interface is a port of one [`Switch`], by a packet socket ([`packet_socket`]). What comes in goes through the
 //! pipeline and out of the port that it names, in the large pieces in which this kernel's own TCP sends; the kernel's queue
-//! behind the port shapes and drops it. The kernel itself must not forward in this network namespace.
+//! behind the port shapes and drops it. The kernel's routing must not forward in this network namespace.
+//!
+//! Plain packets need nothing that only the pipeline has: where the kernel can, a program there forwards them by the same
+//! routes, and the pipeline gets the rest.
 //!
 //! The tables are a file of statements ([`sluice_pipeline::control`]) that is read again when it changed; registers and
 //! what they hold stay. The slot is the clock's.
 
+mod entries;
+mod kernel;
 pub mod packet_socket;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -21,6 +28,8 @@ use sluice_pipeline::counters::PortCounters;
 use sluice_pipeline::{PORTS, Reason, Switch, Verdict};
 use sluice_schedule::{Nanos, Slot};
 
+use entries::Entries;
+use kernel::Kernel;
 use packet_socket::{OFFLOAD, PacketSocket, Sent};
 use tables::Tables;
 
@@ -42,6 +51,8 @@ pub struct Settings {
     pub slot: Nanos,
     /// Drawn at each start; goes into the links' signatures, so that hosts see that the registers began anew.
     pub boot: u64,
+    /// Plain packets are forwarded in the kernel; where it cannot, they are not, and the log says so.
+    pub kernel: bool,
 }
 
 /// Why a data plane does not start.
@@ -81,6 +92,8 @@ pub struct Counted {
     pub ports: Vec<Port>,
     /// Why frames went nowhere.
     pub drops: Vec<(Reason, u64)>,
+    /// The kernel forwards plain packets.
+    pub kernel: bool,
 }
 
 /// What was counted of a port.
@@ -88,8 +101,10 @@ pub struct Counted {
 pub struct Port {
     /// Its interface.
     pub interface: String,
-    /// What the pipeline counted.
+    /// What the pipeline counted, and the frames and bytes that the kernel forwarded.
     pub counters: PortCounters,
+    /// Of the frames, those that the kernel forwarded.
+    pub in_kernel: u64,
     /// Frames that its queue did not take.
     pub refused: u64,
     /// Frames that came faster than they were read.
@@ -112,6 +127,8 @@ pub struct DataPlane {
     ports: Vec<PortState>,
     switch: Switch,
     tables: Tables,
+    /// What forwards plain packets, where the kernel can.
+    kernel: Option<Kernel>,
     slot: Nanos,
     /// The slot that the guard has.
     guard: Option<u64>,
@@ -144,11 +161,16 @@ impl DataPlane {
             ports,
             switch: Switch::new(settings.udp_port),
             tables: Tables::new(&settings.tables, settings.boot),
+            kernel: None,
             slot: settings.slot,
             guard: None,
         };
         let read = plane.tables.read_changed(&mut plane.switch);
         read.map_err(|why| OpenError::Tables { path: settings.tables.clone(), why })?;
+        if settings.kernel {
+            plane.kernel = in_kernel(settings);
+            plane.take_over();
+        }
         Ok(plane)
     }
 
@@ -186,6 +208,19 @@ impl DataPlane {
         Ok(())
     }
 
+    /// The kernel forwards by the pipeline's routes from here on, or not at all.
+    fn take_over(&mut self) {
+        let Some(kernel) = &mut self.kernel else { return };
+        if let Err(error) = kernel.take_over(&Entries::of(self.switch.routes())) {
+            tracing::warn!(
+                event = "data-plane-kernel-off",
+                %error,
+                cost = "every packet goes through user space, which takes a processor",
+                "the kernel does not take these tables over, and forwards nothing until it takes others"
+            );
+        }
+    }
+
     /// The guard follows the clock, and tables their file. False: the slot is the same.
     fn begin_slot(&mut self, now: Nanos) -> bool {
         let slot = now.0 / self.slot.0.max(1);
@@ -194,10 +229,14 @@ impl DataPlane {
         }
         self.guard = Some(slot);
         self.switch.set_guard(Some(Slot(slot as u32)));
+        if let Some(kernel) = &mut self.kernel {
+            kernel.sweep();
+        }
         match self.tables.read_changed(&mut self.switch) {
             Ok(false) => {}
             Ok(true) => {
-                tracing::info!(event = "tables-read", path = %self.tables.path().display(), "took over the tables")
+                tracing::info!(event = "tables-read", path = %self.tables.path().display(), "took over the tables");
+                self.take_over();
             }
             Err(why) => tracing::warn!(
                 event = "tables-unreadable", path = %self.tables.path().display(), %why, "the last tables stay in force"
@@ -241,18 +280,37 @@ impl DataPlane {
     }
 
     fn counted(&mut self) -> Counted {
-        let counters = self.switch.counters();
+        let (pipeline, kernel) = (self.switch.counters(), self.kernel.as_ref());
         let port = |(at, port): (usize, &mut PortState)| {
             port.missed += port.socket.missed();
+            let mut counters = pipeline.of_port(at as u16);
+            let by_kernel = kernel.map(|kernel| kernel.count(at as u16)).unwrap_or_default();
+            counters.frames += by_kernel.frames;
+            counters.bytes += by_kernel.bytes;
             Port {
                 interface: port.interface.clone(),
-                counters: counters.of_port(at as u16),
-                refused: port.refused,
+                counters,
+                in_kernel: by_kernel.frames,
+                refused: port.refused + by_kernel.refused,
                 missed: port.missed,
             }
         };
         let ports = self.ports.iter_mut().enumerate().map(port).collect();
-        let drops = Reason::ALL.map(|reason| (reason, counters.drops(reason))).to_vec();
-        Counted { ports, drops }
+        let drops = Reason::ALL.map(|reason| (reason, pipeline.drops(reason))).to_vec();
+        Counted { ports, drops, kernel: kernel.is_some_and(Kernel::forwards) }
     }
+}
+
+/// The kernel's part, attached to all ports; none where the kernel refuses.
+fn in_kernel(settings: &Settings) -> Option<Kernel> {
+    let opened = Kernel::open(settings.udp_port, &settings.interfaces).inspect_err(|error| {
+        tracing::warn!(
+            event = "data-plane-without-kernel",
+            %error,
+            cost = "every packet goes through user space, which takes a processor",
+            next = "run on Linux 6.6 or later with CAP_BPF and CAP_NET_ADMIN, or write kernel = false",
+            "the kernel forwards no packets"
+        );
+    });
+    opened.ok()
 }

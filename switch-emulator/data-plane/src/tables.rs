@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use sluice_pipeline::Switch;
 use sluice_pipeline::control::{NoStatement, Statement, statements};
 use sluice_schedule::units::mixed;
+use sluice_wire::udp::MARK;
 
 /// Bytes of a file at most.
 const MAX_BYTES: u64 = 4 << 20;
@@ -89,7 +90,7 @@ impl Tables {
             match statement.map_err(|fault| Unreadable::Line { line, fault })? {
                 Statement::Guard(_) | Statement::Restart => return Err(Unreadable::NotHere { line }),
                 Statement::Link(port, mut link) => {
-                    link.signature ^= mixed(self.boot ^ u64::from(port) << 48) as u32;
+                    link.signature ^= mixed(self.boot ^ u64::from(port) << 48) as u32 & !MARK;
                     read.push(Statement::Link(port, link));
                 }
                 other => read.push(other),

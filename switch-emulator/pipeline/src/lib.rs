@@ -22,6 +22,7 @@ use sluice_schedule::Slot;
 use sluice_schedule::table::soft::DoubleBuffer;
 use sluice_wire::udp::{LANES, Packet};
 
+use crate::control::Statement;
 use crate::counters::Counters;
 use crate::egress::{Link, SeenTables};
 use crate::routes::{Action, Member, NextHop, Routes};
@@ -128,6 +129,11 @@ impl Switch {
     /// Table `ecmp`: where a bucket of a group goes, or that it has no entry any more.
     pub fn set_member(&mut self, member: Member, hop: Option<NextHop>) {
         self.routes.set_member(member, hop);
+    }
+
+    /// The tables `lpm` and `ecmp`, as the statements that fill them.
+    pub fn routes(&self) -> impl Iterator<Item = Statement> {
+        self.routes.statements()
     }
 
     /// Table `edge`: by this port come Sluice packets of these sources only.

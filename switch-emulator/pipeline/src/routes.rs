@@ -7,6 +7,8 @@ use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use ipnet::Ipv4Net;
 use sluice_wire::udp::Tuple;
 
+use crate::control::Statement;
+
 static ISO_HDLC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
 
 /// A port, and the addresses of the link behind it.
@@ -94,6 +96,12 @@ impl Routes {
             Some(hop) => self.members.insert(member, hop),
             None => self.members.remove(&member),
         };
+    }
+
+    /// Both tables, as the statements that fill them.
+    pub fn statements(&self) -> impl Iterator<Item = Statement> {
+        let routes = self.entries.iter().map(|(to, action)| Statement::Route(*to, *action));
+        routes.chain(self.members.iter().map(|(member, hop)| Statement::Member(*member, *hop)))
     }
 
     /// Prefixes nest or lie apart, so a stack of those that are open says what holds at each border.

@@ -242,8 +242,9 @@ fn read_data_plane(plane: &Table<'_>, path: &Path, horizon: u32) -> Option<DataP
         plane.item.refuse(problem);
     }
     let udp_port = plane.int32("udp_port", 1..=65_535).and_then(|port| u16::try_from(port).ok());
+    let kernel = plane.flag("kernel").unwrap_or(true);
     let tables = beside(path, plane.text("tables")?);
-    Some(DataPlaneConfig { interfaces, tables, udp_port: udp_port.unwrap_or(sluice_pipeline::UDP_PORT) })
+    Some(DataPlaneConfig { interfaces, tables, udp_port: udp_port.unwrap_or(sluice_pipeline::UDP_PORT), kernel })
 }
 
 fn read_switches(root: &Table<'_>, path: &Path, config: &mut Config) {

@@ -178,6 +178,10 @@ fn a_data_plane_names_its_ports_and_its_tables() {
     let config = with("[data_plane]\ninterfaces = [\"p0\", \"p1\"]\ntables = \"t.tables\"").unwrap();
     let plane = config.data_plane.unwrap();
     assert_eq!((plane.interfaces.len(), plane.tables.as_path(), plane.udp_port), (2, Path::new("t.tables"), 9604));
+    assert!(plane.kernel);
+    let config = with("[data_plane]\ninterfaces = [\"p0\"]\ntables = \"t\"\nudp_port = 9700\nkernel = false").unwrap();
+    let plane = config.data_plane.unwrap();
+    assert_eq!((plane.udp_port, plane.kernel), (9700, false));
     for (wrong, code) in [
         ("interfaces = []\ntables = \"t\"", E_RANGE),
         ("interfaces = [\"a/b\"]\ntables = \"t\"", E_RANGE),

@@ -3,15 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sluice_schedule::Rate;
 use sluice_schedule::units::mixed;
+use sluice_schedule::{HolderId, LinkId, Rate};
+use sluice_wire::udp::{self, mark};
 
 use super::RunError;
 use crate::fabric::layout::DirectedLink;
 use crate::fabric::{Fabric, FabricSpec, Layout, Node};
-
-/// The largest number that a packet has for a rate; one more says that nobody set it.
-const MOST: u64 = u16::MAX as u64 - 1;
 
 /// The statements of a switch's tables: where hosts are, whose packets come in by which port, and its links.
 pub(super) fn tables(spec: &FabricSpec, layout: &Layout, node: usize) -> String {
@@ -42,10 +40,12 @@ pub(super) fn tables(spec: &FabricSpec, layout: &Layout, node: usize) -> String 
         }
     }
     let fastest = (0..layout.links.len()).map(|link| spec.rate(link)).max().unwrap_or(Rate::ZERO);
-    let unit = (0..16).find(|unit| fastest.0 / (1_000_000 << unit) <= MOST).unwrap_or(16);
-    for (at, link) in layout.links.iter().enumerate().filter(|(_, link)| link.from.node == node) {
+    let unit = udp::unit(fastest);
+    let own = layout.links.iter().enumerate().filter(|(_, link)| link.from.node == node);
+    // As the topology numbers them, in its order.
+    for (number, (at, link)) in own.enumerate() {
         let capacity = spec.rate(at).payload().0 / (1_000_000 << unit);
-        let signature = mixed(at as u64 + 1) as u32;
+        let signature = mark(LinkId::new(HolderId::of(&layout.nodes[node]).0, number as u32));
         // What leads to a host its receiver knows better, with ranks.
         if link.to.node < layout.hosts {
             _ = writeln!(text, "edge {} {}/32", link.from.port, layout.port_address(&link.to));
