@@ -11,6 +11,7 @@ pub mod config;
 pub mod control;
 mod grpc;
 mod http;
+pub mod links;
 mod metrics;
 mod path;
 mod plane;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use sluice_switch::config::{Config, LogFormat};
 use sluice_switch::server::{Bound, Server};
-use sluice_switch::{control, urgency, vectors};
+use sluice_switch::{control, links, urgency, vectors};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Keeps the load tables of switches that cannot be programmed.
@@ -49,6 +49,11 @@ enum Command {
     /// The switch runs switch-emulator/p4/sluice.p4. Without this agent it refuses all packets of Sluice two slots later,
     /// and hosts do without it. Several agents of one switch take turns by their --election.
     Control(control::Control),
+    /// Print the link statements of a programmable switch's tables
+    ///
+    /// Ports are numbered as the topology has the switch's links; the rest of the tables is the operator's. Hosts that have the same
+    /// topology know by the signatures which way a flow goes.
+    Links(links::Links),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
             vectors::write(pcap).map(|stories| println!("{}: {stories} stories", pcap.display()))
         }
         Some(Command::Control(control)) => keep_in_time(control),
+        Some(Command::Links(of)) => links::print(of).map(|text| print!("{text}")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

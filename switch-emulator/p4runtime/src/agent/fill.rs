@@ -1,13 +1,14 @@
 //! What to write so that a switch's tables are as they are to be, given what is in them.
 //!
-//! A link's signature stays as long as its entry does: hosts see by a change that a path or a switch began anew, so
-//! one that only its agent has lost sight of must not change. Where the entry is gone the switch has restarted, and the
-//! link gets a new random signature.
+//! Of a link's signature the file says which link it is ([`MARK`]). The other bits stay as long as the entry does: hosts see by
+//! a change that a path or a switch began anew, so one that only its agent has lost sight of must not change. Where
+//! the entry is gone the switch has restarted, and they are drawn anew.
 
 use std::collections::BTreeMap;
 
 use sluice_pipeline::control::Statement;
 use sluice_pipeline::egress::Link;
+use sluice_wire::udp::MARK;
 
 use crate::encode::{self, Key};
 use crate::ids::Ids;
@@ -57,16 +58,16 @@ pub(super) fn plan(wanted: &[Statement], found: &[TableEntry], ids: &Ids, draw: 
     Plan { restarted, stale, statements }
 }
 
-/// A link with the signature that it has, or with a new one.
+/// A link with the drawn part of the signature that it has, or with a new one.
 fn signed(statement: Statement, there: Option<&Statement>, draw: &mut dyn FnMut() -> u32) -> Statement {
-    match (statement, there) {
-        (Statement::Link(port, link), Some(Statement::Link(_, known))) if known.signature != 0 => {
-            Statement::Link(port, Link { signature: known.signature, ..link })
-        }
-        // Zero would leave the path's signature as it is.
-        (Statement::Link(port, link), _) => Statement::Link(port, Link { signature: draw().max(1), ..link }),
-        _ => statement,
-    }
+    let Statement::Link(port, link) = statement else { return statement };
+    let known = match there {
+        Some(Statement::Link(_, known)) => known.signature & !MARK,
+        _ => 0,
+    };
+    // Zero is what an entry has that no agent wrote.
+    let drawn = if known == 0 { (draw() & !MARK).max(MARK + 1) } else { known };
+    Statement::Link(port, Link { signature: drawn | link.signature & MARK, ..link })
 }
 
 /// What a switch tells of this statement.
@@ -97,12 +98,12 @@ mod tests {
         statements.iter().filter_map(|statement| encode::entry(statement, &ids())).collect()
     }
 
-    /// A plan with the signatures 100, 101 and so on.
+    /// A plan that draws 100, 101 and so on.
     fn planned(wanted: &[Statement], found: &[TableEntry]) -> Plan {
         let mut next = 99;
         plan(wanted, found, &ids(), &mut || {
             next += 1;
-            next
+            next << 20
         })
     }
 
@@ -111,8 +112,8 @@ mod tests {
         "route 10.0.2.0/24 group 7 size 1 seed 99",
         "member 7 0 via 2 02:00:00:00:02:01 02:00:00:00:00:02",
         "edge 0 10.0.0.1/32",
-        "link 1 capacity 500 unit 0 signature 0x00000000",
-        "link 2 capacity 500 unit 0 signature 0x00000000",
+        "link 1 capacity 500 unit 0 signature 0x000abc01",
+        "link 2 capacity 500 unit 0 signature 0x000abc02",
         "guard 5",
         "restart",
     ];
@@ -122,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_switch_gets_everything_in_order_with_new_signatures() {
+    fn an_empty_switch_gets_everything_in_order_with_signatures_drawn_anew() {
         let plan = planned(&lines(WANTED), &[]);
         assert!(plan.restarted && plan.stale.is_empty());
         let expected = [
             "edge 0 10.0.0.1/32",
-            "link 1 capacity 500 unit 0 signature 0x00000064",
-            "link 2 capacity 500 unit 0 signature 0x00000065",
+            "link 1 capacity 500 unit 0 signature 0x064abc01",
+            "link 2 capacity 500 unit 0 signature 0x065abc02",
             "member 7 0 via 2 02:00:00:00:02:01 02:00:00:00:00:02",
             "route 10.0.1.0/24 via 1 02:00:00:00:01:01 02:00:00:00:00:01",
             "route 10.0.2.0/24 group 7 size 1 seed 99",
@@ -137,17 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_with_its_signature() {
+    fn what_is_there_keeps_what_was_drawn_for_it() {
         let first = planned(&lines(WANTED), &[]);
         let again = planned(&lines(WANTED), &written(&first.statements));
         assert_eq!(again, Plan::default());
         let mut wanted = lines(WANTED);
-        wanted.push("link 2 capacity 700 unit 0 signature 0x00000000".parse().unwrap());
+        wanted.push("link 2 capacity 700 unit 0 signature 0xfff0bc03".parse().unwrap());
         wanted.push("link 3 capacity 500 unit 0 signature 0x00000000".parse().unwrap());
         let changed = planned(&wanted, &written(&first.statements));
         assert!(!changed.restarted);
         let expected =
-            ["link 2 capacity 700 unit 0 signature 0x00000065", "link 3 capacity 500 unit 0 signature 0x00000064"];
+            ["link 2 capacity 700 unit 0 signature 0x0650bc03", "link 3 capacity 500 unit 0 signature 0x06400000"];
         assert_eq!(text(&changed.statements), expected);
     }
 
