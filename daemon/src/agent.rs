@@ -23,8 +23,8 @@ use sluice_ebpf::Tier;
 use sluice_formats::problem::Problems;
 use sluice_realtime::{Bound, Realtime, Standing};
 use sluice_schedule::host::Host;
-use sluice_schedule::switch::{Limits, LinkConfig, Switch};
-use sluice_schedule::{BootId, ClockTrust, Hop, Nanos, Now, Rate};
+use sluice_schedule::switch::{Limits, Switch};
+use sluice_schedule::{BootId, ClockTrust, Nanos, Now};
 use sluice_wire::snapshot::Snapshot;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpListener;
@@ -415,10 +415,7 @@ fn serve_own_table(
         return;
     }
     let limits = Limits { horizon: usize::try_from(core.config().slot.horizon).unwrap_or(10), ..Limits::default() };
-    let attached = Some(fabric.host);
-    let link = |hop: &Hop| LinkConfig { link: hop.link, capacity: hop.capacity, cross: Rate::ZERO, attached };
-    let links: Vec<LinkConfig> = kept.iter().map(link).collect();
-    let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &links));
+    let mut table = OwnTable::new(fabric.host, Switch::new(boot, limits, &kept));
     let wake = news.clone();
     table.on_news(Box::new(move || wake.notify_one()));
     let table = Arc::new(Mutex::new(table));

@@ -47,7 +47,7 @@ use sluice_wire::timeline::{Timeline, Trigger};
 use crate::clock::ClockSteps;
 use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
-use crate::exchange::book::Tally;
+use crate::exchange::book::{Passed, Tally};
 use crate::fabric::{By, Fabric};
 use crate::hops::Hops;
 use crate::monitor::discovery::Wake;
@@ -96,6 +96,8 @@ pub enum Inbound {
     },
     /// What became of datagrams since the last word of them.
     Datagrams(Tally),
+    /// By which ways flows go, where that is news.
+    Passed(Vec<Passed>),
 }
 
 pub trait Outlet {

@@ -132,8 +132,8 @@ impl Exchange {
         }
         let ground = Arc::new(self.fabric.ground());
         // What leads to this host is read by those who send to it.
-        let ends_apart = self.fabric.keeps_ends_apart();
-        let along = Ground { ingress: BTreeMap::new(), along_paths: true, ends_apart, ..(*ground).clone() };
+        let ways_only = self.fabric.hosts_keep_all();
+        let along = Ground { ingress: BTreeMap::new(), along_paths: true, ways_only, ..(*ground).clone() };
         let inband = Arc::new(Inband { ground: Arc::new(along), peers: config.peer.peers.clone() });
         let old = std::mem::take(&mut self.holders);
         for ((address, _), (transport, holders)) in processes {

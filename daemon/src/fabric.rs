@@ -12,6 +12,7 @@
 //! there, but so that the receiver hears how far the flow is.
 
 mod ground;
+mod keepers;
 mod ladders;
 mod routes;
 mod ways;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_formats::network;
 use sluice_formats::quantity::gbps;
+use sluice_schedule::switch::LinkConfig;
 use sluice_schedule::{HolderId, Hop, HostId, LinkId, Rate};
 
 use crate::config::Config;
@@ -98,6 +100,8 @@ pub struct Fabric {
     route: RouteOf,
     /// Hosts at the other end of a cable, with the own link that the cable is.
     cables: BTreeMap<HostId, usize>,
+    /// Who keeps links between switches, where hosts do.
+    keepers: keepers::Keepers,
     /// Do hosts forward, along routes that the topology gives?
     forwards: bool,
     names: BTreeMap<HostId, String>,
@@ -140,7 +144,7 @@ impl Fabric {
         let forwards = cables.is_some() && topology.as_ref().is_some_and(|topology| topology.forwards());
         let names = topology.iter().flat_map(|topology| topology.hosts());
         let peer_port = config.peer.listen.first().map(SocketAddr::port);
-        Fabric {
+        let mut fabric = Fabric {
             host,
             links,
             node,
@@ -159,10 +163,16 @@ impl Fabric {
             leaves_by: RefCell::default(),
             route: sluice_route::interface,
             cables: cables.map(|cables| cables.straight).unwrap_or_default(),
+            keepers: keepers::Keepers::default(),
             forwards,
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
+        };
+        if let Some(topology) = fabric.topology.as_ref().filter(|_| fabric.hosts_keep_all()) {
+            let speaks = |node| topology.exchange_address(node, &fabric.peer_networks).is_some();
+            fabric.keepers = keepers::Keepers::of(topology, speaks);
         }
+        fabric
     }
 
     /// The same network with what a file says of routes.
@@ -194,8 +204,9 @@ impl Fabric {
         self.switches.is_subset(&self.inband) && self.peer_port.is_some() && self.node.is_some()
     }
 
-    /// Do switches speak for what lies inside the network, and hosts for their own links?
-    pub fn keeps_ends_apart(&self) -> bool {
+    /// Do hosts keep the tables of links between switches too, because these are spoken to in band? Then switches only tell by
+    /// which way a flow goes.
+    pub fn hosts_keep_all(&self) -> bool {
         self.nic_mode() && !self.switches.is_empty()
     }
 
@@ -205,14 +216,20 @@ impl Fabric {
     }
 
     /// The links whose tables this host keeps for others; none where switches do.
-    pub fn kept(&self) -> Vec<Hop> {
+    pub fn kept(&self) -> Vec<LinkConfig> {
         if !self.nic_mode() {
             return Vec::new();
         }
+        let config = |link, capacity, attached| LinkConfig { link, capacity, cross: Rate::ZERO, attached };
         let own = self.links.iter().filter(|_| self.forwards());
-        let egress =
-            own.filter_map(|link| Some(Hop { link: link.egress, capacity: link.capacity?, holder: self.keeper() }));
-        self.ingresses().into_iter().chain(egress).collect()
+        let egress = own.filter_map(|link| Some(config(link.egress, link.capacity?, Some(self.host))));
+        let inside = self.topology.iter().flat_map(|topology| {
+            let kept = self.keepers.kept_by(self.host.holder());
+            // Nobody is there who would see what of it is not managed.
+            kept.filter_map(|at| Some(config(topology.link_id(at)?, topology.links[at].capacity.payload(), None)))
+        });
+        let ingress = self.ingresses().into_iter().map(|hop| config(hop.link, hop.capacity, Some(self.host)));
+        ingress.chain(egress).chain(inside).collect()
     }
 
     fn keeper(&self) -> Option<HolderId> {

@@ -1,5 +1,5 @@
-//! The tables of this host's own links, kept here where no switch is configured, and served to the hosts that send: of its
-//! ingress, and where hosts forward of the cables by which it sends.
+//! The tables of links that this host keeps, because no switch does that knows ranks, and serves to the hosts that send: of its
+//! ingress, where hosts forward of the cables by which it sends, and in band of links between switches.
 //!
 //! It is the very brain a switch runs. Two sides use it: the peer service (other hosts announce) and the deciding loop
 //! (this host tells what it measured and which jobs it has, and hears what others said). Both hold the lock only for a
@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
+use sluice_schedule::Rate;
 use sluice_schedule::switch::{LinkConfig, Switch};
-use sluice_schedule::{Announcement, Feedback, Hop, HostId, Rate, Slot};
+use sluice_schedule::{Announcement, Feedback, HostId, Slot};
 use sluice_wire::session::PeerSender;
 
 /// The table, and whom to tell when it changes.
@@ -29,12 +31,8 @@ impl OwnTable {
         self.wake = Some(wake);
     }
     /// The links kept here carry this much from now on.
-    pub fn carry(&mut self, kept: &[Hop]) {
-        let attached = Some(self.host);
-        for hop in kept {
-            let (link, capacity) = (hop.link, hop.capacity);
-            self.switch.set_link(LinkConfig { link, capacity, cross: Rate::ZERO, attached });
-        }
+    pub fn carry(&mut self, kept: Vec<LinkConfig>) {
+        kept.into_iter().for_each(|link| _ = self.switch.set_link(link));
     }
     /// Another host announced; it and everybody else concerned is told.
     pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {

@@ -164,6 +164,10 @@ impl Topology {
     pub fn find(&self, id: LinkId) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
+    /// The links that leave a node.
+    pub fn leaving(&self, node: usize) -> &[usize] {
+        self.out.get(node).map_or(&[], Vec::as_slice)
+    }
     /// The links that lead from one node straight to another.
     pub fn between(&self, from: usize, to: usize) -> Vec<usize> {
         let out = self.out.get(from).map_or(&[][..], Vec::as_slice);

@@ -26,6 +26,7 @@ pub fn explain(explanation: &Explanation, snapshot: &Snapshot) -> String {
         let source = match explanation.path_source {
             PathSource::Only => "",
             PathSource::Switch => " (as switches say)",
+            PathSource::Signature => " (as its announcements were marked on the way)",
             PathSource::Probe => " (as probes found)",
             PathSource::File => " (as a file of routes says)",
             PathSource::Unknown => " (and by one of several equal paths, nobody knows which)",

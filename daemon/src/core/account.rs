@@ -93,7 +93,7 @@ impl Core {
     }
 
     pub(super) fn count_datagrams(&mut self, tally: Tally) {
-        let Tally { sent, repeated, answered, lost, unexpected, moved } = tally;
+        let Tally { sent, repeated, answered, lost, unexpected, moved, guarded } = tally;
         let counters = &mut self.counters;
         counters.datagrams_sent += sent;
         counters.datagrams_repeated += repeated;
@@ -101,6 +101,7 @@ impl Core {
         counters.datagrams_lost += lost;
         counters.datagrams_unexpected += unexpected;
         counters.paths_moved += moved;
+        counters.datagrams_guarded += guarded;
     }
 
     /// Once per slot: what was ordered and delivered.

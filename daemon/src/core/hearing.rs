@@ -28,6 +28,7 @@ impl Core {
                     self.host.handle(now, Event::HolderLost(holder));
                 }
                 Inbound::Datagrams(tally) => self.count_datagrams(tally),
+                Inbound::Passed(passed) => passed.iter().for_each(|passed| self.monitor.passed(*passed)),
             }
         }
         self.heard |= self.host.has_news();

@@ -109,7 +109,7 @@ impl Core {
         self.loaded = loaded;
         self.monitor.reconfigure(&self.config, fabric.clone());
         if let Some(table) = &self.own_table {
-            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).carry(&fabric.kept());
+            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).carry(fabric.kept());
         }
         let brain = super::settings::brain(&self.config, &fabric, self.host.config().boot);
         if brain != *self.host.config() {

@@ -52,7 +52,9 @@ impl Core {
         let flow = socket.told.as_ref().filter(|_| here)?.flow;
         let fabric = &self.monitor.fabric;
         let source = fabric.way(flow, &socket.tuple)?.source;
-        if matches!(source, PathSource::Only | PathSource::Switch) || !socket.tuple.local_ip().is_ipv4() {
+        if matches!(source, PathSource::Only | PathSource::Switch | PathSource::Signature)
+            || !socket.tuple.local_ip().is_ipv4()
+        {
             return None;
         }
         Some(Subject { flow, connection: socket.tuple.connection(), sequence, ladder: fabric.ladder(&socket.tuple)? })

@@ -383,7 +383,7 @@ fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
     let table =
         Switch::new(BootId(5), Limits::default(), &[LinkConfig { link: kept[0].link, ..LinkConfig::default() }]);
     let mut table = crate::own_table::OwnTable::new(HostId::of("h0"), table);
-    table.carry(&kept);
+    table.carry(kept.clone());
     assert_eq!(table.capacity(), kept[0].capacity);
     site.core.reload(loaded, fabric);
     star.run(400, 700);

@@ -13,6 +13,7 @@
 
 mod read;
 mod said;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -24,6 +25,7 @@ use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Lane, NO_HOP_YET, 
 use read::{Reading, View};
 pub use said::{Ground, Said, Tally};
 use said::{Promise, Told};
+pub use ways::Passed;
 
 /// Slots after which a switch has forgotten a flow that nobody announced again.
 const LEASE: i32 = 2;
@@ -80,6 +82,8 @@ struct Flow {
     order: u64,
     fate: Fate,
     copies: u8,
+    /// By which way it went last.
+    signature: Option<u32>,
 }
 
 impl Flow {
@@ -128,6 +132,8 @@ pub struct Book {
     /// Links of flows of which the switch says that it is on no path of theirs.
     unknown: BTreeSet<LinkId>,
     signatures: HashMap<Tuple, u32>,
+    /// Flows whose way is not told yet, with its signature.
+    passed: BTreeMap<FlowId, u32>,
     /// Stands for the boot id, which no echo has: another signature of a known path is a switch that began anew.
     boot: u64,
     /// From this slot on a load of zero means zero.
@@ -173,6 +179,9 @@ impl Book {
             }
         }
         self.withdraw(slot, out);
+        if self.ground.ways_only {
+            return self.assume_room(slot);
+        }
         let unread =
             |link: &LinkId| self.views.get(link).is_none_or(|view| view.slot != slot) && !covered.contains(link);
         let links: Vec<LinkId> = self.watched().into_iter().filter(unread).collect();
@@ -182,7 +191,9 @@ impl Book {
     /// Reads every link that this host wants to know of.
     pub fn probe(&mut self, slot: Slot, out: &mut Vec<Datagram>) {
         self.forget(slot);
-        self.cover(slot, self.watched(), out);
+        if !self.ground.ways_only {
+            self.cover(slot, self.watched(), out);
+        }
     }
 
     /// Takes back flows that are not promised any more and were announced in an earlier slot.
@@ -222,9 +233,15 @@ impl Book {
             return false;
         };
         self.tally.answered += 1;
+        self.tally.guarded += u64::from(packet.flags & GUARD != 0);
+        if self.ground.ways_only {
+            self.notice(&asked, &packet);
+            self.note_fate(&asked, &packet);
+            return true;
+        }
         self.heard = true;
         self.guarded = packet.flags & GUARD != 0;
-        if packet.hops == 0 && !self.ground.ends_apart {
+        if packet.hops == 0 {
             self.unknown.extend(asked.links);
             return true;
         }
@@ -287,10 +304,10 @@ impl Book {
     fn say(&mut self, slot: Slot, id: FlowId, way: (Tuple, Vec<LinkId>), units: Units) -> Datagram {
         let said = Rates { slot, units };
         let known = self.flows.get(&id);
-        let before = known.and_then(Flow::known_there);
+        let (before, signature) = (known.and_then(Flow::known_there), known.and_then(|known| known.signature));
         let datagram = self.send(Kind::Announce, slot, id, way.clone(), (&said, before.as_ref()));
         let (tuple, links) = way;
-        let flow = Flow { tuple, links, said, before, order: self.order, fate: Fate::Unknown, copies: 1 };
+        let flow = Flow { tuple, links, said, before, order: self.order, fate: Fate::Unknown, copies: 1, signature };
         self.flows.insert(id, flow);
         datagram
     }
@@ -351,6 +368,7 @@ impl Book {
         let before = self.signatures.insert(asked.tuple, packet.path_sig);
         let known = before.is_some_and(|before| before != packet.path_sig);
         if self.ground.along_paths {
+            self.note_way(asked, packet.path_sig);
             if self.boot == 0 {
                 self.boot = u64::from(packet.path_sig) << 32 | 1;
             }
@@ -379,7 +397,7 @@ impl Book {
     /// switches know nothing of it. All others are as they were.
     fn forget_path(&mut self, asked: &Asked) {
         self.tally.moved += 1;
-        for link in &asked.links {
+        for link in asked.links.iter().filter(|_| !self.ground.ways_only) {
             self.views.remove(link);
         }
         if let Some(flow) = self.flows.get_mut(&asked.flow) {
@@ -397,7 +415,7 @@ impl Book {
         } else if packet.counted == 0 && flow.fate == Fate::Unknown {
             flow.fate = Fate::Refused;
         }
-        self.refused = packet.hops > 0 && packet.counted == 0 && packet.flags & GUARD == 0;
+        self.refused = packet.hops > 0 && packet.counted == 0 && packet.flags & GUARD == 0 && !self.ground.ways_only;
         if flow.copies > 1 {
             // One echo is enough for all copies.
             self.asked.retain(|_, other| other.kind != Kind::Announce || other.flow != asked.flow);

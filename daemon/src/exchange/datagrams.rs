@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | the deciding loop announces | the flows that are new in this slot |
 //! | a quarter of a slot later | the same once more, where no echo came |
-//! | half a slot later | probes: others have announced since |
+//! | half a slot later | probes: others have announced since (not where hosts keep all links) |
 //! | shortly before this host's place in the next slot | probes, so that the next announcement knows what stands by then |
 //! | at that place | a rate of zero for what is not announced any more |
 //! | when nothing was said for a second | one probe, to see that somebody is there |
@@ -30,7 +30,7 @@ use tokio_stream::StreamExt;
 
 use super::Identity;
 use super::backoff::Backoff;
-use super::book::{Book, Datagram, Ground};
+use super::book::{Book, Datagram, Ground, Passed};
 use super::link::{Connection, DEAD, Ended, Inband, LOOK, Sender, tell_back};
 use crate::clock::monotonic;
 use crate::core::Inbound;
@@ -82,6 +82,8 @@ struct Exchange<'a> {
     socket: UdpSocket,
     book: Book,
     due: Due,
+    /// By which ways flows went that the loop has not been told of.
+    passed: Vec<Passed>,
     /// CLOCK_MONOTONIC of the first datagram since something was heard.
     unanswered: Option<Nanos>,
     spoke: Instant,
@@ -103,7 +105,18 @@ pub(super) async fn exchange(
     let book = Book::new(ground.clone(), identity.copies, identity.slot_now());
     let (due, spoke) = (Due::default(), Instant::now());
     let road = Road::Process;
-    let mut exchange = Exchange { road, connection, identity, inbound, socket, book, due, unanswered: None, spoke };
+    let mut exchange = Exchange {
+        road,
+        connection,
+        identity,
+        inbound,
+        socket,
+        book,
+        due,
+        passed: Vec::new(),
+        unanswered: None,
+        spoke,
+    };
     let greeted = tokio::time::timeout(limits::HANDSHAKE, exchange.greet()).await;
     match greeted {
         Ok(Ok(true)) => {}
@@ -142,7 +155,18 @@ pub(super) async fn along_paths(
     };
     let book = Book::new(inband.ground.clone(), identity.copies, identity.slot_now());
     let (due, spoke, road) = (Due::default(), Instant::now(), Road::Paths { port, inband });
-    let mut exchange = Exchange { road, connection, identity, inbound, socket, book, due, unanswered: None, spoke };
+    let mut exchange = Exchange {
+        road,
+        connection,
+        identity,
+        inbound,
+        socket,
+        book,
+        due,
+        passed: Vec::new(),
+        unanswered: None,
+        spoke,
+    };
     backoff.reset();
     tell_back(connection, inbound, 0, None).await;
     let ended = exchange.run().await;
@@ -208,6 +232,9 @@ impl Exchange<'_> {
                     let slot = self.slot();
                     self.book.announce(slot, pending.unwrap_or_default(), &mut out);
                     self.plan_ahead();
+                    if self.ways_only() {
+                        self.tell();
+                    }
                 }
                 () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
                     self.do_what_is_due(&mut out);
@@ -257,6 +284,8 @@ impl Exchange<'_> {
         let slot = self.slot();
         if self.book.echo(slot, bytes) {
             self.unanswered = None;
+            self.passed.extend(self.book.take_passed());
+            self.tell_passed();
             if self.book.is_settled() {
                 self.tell();
             }
@@ -277,6 +306,11 @@ impl Exchange<'_> {
         true
     }
 
+    /// Nothing is asked of switches but ways.
+    fn ways_only(&self) -> bool {
+        matches!(&self.road, Road::Paths { inband, .. } if inband.ground.ways_only)
+    }
+
     fn own_port(&self) -> u16 {
         match self.road {
             Road::Process => 0,
@@ -292,6 +326,17 @@ impl Exchange<'_> {
         }
     }
 
+    /// What finds the inbox full stays for the next time: nothing repeats it.
+    fn tell_passed(&mut self) {
+        let passed = std::mem::take(&mut self.passed);
+        if !passed.is_empty()
+            && let Err(full) = self.inbound.try_send(Inbound::Passed(passed))
+            && let mpsc::error::TrySendError::Full(Inbound::Passed(passed)) = full
+        {
+            self.passed = passed;
+        }
+    }
+
     fn tell_tally(&mut self) {
         if let Some(tally) = self.book.take_tally() {
             let _ = self.inbound.try_send(Inbound::Datagrams(tally));
@@ -302,14 +347,14 @@ impl Exchange<'_> {
     fn plan_ahead(&mut self) {
         let (now, slot) = (Instant::now(), Duration::from_nanos(self.identity.grid.slot_length.0));
         self.due.repeat = Some(now + slot / 4);
-        self.due.read = Some(now + slot / 2);
+        self.due.read = (!self.ways_only()).then_some(now + slot / 2);
         self.plan_next_slot(now);
     }
 
     fn plan_next_slot(&mut self, now: Instant) {
         let Identity { phase, grid, .. } = self.identity;
         let before = phase.plus(grid.slot_length).minus(LEAD);
-        self.due.read_before = Some(now + self.identity.until(before));
+        self.due.read_before = (!self.ways_only()).then(|| now + self.identity.until(before));
         self.due.withdraw = Some(now + self.identity.until(*phase));
     }
 

@@ -3,12 +3,10 @@
 use std::net::IpAddr;
 
 use sluice_schedule::{HolderId, Rate};
+use sluice_wire::udp;
 
 use super::Fabric;
 use crate::exchange::book::Ground;
-
-/// The largest number a datagram has for a rate; one more says that nobody set it.
-const MOST: u64 = u16::MAX as u64 - 1;
 
 impl Fabric {
     /// The same for all datagrams of this host.
@@ -18,7 +16,7 @@ impl Fabric {
             links.iter().flat_map(|topology| topology.links.iter().enumerate().map(move |link| (topology, link)));
         // One unit for the whole fabric, which a topology gives to all hosts alike: switches add numbers.
         let fastest = links.clone().map(|(_, (_, link))| link.capacity).max().unwrap_or(Rate::ZERO);
-        let unit = (0..16).find(|unit| fastest.0 / (1_000_000 << unit) <= MOST).unwrap_or(16);
+        let unit = udp::unit(fastest);
         let kept = |from: usize| self.topology().is_some_and(|t| self.datagrams.contains(&HolderId::of(t.name(from))));
         let of_switches = links.filter(|(_, (_, link))| kept(link.from));
         let capacities =
@@ -32,6 +30,6 @@ impl Fabric {
             Some((hop.link, own?))
         });
         let (capacities, ingress) = (capacities.collect(), attached.collect());
-        Ground { host: self.host, unit, capacities, ingress, along_paths: false, ends_apart: false }
+        Ground { host: self.host, unit, capacities, ingress, along_paths: false, ways_only: false }
     }
 }

@@ -4,10 +4,13 @@
 //! The file is JSON: `{"sluice_routes": 1, "routes": [{"src": "10.0.0.1", "dst": "10.0.1.0/24", "src_port": 40000,
 //! "dst_port": 9000, "via": ["leaf0", "spine1", "leaf1"]}]}`. The ports may be left out; `via` names switches that the flow
 //! passes one after the other, perhaps not all of them. Of several entries that fit the first counts, and what a switch
-//! says of itself goes before what a probe has found, and that before the file.
+//! says of itself goes before what a flow's own announcements were marked with ([`signature`]), that before what a probe has
+//! found, and that before the file.
+
+pub mod signature;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,6 +64,7 @@ pub struct Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum By {
     Switch,
+    Signature,
     Probe,
     File,
 }
@@ -205,6 +209,25 @@ impl Learned {
         }
     }
 
+    /// All the links of a flow's way that one has told of, in place of what he told before. False: it is the same.
+    pub fn learn_way(&self, flow: FlowId, way: &[LinkId], by: By) -> bool {
+        let mut flows = self.0.borrow_mut();
+        let known = flows.get(&flow).map_or(&[][..], Vec::as_slice);
+        let before: BTreeSet<LinkId> = known.iter().filter(|(of, _)| *of == by).map(|(_, link)| *link).collect();
+        let now: BTreeSet<LinkId> = way.iter().copied().collect();
+        if before == now || (known.is_empty() && flows.len() >= MAX_FLOWS) {
+            return false;
+        }
+        let links = flows.entry(flow).or_default();
+        links.retain(|(of, _)| *of != by);
+        links.extend(now.into_iter().map(|link| (by, link)));
+        links.sort_unstable();
+        if links.is_empty() {
+            flows.remove(&flow);
+        }
+        true
+    }
+
     /// What another network had learned.
     pub fn take_over(&self, before: &Learned) {
         let known = before.0.borrow().clone();
@@ -255,6 +278,7 @@ pub(super) fn source(
     let by = chosen.filter_map(|link| Some(goes.iter().find(|(known, _)| known == link)?.1)).max();
     match by.filter(|_| here == to) {
         Some(By::Switch) => PathSource::Switch,
+        Some(By::Signature) => PathSource::Signature,
         Some(By::Probe) => PathSource::Probe,
         Some(By::File) => PathSource::File,
         None => PathSource::Unknown,

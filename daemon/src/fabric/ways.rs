@@ -68,7 +68,8 @@ impl Fabric {
             let by_rail = by_rail.and_then(|rail| topology.shared_between((from, index), (to_node, rail), &goes));
             let shared = by_rail.unwrap_or_else(|| topology.shared(from, to_node, &goes));
             source = routes::source(topology, (from, to_node), &shared, &key.goes);
-            let told = shared.links.iter().filter(|hop| !self.is_last_of_one(topology, from, **hop));
+            path.extend(shared.links.iter().filter_map(|&hop| self.kept_inside(topology, hop)));
+            let told = shared.links.iter().filter(|hop| self.is_told(topology, from, **hop));
             path.extend(told.filter_map(|&hop| self.switch_hop(topology, hop)));
             let asked = shared.forks.iter().map(|&node| HolderId::of(topology.name(node)));
             forks.extend(asked.filter(|fork| self.switches.contains(fork) && !self.datagrams.contains(fork)));
@@ -88,12 +89,19 @@ impl Fabric {
         Some(way)
     }
 
-    /// The link to the receiver, of a switch that is the only one on the way: where its receiver keeps a host's link, there
-    /// is nothing that the switch could say. Behind several switches it stands for what lies before it.
-    fn is_last_of_one(&self, topology: &Topology, from: usize, link: usize) -> bool {
+    /// A link between switches whose table a host keeps.
+    fn kept_inside(&self, topology: &Topology, link: usize) -> Option<Hop> {
+        let holder = self.keepers.keeper(link)?;
+        let capacity = topology.links[link].capacity.payload();
+        Some(Hop { link: topology.link_id(link)?, capacity, holder: Some(holder) })
+    }
+
+    /// Is a switch told what a flow puts on this link? Where hosts keep all tables, only of the last link, for all before it,
+    /// since it is the way that switches are to tell: behind a single one there is none to tell.
+    fn is_told(&self, topology: &Topology, from: usize, link: usize) -> bool {
         let (switch, to) = (topology.links[link].from, topology.links[link].to);
         let attached = || topology.links.iter().any(|own| (own.from, own.to) == (from, switch));
-        self.keeps_ends_apart() && topology.kind(to) != Some(Kind::Switch) && attached()
+        !self.hosts_keep_all() || (topology.kind(to) != Some(Kind::Switch) && !attached())
     }
 
     pub(super) fn switch_hop(&self, topology: &Topology, link: usize) -> Option<Hop> {

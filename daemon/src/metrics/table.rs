@@ -78,6 +78,7 @@ pub const FAMILIES: &[Family] = &[
     family!(Counter, "sluice_switch_messages_total", ["switch", "transport", "direction"], "Messages.", |s, o| directions(s, o, |w| (w.sent_messages, w.received_messages))),
     family!(Histogram, "sluice_switch_exchange_seconds", [], "From announcement to answer, all switches.", |s, o| o.histogram(&[], &s.snapshot.counters.exchange_s)),
     by_label!("sluice_switch_datagrams_total", "kind", "Datagrams, where a switch is spoken to by udp.", "sent": datagrams_sent, "repeated": datagrams_repeated, "answered": datagrams_answered, "lost": datagrams_lost, "unexpected": datagrams_unexpected),
+    family!(Counter, "sluice_switch_datagrams_guarded_total", [], "Echoes of datagrams that some switch did not count, as of another slot than its own.", |s, o| o.one(s.snapshot.counters.datagrams_guarded as f64)),
     family!(Counter, "sluice_switch_paths_moved_total", [], "In band: flows found on another path, or a switch on it begun anew.", |s, o| o.one(s.snapshot.counters.paths_moved as f64)),
     by_label!("sluice_switch_rejects_total", "reason", "Announcements refused.", "slot_guard": rejects_slot_guard, "old": rejects_old, "quota": rejects_quota, "unknown_link": rejects_unknown_link, "foreign_flow": rejects_foreign_flow),
     family!(Counter, "sluice_stage_cpu_seconds_total", ["stage"], "CPU time of the deciding loop, by stage; all of the process is process_cpu_seconds_total.", |s, o| stages(s, o)),

@@ -7,7 +7,8 @@ use sluice_schedule::{Event, FlowSpec, JobSpec, Nanos, Pattern};
 use super::roles::Connection;
 use super::tuple::{NetNs, Place, Tuple};
 use super::{Monitor, may_take};
-use crate::fabric::Way;
+use crate::exchange::book::Passed;
+use crate::fabric::{By, Way};
 
 impl Monitor {
     /// Gives every socket to the process that names it, and tells the brain which flows there are. Connections that nobody
@@ -111,6 +112,15 @@ impl Monitor {
         }
         for ((pid, netns), tuples) in unknown {
             self.discovery.ask(now, pid, netns, tuples);
+        }
+    }
+
+    /// A flow's announcement came back with what switches left in it.
+    pub fn passed(&mut self, Passed { flow, signature }: Passed) {
+        let Some(socket) = self.sockets.of_flow(flow) else { return };
+        let way = self.fabric.passed(&socket.tuple, signature);
+        if self.fabric.learned.learn_way(flow, &way, By::Signature) {
+            self.rerouted.insert(flow);
         }
     }
 

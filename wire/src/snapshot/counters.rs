@@ -191,6 +191,8 @@ counters! {
     datagrams_lost: u64 = 0,
     /// What came and is no echo of anything: late, twice, or no datagram of ours.
     datagrams_unexpected: u64 = 0,
+    /// Echoes of datagrams that some switch did not count, as of another slot.
+    datagrams_guarded: u64 = 0,
     /// In band: flows found on another path, or a switch on it begun anew.
     paths_moved: u64 = 0,
     /// Questions to switches by which link a flow goes on.

@@ -26,6 +26,8 @@ words! {
         Only = "only",
         /// The switches that it passes.
         Switch = "switch",
+        /// The signature that switches left in the flow's announcement.
+        Signature = "signature",
         /// Switches that sent probes back.
         Probe = "probe",
         /// A file of routes.

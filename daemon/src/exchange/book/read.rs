@@ -33,6 +33,13 @@ pub(super) struct View {
     news: bool,
 }
 
+impl View {
+    /// Nobody else is there.
+    pub(super) fn empty(slot: Slot) -> View {
+        View { slot, others: [0; LANES], cross: Rate::ZERO, claimed: false, news: true }
+    }
+}
+
 impl Reading {
     pub(super) fn of(packet: &Packet, order: u64, links: Vec<LinkId>) -> Reading {
         let (mut load, mut room) = ([0; LANES], [0; LANES]);
@@ -143,7 +150,7 @@ impl Book {
     fn judge(&self, reading: &Reading, capacity: Rate, mine: &Units) -> (Units, Option<Rate>) {
         let unit = 1_000_000_u64 << self.ground.unit;
         let whole = u32::try_from(capacity.0 / unit).unwrap_or(u32::MAX);
-        let alone = reading.hops == 1 && reading.links.len() == 1 && !self.ground.ends_apart;
+        let alone = reading.hops == 1 && reading.links.len() == 1;
         let mut others = [0; LANES];
         for (ahead, others) in others.iter_mut().enumerate() {
             let (load, room) = (reading.load[ahead], reading.room[ahead]);

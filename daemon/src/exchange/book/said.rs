@@ -20,8 +20,8 @@ pub struct Ground {
     pub ingress: BTreeMap<LinkId, Ipv4Addr>,
     /// Datagrams go along the paths of their flows, through switches that know nothing of each other.
     pub along_paths: bool,
-    /// What comes back is about links between switches only; the last link of a path stands for them.
-    pub ends_apart: bool,
+    /// What comes back says by which way a flow goes, and what is on its links hosts say, with ranks.
+    pub ways_only: bool,
 }
 
 /// What became of datagrams.
@@ -37,6 +37,8 @@ pub struct Tally {
     pub unexpected: u64,
     /// Times that a flow was found on another path, or a switch of it begun anew.
     pub moved: u64,
+    /// Echoes of datagrams that some switch did not count, because its clock says another slot, or nobody tells it the slot.
+    pub guarded: u64,
 }
 
 /// An announcement with the connections that its flows are.

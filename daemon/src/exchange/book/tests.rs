@@ -55,7 +55,7 @@ impl Side {
         let capacities = (0..32).map(down).chain([UP]).map(|link| (link, CAPACITY)).collect();
         let ingress = BTreeMap::from([(down(address), Ipv4Addr::new(10, 0, 0, address))]);
         let ground =
-            Ground { host: HostId::of(name), unit: 0, capacities, ingress, along_paths: false, ends_apart: false };
+            Ground { host: HostId::of(name), unit: 0, capacities, ingress, along_paths: false, ways_only: false };
         Side { name, address, book: Book::new(Arc::new(ground), 2, slot), path, seq: 0 }
     }
 

@@ -1,12 +1,11 @@
-//! Datagrams along the paths of flows, where receivers keep their own links.
+//! Datagrams along the paths of flows: what they say of links where nobody else does, and of ways where hosts keep links.
 
 use super::*;
 
-/// A host that speaks along paths, where receivers keep their own links.
-fn along_paths(name: &'static str, address: u8) -> Side {
+/// A host that speaks along paths, where hosts keep all links or none.
+fn along_paths(name: &'static str, address: u8, ways_only: bool) -> Side {
     let mut side = Side::new(name, address, one_hop, NOW);
-    let ground =
-        Ground { ingress: BTreeMap::new(), along_paths: true, ends_apart: true, ..(*side.book.ground).clone() };
+    let ground = Ground { ingress: BTreeMap::new(), along_paths: true, ways_only, ..(*side.book.ground).clone() };
     side.book = Book::new(Arc::new(ground), 2, NOW);
     side
 }
@@ -15,7 +14,7 @@ fn along_paths(name: &'static str, address: u8) -> Side {
 fn a_path_is_as_full_as_its_fullest_link_and_one_that_changes_is_forgotten_alone() {
     let mut model = model(|_| vec![UP], NOW);
     model.flows.insert((UP, id("b", 9)), (NOW, [Rate::mbps(600); LANES]));
-    let mut a = along_paths("a", 20);
+    let mut a = along_paths("a", 20, false);
     let said = a.announce(NOW, &[(0, 100), (1, 50)]);
     assert_eq!(said.len(), 2, "what leads to this host others read");
     let heard = a.exchange(&mut model, &said).expect("feedback");
@@ -37,10 +36,36 @@ fn a_path_is_as_full_as_its_fullest_link_and_one_that_changes_is_forgotten_alone
 }
 
 #[test]
+fn where_hosts_keep_links_an_echo_tells_the_way_once_and_nothing_of_loads() {
+    let mut model = model(|_| vec![UP], NOW);
+    model.flows.insert((UP, id("b", 9)), (NOW, [Rate::mbps(600); LANES]));
+    let mut a = along_paths("a", 20, true);
+    let said = a.announce(NOW, &[(0, 100), (1, 50)]);
+    let heard = a.exchange(&mut model, &said).expect("feedback");
+    assert_eq!((others(&heard), heard.refused), ([2, 3, 20].map(|to| (down(to), 0)).into(), None));
+    let passed = a.book.take_passed();
+    assert_eq!(passed.iter().map(|passed| passed.flow).collect::<Vec<_>>(), [id("a", 0), id("a", 1)]);
+    assert_eq!(passed[0].signature, passed[1].signature, "both go by one link");
+
+    model.slot = NOW.offset(1);
+    let said = a.announce(NOW.offset(1), &[(0, 100), (1, 50)]);
+    a.exchange(&mut model, &said).expect("feedback");
+    assert_eq!(a.book.take_passed(), [], "told before");
+
+    model.slot = NOW.offset(2);
+    model.path = |tuple| if tuple.destination.octets()[3] == 2 { vec![LinkId(77)] } else { vec![UP] };
+    let said = a.announce(NOW.offset(2), &[(0, 100), (1, 50)]);
+    a.exchange(&mut model, &said).expect("feedback");
+    let moved = a.book.take_passed();
+    assert_eq!(moved.iter().map(|passed| passed.flow).collect::<Vec<_>>(), [id("a", 0)]);
+    assert_ne!(moved[0].signature, passed[0].signature);
+}
+
+#[test]
 fn a_path_without_a_link_between_switches_has_nothing_against_anybody() {
     let mut model = model(|_| vec![], NOW);
-    let mut a = along_paths("a", 20);
+    let mut a = along_paths("a", 20, true);
     let said = a.announce(NOW, &[(0, 100)]);
     let heard = a.exchange(&mut model, &said).expect("feedback");
-    assert_eq!((others(&heard), heard.refused), (BTreeMap::from([(down(2), 0)]), None));
+    assert_eq!((others(&heard), heard.refused), ([2, 20].map(|to| (down(to), 0)).into(), None));
 }
