@@ -1,8 +1,12 @@
-//! The switch process from outside: what hosts get from it, and what it must refuse.
+//! The switch process from outside: what hosts get from it, and what it must refuse; and the program's other commands.
 
 mod background;
+mod control;
 mod exchange;
 mod hostile;
+mod lost;
 mod routes;
 mod support;
+mod twin;
 mod urgency;
+mod vectors;

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -47,13 +48,9 @@ impl Switch {
         let dir = tempfile::tempdir().unwrap();
         let config: PathBuf = dir.path().join("switch.toml");
         std::fs::write(&config, text).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice-switch"))
-            .arg("--config")
-            .arg(&config)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice-switch"));
+        command.arg("--config").arg(&config).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = die_with_this_thread(&mut command).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let bound: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -100,6 +97,19 @@ impl Drop for Switch {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What this command starts ends with the thread that starts it, however that ends.
+pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
+    let setup = || {
+        // SAFETY: it takes one integer and touches no memory of ours.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec the closure makes one system call, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(setup) }
 }
 
 /// The grid of these tests: with long slots and leases a busy machine keeps up.

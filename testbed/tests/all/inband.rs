@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged};
+use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, metrics, privileged};
 use sluice_scenario::Transport;
 use sluice_schedule::{Bytes, Nanos, Rate};
 use sluice_testbed::experiment::Bench;
@@ -13,20 +13,10 @@ use sluice_testbed::job::Arch;
 use sluice_testbed::run::{FixedQueue, Placement, Policy, RunPlan, Session, Silent, inband, run_once};
 
 /// The sum of the lines of a switch's metric that contain all of these.
-fn metric(ns: &NetNs, name: &'static str, parts: &[&str]) -> f64 {
+pub fn metric(ns: &NetNs, name: &'static str, parts: &[&str]) -> f64 {
     let text = ns.run(|| metrics("127.0.0.1:9606")).unwrap().unwrap_or_default();
     let ours = |line: &&str| line.starts_with(name) && parts.iter().all(|part| line.contains(part));
     text.lines().filter(ours).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-}
-
-fn metrics(address: &str) -> Option<String> {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 fn counter(live: &Live, host: usize, name: &str) -> u64 {
@@ -71,7 +61,8 @@ fn jobs_behind_two_leaves_are_managed_without_a_word_to_any_switch() {
     }
 }
 
-fn leaf_spine() -> FabricSpec {
+/// Two leaves of two hosts each, and two spines.
+pub fn leaf_spine() -> FabricSpec {
     let cable = |a: &str, b: &str| Cable::plain(a, b, Rate::mbps(200), Bytes(200_000));
     let (leaves, spines) = (["l0", "l1"], ["s0", "s1"]);
     let mut cables: Vec<Cable> = (0..4).map(|host| cable(&format!("h{host}"), leaves[host / 2])).collect();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, privileged, star};
+use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, job, metrics, privileged, star};
 use sluice_scenario::Transport;
 use sluice_schedule::{Nanos, Rate};
 use sluice_skip::skip;
@@ -21,16 +21,6 @@ fn updates(fabric: &Fabric, transport: &str) -> f64 {
             && line.contains("result=\"applied\"")
     };
     text.lines().filter(ours).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-}
-
-fn metrics(address: &str) -> Option<String> {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 /// What host 0's daemon says of its switch, by this name in the snapshot.
