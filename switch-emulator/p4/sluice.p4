@@ -254,12 +254,15 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
     }
 
-    // The seed keeps two switches in a row from choosing alike.
+    // The seed keeps two switches in a row from choosing alike. It is added, since a checksum over it would turn all choices
+    // of a switch at once.
     action choose(bit<16> group, bit<16> size, bit<32> seed) {
+        bit<32> connection;
         meta.group = group;
-        hash(meta.bucket, HashAlgorithm.crc32, (bit<16>) 0,
-            { seed, meta.source, meta.destination, meta.source_port, meta.destination_port, meta.protocol },
-            (bit<32>) size);
+        hash(connection, HashAlgorithm.crc32, 32w0,
+            { meta.source, meta.destination, meta.source_port, meta.destination_port, meta.protocol },
+            64w4294967296);
+        hash(meta.bucket, HashAlgorithm.crc32, (bit<16>) 0, { connection + seed }, (bit<32>) size);
     }
 
     table lpm {

@@ -46,7 +46,7 @@ struct sluice_hop {
 	__u16 addresses[6];
 };
 
-/* One way, or if it has a size one of so many; the seed is in the order of the network. */
+/* One way, or if it has a size one of so many. */
 struct sluice_route {
 	struct sluice_hop hop;
 	__u16 size;
@@ -148,14 +148,13 @@ struct ports {
 
 /* What the hash is over, in its order: the first HASHED bytes. */
 struct tuple {
-	__u32 seed;
 	__u32 source;
 	__u32 destination;
 	struct ports ports;
 	__u8 protocol;
 };
 
-#define HASHED 17
+#define HASHED 13
 
 /* CRC-32, reversed. The checksum is linear, so that eight entries make all. */
 #define BIT(i, bit, entry) ((i) & (bit) ? (entry) : 0U)
@@ -168,14 +167,25 @@ struct tuple {
 
 static const __u32 crc_table[256] = { SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128), SIXTY_FOUR(192) };
 
-INLINE __u32 hash(const struct tuple *by)
+INLINE __u32 more(__u32 crc, __u8 byte)
+{
+	return crc_table[(crc ^ byte) & 0xff] ^ crc >> 8;
+}
+
+/* Of the connection, and of that plus the seed. */
+INLINE __u32 hash(const struct tuple *by, __u32 seed)
 {
 	const __u8 *bytes = (const __u8 *)by;
-	__u32 crc = ~0U;
+	__u32 crc = ~0U, sum;
 
 #pragma clang loop unroll(full)
 	for (int i = 0; i < HASHED; i++)
-		crc = crc_table[(crc ^ bytes[i]) & 0xff] ^ crc >> 8;
+		crc = more(crc, bytes[i]);
+	sum = ~crc + seed;
+	crc = ~0U;
+#pragma clang loop unroll(full)
+	for (int i = 24; i >= 0; i -= 8)
+		crc = more(crc, sum >> i);
 	return ~crc;
 }
 
@@ -197,12 +207,11 @@ INLINE __u16 sum(const struct ipv4 *ip)
 }
 
 /* One of a group's ways, by the hash; none if its bucket has no entry. */
-INLINE const struct sluice_hop *choose(const struct sluice_route *route, __u32 generation, struct tuple *by)
+INLINE const struct sluice_hop *choose(const struct sluice_route *route, __u32 generation, const struct tuple *by)
 {
 	struct sluice_member member = { .generation = generation, .group = route->group };
 
-	by->seed = route->seed;
-	member.bucket = hash(by) % route->size;
+	member.bucket = hash(by, route->seed) % route->size;
 	return bpf_map_lookup_elem(&sluice_members, &member);
 }
 

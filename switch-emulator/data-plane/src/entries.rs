@@ -1,6 +1,6 @@
 //! Routes as entries of the kernel's maps, in the very bytes of `bpf/sluice_forward.bpf.c`.
 //!
-//! Numbers are as this machine has them; addresses, and the seed that goes into the hash, as the network has them.
+//! Numbers are as this machine has them; addresses as the network has them.
 
 use sluice_pipeline::control::Statement;
 use sluice_pipeline::routes::{Action, Group, Member, NextHop};
@@ -90,7 +90,7 @@ fn route(action: Action) -> Route {
         Action::Hop(next) => route[..16].copy_from_slice(&hop(next)),
         Action::Group(Group { id, size, seed }) => {
             route[16..20].copy_from_slice(&halves(size.max(1), id));
-            route[20..].copy_from_slice(&seed.to_be_bytes());
+            route[20..].copy_from_slice(&seed.to_ne_bytes());
         }
     }
     route
@@ -113,7 +113,7 @@ mod tests {
         let entries = Entries::of(statements(text).map(|(_, statement)| statement.unwrap()));
         let way = [[2_u8, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
         let one = [258_u32.to_ne_bytes().as_slice(), &way, &[0; 8]].concat();
-        let group = [[0_u8; 16].as_slice(), &3_u16.to_ne_bytes(), &7_u16.to_ne_bytes(), &[1, 2, 3, 4]].concat();
+        let group = [[0_u8; 16].as_slice(), &3_u16.to_ne_bytes(), &7_u16.to_ne_bytes(), &0x0102_0304_u32.to_ne_bytes()].concat();
         let routes: Vec<_> =
             entries.routes.iter().map(|entry| (entry.length, entry.address, &entry.route[..])).collect();
         assert_eq!(routes, [(16, [10, 1, 0, 0], &one[..]), (24, [10, 2, 0, 0], &group[..])]);

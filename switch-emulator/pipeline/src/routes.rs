@@ -38,7 +38,8 @@ pub struct Group {
     pub id: u16,
     /// How many buckets it has, at least one.
     pub size: u16,
-    /// Goes into the hash, so that two switches in a row do not choose alike.
+    /// Goes into the hash, so that two switches in a row do not choose alike: drawn from all numbers, since small ones leave
+    /// them too much alike.
     pub seed: u32,
 }
 
@@ -135,16 +136,17 @@ impl Routes {
     }
 }
 
-/// CRC-32 over seed, source, destination, ports and protocol, in the order and width of the program's fields.
+/// CRC-32 over source, destination, ports and protocol, in the order and width of the program's fields; then over that plus the
+/// seed. The checksum is linear: a seed among its fields would turn all choices of a switch at once, and two in a row would
+/// choose alike. The carry is what is not.
 fn hash(seed: u32, by: &Tuple) -> u32 {
-    let mut bytes = [0; 17];
-    bytes[..4].copy_from_slice(&seed.to_be_bytes());
-    bytes[4..8].copy_from_slice(&by.source.octets());
-    bytes[8..12].copy_from_slice(&by.destination.octets());
-    bytes[12..14].copy_from_slice(&by.source_port.to_be_bytes());
-    bytes[14..16].copy_from_slice(&by.destination_port.to_be_bytes());
-    bytes[16] = by.protocol;
-    ISO_HDLC.checksum(&bytes)
+    let mut bytes = [0; 13];
+    bytes[..4].copy_from_slice(&by.source.octets());
+    bytes[4..8].copy_from_slice(&by.destination.octets());
+    bytes[8..10].copy_from_slice(&by.source_port.to_be_bytes());
+    bytes[10..12].copy_from_slice(&by.destination_port.to_be_bytes());
+    bytes[12] = by.protocol;
+    ISO_HDLC.checksum(&ISO_HDLC.checksum(&bytes).wrapping_add(seed).to_be_bytes())
 }
 
 #[cfg(test)]
@@ -219,6 +221,21 @@ mod tests {
         routes.set_member(Member { group: 7, bucket: 0 }, None);
         let lost = (0..4000).filter(|port| routes.next_hop([10, 0, 1, 1].into(), || tuple(*port)).is_none()).count();
         assert_eq!(lost, of_port[0], "an empty bucket is no way, as in the program");
+    }
+
+    #[test]
+    fn switches_with_different_seeds_choose_each_for_itself() {
+        for (one, other, ways) in
+            [(0, 0x5851_f42d, 2), (0x9e37_79b9, 0x7f4a_7c15, 2), (0xd1b5_4a32, 0x4cf5_ad43, 4), (7, 0xb529_7a4d, 3)]
+        {
+            let mut both = vec![0; (ways * ways) as usize];
+            for source_port in 0..16_000 {
+                let choice = |seed| hash(seed, &tuple(source_port)) % ways;
+                both[(choice(one) * ways + choice(other)) as usize] += 1;
+            }
+            let even = 16_000 / (ways * ways);
+            assert!(both.iter().all(|count| (even * 4 / 5..even * 6 / 5).contains(count)), "{one} {other}: {both:?}");
+        }
     }
 
     #[test]
