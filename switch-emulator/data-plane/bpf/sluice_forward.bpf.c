@@ -143,7 +143,11 @@ struct ports {
 	__u16 destination;
 };
 
-/* All that is looked at: the longest is UDP's header, of which the twin asks that it is whole. */
+/* The parser looks at so much: two bytes of magic number, then the version and what the packet is for, and three more. */
+#define OURS 6
+#define VERSION_AND_ECHO 0x13
+
+/* All that is looked at but in echoes: the longest is UDP's header, of which the twin asks that it is whole. */
 #define HEADERS (sizeof(struct ethernet) + sizeof(struct ipv4) + 8)
 
 /* What the hash is over, in its order: the first HASHED bytes. */
@@ -206,6 +210,19 @@ INLINE __u16 sum(const struct ipv4 *ip)
 	return sum;
 }
 
+/*
+ * Of what goes to our port, is it an echo? To those switches do nothing, and it is half of all. Where the packet ends before
+ * one can say, or does not begin as one of ours, it is for the twin to say.
+ */
+INLINE bool is_echo(const struct ethernet *ethernet, const void *end)
+{
+	const __u8 *payload = (const void *)ethernet + HEADERS;
+
+	if ((const void *)payload + OURS > end)
+		return 0;
+	return payload[0] == 0x53 && payload[1] == 0x4c && payload[2] == VERSION_AND_ECHO;
+}
+
 /* One of a group's ways, by the hash; none if its bucket has no entry. */
 INLINE const struct sluice_hop *choose(const struct sluice_route *route, __u32 generation, const struct tuple *by)
 {
@@ -259,8 +276,8 @@ int sluice_forward(struct __sk_buff *skb)
 		if ((void *)(ports + 1) > end)
 			return LEAVE;
 		by.ports = *ports;
-		if (ip->protocol == UDP &&
-		    ((void *)ethernet + HEADERS > end || ntohs(ports->destination) == plane->udp_port))
+		if (ip->protocol == UDP && ((void *)ethernet + HEADERS > end ||
+					    (ntohs(ports->destination) == plane->udp_port && !is_echo(ethernet, end))))
 			return LEAVE;
 	}
 

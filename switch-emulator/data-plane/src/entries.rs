@@ -113,7 +113,8 @@ mod tests {
         let entries = Entries::of(statements(text).map(|(_, statement)| statement.unwrap()));
         let way = [[2_u8, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
         let one = [258_u32.to_ne_bytes().as_slice(), &way, &[0; 8]].concat();
-        let group = [[0_u8; 16].as_slice(), &3_u16.to_ne_bytes(), &7_u16.to_ne_bytes(), &0x0102_0304_u32.to_ne_bytes()].concat();
+        let group = [[0_u8; 16].as_slice(), &3_u16.to_ne_bytes(), &7_u16.to_ne_bytes(), &0x0102_0304_u32.to_ne_bytes()]
+            .concat();
         let routes: Vec<_> =
             entries.routes.iter().map(|entry| (entry.length, entry.address, &entry.route[..])).collect();
         assert_eq!(routes, [(16, [10, 1, 0, 0], &one[..]), (24, [10, 2, 0, 0], &group[..])]);
