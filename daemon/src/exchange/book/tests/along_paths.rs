@@ -69,3 +69,23 @@ fn a_path_without_a_link_between_switches_has_nothing_against_anybody() {
     let heard = a.exchange(&mut model, &said).expect("feedback");
     assert_eq!((others(&heard), heard.refused), ([2, 20].map(|to| (down(to), 0)).into(), None));
 }
+
+#[test]
+fn without_a_slot_from_its_agent_a_switch_is_left_only_where_it_would_have_kept_tables() {
+    for ways_only in [false, true] {
+        let mut model = model(|_| vec![UP], NOW);
+        let mut a = along_paths("a", 20, ways_only);
+        let said = a.announce(NOW, &[(0, 100)]);
+        // Its agent died, and the slot that it knows is long over.
+        model.slot = NOW.offset(-3);
+        for datagram in &said {
+            let echo = model.answer(datagram).expect("an echo");
+            assert!(a.book.echo(NOW, &echo));
+        }
+        let (_, heard) = a.book.feedback(NOW).and_then(|mut heard| heard.pop()).expect("feedback");
+        let refused = (!ways_only).then_some(sluice_schedule::Refusal::SlotGuard);
+        assert_eq!((heard.refused, heard.links.is_empty()), (refused, !ways_only));
+        assert_eq!(a.book.take_tally().map(|tally| tally.guarded), Some(1));
+        assert_eq!(a.book.take_passed().len(), 1, "the way is told all the same");
+    }
+}
