@@ -211,7 +211,7 @@ parser SluiceParser(packet_in packet, out headers_t hdr, inout metadata_t meta, 
     }
 }
 
-control VerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
+control SluiceVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
         verify_checksum(hdr.ipv4.isValid(),
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.id, hdr.ipv4.reserved,
@@ -221,7 +221,7 @@ control VerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control SluiceIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     // Malformed, not IPv4, spoofed, time to live over, no route.
     counter(5, CounterType.packets) drops;
 
@@ -372,7 +372,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     register<bit<64>>(PORTS) even_##n;                                                \
     register<bit<64>>(PORTS) odd_##n;
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control SluiceEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     CELLS(0)
     CELLS(1)
     CELLS(2)
@@ -488,7 +488,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 }
 
-control ComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
+control SluiceComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
     apply {
         update_checksum(hdr.ipv4.isValid(),
             { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.length, hdr.ipv4.id, hdr.ipv4.reserved,
@@ -498,10 +498,12 @@ control ComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-control Deparser(packet_out packet, in headers_t hdr) {
+control SluiceDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr);
     }
 }
 
-V1Switch(SluiceParser(), VerifyChecksum(), Ingress(), Egress(), ComputeChecksum(), Deparser()) main;
+V1Switch(
+    SluiceParser(), SluiceVerifyChecksum(), SluiceIngress(), SluiceEgress(), SluiceComputeChecksum(), SluiceDeparser()
+) main;

@@ -372,7 +372,7 @@ fn hop(action: &p4::Action, ids: &Ids) -> Result<NextHop, BadEntry> {
 fn group(action: &p4::Action, ids: &Ids) -> Result<Group, BadEntry> {
     let [id, size, seed] = params(&names::CHOOSE, &ids.choose, action)?;
     if size == 0 {
-        return Err(refused("parameter `size` of `Ingress.choose`", size, "1 to 65535"));
+        return Err(refused("parameter `size` of `SluiceIngress.choose`", size, "1 to 65535"));
     }
     Ok(Group { id: id as u16, size: size as u16, seed: seed as u32 })
 }
@@ -384,23 +384,27 @@ fn sources(action: &p4::Action, ids: &Ids) -> Result<Ipv4Net, BadEntry> {
     // Every bit behind the first ones is a zero.
     if mask.count_ones() != length {
         let value = format!("{mask:#010x}");
-        return Err(refused("parameter `mask` of `Ingress.bind`", value, "ones from the first bit on, then zeros"));
+        return Err(refused(
+            "parameter `mask` of `SluiceIngress.bind`",
+            value,
+            "ones from the first bit on, then zeros",
+        ));
     }
     if network & !mask != 0 {
         let value = format!("{network:#010x} under {mask:#010x}");
-        return Err(refused("parameter `network` of `Ingress.bind`", value, "a network without host bits"));
+        return Err(refused("parameter `network` of `SluiceIngress.bind`", value, "a network without host bits"));
     }
     let net = Ipv4Net::new(network.into(), length as u8);
-    net.map_err(|_| refused("parameter `mask` of `Ingress.bind`", length, "0 to 32 ones"))
+    net.map_err(|_| refused("parameter `mask` of `SluiceIngress.bind`", length, "0 to 32 ones"))
 }
 
 fn link(action: &p4::Action, ids: &Ids) -> Result<Link, BadEntry> {
     let [capacity, unit, signature] = params(&names::LINK, &ids.link, action)?;
     if capacity > i32::MAX as u64 {
-        return Err(refused("parameter `capacity` of `Egress.link`", capacity, "0 to 2147483647"));
+        return Err(refused("parameter `capacity` of `SluiceEgress.link`", capacity, "0 to 2147483647"));
     }
     if unit > u64::from(MAX_UNIT) {
-        return Err(refused("parameter `unit` of `Egress.link`", unit, format!("0 to {MAX_UNIT}")));
+        return Err(refused("parameter `unit` of `SluiceEgress.link`", unit, format!("0 to {MAX_UNIT}")));
     }
     Ok(Link { capacity: capacity as u32, unit: unit as u8, signature: signature as u32 })
 }

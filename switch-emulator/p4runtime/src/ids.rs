@@ -335,28 +335,31 @@ mod tests {
             Ids::of(&changed).unwrap_err().to_string()
         };
         let there = "it must be that of switch-emulator/p4/sluice.p4";
-        assert_eq!(error(|info| info.tables.clear()), format!("the P4Info has no table `Ingress.lpm`; {there}"));
+        assert_eq!(error(|info| info.tables.clear()), format!("the P4Info has no table `SluiceIngress.lpm`; {there}"));
         assert_eq!(
             error(|info| info.registers.retain(|register| register.size != 512)),
-            format!("the P4Info has no register `Egress.even_0`; {there}")
+            format!("the P4Info has no register `SluiceEgress.even_0`; {there}")
         );
         assert_eq!(
             error(|info| info.tables[0].match_fields[0].bitwidth = 16),
-            "`hdr.ipv4.destination` of table `Ingress.lpm` has 16 bits; the program has 32 bits"
+            "`hdr.ipv4.destination` of table `SluiceIngress.lpm` has 16 bits; the program has 32 bits"
         );
         assert_eq!(
             error(|info| info.tables[0].match_fields[0].r#match = None),
-            "`hdr.ipv4.destination` of table `Ingress.lpm` has match Unspecified; the program has match Lpm"
+            "`hdr.ipv4.destination` of table `SluiceIngress.lpm` has match Unspecified; the program has match Lpm"
         );
         assert_eq!(
             error(|info| info.tables[0].action_refs.clear()),
-            format!("table `Ingress.lpm` cannot do `Ingress.forward`; {there}")
+            format!("table `SluiceIngress.lpm` cannot do `SluiceIngress.forward`; {there}")
         );
         let renamed = |info: &mut P4Info| {
             info.actions.iter_mut().flat_map(|action| &mut action.params).for_each(|param| param.name.push('x'));
         };
-        assert_eq!(error(renamed), format!("action `Ingress.forward` has no `port`; {there}"));
+        assert_eq!(error(renamed), format!("action `SluiceIngress.forward` has no `port`; {there}"));
         let moved = |info: &mut P4Info| info.tables[0].preamble.as_mut().unwrap().id = 7;
-        assert_eq!(error(moved), "table `Ingress.lpm` has the id 0x00000007; allowed are ids that begin with 0x02");
+        assert_eq!(
+            error(moved),
+            "table `SluiceIngress.lpm` has the id 0x00000007; allowed are ids that begin with 0x02"
+        );
     }
 }

@@ -187,6 +187,19 @@ fn fields_lie_where_the_wire_has_them() {
 }
 
 #[test]
+fn no_block_has_a_name_that_v1model_has() {
+    // The types of its package's parameters, which it declares itself.
+    let taken = ["Parser", "VerifyChecksum", "Ingress", "Egress", "ComputeChecksum", "Deparser"];
+    let name = |line: &str| {
+        let rest = line.strip_prefix("control ").or_else(|| line.strip_prefix("parser "))?;
+        rest.split_once('(').map(|(name, _)| name.to_owned())
+    };
+    let names: Vec<String> = PROGRAM.lines().filter_map(name).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert!(names.iter().all(|name| !taken.contains(&name.as_str())), "{names:?}");
+}
+
+#[test]
 fn a_program_that_has_drifted_is_seen() {
     let moved =
         PROGRAM.replace("    bit<16> seq;\n    bit<8>  had_previous;", "    bit<8>  had_previous;\n    bit<16> seq;");

@@ -10,7 +10,7 @@ use sluice_pipeline::vectors::{Outcome, Step, Story, outcome, stories};
 use sluice_pipeline::{Switch, UDP_PORT};
 
 /// v1model has CRC-32C by its parameters only; a switch that begins has to be told them first.
-const ONCE: &str = "set_crc32_parameters seen_index 0x1edc6f41 0xffffffff 0xffffffff true true";
+const ONCE: &str = "set_crc32_parameters calc_1 0x1edc6f41 0xffffffff 0xffffffff true true";
 /// Of a capture's head: classic format with microseconds, version 2.4, and Ethernet.
 const MAGIC: u32 = 0xa1b2_c3d4;
 const VERSION: [u8; 4] = [2, 0, 4, 0];

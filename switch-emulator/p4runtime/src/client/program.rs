@@ -82,6 +82,6 @@ mod tests {
     fn what_is_no_p4info_is_said() {
         let error = |bytes: &[u8]| Program::new(bytes.to_vec(), Vec::new()).unwrap_err().to_string();
         assert!(error(&[0xff]).starts_with("the P4Info cannot be read: "));
-        assert!(error(&[]).starts_with("the P4Info has no table `Ingress.lpm`"));
+        assert!(error(&[]).starts_with("the P4Info has no table `SluiceIngress.lpm`"));
     }
 }

@@ -149,18 +149,18 @@ fn errors_name_the_field_the_value_and_what_is_allowed() {
         error(&entry)
     };
     let unknown = with(|entry| entry.table_id = 9);
-    assert!(unknown.starts_with("table_id is 0x00000009; allowed are 0x02000001 (Ingress.lpm), "), "{unknown}");
+    assert!(unknown.starts_with("table_id is 0x00000009; allowed are 0x02000001 (SluiceIngress.lpm), "), "{unknown}");
     assert_eq!(
         with(|entry| entry.r#match.clear()),
         "the match of `standard.egress_port` is missing; allowed is an exact match"
     );
     assert_eq!(
         with(|entry| entry.r#match[0].field_id = 5),
-        "field_id of a match of `Egress.links` is 5; allowed is 0x00000001 (standard.egress_port)"
+        "field_id of a match of `SluiceEgress.links` is 5; allowed is 0x00000001 (standard.egress_port)"
     );
     assert_eq!(with(|entry| entry.priority = 1), "priority is 1; allowed is 0, for no key of the program is ternary");
     assert_eq!(with(|entry| entry.is_default_action = true), "is_default_action is true; allowed is false");
-    assert_eq!(with(|entry| entry.action = None), "action is missing; allowed is 0x01000006 (Egress.link)");
+    assert_eq!(with(|entry| entry.action = None), "action is missing; allowed is 0x01000006 (SluiceEgress.link)");
     assert_eq!(
         with(|entry| entry.r#match.push(entry.r#match[0].clone())),
         "the match of `standard.egress_port` is there twice; allowed is once"
@@ -176,19 +176,19 @@ fn errors_name_the_field_the_value_and_what_is_allowed() {
     };
     assert_eq!(
         params(|params| params.truncate(2)),
-        "parameter `signature` of `Egress.link` is missing; allowed is a number of 32 bits"
+        "parameter `signature` of `SluiceEgress.link` is missing; allowed is a number of 32 bits"
     );
     assert_eq!(
         params(|params| params[1].value = vec![1, 0]),
-        "parameter `unit` of `Egress.link` is 0x0100; allowed is a number of 8 bits"
+        "parameter `unit` of `SluiceEgress.link` is 0x0100; allowed is a number of 8 bits"
     );
     assert_eq!(
         params(|params| params[1].value = vec![17]),
-        "parameter `unit` of `Egress.link` is 17; allowed is 0 to 16"
+        "parameter `unit` of `SluiceEgress.link` is 17; allowed is 0 to 16"
     );
     assert_eq!(
         params(|params| params[0].value = vec![0x80, 0, 0, 0]),
-        "parameter `capacity` of `Egress.link` is 2147483648; allowed is 0 to 2147483647"
+        "parameter `capacity` of `SluiceEgress.link` is 2147483648; allowed is 0 to 2147483647"
     );
 }
 

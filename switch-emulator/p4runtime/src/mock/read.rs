@@ -104,7 +104,10 @@ impl Device {
 
     fn read_registers(&self, ids: &Ids, asked: &RegisterEntry) -> Result<Vec<Entity>, Fault> {
         if asked.register_id == ids.seen {
-            return Err(Fault::new(Code::Unimplemented, "register `Egress.seen` is not read here; cells of lanes are"));
+            return Err(Fault::new(
+                Code::Unimplemented,
+                "register `SluiceEgress.seen` is not read here; cells of lanes are",
+            ));
         }
         let lanes = ids.even.iter().chain(&ids.odd).enumerate();
         let mut found = Vec::new();
@@ -119,7 +122,7 @@ impl Device {
             }
         }
         if found.is_empty() {
-            let allowed = "that of Egress.even_0 to even_9 or Egress.odd_0 to odd_9";
+            let allowed = "that of SluiceEgress.even_0 to even_9 or SluiceEgress.odd_0 to odd_9";
             return Err(Fault::value("register_id", format!("{:#010x}", asked.register_id), allowed));
         }
         Ok(found)
@@ -197,7 +200,7 @@ mod tests {
             assert_eq!(fault.text, format!("index is {index}; allowed is 0 to 511"));
         }
         let fault = read(counter(7, None)).unwrap_err();
-        let text = "counter_id is 0x00000007; allowed is 0x12000001 (Ingress.drops), ";
+        let text = "counter_id is 0x00000007; allowed is 0x12000001 (SluiceIngress.drops), ";
         assert!(fault.text.starts_with(text), "{fault:?}");
     }
 

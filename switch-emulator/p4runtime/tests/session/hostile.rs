@@ -88,17 +88,17 @@ async fn malformed_entries_are_named() {
             entry
         };
         for (entry, text) in [
-            (wide, "parameter `unit` of `Egress.link` is 0x0100; allowed is a number of 8 bits"),
+            (wide, "parameter `unit` of `SluiceEgress.link` is 0x0100; allowed is a number of 8 bits"),
             (wide_key, "the match of `standard.egress_port` is 0x0200; allowed is a number of 9 bits"),
             (
                 empty,
-                "parameter `capacity` of `Egress.link` is of no bytes; allowed is a number of 32 bits, one byte at ",
+                "parameter `capacity` of `SluiceEgress.link` is of no bytes; allowed is a number of 32 bits, one byte at ",
             ),
-            (short, "parameter `signature` of `Egress.link` is missing; allowed is a number of 32 bits"),
-            (unknown, "table_id is 0x020000ff; allowed are 0x02000001 (Ingress.lpm)"),
+            (short, "parameter `signature` of `SluiceEgress.link` is missing; allowed is a number of 32 bits"),
+            (unknown, "table_id is 0x020000ff; allowed are 0x02000001 (SluiceIngress.lpm)"),
             (keyless, "the match of `standard.egress_port` is missing; allowed is an exact match"),
             (typeless, "the match of `standard.egress_port` is missing; allowed is an exact match"),
-            (actionless, "action is missing; allowed is 0x01000006 (Egress.link)"),
+            (actionless, "action is missing; allowed is 0x01000006 (SluiceEgress.link)"),
             (host_bits, "the match of `hdr.ipv4.destination` is 10.0.1.9/24; allowed is a prefix without host bits"),
         ] {
             let before = bench.mock.refusals();

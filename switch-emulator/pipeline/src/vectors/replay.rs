@@ -51,7 +51,7 @@ pub fn replay_files(story: &Story) -> Vec<ReplayFile> {
 }
 
 /// The program asks for CRC-32C, which v1model has by its parameters only.
-const ONCE: &str = "set_crc32_parameters seen_index 0x1edc6f41 0xffffffff 0xffffffff true true\n";
+const ONCE: &str = "set_crc32_parameters calc_1 0x1edc6f41 0xffffffff 0xffffffff true true\n";
 
 fn command(statement: Statement, out: &mut String) {
     let address = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
