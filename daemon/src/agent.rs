@@ -303,8 +303,7 @@ impl Agent {
         self.realtime.pause();
         self.core.note_rdma(self.core.now().wall.0, &rdma::devices(Path::new(rdma::DEVICES)));
         let before = self.core.monitor().fabric.clone();
-        let after = Fabric::new(self.core.config(), before.topology().cloned(), &interfaces::list())
-            .with_routes(before.told.clone());
+        let after = before.with_interfaces(self.core.config(), &interfaces::list());
         if !after.follows(&before) {
             return;
         }

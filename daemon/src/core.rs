@@ -144,7 +144,7 @@ pub struct Core {
     hops: Hops,
     /// Per own link: time with one job sending, and with several.
     link_use: Vec<LinkUse>,
-    /// The table of the own ingress, where no switch keeps it.
+    /// The tables of links that this host keeps, where no switch does.
     own_table: Option<Arc<Mutex<OwnTable>>>,
     datapath: Box<dyn Datapath>,
     recorder: Option<Recorder>,
@@ -364,7 +364,7 @@ impl Core {
         if holder == self.host.config().host.holder()
             && let Some(table) = &self.own_table
         {
-            // The own ingress is kept here: no wire in between.
+            // Kept here: no wire in between.
             let mut table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let feedback = table.announce_own(now.slot, &announcement);
             drop(table);

@@ -32,6 +32,7 @@ use crate::config::Config;
 use crate::config::value::Named;
 use crate::interfaces::Interface;
 use crate::topology::Topology;
+use keepers::Keepers;
 pub use routes::{By, Known, Learned, Told, load};
 use ways::PathKey;
 pub use ways::Way;
@@ -101,7 +102,7 @@ pub struct Fabric {
     /// Hosts at the other end of a cable, with the own link that the cable is.
     cables: BTreeMap<HostId, usize>,
     /// Who keeps links between switches, where hosts do.
-    keepers: keepers::Keepers,
+    keepers: Arc<Keepers>,
     /// Do hosts forward, along routes that the topology gives?
     forwards: bool,
     names: BTreeMap<HostId, String>,
@@ -110,6 +111,16 @@ pub struct Fabric {
 impl Fabric {
     /// From the configuration, what it names, and the interfaces there are.
     pub fn new(config: &Config, topology: Option<Arc<Topology>>, interfaces: &[Interface]) -> Fabric {
+        Fabric::made(config, topology, interfaces, None)
+    }
+
+    /// Who keeps which link is a long calculation in a large network: what was found `before` for the same one stays.
+    fn made(
+        config: &Config,
+        topology: Option<Arc<Topology>>,
+        interfaces: &[Interface],
+        before: Option<&Fabric>,
+    ) -> Fabric {
         let host = HostId::of(&config.node.name);
         let node = topology.as_ref().and_then(|topology| topology.node(&config.node.name));
         let rates =
@@ -163,16 +174,24 @@ impl Fabric {
             leaves_by: RefCell::default(),
             route: sluice_route::interface,
             cables: cables.map(|cables| cables.straight).unwrap_or_default(),
-            keepers: keepers::Keepers::default(),
+            keepers: Arc::default(),
             forwards,
             names: names.map(|name| (HostId::of(name), name.to_owned())).collect(),
             topology,
         };
         if let Some(topology) = fabric.topology.as_ref().filter(|_| fabric.hosts_keep_all()) {
-            let speaks = |node| topology.exchange_address(node, &fabric.peer_networks).is_some();
-            fabric.keepers = keepers::Keepers::of(topology, speaks);
+            let speaks = |node| topology.exchange_address(node, &[]).is_some();
+            let known =
+                before.filter(|before| before.topology.as_ref().is_some_and(|known| Arc::ptr_eq(known, topology)));
+            let known = known.filter(|before| before.hosts_keep_all()).map(|before| before.keepers.clone());
+            fabric.keepers = known.unwrap_or_else(|| Arc::new(Keepers::of(topology, speaks)));
         }
         fabric
+    }
+
+    /// The same network, with the interfaces that there are now.
+    pub fn with_interfaces(&self, config: &Config, interfaces: &[Interface]) -> Fabric {
+        Fabric::made(config, self.topology.clone(), interfaces, Some(self)).with_routes(self.told.clone())
     }
 
     /// The same network with what a file says of routes.
@@ -208,6 +227,11 @@ impl Fabric {
     /// which way a flow goes.
     pub fn hosts_keep_all(&self) -> bool {
         self.nic_mode() && !self.switches.is_empty()
+    }
+
+    /// Do switches on the way leave their signatures in announcements?
+    pub fn is_in_band(&self) -> bool {
+        !self.inband.is_empty()
     }
 
     /// Do hosts keep the tables of cables that others' flows cross too, because hosts forward?

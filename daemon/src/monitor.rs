@@ -173,6 +173,10 @@ impl Monitor {
     /// Takes over what a reload may change.
     pub fn reconfigure(&mut self, config: &Config, fabric: Rc<Fabric>) {
         fabric.learned.take_over(&self.fabric.learned);
+        if !fabric.is_in_band() {
+            // No echo would correct it any more.
+            fabric.learned.forget(By::Signature);
+        }
         self.fabric = fabric;
         self.allowed.clone_from(&config.capture.jobs);
         self.environ = config.capture.environ;

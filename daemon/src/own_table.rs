@@ -30,9 +30,9 @@ impl OwnTable {
     pub fn on_news(&mut self, wake: Box<dyn Fn() + Send>) {
         self.wake = Some(wake);
     }
-    /// The links kept here carry this much from now on.
+    /// These links are kept here from now on, and carry so much. What was kept before stays, until nobody announces it.
     pub fn carry(&mut self, kept: Vec<LinkConfig>) {
-        kept.into_iter().for_each(|link| _ = self.switch.set_link(link));
+        kept.into_iter().for_each(|link| self.switch.keep_link(link));
     }
     /// Another host announced; it and everybody else concerned is told.
     pub fn announce(&mut self, slot: Slot, announcement: &Announcement) -> Feedback {

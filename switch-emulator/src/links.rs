@@ -34,6 +34,14 @@ pub struct Links {
 pub fn print(links: &Links) -> anyhow::Result<String> {
     let topology = Topology::load(&links.topology)?;
     topology.with_rates(&links.topology.display().to_string())?;
+    let leaving = topology.node(&links.switch).map(|at| topology.links().iter().filter(|link| link.from == at).count());
+    anyhow::ensure!(
+        leaving.unwrap_or(0) <= usize::from(PORTS),
+        "{}: switch {:?} has {} links; allowed are 0 to {PORTS}",
+        links.topology.display(),
+        links.switch,
+        leaving.unwrap_or(0)
+    );
     statements(&topology, &links.switch, links.to_hosts).with_context(|| {
         let switches = topology.nodes().iter().filter(|node| node.kind == Kind::Switch).map(|node| &*node.id);
         let known = switches.collect::<Vec<_>>().join(", ");

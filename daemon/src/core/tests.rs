@@ -380,11 +380,13 @@ fn a_link_that_has_become_slower_is_known_without_a_word_from_anybody() {
     // A table of this host's own, as it keeps one where there are no switches, is told too.
     slower.switches.clear();
     let kept = crate::testing::fabric(0, &slower).kept();
-    let table =
-        Switch::new(BootId(5), Limits::default(), &[LinkConfig { link: kept[0].link, ..LinkConfig::default() }]);
-    let mut table = crate::own_table::OwnTable::new(HostId::of("h0"), table);
-    table.carry(kept.clone());
-    assert_eq!(table.capacity(), kept[0].capacity);
+    // Whether it kept the link before or not.
+    for before in [vec![LinkConfig { link: kept[0].link, ..LinkConfig::default() }], vec![]] {
+        let table = Switch::new(BootId(5), Limits::default(), &before);
+        let mut table = crate::own_table::OwnTable::new(HostId::of("h0"), table);
+        table.carry(kept.clone());
+        assert_eq!(table.capacity(), kept[0].capacity);
+    }
     site.core.reload(loaded, fabric);
     star.run(400, 700);
     let core = &star.sites[0].core;

@@ -1,4 +1,4 @@
-//! The `Peer` service of `nic` mode: other hosts announce what they will send here, and hear how full the link is.
+//! The `Peer` service of `nic` mode: other hosts announce what they will send here, and hear how full the links are that this one keeps.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::Identity;
 use crate::own_table::OwnTable;
 
-/// Connections at a time: one of each host that sends here, in a cluster of a thousand.
-const MAX_CONNECTIONS: usize = 1024;
+/// Connections at a time: one of each host that sends here or over a link that this host keeps, as many as a table has room for.
+const MAX_CONNECTIONS: usize = 4096;
 
 /// The service over the own table.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Which host keeps the table of a link between switches, where no switch knows ranks.
 //!
-//! Every host finds the same one from the topology alone: of the hosts that are nearest below the link, which is where
-//! flows that cross it begin or end, the one that a hash draws. So the links of a rack's switch are shared out among that rack's hosts.
+//! Every host finds the same one from the topology alone: of the hosts with an address that are nearest below the link, which is
+//! where flows that cross it begin or end, the one that a hash draws. So the links of a rack's switch are shared out among that rack's hosts.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,10 @@ use sluice_schedule::units::mixed;
 use sluice_schedule::{HolderId, HostId};
 
 use super::Topology;
+use crate::topology::Link;
 
-/// Links of more switches than this nobody keeps: to find out who does would take too long.
-const MAX_SWITCHES: usize = 16_384;
+/// Hosts among which is drawn at most, the first in the topology's order: so many spread a switch's links enough.
+const MAX_DRAWN: usize = 256;
 
 /// Of each link between switches, by its place in the topology, who keeps its table.
 #[derive(Debug, Default)]
@@ -26,18 +27,17 @@ struct Below {
 }
 
 impl Keepers {
-    /// For a topology, among the hosts that can be spoken to.
+    /// For a topology, among the hosts that have an address.
     pub fn of(topology: &Topology, speaks: impl Fn(usize) -> bool) -> Keepers {
         let is_switch = |node: usize| topology.kind(node) == Some(Kind::Switch);
-        if topology.file.nodes().iter().filter(|node| node.kind == Kind::Switch).count() > MAX_SWITCHES {
-            return Keepers::default();
-        }
         let below = below(topology, speaks);
-        let keeper = |(at, link): (usize, &super::super::topology::Link)| {
+        let hashes: Vec<u64> =
+            topology.file.nodes().iter().map(|node| mixed(u64::from(HostId::of(&node.id).0))).collect();
+        let keeper = |(at, link): (usize, &Link)| {
             let (from, to) = (below.get(&link.from)?, below.get(&link.to)?);
             let lower = if from.height <= to.height { from } else { to };
             let id = topology.link_id(at)?;
-            let drawn = |node: &&usize| mixed(id.0 ^ mixed(u64::from(HostId::of(topology.name(**node)).0)));
+            let drawn = |node: &&usize| mixed(id.0 ^ hashes.get(**node).copied().unwrap_or(0));
             Some((at, HostId::of(topology.name(*lower.hosts.iter().max_by_key(drawn)?)).holder()))
         };
         let between = topology.links.iter().enumerate().filter(|(_, link)| is_switch(link.from) && is_switch(link.to));
@@ -76,6 +76,7 @@ fn below(topology: &Topology, speaks: impl Fn(usize) -> bool) -> BTreeMap<usize,
         for (node, hosts) in &mut next {
             hosts.sort_unstable();
             hosts.dedup();
+            hosts.truncate(MAX_DRAWN);
             below.insert(*node, Below { height, hosts: hosts.clone() });
         }
         here = next.into_iter().collect();
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!(keepers.kept_by(HostId::of("h0").holder()).count(), 4);
         let one = Keepers::of(&topology, |node| topology.name(node) == "h1");
         let left = one.keeper(topology.between(node("l0"), node("s0"))[0]);
-        assert_eq!(left, host("h1"), "who cannot be spoken to keeps nothing");
+        assert_eq!(left, host("h1"), "who has no address keeps nothing");
         assert_eq!(Keepers::of(&topology, |_| false).kept_by(HostId::of("h0").holder()).count(), 0);
     }
 

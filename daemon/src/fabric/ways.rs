@@ -69,7 +69,7 @@ impl Fabric {
             let shared = by_rail.unwrap_or_else(|| topology.shared(from, to_node, &goes));
             source = routes::source(topology, (from, to_node), &shared, &key.goes);
             path.extend(shared.links.iter().filter_map(|&hop| self.kept_inside(topology, hop)));
-            let told = shared.links.iter().filter(|hop| self.is_told(topology, from, **hop));
+            let told = shared.links.iter().filter(|hop| self.is_told(topology, &shared.links, **hop));
             path.extend(told.filter_map(|&hop| self.switch_hop(topology, hop)));
             let asked = shared.forks.iter().map(|&node| HolderId::of(topology.name(node)));
             forks.extend(asked.filter(|fork| self.switches.contains(fork) && !self.datagrams.contains(fork)));
@@ -98,10 +98,10 @@ impl Fabric {
 
     /// Is a switch told what a flow puts on this link? Where hosts keep all tables, only of the last link, for all before it,
     /// since it is the way that switches are to tell: behind a single one there is none to tell.
-    fn is_told(&self, topology: &Topology, from: usize, link: usize) -> bool {
+    fn is_told(&self, topology: &Topology, shared: &[usize], link: usize) -> bool {
         let (switch, to) = (topology.links[link].from, topology.links[link].to);
-        let attached = || topology.links.iter().any(|own| (own.from, own.to) == (from, switch));
-        !self.hosts_keep_all() || (topology.kind(to) != Some(Kind::Switch) && !attached())
+        let alone = || shared.first().is_some_and(|first| topology.links[*first].to == switch);
+        !self.hosts_keep_all() || (topology.kind(to) != Some(Kind::Switch) && !alone())
     }
 
     pub(super) fn switch_hop(&self, topology: &Topology, link: usize) -> Option<Hop> {

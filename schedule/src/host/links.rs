@@ -110,6 +110,16 @@ pub(super) struct Links {
 }
 
 impl Link {
+    /// What was said of promises there is old news.
+    fn forget(&mut self) {
+        self.view.load.clear();
+        self.view.flows.clear();
+        self.view.rest.clear();
+        self.others.clear();
+        self.foreign.clear();
+        self.jobs.clear();
+    }
+
     /// The link's payload rate: the holder's word, else the configured one.
     pub fn capacity(&self) -> Rate {
         match (self.view.capacity, self.configured) {
@@ -213,12 +223,7 @@ impl Links {
             let link = &mut self.all[index];
             link.uses = link.uses.saturating_sub(1);
             if link.uses == 0 {
-                link.view.load.clear();
-                link.view.flows.clear();
-                link.view.rest.clear();
-                link.others.clear();
-                link.foreign.clear();
-                link.jobs.clear();
+                link.forget();
             }
             if let Some(view) = link.holder.and_then(|holder| self.holders.get_mut(&holder)) {
                 view.uses = view.uses.saturating_sub(1);
@@ -226,9 +231,27 @@ impl Links {
         }
     }
 
+    /// Another one keeps a link's table, with all flows that cross it.
+    fn hand_over(&mut self, index: usize, holder: Option<HolderId>) {
+        let link = &mut self.all[index];
+        if link.holder == holder {
+            return;
+        }
+        let before = std::mem::replace(&mut link.holder, holder);
+        link.forget();
+        let uses = link.uses;
+        if let Some(view) = before.and_then(|before| self.holders.get_mut(&before)) {
+            view.uses = view.uses.saturating_sub(uses);
+        }
+        if let Some(holder) = holder {
+            self.holders.entry(holder).or_default().uses += uses;
+        }
+    }
+
     fn adopt(&mut self, hop: &Hop) -> usize {
         if let Some(&known) = self.index.get(&hop.link) {
             self.all[known].configured = hop.capacity;
+            self.hand_over(known, hop.holder);
             return known;
         }
         if self.all.len() >= MAX_LINKS {
@@ -398,5 +421,28 @@ impl Links {
             moved |= view.uses > 0 && (view.state != before || view.state != ViewState::Fresh);
         }
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_another_keeps_from_now_on_takes_its_flows_along() {
+        let mut links = Links::new(&HostConfig::new(crate::units::HostId(1), crate::units::BootId(1)));
+        let hop =
+            |holder: u32| Hop { link: LinkId::new(7, 1), capacity: Rate::mbps(100), holder: Some(HolderId(holder)) };
+        let path = [links.take_up(&hop(1))];
+        assert_eq!(links.take_up(&hop(1)), path[0]);
+        links.all[path[0]].view.load = vec![Rate::mbps(40)];
+        assert_eq!(links.take_up(&hop(2)), path[0]);
+        assert!(links.in_use(HolderId(2)) && !links.in_use(HolderId(1)));
+        assert_eq!(links.in_use_by_holder().collect::<Vec<_>>(), [(HolderId(2), hop(2).link)]);
+        assert!(links.all[path[0]].view.load.is_empty(), "what the other said is old news");
+        for _ in 0..3 {
+            links.drop_path(&path);
+        }
+        assert!(!links.in_use(HolderId(2)));
     }
 }

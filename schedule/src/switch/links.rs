@@ -96,20 +96,25 @@ impl Links {
     pub(super) fn new(configs: &[LinkConfig]) -> Links {
         let mut links = Links { index: HashMap::new(), links: Vec::new(), changed: Vec::new() };
         for &config in configs {
-            if links.index.contains_key(&config.link) {
-                continue;
-            }
-            links.index.insert(config.link, links.links.len() as u32);
-            links.links.push(Link {
-                config,
-                listed: BTreeMap::new(),
-                watchers: Vec::new(),
-                measured: BTreeMap::new(),
-                change: Change::default(),
-                changed: false,
-            });
+            links.add(config);
         }
         links
+    }
+
+    /// Keeps one link more, unless it is kept already.
+    pub(super) fn add(&mut self, config: LinkConfig) {
+        if self.index.contains_key(&config.link) {
+            return;
+        }
+        self.index.insert(config.link, self.links.len() as u32);
+        self.links.push(Link {
+            config,
+            listed: BTreeMap::new(),
+            watchers: Vec::new(),
+            measured: BTreeMap::new(),
+            change: Change::default(),
+            changed: false,
+        });
     }
 
     pub(super) fn len(&self) -> usize {

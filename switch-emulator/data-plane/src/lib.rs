@@ -201,7 +201,7 @@ impl DataPlane {
                 each_slot();
             }
             // To add up what each processor has counted in the kernel costs more than a slot's packets do.
-            if now.minus(counted) >= COUNT_EVERY {
+            if now < counted || now.minus(counted) >= COUNT_EVERY {
                 counted = now;
                 tally.put(self.counted());
             }

@@ -54,7 +54,7 @@ pub struct Settings {
     pub election: u128,
     /// What the switch is to run.
     pub program: Arc<Program>,
-    /// What its tables are to hold. Signatures of links are replaced by random ones; a guard's slot and a restart are
+    /// What its tables are to hold. Of a link's signature the lower 20 bits are kept, the others drawn; a guard's slot and a restart are
     /// left out.
     pub tables: Vec<Statement>,
     /// The length of a slot.

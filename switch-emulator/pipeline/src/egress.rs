@@ -21,7 +21,7 @@ pub struct Link {
     pub capacity: u32,
     /// One unit is 2^unit Mbit/s; packets in another unit are neither counted nor answered.
     pub unit: u8,
-    /// A random number of this switch's present run and this port.
+    /// Which link it is ([`sluice_wire::udp::mark`]), and above that a random number of this switch's present run.
     pub signature: u32,
 }
 
