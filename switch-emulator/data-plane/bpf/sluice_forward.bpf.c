@@ -268,7 +268,7 @@ int sluice_forward(struct __sk_buff *skb)
 	ip = (void *)(ethernet + 1);
 	if ((void *)(ip + 1) > end || ethernet->type != ntohs(IPV4))
 		return LEAVE;
-	if (ip->version != PLAIN_HEADER || sum(ip) != 0xffff || ip->ttl <= 1)
+	if (ip->version != PLAIN_HEADER || sum(ip) != 0xffff || ip->checksum == 0xffff || ip->ttl <= 1)
 		return LEAVE;
 	if (!(ntohs(ip->fragment) & FRAGMENT) && (ip->protocol == TCP || ip->protocol == UDP)) {
 		const struct ports *ports = (void *)(ip + 1);

@@ -342,6 +342,14 @@ fn forward() -> Writer {
     elsewhere[30] = 99;
     story.drop(3, &checked(elsewhere.clone()), "no-route");
     story.drop(3, &elsewhere, "malformed");
+    // With this id the checksum is zero, and all ones would sum up to the same.
+    let mut zero = segment(64);
+    zero[18..20].fill(0);
+    zero = checked(zero);
+    zero.copy_within(24..26, 18);
+    plain(&mut story, checked(zero.clone()));
+    zero[24..26].fill(0xff);
+    story.drop(3, &zero, "malformed");
     let mut options = segment(64);
     options[14] = 0x46;
     story.drop(3, &checked(options), "malformed");
