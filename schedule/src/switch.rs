@@ -212,12 +212,6 @@ impl Switch {
         self.links.set(config, &mut self.ticket)
     }
 
-    /// Keeps a link with this configuration from here on, whether it was kept before or not.
-    pub fn keep_link(&mut self, config: LinkConfig) {
-        self.links.add(config);
-        self.set_link(config);
-    }
-
     /// Sets the unmanaged load of a link kept here, at most its capacity; false if it is not.
     pub fn set_cross(&mut self, link: LinkId, cross: Rate) -> bool {
         let Some(known) = self.links.config(link) else { return false };

@@ -149,6 +149,25 @@ pub enum Malformed {
 pub const MAX_UNIT: u8 = 16;
 
 impl Packet {
+    /// A packet as it leaves a host, before its first hop: nothing announced, nothing read, in units of 1 Mbit/s.
+    pub fn new(kind: Kind, flow: FlowId, slot: Slot, tuple: Tuple) -> Packet {
+        Packet {
+            kind,
+            flags: 0,
+            unit: 0,
+            hops: 0,
+            counted: 0,
+            flow,
+            slot,
+            seq: 0,
+            had_previous: 0,
+            wrap: ((u64::from(slot.0) + LANES as u64 - 1) % LANES as u64) as u8,
+            path_sig: 0,
+            tuple,
+            lanes: [Lane { headroom: NO_HOP_YET, ..Lane::default() }; LANES],
+        }
+    }
+
     /// The packet as it travels.
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];

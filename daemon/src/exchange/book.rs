@@ -20,7 +20,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use sluice_schedule::{FlowId, HolderId, LinkId, Slot};
-use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Lane, NO_HOP_YET, Packet, Tuple};
+use sluice_wire::udp::{DUPLICATE, GUARD, Kind, LANES, LENGTH, Packet, Tuple};
 
 use read::{Reading, View};
 pub use said::{Ground, Said, Tally};
@@ -324,21 +324,7 @@ impl Book {
         self.tally.sent += 1;
         let asked = Asked { kind, flow, slot, order: self.order, tuple, links };
         self.tally.lost += u64::from(self.asked.insert(self.seq, asked).is_some());
-        let mut packet = Packet {
-            kind,
-            flags: 0,
-            unit: self.ground.unit,
-            hops: 0,
-            counted: 0,
-            flow,
-            slot,
-            seq: self.seq,
-            had_previous: 0,
-            wrap: ((u64::from(slot.0) + LANES as u64 - 1) % LANES as u64) as u8,
-            path_sig: 0,
-            tuple,
-            lanes: [Lane { headroom: NO_HOP_YET, ..Lane::default() }; LANES],
-        };
+        let mut packet = Packet { unit: self.ground.unit, seq: self.seq, ..Packet::new(kind, flow, slot, tuple) };
         let narrow = |units: u32| u16::try_from(units).unwrap_or(u16::MAX);
         for ahead in 0..LANES {
             let lane = packet.lane_of(ahead);

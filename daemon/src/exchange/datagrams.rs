@@ -103,20 +103,7 @@ pub(super) async fn exchange(
         Err(error) => return failed(error),
     };
     let book = Book::new(ground.clone(), identity.copies, identity.slot_now());
-    let (due, spoke) = (Due::default(), Instant::now());
-    let road = Road::Process;
-    let mut exchange = Exchange {
-        road,
-        connection,
-        identity,
-        inbound,
-        socket,
-        book,
-        due,
-        passed: Vec::new(),
-        unanswered: None,
-        spoke,
-    };
+    let mut exchange = Exchange::new(Road::Process, connection, identity, inbound, socket, book);
     let greeted = tokio::time::timeout(limits::HANDSHAKE, exchange.greet()).await;
     match greeted {
         Ok(Ok(true)) => {}
@@ -154,19 +141,8 @@ pub(super) async fn along_paths(
         Err(error) => return failed(error),
     };
     let book = Book::new(inband.ground.clone(), identity.copies, identity.slot_now());
-    let (due, spoke, road) = (Due::default(), Instant::now(), Road::Paths { port, inband });
-    let mut exchange = Exchange {
-        road,
-        connection,
-        identity,
-        inbound,
-        socket,
-        book,
-        due,
-        passed: Vec::new(),
-        unanswered: None,
-        spoke,
-    };
+    let road = Road::Paths { port, inband };
+    let mut exchange = Exchange::new(road, connection, identity, inbound, socket, book);
     backoff.reset();
     tell_back(connection, inbound, 0, None).await;
     let ended = exchange.run().await;
@@ -188,7 +164,19 @@ async fn open(address: &str) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-impl Exchange<'_> {
+impl<'a> Exchange<'a> {
+    fn new(
+        road: Road<'a>,
+        connection: &'a Connection,
+        identity: &'a Identity,
+        inbound: &'a mpsc::Sender<Inbound>,
+        socket: UdpSocket,
+        book: Book,
+    ) -> Exchange<'a> {
+        let (due, passed, spoke) = (Due::default(), Vec::new(), Instant::now());
+        Exchange { road, connection, identity, inbound, socket, book, due, passed, unanswered: None, spoke }
+    }
+
     fn slot(&self) -> Slot {
         self.identity.slot_now()
     }

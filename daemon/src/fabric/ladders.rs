@@ -115,6 +115,9 @@ mod tests {
         assert!(keeping.learned.learn_way(flow, &[], By::Signature));
         assert_eq!(keeping.way(flow, &tuple).expect("covered").path, before.path, "forgotten");
 
+        let again = keeping.with_interfaces(&config, std::slice::from_ref(&card));
+        assert!(std::sync::Arc::ptr_eq(&again.keepers, &keeping.keepers), "found once for a topology");
+
         // Nobody but switches keeps tables: they mark the last link too, and are told of all.
         config.peer.listen.clear();
         let told = fabric(&config);

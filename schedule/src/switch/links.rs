@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::change::{Change, NOBODY, Ticket, moved};
 use super::hosts::{Host, Hosts};
 use super::rest::Rest;
-use super::{Limits, LinkConfig};
+use super::{Limits, LinkConfig, Switch};
 use crate::message::{Announcement, FlowPromise, LinkView, Rank};
 use crate::table::{Entry, LoadTable, Promises};
 use crate::units::{FlowId, HostId, LinkId, Rate};
@@ -82,6 +82,14 @@ struct Link {
 impl Link {
     fn cross(&self) -> Rate {
         self.measured.values().copied().fold(self.config.cross, Rate::max).min(self.config.capacity)
+    }
+}
+
+impl Switch {
+    /// Keeps a link with this configuration from here on, whether it was kept before or not.
+    pub fn keep_link(&mut self, config: LinkConfig) {
+        self.links.add(config);
+        self.set_link(config);
     }
 }
 

@@ -92,28 +92,17 @@ fn address(host: u32) -> Ipv4Addr {
 
 fn announcement(host: u32, flow: u32, slot: u32) -> Packet {
     let to = Ipv4Addr::from(0x0a01_0000 + (host + flow) % 60_000 + 1);
-    Packet {
-        kind: Kind::Announce,
-        flags: 0,
-        unit: 4,
-        hops: 0,
-        counted: 0,
-        flow: FlowId(u64::from(host) << 32 | u64::from(flow)),
-        slot: Slot(slot),
-        seq: flow as u16,
-        had_previous: 0,
-        wrap: ((u64::from(slot) + LANES as u64 - 1) % LANES as u64) as u8,
-        path_sig: 0,
-        tuple: Tuple {
-            source: address(host),
-            destination: to,
-            source_port: 1000 + flow as u16,
-            destination_port: 5000,
-            protocol: 6,
-            cookie: 0,
-        },
-        lanes: [Lane { new: 1, previous: 1, load_sum: 0, headroom: NO_HOP_YET }; LANES],
-    }
+    let tuple = Tuple {
+        source: address(host),
+        destination: to,
+        source_port: 1000 + flow as u16,
+        destination_port: 5000,
+        protocol: 6,
+        cookie: 0,
+    };
+    let id = FlowId(u64::from(host) << 32 | u64::from(flow));
+    let lanes = [Lane { new: 1, previous: 1, load_sum: 0, headroom: NO_HOP_YET }; LANES];
+    Packet { unit: 4, seq: flow as u16, lanes, ..Packet::new(Kind::Announce, id, Slot(slot), tuple) }
 }
 
 /// The frame back: an echo of what came.

@@ -107,21 +107,7 @@ pub fn announcement(slot: Slot, new: u16) -> Packet {
         protocol: 6,
         cookie: 0,
     };
-    Packet {
-        kind: Kind::Announce,
-        flags: 0,
-        unit: 0,
-        hops: 0,
-        counted: 0,
-        flow: FlowId(1),
-        slot,
-        seq: 7,
-        had_previous: 0,
-        wrap: ((u64::from(slot.0) + LANES as u64 - 1) % LANES as u64) as u8,
-        path_sig: 0,
-        tuple,
-        lanes: [lane; LANES],
-    }
+    Packet { seq: 7, lanes: [lane; LANES], ..Packet::new(Kind::Announce, FlowId(1), slot, tuple) }
 }
 
 pub fn probe(slot: Slot) -> Packet {
