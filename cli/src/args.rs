@@ -6,12 +6,23 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use sluice_schedule::Nanos;
 use sluice_wire::text::parse_duration;
 
+use crate::audit::AuditArgs;
+use crate::bugreport::args::BugreportArgs;
+use crate::config::args::ConfigCmd;
+use crate::doctor::args::DoctorArgs;
+use crate::fleet::args::FleetCmd;
 use crate::global::Global;
+use crate::man::ManArgs;
+use crate::metrics::MetricsArgs;
+use crate::peer::Peer;
 use crate::plan::args::PlanCmd;
+use crate::report::ReportArgs;
 use crate::sim::args::SimCmd;
 #[cfg(feature = "testbed")]
 use crate::testbed::args::TestbedCmd;
+use crate::top::args::TopArgs;
 use crate::topology::args::TopologyCmd;
+use crate::why::WhyArgs;
 
 /// Sluice schedules the network flows of training jobs. This command shows what it does and why.
 #[derive(Debug, Parser)]
@@ -36,9 +47,11 @@ pub enum Cmd {
     /// Example: sluice status --check && echo scheduling
     #[command(visible_alias = "st")]
     Status(StatusArgs),
-    /// Live view of links, jobs and flows
+    /// Live view of links, jobs and flows; or of what a file says
     ///
     /// Example: sluice top --job 4711
+    ///
+    /// Example: sluice top --replay trace.json --at 20s
     Top(TopArgs),
     /// Jobs of this host: their round, its progress, and what stalls it
     ///
@@ -64,10 +77,22 @@ pub enum Cmd {
     ///
     /// Example: sluice schedule 4711 --slots 10
     Schedule(ScheduleArgs),
-    /// Why a flow has its rate
+    /// Why a flow has its rate, or had it in a slot that is over
     ///
     /// Example: sluice explain 0x1a3
+    ///
+    /// Example: sluice explain 0x1a3 --slot -10
     Explain(ExplainArgs),
+    /// Why a job is slow: where the time of its last rounds went, and whose it is
+    ///
+    /// It reads the flight record, which sluiced keeps of the last minutes (flight.* in its configuration), also of a daemon
+    /// that is dead. One host sees its own side only; with the records of the job's other hosts (--with, --from) it is known
+    /// why those were waited for.
+    ///
+    /// Example: sluice why vgg19 --rounds 50 --with gpu-18,gpu-19
+    ///
+    /// Example: sluice why vgg19 --from /var/lib/sluice/flight.ring
+    Why(WhyArgs),
     /// The slot clock against the system clock
     ///
     /// Example: sluice clock
@@ -78,8 +103,8 @@ pub enum Cmd {
     Mode(ModeArgs),
     /// Read the configuration again
     ///
-    /// Example: sluice reload
-    Reload,
+    /// Example: sluice reload --reason "new links entry"
+    Reload(ReloadArgs),
     /// Give every socket back to its earlier congestion control and stay in bypass
     ///
     /// Example: sluice drain --job 4711
@@ -88,6 +113,14 @@ pub enum Cmd {
     ///
     /// Example: sluice log sluiced=debug --for 5m
     Log(LogArgs),
+    /// The commands that this host's daemon was given: who, what, why, and what came of it
+    ///
+    /// Example: sluice audit --last 5
+    Audit(AuditArgs),
+    /// What the daemon tells Prometheus, on stdout or as a file for node_exporter
+    ///
+    /// Example: sluice metrics --textfile /var/lib/prometheus/node-exporter/sluice.prom
+    Metrics(MetricsArgs),
     /// Export what was ordered and delivered, slot by slot
     ///
     /// Example: sluice timeline --last 60s --format chrome out.json   (opens in ui.perfetto.dev)
@@ -95,8 +128,14 @@ pub enum Cmd {
     Timeline(TimelineArgs),
     /// Try what Sluice needs on this host; says what works, what not, what it costs, and the fix
     ///
+    /// It exits 3 where something does not work; with --traces where something of Sluice is on this host.
+    ///
     /// Example: sluice doctor --json
     Doctor(DoctorArgs),
+    /// Put what somebody needs who was not there into one file, with addresses and host names hashed
+    ///
+    /// Example: sluice bugreport --out report.tar.gz
+    Bugreport(BugreportArgs),
     /// Run scenarios on real network namespaces of this host (needs root)
     ///
     /// Example: sluice testbed run scenario.toml --policy sluice --policy fair:cubic
@@ -118,6 +157,23 @@ pub enum Cmd {
     /// Example: sluice plan forestcoll --topology a100.json --collective all-gather --out plan.json
     #[command(subcommand)]
     Plan(PlanCmd),
+    /// A fleet that agrees through etcd: how its hosts are, what they are told, and rollouts group by group
+    ///
+    /// Example: sluice fleet rollout --to active --groups rack1,rack2 --pause 10m
+    Fleet(FleetCmd),
+    /// Configuration: judge it, show what holds and where it was set, and print what may stand in it
+    ///
+    /// Example: sluice config show --changed --origin
+    #[command(subcommand)]
+    Config(ConfigCmd),
+    /// Every limit: how much of it is used, how much may be, and what happens beyond
+    ///
+    /// Example: sluice limits --fields name,used,allowed
+    Limits,
+    /// Results of earlier runs on one page, which asks nothing of anybody
+    ///
+    /// Example: sluice report mix.fair.json mix.sluice.json out.html --baseline fair
+    Report(ReportArgs),
     /// Versions of this command, of its formats, and of the daemon if it answers
     ///
     /// Example: sluice version --json
@@ -126,6 +182,10 @@ pub enum Cmd {
     ///
     /// Example: sluice concepts
     Concepts,
+    /// Manual pages of every command and of the two daemons
+    ///
+    /// Example: sluice man /usr/share/man/man1
+    Man(ManArgs),
     /// Completions for a shell
     ///
     /// Example: sluice completions bash > /etc/bash_completion.d/sluice
@@ -159,19 +219,6 @@ pub enum WaitFor {
 }
 
 #[derive(Clone, Debug, ClapArgs)]
-pub struct TopArgs {
-    /// Print one frame and end (also when stdout is not a terminal)
-    #[arg(long)]
-    pub once: bool,
-    /// Frames per second
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=10))]
-    pub hz: u8,
-    /// Begin with this job selected
-    #[arg(long, value_name = "ID")]
-    pub job: Option<String>,
-}
-
-#[derive(Clone, Debug, ClapArgs)]
 pub struct JobsArgs {
     /// One job in full
     pub id: Option<String>,
@@ -188,9 +235,9 @@ pub struct FlowsArgs {
     /// Only in this state
     #[arg(long, value_parser = ["managed", "observed", "released", "other"])]
     pub state: Option<String>,
-    /// Only to this address, or to addresses that begin so
-    #[arg(long, value_name = "ADDRESS")]
-    pub peer: Option<String>,
+    /// Only to this network, to this address, or to addresses that begin so
+    #[arg(long, value_name = "CIDR")]
+    pub peer: Option<Peer>,
     /// Order, largest first
     #[arg(long, value_enum, default_value_t = FlowSort::Rate)]
     pub sort: FlowSort,
@@ -240,12 +287,18 @@ pub struct ScheduleArgs {
 pub struct ExplainArgs {
     /// Flow or job id, as `sluice flows` shows it
     pub id: String,
+    /// In this slot, as far back as the daemon's timeline reaches (timeline.seconds); -10: ten slots ago
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    pub slot: Option<i64>,
+    /// With --slot: by a trace that `sluice timeline` wrote
+    #[arg(long, requires = "slot", value_name = "FILE")]
+    pub from: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
 pub struct ModeArgs {
-    /// The mode wanted; none: show the present one
-    #[arg(value_parser = ["observe", "active", "bypass"])]
+    /// The mode wanted, or `fleet`: that of this host's group in its fleet; none: show the present one
+    #[arg(value_parser = ["observe", "active", "bypass", "fleet"])]
     pub mode: Option<String>,
     /// It returns by itself after this time
     #[arg(long = "for", value_parser = parse_duration, value_name = "TIME", requires = "mode")]
@@ -256,7 +309,14 @@ pub struct ModeArgs {
     /// Keep it over a restart, in the daemon's state directory
     #[arg(long, requires = "mode")]
     pub persist: bool,
-    /// Why, for the log of the daemon
+    /// Why, for the daemon's log and for `sluice audit`
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ReloadArgs {
+    /// Why, for `sluice audit`
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub reason: String,
 }
@@ -266,6 +326,9 @@ pub struct DrainArgs {
     /// Only this job
     #[arg(long, value_name = "ID")]
     pub job: Option<String>,
+    /// Why, for `sluice audit`
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -275,6 +338,9 @@ pub struct LogArgs {
     /// It returns by itself after this time
     #[arg(long = "for", value_parser = parse_duration, value_name = "TIME", requires = "filter")]
     pub time: Option<Nanos>,
+    /// Why, for `sluice audit`
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -290,6 +356,9 @@ pub struct TimelineArgs {
     /// Only this job
     #[arg(long, value_name = "ID")]
     pub job: Option<String>,
+    /// Go on with what comes, line by line, until interrupted (with --format csv or jsonl)
+    #[arg(long)]
+    pub follow: bool,
     /// Where to write; none or `-`: stdout
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -319,11 +388,6 @@ pub enum TimelineFormat {
     Csv,
     /// The same as JSON objects
     Jsonl,
-}
-
-#[derive(Clone, Debug, ClapArgs)]
-pub struct DoctorArgs {
-    /// Also write the result to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
+    /// Rounds as OpenTelemetry spans, for a collector
+    OtlpJson,
 }

@@ -166,6 +166,33 @@ where
     Ok((status, body.to_bytes()))
 }
 
+/// The body at a path of somebody who speaks HTTP at `host:port`, of at most so many bytes.
+///
+/// # Errors
+/// Why there is none, in few words.
+pub async fn fetch(address: &str, path: &str, time: Duration, most: usize) -> Result<Bytes, String> {
+    let exchange = async {
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        let driver = tokio::spawn(connection);
+        let request = Request::get(path).header(hyper::header::HOST, address).body(Full::new(Bytes::new()));
+        let response = sender.send_request(request.map_err(|error| error.to_string())?).await;
+        let response = response.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), most).collect().await.map_err(|error| error.to_string());
+        driver.abort();
+        let body = body?.to_bytes();
+        match serde_json::from_slice::<Refused>(&body) {
+            _ if status.is_success() => Ok(body),
+            Ok(refused) if !refused.help.is_empty() => Err(format!("{status}: {}; {}", refused.message, refused.help)),
+            _ => Err(format!("it answered {status}")),
+        }
+    };
+    let late = || Err(format!("no answer within {} s", time.as_secs()));
+    tokio::time::timeout(time, exchange).await.unwrap_or_else(|_| late())
+}
+
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|error| {
         Failure::failed(format!(

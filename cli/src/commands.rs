@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use sluice_formats::problem::hint;
 use sluice_wire::snapshot::{
-    DrainRequest, Explanation, Flow, Job, Label, LogRequest, Mode, ModeRequest, Outcome, SCHEMA, Snapshot, State,
+    DrainRequest, Explanation, Flow, Job, Label, LogRequest, Mode, ModeRequest, Outcome, ReloadRequest, SCHEMA,
+    Snapshot, State,
 };
 
 use crate::args::{
-    DrainArgs, ExplainArgs, FlowSort, FlowsArgs, JobsArgs, LinksArgs, LogArgs, ModeArgs, ScheduleArgs, StatusArgs,
-    SwitchesArgs, WaitFor,
+    DrainArgs, ExplainArgs, FlowSort, FlowsArgs, JobsArgs, LinksArgs, LogArgs, ModeArgs, ReloadArgs, ScheduleArgs,
+    StatusArgs, SwitchesArgs, WaitFor,
 };
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::format::flow_id;
+use crate::format::{flow_id, grouped};
 use crate::global::{Format, Global};
+use crate::past::{Past, explained};
 use crate::{output, view};
 
 /// Jobs that ended longer ago are not shown by `--all`.
@@ -96,7 +98,7 @@ pub fn flows(global: &Global, args: &FlowsArgs) -> Result<(), Failure> {
             .iter()
             .filter(|flow| job.as_ref().is_none_or(|job| flow.job == *job))
             .filter(|flow| args.state.as_deref().is_none_or(|state| flow.state.as_str() == state))
-            .filter(|flow| args.peer.as_deref().is_none_or(|peer| flow.to.starts_with(peer)))
+            .filter(|flow| args.peer.as_ref().is_none_or(|peer| peer.holds(&flow.to)))
             .collect();
         flows.sort_by(|a, b| match args.sort {
             FlowSort::Rate => b.ordered_bps.cmp(&a.ordered_bps),
@@ -142,6 +144,9 @@ pub fn schedule(global: &Global, args: &ScheduleArgs) -> Result<(), Failure> {
 }
 
 pub fn explain(global: &Global, args: &ExplainArgs) -> Result<(), Failure> {
+    if let Some(slot) = args.slot {
+        return explain_past(global, args, slot);
+    }
     let client = Client::new(global)?;
     repeat(global, || {
         let snapshot = client.snapshot()?;
@@ -152,6 +157,31 @@ pub fn explain(global: &Global, args: &ExplainArgs) -> Result<(), Failure> {
         output::list(global, "explanations", &explanations, || {
             explanations.iter().map(|explanation| view::explain(explanation, &snapshot)).collect::<Vec<_>>().join("\n")
         })
+    })
+}
+
+/// Why a flow had its rate in a slot that is over, by the daemon's ring or a file.
+fn explain_past(global: &Global, args: &ExplainArgs, slot: i64) -> Result<(), Failure> {
+    let past = match &args.from {
+        Some(file) => Past::load(file)?,
+        None => {
+            let trace = Client::new(global)?.get("/api/v1/timeline?last=3600s&format=chrome")?;
+            Past::of_trace(&trace).map_err(Failure::failed)?
+        }
+    };
+    let newest = past.slots.checked_sub(1).ok_or_else(|| Failure::no("there is no slot in the timeline yet"))?;
+    let at = match u32::try_from(slot) {
+        Ok(number) => past.at(number),
+        Err(_) => newest.checked_add_signed(slot).filter(|_| slot < 0),
+    };
+    let at = at.ok_or_else(|| {
+        let (first, last) = (grouped(u64::from(past.number(0))), grouped(u64::from(past.number(newest))));
+        Failure::input(format!("--slot {slot}: the timeline has slots {first} to {last}, and -{newest} to -1"))
+    })?;
+    let reasons = explained::reasons(&past, &args.id, at)?;
+    output::list(global, "reasons", &reasons, || {
+        let text = |reason| explained::text(reason, past.slot_length_ns);
+        reasons.iter().map(text).collect::<Vec<_>>().join("\n")
     })
 }
 
@@ -180,22 +210,25 @@ pub fn mode(global: &Global, args: &ModeArgs) -> Result<(), Failure> {
         for_ns: args.time.map(|time| time.0),
         job: args.job.clone(),
         persist: args.persist,
+        fleet: word == "fleet",
         reason: args.reason.clone(),
     };
     answer(global, &client.post("/api/v1/mode", &request)?)
 }
 
-pub fn reload(global: &Global) -> Result<(), Failure> {
-    answer(global, &Client::new(global)?.post("/api/v1/reload", &json!({}))?)
+pub fn reload(global: &Global, args: &ReloadArgs) -> Result<(), Failure> {
+    let request = ReloadRequest { reason: args.reason.clone() };
+    answer(global, &Client::new(global)?.post("/api/v1/reload", &request)?)
 }
 
 pub fn drain(global: &Global, args: &DrainArgs) -> Result<(), Failure> {
-    let request = DrainRequest { job: args.job.clone() };
+    let request = DrainRequest { job: args.job.clone(), reason: args.reason.clone() };
     answer(global, &Client::new(global)?.post("/api/v1/drain", &request)?)
 }
 
 pub fn log(global: &Global, args: &LogArgs) -> Result<(), Failure> {
-    let request = LogRequest { filter: args.filter.clone(), for_ns: args.time.map(|time| time.0) };
+    let request =
+        LogRequest { filter: args.filter.clone(), for_ns: args.time.map(|time| time.0), reason: args.reason.clone() };
     answer(global, &Client::new(global)?.post("/api/v1/log", &request)?)
 }
 

@@ -1,12 +1,17 @@
 //! `sluice doctor`: tries what Sluice needs on this host and undoes it again. It never compares versions, it needs no
 //! daemon, and for everything that does not work it says what that costs and what to do.
 
+pub mod args;
+mod fix;
 mod kernel;
+mod nccl;
 mod network;
 mod places;
 mod rdma;
 mod realtime;
+mod running;
 mod surplus;
+mod traces;
 
 use std::path::Path;
 use std::thread;
@@ -15,11 +20,12 @@ use serde::Serialize;
 use serde_json::json;
 use sluice_wire::snapshot::SCHEMA;
 
-use crate::args::DoctorArgs;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::global::{Format, Global};
 use crate::output;
+use args::DoctorArgs;
+use fix::Remedy;
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -42,6 +48,9 @@ pub struct Check {
     pub expected: String,
     pub cost: String,
     pub fix: String,
+    /// What `--fix` can do about it.
+    #[serde(skip)]
+    pub remedy: Option<Remedy>,
 }
 
 impl Check {
@@ -64,14 +73,17 @@ impl Check {
     pub fn fix(self, fix: impl Into<String>) -> Check {
         Check { fix: fix.into(), ..self }
     }
+    pub fn remedy(self, remedy: Remedy) -> Check {
+        Check { remedy: Some(remedy), ..self }
+    }
     pub fn expected(self, expected: impl Into<String>) -> Check {
         Check { expected: expected.into(), ..self }
     }
 }
 
 /// All groups of checks; each group runs in a thread of its own.
-fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
-    let socket = global.socket.clone();
+fn groups(global: &Global, config: Option<&Path>) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
+    let (socket, config) = (global.socket.clone(), config.map(Path::to_owned));
     vec![
         Box::new(|| vec![kernel::btf(), kernel::capabilities(), kernel::bpffs()]),
         Box::new(kernel::datapath),
@@ -83,6 +95,9 @@ fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
         }),
         Box::new(|| vec![network::clock(), network::time_namespace()]),
         Box::new(|| vec![realtime::realtime()]),
+        Box::new(|| running::pins(Path::new("/sys/fs/bpf"))),
+        Box::new(|| nccl::profiler(Path::new("/proc")).into_iter().chain(running::journal()).collect()),
+        Box::new(move || running::handshakes(config.as_deref())),
         Box::new(move || {
             let running = places::daemon(&socket);
             let answers = running.state == State::Ok;
@@ -94,7 +109,31 @@ fn groups(global: &Global) -> Vec<Box<dyn FnOnce() -> Vec<Check> + Send>> {
 }
 
 pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
-    let running: Vec<_> = groups(global).into_iter().map(thread::spawn).collect();
+    if args.traces {
+        return traces::run(global);
+    }
+    let config = args.config.as_deref();
+    let mut checks = look(global, config);
+    let mut fixed = Vec::new();
+    if args.fix {
+        fixed = fix::fix(&checks, args.yes, global.quiet || global.format() != Format::Table)?;
+        if fixed.is_empty() && !global.quiet && global.format() == Format::Table {
+            eprintln!("nothing was done");
+        } else if !fixed.is_empty() {
+            checks = look(global, config);
+        }
+    }
+    tell(global, args, &checks, &fixed)
+}
+
+/// What it finds, for a report.
+pub fn checks(global: &Global, config: Option<&Path>) -> Vec<Check> {
+    look(global, config)
+}
+
+/// All checks, at the same time.
+fn look(global: &Global, config: Option<&Path>) -> Vec<Check> {
+    let running: Vec<_> = groups(global, config).into_iter().map(thread::spawn).collect();
     let gone =
         || vec![Check::fail("internal", "a check ended early").fix("report this with the output of sluice version")];
     let mut checks: Vec<Check> =
@@ -103,7 +142,12 @@ pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         checks.extend(network::switches(&snapshot));
         checks.extend(realtime::of_daemon(&snapshot));
         checks.extend(surplus::surplus(&snapshot));
+        checks.extend(running::rows(&snapshot));
     }
+    checks
+}
+
+fn tell(global: &Global, args: &DoctorArgs, checks: &[Check], fixed: &[fix::Fixed]) -> Result<(), Failure> {
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let (ok, warnings, failures, notes) =
         (count(State::Ok), count(State::Warn), count(State::Fail), count(State::Info));
@@ -114,6 +158,7 @@ pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         "warnings": warnings,
         "failures": failures,
         "notes": notes,
+        "fixed": fixed,
     });
     if let Some(path) = &args.report {
         std::fs::write(path, format!("{value:#}\n"))
@@ -122,7 +167,7 @@ pub fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     if global.quiet {
         // The exit status is the answer.
     } else if matches!(global.format(), Format::Csv | Format::Jsonl) {
-        output::list(global, "checks", &checks, String::new)?;
+        output::list(global, "checks", checks, String::new)?;
     } else {
         output::one(global, &value, || {
             let text: String = checks.iter().map(|check| lines(check, output::colors(global))).collect();

@@ -34,6 +34,10 @@ impl Failure {
     pub fn with(code: u8, message: impl fmt::Display) -> Failure {
         Failure { code, message: format!("error: {message}"), problems: None }
     }
+    /// The same with one more thing to do.
+    pub fn with_help(self, help: &str) -> Failure {
+        Failure { message: format!("{}\n  help: {help}", self.message), ..self }
+    }
     /// From a refusal of the daemon.
     pub fn refused(status: u16, refused: &Refused) -> Failure {
         let code = match (status, refused.code.as_str()) {

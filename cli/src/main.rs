@@ -5,16 +5,27 @@
 //! reachable or not permitted, 5 limit reached with a partial result, 130 interrupted.
 
 mod args;
+mod audit;
+mod bugreport;
 mod client;
 mod commands;
 mod concepts;
+mod config;
 mod doctor;
 mod failure;
+mod fleet;
 mod format;
 mod global;
 mod interrupt;
+mod limits;
+mod man;
+mod metrics;
 mod output;
+mod past;
+mod peer;
 mod plan;
+mod report;
+mod shard;
 mod sim;
 mod table;
 #[cfg(feature = "testbed")]
@@ -23,6 +34,7 @@ mod timeline;
 mod top;
 mod topology;
 mod view;
+mod why;
 mod words;
 
 use std::io::Write;
@@ -59,11 +71,14 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Cmd::Switches(switches) => commands::switches(&global, &switches).map(done),
         Cmd::Schedule(schedule) => commands::schedule(&global, &schedule).map(done),
         Cmd::Explain(explain) => commands::explain(&global, &explain).map(done),
+        Cmd::Why(of) => why::run(&global, &of).map(done),
         Cmd::Clock => commands::clock(&global).map(done),
         Cmd::Mode(mode) => commands::mode(&global, &mode).map(done),
-        Cmd::Reload => commands::reload(&global).map(done),
+        Cmd::Reload(reload) => commands::reload(&global, &reload).map(done),
         Cmd::Drain(drain) => commands::drain(&global, &drain).map(done),
         Cmd::Log(log) => commands::log(&global, &log).map(done),
+        Cmd::Audit(of) => audit::run(&global, &of).map(done),
+        Cmd::Metrics(metrics) => metrics::run(&global, &metrics).map(done),
         Cmd::Top(top) => top::run(&global, &top).map(done),
         Cmd::Timeline(timeline) => timeline::run(&global, &timeline).map(done),
         Cmd::Doctor(doctor) => doctor::run(&global, &doctor).map(done),
@@ -71,7 +86,13 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Cmd::Testbed(testbed) => testbed::run(&global, &testbed),
         Cmd::Sim(command) => sim::run(&global, &command),
         Cmd::Topology(command) => topology::run(&global, &command),
+        Cmd::Fleet(command) => fleet::run(&global, &command),
         Cmd::Plan(command) => plan::run(&global, &command),
+        Cmd::Bugreport(report) => bugreport::run(&global, &report).map(done),
+        Cmd::Config(command) => config::run(&global, &command),
+        Cmd::Limits => limits::run(&global).map(done),
+        Cmd::Report(report) => report::run(&global, &report).map(done),
+        Cmd::Man(man) => man::run(&global, &man).map(done),
         Cmd::Version => commands::version(&global).map(done),
         Cmd::Concepts => {
             output::print(concepts::CONCEPTS)?;

@@ -4,6 +4,7 @@
 pub mod args;
 mod bar;
 mod compare;
+mod list;
 mod replay;
 mod run;
 mod sweep;
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::output;
 use args::SimCmd;
+pub use compare::sides;
 
 pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
     match command {
@@ -34,6 +36,7 @@ pub fn run(global: &Global, command: &SimCmd) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        SimCmd::List { dir } => list::run(global, dir.as_deref()),
         SimCmd::Compare { results } => compare::run(global, results),
         SimCmd::Replay(args) => replay::run(global, args),
         SimCmd::Sweep(args) => sweep::run(global, args),

@@ -2,6 +2,7 @@
 //! is the library's; here are the flags, the exit status, and where results go.
 
 pub mod args;
+mod standing;
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -24,6 +25,10 @@ const WIDTH: usize = 100;
 pub fn run(global: &Global, command: &TestbedCmd) -> Result<ExitCode, Failure> {
     match command {
         TestbedCmd::Run(args) => run_scenario(global, args),
+        TestbedCmd::Up(args) => standing::up(global, args),
+        TestbedCmd::Down(args) => standing::down(global, args),
+        TestbedCmd::Exec(args) => standing::exec(args),
+        TestbedCmd::Keep(args) => standing::keep(args),
         TestbedCmd::Validate { scenario, policies } => {
             let (scaled, chosen) = load(scenario, policies)?;
             if !global.quiet {
@@ -42,13 +47,7 @@ pub fn run(global: &Global, command: &TestbedCmd) -> Result<ExitCode, Failure> {
 
 fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Failure> {
     let (scaled, policies) = load(&args.scenario, &args.policies)?;
-    if !nix::unistd::geteuid().is_root() {
-        let shown: Vec<String> = std::env::args().skip(1).collect();
-        return Err(Failure::daemon(format!(
-            "a testbed run makes network namespaces and links, which needs root\n  help: sudo sluice {}",
-            shown.join(" ")
-        )));
-    }
+    needs_root()?;
     let command: Vec<String> = std::env::args().collect();
     let about = About::gather(&scaled, &command.join(" "));
     let out =
@@ -98,6 +97,18 @@ fn run_scenario(global: &Global, args: &TestbedRunArgs) -> Result<ExitCode, Fail
         Format::Csv => output::list(global, "policies", &report::summaries(&runs), String::new)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Said before anything begins.
+fn needs_root() -> Result<(), Failure> {
+    if nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    let shown: Vec<String> = std::env::args().skip(1).collect();
+    Err(Failure::daemon(format!(
+        "the testbed makes network namespaces and links, which needs root\n  help: sudo sluice {}",
+        shown.join(" ")
+    )))
 }
 
 /// The scenario as one machine runs it, and the policies: those asked for, else those of the scenario.

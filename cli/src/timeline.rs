@@ -1,4 +1,6 @@
-//! `sluice timeline`: fetch the ring from the daemon, or merge the files of several hosts.
+//! `sluice timeline`: fetch the ring from the daemon, or follow it, or merge the files of several hosts.
+
+mod follow;
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 use sluice_wire::timeline::merge;
 
-use crate::args::{TimelineArgs, TimelineCmd};
+use crate::args::{TimelineArgs, TimelineCmd, TimelineFormat};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::global::Global;
@@ -26,11 +28,17 @@ pub fn run(global: &Global, args: &TimelineArgs) -> Result<(), Failure> {
         let merged = merge(loaded).map_err(Failure::input)?;
         return write(out.as_deref(), format!("{merged}\n").as_bytes());
     }
-    let mut path = format!("/api/v1/timeline?last={}ms&format={}", args.last.0 / 1_000_000, word(args.format));
-    if let Some(job) = &args.job {
-        path += &format!("&job={}", escaped(job));
+    let job = args.job.as_ref().map_or(String::new(), |job| format!("&job={}", escaped(job)));
+    let (last, rest) = (args.last.0 / 1_000_000, format!("&format={}{job}", word(args.format)));
+    let client = Client::new(global)?;
+    if args.follow {
+        if !matches!(args.format, TimelineFormat::Csv | TimelineFormat::Jsonl) {
+            return Err(Failure::input("--follow goes with --format csv or jsonl: other forms are one whole document"));
+        }
+        let file = args.file.as_deref().filter(|path| path.as_os_str() != "-");
+        return follow::run(&client, args.format, last, &rest, file);
     }
-    let bytes = Client::new(global)?.get(&path)?;
+    let bytes = client.get(&format!("/api/v1/timeline?last={last}ms{rest}"))?;
     write(args.file.as_deref(), &bytes)
 }
 

@@ -2,6 +2,7 @@
 
 mod alltoall;
 pub mod args;
+mod check;
 mod show;
 
 use std::path::Path;
@@ -29,6 +30,7 @@ fn act(global: &Global, command: &TopologyCmd) -> Result<(), Failure> {
     match command {
         TopologyCmd::Gen(args) => give(global, &make(args)?, args.out.as_deref()),
         TopologyCmd::Import(args) => import(global, args),
+        TopologyCmd::Check(args) => check::run(global, args),
         TopologyCmd::Show(args) => show::run(global, args),
     }
 }

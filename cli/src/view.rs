@@ -4,7 +4,9 @@
 mod explain;
 mod status;
 mod tables;
+mod why;
 
 pub use explain::{clock, explain};
 pub use status::{header, status};
 pub use tables::{flows, job, jobs, links, schedule, switches};
+pub use why::why;

@@ -11,6 +11,7 @@
 mod commands;
 mod pace;
 mod publish;
+mod told;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -33,6 +34,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::clock::{self, Clock, Wall};
 use crate::config::{Loaded, Mode};
 use crate::control::{Request, Shared};
+use crate::core::fleet::FleetWord;
 use crate::core::{ClockState, Core, Inbound, settings};
 use crate::enforce::{self, Enforcement, TooLittle};
 use crate::exchange::service::Service;
@@ -43,7 +45,7 @@ use crate::interfaces;
 use crate::journal::Journal;
 use crate::logging::Filter;
 use crate::monitor::Haste;
-use crate::own_table::OwnTable;
+use crate::own_table::{self, OwnTable};
 use crate::rdma;
 use crate::starts::{self, Starts};
 use pace::Pace;
@@ -66,6 +68,8 @@ pub struct Start {
     pub boot: BootId,
     /// What lines are logged.
     pub filter: Arc<Filter>,
+    /// The fleet's last word, if this host is in one.
+    pub fleet: Option<FleetWord>,
 }
 
 pub struct Agent {
@@ -131,7 +135,7 @@ pub fn fabric(loaded: &Loaded) -> Result<Fabric, Problems> {
 
 impl Agent {
     async fn serve(start: Start) -> Result<(), StartError> {
-        let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter } = start;
+        let Start { loaded, file, mut requests, snapshots, started, peers, boot, filter, fleet } = start;
         let realtime = Realtime::new(Bound::DECIDING);
         let config = loaded.config.clone();
         let fabric = Rc::new(fabric(&loaded)?);
@@ -139,7 +143,10 @@ impl Agent {
         let started_lately = starts.note(clock::monotonic());
         // Who crashes again and again touches nothing any more: the kernel side stays closed, and nothing is decided.
         let looping = started_lately >= starts::LOOP;
-        let mode = if looping { Mode::Bypass } else { config.mode };
+        // So does a mode that was kept by hand stand above the fleet's.
+        let by_hand = looping || commands::kept_by_hand(&loaded);
+        let fleets = fleet.as_ref().and_then(|word| word.mode).filter(|_| !by_hand).map(commands::mode);
+        let mode = if looping { Mode::Bypass } else { fleets.unwrap_or(config.mode) };
         let opened = enforce::open(&loaded, &fabric, mode).inspect_err(|_| starts.forget());
         let Enforcement { datapath, reasons, adopted } = opened?;
         let journal = Journal::new(&config.node.run_dir);
@@ -156,27 +163,24 @@ impl Agent {
             serve_own_table(&mut core, &fabric, boot, identity.clone(), &news, peers);
         }
         let exchange = Exchange::new(&config, identity, fabric, inbound);
-        let shared = Arc::new(Shared { turned: 0.into(), asked: 0.into(), timeline: core.timeline() });
+        let shared = Arc::new(Shared {
+            turned: 0.into(),
+            asked: 0.into(),
+            timeline: core.timeline(),
+            unrecorded: Arc::default(),
+        });
         let tier = core.datapath().tier();
         let mut clock = Clock::new(&config, wall.clone());
         if looping {
             core.stay_out(clock.now(), started_lately);
         }
+        if let Some(word) = fleet {
+            core.join_fleet(clock.now(), word, by_hand);
+        }
         core.note_tier(clock::wall(config.clock.source).0, tier, &reasons);
         core.note_rdma(clock::wall(config.clock.source).0, &rdma::devices(Path::new(rdma::DEVICES)));
-        tracing::info!(
-            event = "start",
-            version = env!("CARGO_PKG_VERSION"),
-            backend = tier.name(),
-            mode = core.mode().word(),
-            slot_ms = config.slot.length_ms,
-            horizon = config.slot.horizon,
-            clock = config.clock.source.word(),
-            links = %core.monitor().fabric.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(","),
-            nic_mode = core.monitor().fabric.nic_mode(),
-            adopted,
-            "sluiced runs"
-        );
+        let facts = Facts::new(&core);
+        told::start(&core, &facts, tier, adopted);
         let mut agent = Agent {
             wall,
             clock,
@@ -184,7 +188,7 @@ impl Agent {
             realtime,
             standing: Standing::Ordinary,
             exchange,
-            facts: Facts::new(&core),
+            facts,
             shared: shared.clone(),
             snapshots,
             journal,
@@ -206,6 +210,7 @@ impl Agent {
         let mut news = Vec::new();
         agent.turn(&mut news);
         agent.core.record_as_configured(agent.core.now().wall);
+        agent.core.fly_as_configured();
         agent.facts.ready = true;
         agent.publish(true);
         let _ = started.try_send(Ok(shared));
@@ -345,8 +350,7 @@ impl Agent {
     fn listen_to_kernel(&mut self) {
         self.wake = None;
         let fd = self.core.datapath().wake_fd().and_then(|fd| fd.try_clone_to_owned().ok());
-        let warn = |error: &std::io::Error| tracing::warn!(event = "kernel-events", %error, "kernel events are polled");
-        self.wake = fd.and_then(|fd| crate::sys::wait_for(fd).inspect_err(warn).ok());
+        self.wake = fd.and_then(|fd| crate::sys::wait_for(fd).inspect_err(told::no_kernel_events).ok());
     }
 
     fn ask_clock(&mut self, now: Now) {
@@ -377,10 +381,11 @@ impl Agent {
         notify(&[sd_notify::NotifyState::Stopping]);
         let coasting = self.core.coast(clock::monotonic());
         for left in self.journal.restore() {
-            tracing::warn!(event = "sysctl-left", "{left}");
+            told::sysctl_left(&left);
         }
         self.starts.forget();
         self.core.end_recording();
+        self.core.end_flight();
         tracing::info!(event = "stop", coasting, coast_ms = self.core.config().enforce.coast_ms, "sluiced ends");
     }
 }
@@ -419,6 +424,8 @@ fn serve_own_table(
     table.on_news(Box::new(move || wake.notify_one()));
     let table = Arc::new(Mutex::new(table));
     core.keep_own_table(table.clone());
+    let clock = identity.clone();
+    tokio::spawn(own_table::tell(table.clone(), move || clock.slot(clock.wall.now())));
     let allowed = core.config().peer.peers.clone();
     core.judge_peers(clock::wall(core.config().clock.source).0);
     for listener in peers {
@@ -428,11 +435,11 @@ fn serve_own_table(
             Ok(listener) => {
                 tokio::spawn(async move {
                     if let Err(error) = service.serve(listener, allowed).await {
-                        tracing::error!(event = "peer-service", %error, "other hosts cannot connect any more");
+                        told::no_peers(&error);
                     }
                 });
             }
-            Err(error) => tracing::error!(event = "peer-service", %error, "other hosts cannot connect"),
+            Err(error) => told::no_peers(&error),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use sluice_logs::without_addresses;
 pub use sluice_wire::snapshot::{Condition, ConditionCode, Severity};
 
 /// All conditions that hold, by code and subject.
@@ -27,11 +28,13 @@ impl Conditions {
             return;
         }
         condition.since_unix_ns = unix_ns;
-        let (event, cost, next) = (condition.code.as_str(), condition.cost.as_str(), condition.next.as_str());
+        let (event, subject) = (condition.code.as_str(), condition.subject.as_str());
+        let (cost, next) = (condition.cost.as_str(), condition.next.as_str());
+        let sentence = without_addresses(&condition.sentence);
         if condition.severity == Severity::Info {
-            tracing::info!(event, cost, next, "{}", condition.sentence);
+            tracing::info!(event, subject, cost, next, "{sentence}");
         } else {
-            tracing::warn!(event, cost, next, "{}", condition.sentence);
+            tracing::warn!(event, subject, cost, next, "{sentence}");
         }
         self.live.insert(key, condition);
     }
@@ -41,7 +44,7 @@ impl Conditions {
         if self.live.keys().any(|(c, s)| *c == code && s == subject)
             && let Some(condition) = self.live.remove(&(code, subject.to_owned()))
         {
-            tracing::info!(event = code.as_str(), "over: {}", condition.sentence);
+            tracing::info!(event = code.as_str(), subject, "over: {}", without_addresses(&condition.sentence));
         }
     }
     /// Sets or clears, as `sentence` says.

@@ -1,6 +1,6 @@
 //! `sluiced.toml`: settings, their keys, and reading them so that every mistake is shown at once.
 //!
-//! Defaults < main file < `sluiced.d/*.toml` beside it in byte order < `sluiced.d/*.toml` of the state directory < command
+//! Defaults < the fleet's topology and switches < main file < `sluiced.d/*.toml` beside it in byte order < `sluiced.d/*.toml` of the state directory < command
 //! line. One table says what each key is called and may hold (`settings`), [`read`] goes from text to struct, `check`
 //! judges what keys mean together. Nothing here opens a socket or asks the kernel for anything but names.
 
@@ -9,6 +9,7 @@ mod choices;
 mod defaults;
 mod keys;
 pub mod read;
+pub mod reference;
 mod settings;
 pub(crate) mod value;
 
@@ -31,7 +32,30 @@ pub const DEFAULT_FILE: &str = "/etc/sluice/sluiced.toml";
 /// # Errors
 /// [`Problems`] with everything that is wrong in all files.
 pub fn load(main: Option<&Path>, offline: bool) -> Result<Loaded, Problems> {
-    let mut reader = read::Reader::default();
+    let reader = layers(read::Reader::default(), main);
+    let Some(fleets) = reader.config().fleet_layer().filter(|layer| layer.is_file()) else {
+        return judge(reader, offline);
+    };
+    // What the fleet says stands below everything that this host's own files say.
+    let mut below = read::Reader::default();
+    below.file(&fleets);
+    judge(layers(below, main), offline)
+}
+
+/// As [`load`], for a start: what the fleet last said keeps no daemon from starting, and is left out if it cannot be used.
+///
+/// # Errors
+/// As [`load`], for this host's own files.
+pub fn load_to_start(main: Option<&Path>) -> Result<Loaded, Problems> {
+    load(main, false).or_else(|problems| {
+        let own = layers(read::Reader::default(), main);
+        let fleets = own.config().fleet_layer().is_some_and(|layer| layer.is_file());
+        if fleets { judge(own, false).map_err(|_| problems) } else { Err(problems) }
+    })
+}
+
+/// The main file, its `sluiced.d` and that of the state directory, over what was read already.
+fn layers(mut reader: read::Reader, main: Option<&Path>) -> read::Reader {
     let file = main.unwrap_or(Path::new(DEFAULT_FILE));
     if main.is_some() || file.exists() {
         reader.file(file);
@@ -41,7 +65,7 @@ pub fn load(main: Option<&Path>, offline: bool) -> Result<Loaded, Problems> {
     }
     let kept = reader.config().kept_settings();
     reader.directory(&kept);
-    judge(reader, offline)
+    reader
 }
 
 /// Judges what a reader read.

@@ -1,5 +1,6 @@
 //! What other threads may ask of the deciding loop, and what it shows them without being asked.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +8,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sluice_schedule::FlowId;
+use sluice_wire::audit::{self, Entry};
 use sluice_wire::snapshot::{Command, Explanation, LogRequest, Outcome, Refused, Snapshot};
 use sluice_wire::timeline::Timeline;
 use tokio::sync::{mpsc, watch};
 
+use crate::audit::Audit;
 use crate::clock::monotonic;
 use crate::config::value::LogFilter;
+use crate::core::fleet::FleetWord;
 use crate::http::Control;
 use crate::logging::Filter;
 
@@ -26,6 +30,10 @@ pub enum Request {
     /// Why has this flow its rate?
     Explain(FlowId, SyncSender<Option<Explanation>>),
     Config(SyncSender<Value>),
+    /// The fleet's word has changed, or how well it is heard.
+    Fleet(Box<FleetWord>),
+    /// Where the flight record is.
+    Flight(SyncSender<Option<PathBuf>>),
     /// Read the configuration again, nobody waits for the answer (SIGHUP).
     Reload,
     Stop,
@@ -38,6 +46,8 @@ pub struct Shared {
     /// CLOCK_MONOTONIC when somebody last looked at the state; 0: nobody did.
     pub asked: AtomicU64,
     pub timeline: Arc<Mutex<Timeline>>,
+    /// Commands that could not be written to the audit file.
+    pub unrecorded: Arc<AtomicU64>,
 }
 
 /// The handle that HTTP and signals use.
@@ -48,6 +58,7 @@ pub struct Handle {
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
     pub requests: mpsc::Sender<Request>,
     pub filter: Arc<Filter>,
+    pub audit: Audit,
     /// Runs tasks that outlast a request.
     pub runtime: tokio::runtime::Handle,
 }
@@ -94,6 +105,9 @@ impl Control for Handle {
         self.shared.asked.store(monotonic().0, Ordering::Relaxed);
         self.snapshots.borrow().clone()
     }
+    fn published(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.clone()
+    }
     fn loop_age(&self) -> Option<Duration> {
         let turned = self.shared.turned.load(Ordering::Relaxed);
         (turned > 0).then(|| Duration::from_nanos(monotonic().0.saturating_sub(turned)))
@@ -103,6 +117,9 @@ impl Control for Handle {
     }
     fn explain(&self, flow: FlowId) -> Option<Explanation> {
         self.ask(|answer| Request::Explain(flow, answer)).flatten()
+    }
+    fn flight(&self) -> Option<PathBuf> {
+        self.ask(Request::Flight).flatten()
     }
     fn config(&self) -> Value {
         self.ask(Request::Config).unwrap_or(Value::Null)
@@ -114,5 +131,11 @@ impl Control for Handle {
         let help = "sluice status; if it does not change: journalctl -u sluiced";
         let stuck = || Err(Refused::new("unavailable", "the slot loop does not answer", help));
         self.ask(|answer| Request::Command(command, answer)).unwrap_or_else(stuck)
+    }
+    fn note(&self, entry: Entry) {
+        self.audit.note(entry);
+    }
+    fn audit(&self, last: usize) -> audit::Audit {
+        self.audit.last(last)
     }
 }

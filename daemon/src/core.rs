@@ -10,6 +10,7 @@
 //! | [`holders`] | what is known of each holder of tables: reachable, slot, answers |
 //! | `account` | counters, time line and link use, once per slot |
 //! | `taking` | orders to the kernel, and the sockets that it has to capture for them |
+//! | `flight` | what the flight recorder is told of a slot |
 //! | `benefit` | whether Sluice helps a job, and leaving alone one that it does not |
 //! | `health` | which conditions hold |
 //! | `hearing` | what comes from holders and the kernel, between turns too |
@@ -21,6 +22,8 @@
 
 mod account;
 mod benefit;
+pub mod fleet;
+mod flight;
 mod health;
 mod hearing;
 pub mod holders;
@@ -36,7 +39,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use sluice_clock::KernelClock;
-use sluice_ebpf::{Datapath, Row, SocketEvent, SocketEventKind, Tier, Wanted};
+use sluice_ebpf::{Datapath, Row, SocketEvent, Tier, Wanted};
 use sluice_schedule::host::Host;
 use sluice_schedule::{
     Action, Announcement, ClockTrust, Connection, Event, Feedback, FlowId, HolderId, JobId, Nanos, Now, Rate, Slot,
@@ -49,6 +52,7 @@ use crate::conditions::Conditions;
 use crate::config::{Config, Loaded, Mode};
 use crate::exchange::book::{Passed, Tally};
 use crate::fabric::{By, Fabric};
+use crate::flight::Flight;
 use crate::hops::Hops;
 use crate::monitor::discovery::Wake;
 use crate::monitor::sockets::Socket;
@@ -148,6 +152,9 @@ pub struct Core {
     own_table: Option<Arc<Mutex<OwnTable>>>,
     datapath: Box<dyn Datapath>,
     recorder: Option<Recorder>,
+    flight: Option<Flight>,
+    /// What the fleet says, if this host is in one.
+    fleet: Option<fleet::Member>,
     slot: Option<Slot>,
     growths: health::Growths,
     decided: Nanos,
@@ -196,6 +203,8 @@ impl Core {
             own_table: None,
             datapath,
             recorder: None,
+            flight: None,
+            fleet: None,
             slot: None,
             growths: health::Growths::default(),
             decided: Nanos::ZERO,
@@ -275,6 +284,7 @@ impl Core {
             }
         }
         self.record(now);
+        self.note_marks(now);
         self.note_rounds(now, &mut trigger);
         self.note_ended_rounds(now);
         let only_progress = self.events.iter().all(|event| matches!(event, Event::Progress(_)));
@@ -297,6 +307,7 @@ impl Core {
         self.capture(now);
         if edge {
             self.account(now, trigger);
+            self.fly(now);
             self.judge(now);
         }
     }
@@ -375,31 +386,6 @@ impl Core {
         let sockets = &self.monitor.sockets;
         let ends = |flow| sockets.of_flow(flow).map(|socket| socket.tuple.connection());
         outlet.announce(holder, announcement, &ends);
-    }
-
-    fn take_socket_events(&mut self, now: Now) {
-        self.socket_events.clear();
-        if self.mode == Mode::Active || self.datapath.tier() == Tier::None {
-            self.datapath.events(&mut self.socket_events);
-        }
-        let events = std::mem::take(&mut self.socket_events);
-        for event in &events {
-            match event.kind {
-                SocketEventKind::Opened => self.counters.flows_opened += 1,
-                SocketEventKind::Closed => self.counters.flows_closed += 1,
-                SocketEventKind::Expired => self.counters.released_deadline += 1,
-                SocketEventKind::LossGuard => {
-                    self.counters.released_loss += 1;
-                    self.counters.loss_guards += 1;
-                }
-                SocketEventKind::Started | SocketEventKind::Finished | SocketEventKind::Released => {}
-            }
-            let haste = self.monitor.socket_event(now, event, &mut self.events);
-            // The end of one of few flows frees much, and somebody waits for it.
-            let much = haste == Haste::Some && self.active <= FEW;
-            self.haste = self.haste.max(if much { Haste::Much } else { haste });
-        }
-        self.socket_events = events;
     }
 
     fn slot_edge(&mut self, now: Now) {

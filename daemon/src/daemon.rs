@@ -12,15 +12,19 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use sluice_schedule::BootId;
+use sluice_wire::audit::{self, Entry, Way};
 use sluice_wire::snapshot::Snapshot;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{self, Start, StartError};
-use crate::config::{Config, Details, Loaded};
+use crate::audit::Audit;
+use crate::clock;
+use crate::config::{ClockSource, Config, Details, Loaded};
 use crate::control::{Handle, Request, Shared};
 use crate::exchange::backoff::random;
+use crate::fleet::Member;
 use crate::http::{self, Listeners, Rules};
 use crate::logging;
 use crate::rundir::{self, RunDirError};
@@ -50,7 +54,7 @@ struct Signals {
 pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let config = loaded.config.clone();
     let filter = Arc::new(logging::start(&config.log));
-    logging::abort_on_panic();
+    sluice_logs::abort_on_panic("flows fall back to ordinary congestion control within their orders' life");
     let prepared = rundir::prepare(&config.node.run_dir, &config.progress_dir());
     let _lock = match prepared.and_then(|()| rundir::lock(&config.lock())) {
         Ok(lock) => lock,
@@ -82,7 +86,10 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let (snapshots, seen) = watch::channel(Arc::new(Snapshot::default()));
     let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let boot = BootId(random());
-    let start = Start { loaded, file, requests: from_others, snapshots, started, peers, boot, filter: filter.clone() };
+    let member = Member::of(&loaded);
+    let fleet = member.as_ref().map(Member::word);
+    let start =
+        Start { loaded, file, requests: from_others, snapshots, started, peers, boot, filter: filter.clone(), fleet };
     let thread = std::thread::Builder::new()
         .name("loop".into())
         .spawn(move || agent::run(start))
@@ -96,8 +103,18 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         }
         Err(_) => return Err(anyhow!("the loop's thread did not start within 30 s")),
     };
-    let handle =
-        Handle { shared, snapshots: seen, requests: requests.clone(), filter, runtime: runtime.handle().clone() };
+    let audit = Audit::start(&config.node.state_dir, shared.unrecorded.clone());
+    let handle = Handle {
+        shared,
+        snapshots: seen,
+        requests: requests.clone(),
+        filter: filter.clone(),
+        audit,
+        runtime: runtime.handle().clone(),
+    };
+    if let Some(member) = member {
+        runtime.spawn(member.follow(requests.clone()));
+    }
     runtime.block_on(serve(&config, tcp, unix, Arc::new(handle), requests.clone(), signals))?;
     // The loop was asked to end; a stuck one must not keep the process alive: its orders run out by themselves.
     let waited = std::time::Instant::now();
@@ -105,6 +122,7 @@ pub fn run(loaded: Loaded, file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         std::thread::sleep(Duration::from_millis(2));
     }
     let _ = std::fs::remove_file(config.socket()); // A stale one is replaced at the next start anyway.
+    filter.finish();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -129,10 +147,14 @@ async fn serve(
         own_uid: nix::unistd::geteuid().as_raw(),
     };
     let Signals { mut reload, mut end, mut interrupt } = signals;
+    let noting = handle.audit.clone();
     let shutdown = async move {
         loop {
             tokio::select! {
-                _ = reload.recv() => drop(requests.send(Request::Reload).await),
+                _ = reload.recv() => {
+                    noting.note(by_signal());
+                    drop(requests.send(Request::Reload).await);
+                }
                 _ = end.recv() => break,
                 _ = interrupt.recv() => break,
                 // The loop has ended by itself: nobody decides any more, so the process ends too.
@@ -145,11 +167,29 @@ async fn serve(
     Ok(())
 }
 
+/// SIGHUP, as the audit log has it. The loop logs what comes of it.
+fn by_signal() -> Entry {
+    Entry {
+        unix_ns: clock::wall(ClockSource::Realtime).0,
+        way: Way::Signal,
+        command: "reload".into(),
+        result: audit::Result::Asked,
+        message: "SIGHUP".into(),
+        ..Entry::default()
+    }
+}
+
 /// The status socket; without it the daemon runs all the same.
 fn bind_socket(config: &Config) -> Option<UnixListener> {
     let warn = |error: &std::io::Error| {
         let socket = config.socket();
-        tracing::warn!(event = "socket", cost = "sluice cannot reach this daemon", "{}: {error}", socket.display());
+        tracing::warn!(
+            event = "socket",
+            cost = "sluice cannot reach this daemon",
+            next = "make the run directory one that the daemon may write, and start it again",
+            "{}: {error}",
+            socket.display()
+        );
     };
     http::bind_unix(&config.socket()).inspect_err(warn).ok()
 }

@@ -3,8 +3,9 @@
 use sluice_schedule::Nanos;
 
 use crate::clock;
-use crate::config::{Config, KEYS, Mode};
+use crate::config::{Config, KEYS, MetricFlows, Mode};
 use crate::core::Core;
+use crate::numbers::Numbers;
 
 /// What the loop itself does not know of the process.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Facts {
     pub realtime: bool,
     /// Why the clock was last not trusted.
     pub last_refusal: String,
+    /// Numbers of flows, where metrics are to tell them apart.
+    pub numbers: Numbers,
 }
 
 impl Facts {
@@ -40,6 +43,14 @@ impl Facts {
         facts.reloaded(clock::wall(core.config().clock.source).0, core);
         facts
     }
+    /// Numbers the flows anew, if metrics are to tell them apart; forgets the numbers otherwise.
+    pub fn number(&mut self, core: &Core) {
+        if core.config().metrics.flows == MetricFlows::Index {
+            self.numbers.follow(core.host().flows().map(|status| (status.spec.job, status.spec.flow)));
+        } else {
+            self.numbers = Numbers::default();
+        }
+    }
     pub fn reloaded(&mut self, unix_ns: u64, core: &Core) {
         self.reload_ok = true;
         self.reload_unix_ns = unix_ns;
@@ -47,10 +58,22 @@ impl Facts {
     }
 }
 
-/// Low 48 bits of a hash over every key's value; keys that differ from host to host by nature are left out.
+/// Low 48 bits of a hash over every key's value; keys that differ from host to host by nature are left out, and so is the mode,
+/// which is rolled out rack by rack and is a metric of its own.
 fn hash(config: &Config) -> u64 {
-    let own =
-        ["node.name", "node.run_dir", "node.state_dir", "node.instance", "peer.listen", "http.listen", "record.file"];
+    let own = [
+        "mode",
+        "node.name",
+        "node.run_dir",
+        "node.state_dir",
+        "node.instance",
+        "peer.listen",
+        "http.listen",
+        "record.file",
+        "fleet.group",
+        "fleet.tls_cert",
+        "fleet.tls_key",
+    ];
     let mut text = String::new();
     for key in KEYS.iter().filter(|key| !own.contains(&key.path)) {
         text.push_str(key.path);

@@ -23,6 +23,7 @@ struct Entry {
     new: String,
 }
 
+/// The journal of one run directory.
 #[derive(Clone, Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -50,7 +51,12 @@ impl Journal {
         let mut changes = self.read();
         let Applied { changes: new, errors } = sysctl::apply();
         for error in errors {
-            tracing::warn!(event = "sysctl-refused", cost = "rates below 100 Mbit/s are off", "{error}");
+            tracing::warn!(
+                event = "sysctl-refused",
+                cost = "rates below 100 Mbit/s are off",
+                next = "sluice doctor; or write enforce.sysctls = false and set them yourself",
+                "{error}"
+            );
         }
         for change in new {
             tracing::info!(

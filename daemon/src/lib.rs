@@ -7,14 +7,19 @@
 //! | `monitor` | jobs, processes, flows and rounds on this host |
 //! | `core` | the deciding loop, one turn at a time |
 //! | `agent` | the thread that turns it |
-//! | `recorder` | the recording of the jobs' work |
+//! | `recorder`, `flight` | the recording of the jobs' work; what was seen in the last minutes, for `sluice why` |
 //! | `exchange`, `own_table` | talking to holders of tables, and being one |
+//! | `fleet` | what a fleet says through etcd |
 //! | `hops` | by which switches flows go, found by probes |
 //! | `enforce`, `cgroups`, `watch`, `sock_diag`, `journal`, `rundir`, `starts` | the kernel side, whose sockets it takes, looking without it, outside changes, the run directory, crash loops |
-//! | `conditions`, `snapshot`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
+//! | `conditions`, `snapshot`, `numbers`, `metrics`, `http`, `control`, `logging` | what is shown and asked |
+//! | [`args`] | the command line |
 //! | [`daemon`], [`cleanup`], [`probe`] | the three things the program does |
+//! | [`handshake`], [`limits`] | one hello to every switch, for `sluice doctor`; every bound that is no key, for `sluice limits` |
 
 mod agent;
+pub mod args;
+mod audit;
 mod cgroups;
 pub mod cleanup;
 mod clock;
@@ -27,20 +32,25 @@ mod enforce;
 mod exchange;
 mod fabric;
 mod facts;
+mod fleet;
+mod flight;
+pub mod handshake;
 mod hops;
 mod http;
 mod interfaces;
-mod journal;
+pub mod journal;
+pub mod limits;
 mod logging;
 mod metrics;
 mod monitor;
+mod numbers;
 mod own_table;
 pub mod probe;
 mod rdma;
 mod recorder;
 mod rundir;
 mod snapshot;
-mod sock_diag;
+pub mod sock_diag;
 mod starts;
 mod sys;
 #[cfg(test)]

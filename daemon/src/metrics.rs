@@ -2,8 +2,9 @@
 //!
 //! One table ([`table::FAMILIES`]) names every metric with its type, labels and sentence and says how to read it from a
 //! [`Snapshot`]; the registry, the tests and the documentation come from it. Label values are [`Label`]s or words of
-//! ours, never addresses, flows or ranks, and every list is cut: at most `metrics.max_jobs` jobs (the rest is summed
-//! as `_other`), 16 links, 31 switches. A series that can appear exists from the start with 0.
+//! ours, never addresses or ranks, and every list is cut: at most `metrics.max_jobs` jobs (the rest is summed
+//! as `_other`), 16 links, 31 switches, and flows only on request (`metrics.flows`), by a small number, at most
+//! `metrics.max_flows` of them. A series that can appear exists from the start with 0.
 
 /// One metric; `fill` reads it from a [`Source`] into [`Samples`].
 macro_rules! family {
@@ -32,7 +33,7 @@ use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram as ProtoHistogram, LabelPair, Metric, MetricFamily, MetricType,
 };
 use prometheus::{Encoder, TextEncoder};
-use sluice_wire::snapshot::{Histogram, Job, Label, Snapshot};
+use sluice_wire::snapshot::{Flow, Histogram, Job, Label, Snapshot};
 
 /// Links with series of their own.
 pub const MAX_LINKS: usize = 16;
@@ -40,6 +41,8 @@ pub const MAX_LINKS: usize = 16;
 pub const MAX_SWITCHES: usize = 31;
 /// A job's series stay this long after its end.
 const KEPT_AFTER_END_NS: u64 = 300_000_000_000;
+/// The value of a label that stands for all that have none of their own.
+const OTHER: &str = "_other";
 /// Content type of the classic text form.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -66,6 +69,17 @@ pub struct Source<'a> {
     pub snapshot: &'a Snapshot,
     /// Jobs by label, cut and summed.
     pub jobs: BTreeMap<Label, JobSum>,
+    /// Flows with a series of their own, by the label of their job and their number; what `_other` stands for comes last.
+    pub flows: Vec<Series<'a>>,
+}
+
+/// A flow, and the label values under which it is shown.
+#[derive(Debug)]
+pub struct Series<'a> {
+    pub job: &'a Label,
+    /// `None`: it is summed with others of the job.
+    pub number: Option<u32>,
+    pub flow: &'a Flow,
 }
 
 /// The values of one `job_id`.
@@ -125,7 +139,10 @@ pub fn all() -> impl Iterator<Item = &'static Family> {
 /// # Errors
 /// None on any snapshot; the encoder's type says otherwise.
 pub fn render(snapshot: &Snapshot) -> prometheus::Result<String> {
-    let source = Source { snapshot, jobs: sum_jobs(snapshot) };
+    let other = Label::new(OTHER);
+    let jobs = sum_jobs(snapshot);
+    let flows = flow_series(snapshot, &jobs, &other);
+    let source = Source { snapshot, jobs, flows };
     let families: Vec<MetricFamily> =
         all().map(|family| collect(family, &source)).filter(|family| !family.get_metric().is_empty()).collect();
     let mut page = Vec::with_capacity(64 * 1024);
@@ -144,7 +161,7 @@ fn sum_jobs(snapshot: &Snapshot) -> BTreeMap<Label, JobSum> {
     };
     let mut jobs: Vec<&Job> = snapshot.jobs.iter().filter(|job| !gone(job)).collect();
     jobs.sort_by_key(|job| job.ended_unix_ns.is_some());
-    let other = Label::new("_other");
+    let other = Label::new(OTHER);
     for job in jobs {
         let room = sums.len() < snapshot.daemon.metrics_max_jobs || sums.contains_key(&job.id);
         let sum = sums.entry(if room { job.id.clone() } else { other.clone() }).or_default();
@@ -170,6 +187,22 @@ fn sum_jobs(snapshot: &Snapshot) -> BTreeMap<Label, JobSum> {
         }
     }
     sums
+}
+
+/// The flows, lowest numbers first so that every job has some; those past `metrics_max_flows` are `_other`. Jobs without a
+/// label of their own are one job here, as everywhere.
+fn flow_series<'a>(snapshot: &'a Snapshot, jobs: &BTreeMap<Label, JobSum>, other: &'a Label) -> Vec<Series<'a>> {
+    if !snapshot.daemon.metrics_flows || !snapshot.daemon.metrics_job_ids {
+        return Vec::new();
+    }
+    let series = |flow: &'a Flow| {
+        let known = jobs.contains_key(&flow.job);
+        Series { job: if known { &flow.job } else { other }, number: flow.number.filter(|_| known), flow }
+    };
+    let mut all: Vec<Series<'_>> = snapshot.flows.iter().map(series).collect();
+    all.sort_by_key(|series| (series.number.is_none(), series.number, series.job));
+    all.iter_mut().skip(snapshot.daemon.metrics_max_flows).for_each(|series| series.number = None);
+    all
 }
 
 fn collect(family: &Family, source: &Source<'_>) -> MetricFamily {

@@ -71,7 +71,7 @@ use processes::{Process, job_of};
 use sockets::Sockets;
 
 /// Jobs on one host at most; further ones run plain.
-const MAX_JOBS: usize = 256;
+pub(crate) const MAX_JOBS: usize = 256;
 /// This part of a table, one in so many, is kept for users that have less than an equal share of it.
 const KEPT_PART: usize = 8;
 

@@ -89,7 +89,13 @@ pub fn replace(path: &Path, state: &impl serde::Serialize) {
     let written =
         text.and_then(|text| std::fs::write(&temporary, text)).and_then(|()| std::fs::rename(&temporary, path));
     if let Err(error) = written {
-        tracing::warn!(event = "state-file-ignored", "{}: {error}", path.display());
+        tracing::warn!(
+            event = "state-file-unwritten",
+            cost = "after a restart the daemon does not know what it knew",
+            next = "make the directory one that the daemon may write, and room on its file system",
+            "{}: {error}",
+            path.display()
+        );
     }
 }
 

@@ -9,11 +9,11 @@ use sluice_schedule::host::{FlowStatus, LinkStatus, ViewState};
 use sluice_schedule::{Bytes, FlowId, LinkId, Nanos};
 use sluice_wire::snapshot::{
     Backend, Clock, Cost, Daemon, Enforcement, Explanation, Label, Link, Mode as WireMode, SlotReason, Snapshot,
-    SwitchState, SwitchStatus, Transport, View,
+    SwitchState, SwitchStatus, Transport, View, explain,
 };
 
 use crate::clock;
-use crate::config::{MetricJobs, Mode};
+use crate::config::{MetricFlows, MetricJobs, Mode};
 use crate::core::Core;
 use crate::facts::Facts;
 use crate::metrics::process;
@@ -28,10 +28,11 @@ pub fn take(core: &Core, facts: &Facts) -> Snapshot {
         clock: slot_clock(core, facts),
         switches: switches(core),
         jobs: flows::jobs(core),
-        flows: flows::flows(core),
+        flows: flows::flows(core, &facts.numbers),
         links: links(core),
         cost: cost(core, facts),
         counters: core.counters().clone(),
+        fleet: core.fleet_status(),
     }
     .settle()
 }
@@ -65,6 +66,7 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
             (link_name(core, link), (0..core.host().config().horizon).map(slot).collect())
         }
     };
+    let why = flows::why(core, status.why);
     Some(Explanation {
         flow: id.to_string(),
         job: Label::new(core.monitor().job_name(status.spec.job).unwrap_or("")),
@@ -79,7 +81,8 @@ pub fn explain(core: &Core, id: FlowId) -> Option<Explanation> {
         path_source: flows::path_source(core, id),
         link,
         slots,
-        why: flows::why(core, status.why),
+        sentence: explain::sentence(&why).into(),
+        why,
         surplus: flows::surplus(core, &status).filter(|_| !core.is_spared(status.spec.job)),
     })
 }
@@ -106,6 +109,8 @@ fn daemon(core: &Core, facts: &Facts) -> Daemon {
         progress_pages: core.monitor().pages() as u64,
         metrics_job_ids: core.config().metrics.jobs == MetricJobs::Id,
         metrics_max_jobs: usize::try_from(core.config().metrics.max_jobs).unwrap_or(0),
+        metrics_flows: core.config().metrics.flows == MetricFlows::Index,
+        metrics_max_flows: usize::try_from(core.config().metrics.max_flows).unwrap_or(0),
         ..Daemon::default()
     }
 }
@@ -259,7 +264,7 @@ fn links(core: &Core) -> Vec<Link> {
 }
 
 /// The interface, or `switch:port`, or `host:in`.
-fn link_name(core: &Core, id: sluice_schedule::LinkId) -> String {
+pub fn link_name(core: &Core, id: sluice_schedule::LinkId) -> String {
     if let Some(link) = core.monitor().fabric.links.iter().find(|link| link.egress == id) {
         return link.name.clone();
     }

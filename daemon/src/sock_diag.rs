@@ -3,6 +3,8 @@
 //! A netlink socket belongs to the namespace its thread was in when it was opened, and holds it: who looks into a
 //! container's namespace opens one, asks, and closes it.
 
+pub mod limits;
+
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -46,13 +48,20 @@ const BY_FAMILY: u16 = 20;
 const DONE: u16 = 3;
 const ERROR: u16 = 2;
 const INFO: u16 = 2;
+/// INET_DIAG_CONG: the name of the congestion control.
+const CONG: u16 = 4;
+/// Every state but TCP_TIME_WAIT (6), which has no congestion control any more.
+const WITH_CONTROL: u32 = 0xfff & !(1 << 6);
 /// TCP_ESTABLISHED as a bit of the state mask.
 const ESTABLISHED: u32 = 1 << 1;
 /// The same and TCP_CLOSE_WAIT as numbers: the states in which a connection still sends.
 const SENDING: [u8; 2] = [1, 8];
+/// NLM_F_REQUEST | NLM_F_DUMP.
+const DUMP: u16 = 0x0301;
 /// INET_DIAG_NOCOOKIE: any socket with these ends.
 const ANY_COOKIE: u32 = u32::MAX;
 
+/// A connection as the kernel describes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiagSocket {
     /// The kernel's name for the socket.
@@ -61,11 +70,25 @@ pub struct DiagSocket {
     pub inode: u32,
     /// Own address, IPv4 as mapped IPv6.
     pub local: SocketAddrV6,
+    /// The other end's address, in the same form.
     pub remote: SocketAddrV6,
+    /// Who owns it.
     pub uid: u32,
     /// Payload received since the connection began.
     pub received: Bytes,
+    /// What was sent, and how it went.
     pub stats: FlowStats,
+}
+
+/// A socket and the congestion control that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controlled {
+    /// Own address, IPv4 as mapped IPv6.
+    pub local: SocketAddrV6,
+    /// The other end's; unspecified for a listener.
+    pub remote: SocketAddrV6,
+    /// Name of the congestion control.
+    pub cc: String,
 }
 
 /// Opens a socket to ask by, in the network namespace of the calling thread.
@@ -88,6 +111,21 @@ pub fn dump(fd: &OwnedFd) -> Vec<DiagSocket> {
     seen
 }
 
+/// The TCP sockets of the namespace whose congestion control has a name that begins so, listeners included.
+pub fn under(fd: &OwnedFd, prefix: &str) -> Vec<Controlled> {
+    let mut seen = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let mut request = header(DUMP);
+        (request[16], request[18]) = (family as u8, 1 << (CONG - 1));
+        request[20..24].copy_from_slice(&WITH_CONTROL.to_ne_bytes());
+        ask(fd, &request, &mut |message| {
+            seen.extend(read_controlled(message).filter(|socket| socket.cc.starts_with(prefix)));
+            seen.len() < MAX_SOCKETS
+        });
+    }
+    seen
+}
+
 /// The connection between these ends, if there is one that still sends. Costs some microseconds however many there are.
 pub fn find(fd: &OwnedFd, local: SocketAddrV6, remote: SocketAddrV6) -> Option<DiagSocket> {
     let request = lookup(local, remote);
@@ -95,7 +133,10 @@ pub fn find(fd: &OwnedFd, local: SocketAddrV6, remote: SocketAddrV6) -> Option<D
     let mut buffer = vec![0_u8; 8 << 10];
     let length = recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()).ok()?;
     let mut seen = Vec::new();
-    read_messages(buffer.get(..length)?, &mut seen);
+    read_messages(buffer.get(..length)?, &mut |message| {
+        seen.extend(read_socket(message));
+        true
+    });
     // The kernel may answer with a listener.
     seen.into_iter().find(|socket| (socket.local, socket.remote) == (local, remote))
 }
@@ -137,62 +178,94 @@ fn header(flags: u16) -> Vec<u8> {
 
 /// Asks for all established TCP sockets of a family and reads the answer.
 fn dump_family(fd: &OwnedFd, family: u8, seen: &mut Vec<DiagSocket>) {
-    let mut request = header(0x0301); // NLM_F_REQUEST | NLM_F_DUMP
+    let mut request = header(DUMP);
     request[16] = family;
     request[20..24].copy_from_slice(&ESTABLISHED.to_ne_bytes());
-    if sendto(fd.as_raw_fd(), &request, &NetlinkAddr::new(0, 0), MsgFlags::empty()).is_err() {
+    ask(fd, &request, &mut |message| {
+        seen.extend(read_socket(message));
+        seen.len() < MAX_SOCKETS
+    });
+}
+
+/// Asks, and hands over every message of the answer until the end of the dump, or until there is enough.
+fn ask(fd: &OwnedFd, request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) {
+    if sendto(fd.as_raw_fd(), request, &NetlinkAddr::new(0, 0), MsgFlags::empty()).is_err() {
         return;
     }
     let mut buffer = vec![0_u8; 64 << 10];
     // The kernel ends a dump with DONE; the bound only guards against one that never does.
     for _ in 0..MAX_SOCKETS {
         let Ok(length) = recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty()) else { return };
-        if !read_messages(&buffer[..length.min(buffer.len())], seen) {
+        if !read_messages(&buffer[..length.min(buffer.len())], take) {
             return;
         }
     }
 }
 
-/// Reads the messages of one datagram; false at the end of the dump.
-fn read_messages(mut rest: &[u8], seen: &mut Vec<DiagSocket>) -> bool {
+/// Hands over the messages of one datagram; false at the end of the dump, or where there is enough.
+fn read_messages(mut rest: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
     while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {
         let length = length as usize;
         let Some(message) = rest.get(..length).filter(|_| length >= at::HEADER) else { return false };
-        match kind {
-            DONE | ERROR => return false,
-            BY_FAMILY => seen.extend(message.get(at::HEADER..).and_then(read_socket)),
-            _ => {}
+        let more = match (kind, message.get(at::HEADER..)) {
+            (DONE | ERROR, _) => false,
+            (BY_FAMILY, Some(body)) => take(body),
+            _ => true,
+        };
+        if !more {
+            return false;
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    seen.len() < MAX_SOCKETS
+    true
+}
+
+fn read_controlled(message: &[u8]) -> Option<Controlled> {
+    let mut cc = None;
+    each_attribute(message, &mut |kind, body| {
+        if kind == CONG {
+            let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
+            cc = Some(String::from_utf8_lossy(name).into_owned());
+        }
+    })?;
+    Some(Controlled { local: end(message, at::SRC, at::SPORT)?, remote: end(message, at::DST, at::DPORT)?, cc: cc? })
+}
+
+fn each_attribute(message: &[u8], take: &mut dyn FnMut(u16, &[u8])) -> Option<()> {
+    let mut attributes = message.get(at::ATTRIBUTES..)?;
+    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
+        let length = usize::from(length);
+        let Some(body) = attributes.get(4..length) else { break };
+        take(kind, body);
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Some(())
+}
+
+/// One end of a socket, IPv4 as mapped IPv6.
+fn end(message: &[u8], address: usize, port: usize) -> Option<SocketAddrV6> {
+    let v4 = i32::from(*message.get(at::FAMILY)?) == libc::AF_INET;
+    let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
+    let ip = if v4 {
+        std::net::Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).to_ipv6_mapped()
+    } else {
+        Ipv6Addr::from(bytes)
+    };
+    let port: [u8; 2] = message.get(port..port + 2)?.try_into().ok()?;
+    Some(SocketAddrV6::new(ip, u16::from_be_bytes(port), 0, 0))
 }
 
 fn read_socket(message: &[u8]) -> Option<DiagSocket> {
     SENDING.contains(message.get(at::STATE)?).then_some(())?;
-    let v4 = i32::from(*message.get(at::FAMILY)?) == libc::AF_INET;
-    let end = |address: usize, port: usize| {
-        let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
-        let ip = if v4 {
-            std::net::Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).to_ipv6_mapped()
-        } else {
-            Ipv6Addr::from(bytes)
-        };
-        let port: [u8; 2] = message.get(port..port + 2)?.try_into().ok()?;
-        Some(SocketAddrV6::new(ip, u16::from_be_bytes(port), 0, 0))
-    };
     let cookie = u64::from(u32_at(message, at::COOKIE)?) | u64::from(u32_at(message, at::COOKIE + 4)?) << 32;
-    let mut attributes = message.get(at::ATTRIBUTES..)?;
     let mut info = None;
-    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
-        let length = usize::from(length);
-        let Some(body) = attributes.get(4..length) else { break };
+    each_attribute(message, &mut |kind, body| {
         if kind == INFO {
             info = read_info(body).zip(received(body));
         }
-        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    let (local, remote, uid) = (end(at::SRC, at::SPORT)?, end(at::DST, at::DPORT)?, u32_at(message, at::UID)?);
+    })?;
+    let (local, remote) = (end(message, at::SRC, at::SPORT)?, end(message, at::DST, at::DPORT)?);
+    let uid = u32_at(message, at::UID)?;
     let (inode, (stats, received)) = (u32_at(message, at::INODE)?, info?);
     Some(DiagSocket { cookie, inode, local, remote, uid, received, stats })
 }
@@ -229,7 +302,26 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    #[test]
+    fn sockets_are_found_by_their_congestion_control_in_every_state() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let here = listener.local_addr().expect("bound");
+        let _stream = TcpStream::connect(here).expect("connected");
+        let fd = open().expect("a socket");
+        // Whatever the system's default is: every name begins with nothing.
+        let all = under(&fd, "");
+        let ours = |socket: &&Controlled| socket.local.port() == here.port() || socket.remote.port() == here.port();
+        let ours: Vec<&Controlled> = all.iter().filter(ours).collect();
+        assert!(ours.len() >= 3, "a listener and both ends: {ours:?}");
+        assert!(ours.iter().all(|socket| !socket.cc.is_empty()), "{ours:?}");
+        let cc = &ours[0].cc;
+        assert!(under(&fd, cc).len() >= 3);
+        assert!(under(&fd, "no-such-control").is_empty());
+    }
 
     #[test]
     fn any_bytes_are_survived() {
@@ -244,8 +336,11 @@ mod tests {
             bytes[0..4].copy_from_slice(&((x % 700) as u32).to_ne_bytes());
             bytes[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
             bytes[88..90].copy_from_slice(&((x % 500) as u16).to_ne_bytes());
-            bytes[90..92].copy_from_slice(&INFO.to_ne_bytes());
-            read_messages(&bytes, &mut Vec::new());
+            bytes[90..92].copy_from_slice(&if x % 2 == 0 { INFO } else { CONG }.to_ne_bytes());
+            read_messages(&bytes, &mut |message| {
+                let _ = (read_socket(message), read_controlled(message));
+                true
+            });
         }
     }
 }

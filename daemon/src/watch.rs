@@ -67,7 +67,13 @@ fn look(wanted: &[Wanted]) -> HashMap<u64, DiagSocket> {
 }
 
 fn warn(error: &nix::Error) {
-    tracing::warn!(event = "sock-diag", %error, "sockets are not seen");
+    tracing::warn!(
+        event = "sock-diag",
+        %error,
+        cost = "what flows deliver is not known, and jobs without a progress page are not found",
+        next = "sluice doctor",
+        "sockets are not seen"
+    );
 }
 
 impl Datapath for Watch {

@@ -84,7 +84,13 @@ fn walk(pins: &Pins, options: &Options, pass: Pass) -> Result<Vec<VisitedSocket>
     let mut seen = loaded.pass(pass)?;
     netns::each_other(|| match loaded.pass(pass) {
         Ok(more) => seen.extend(more),
-        Err(error) => tracing::warn!(%error, "the sockets of a namespace were not walked"),
+        Err(error) => tracing::warn!(
+            event = "cleanup-left",
+            %error,
+            cost = "what a dead daemon left there falls back when its orders run out",
+            next = "sluiced cleanup, once more",
+            "the sockets of a namespace were not walked"
+        ),
     });
     Ok(seen)
 }

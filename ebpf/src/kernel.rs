@@ -128,7 +128,13 @@ impl Kernel {
     fn capture_some(&mut self, wanted: &[Wanted]) -> Vec<Taking> {
         let seen = self.capture_pass(wanted);
         if let Err(error) = &seen {
-            tracing::warn!(%error, "live sockets could not be captured");
+            tracing::warn!(
+                event = "capture-failed",
+                %error,
+                cost = "they run under ordinary congestion control until they are tried again",
+                next = "sluice doctor",
+                "live sockets could not be captured"
+            );
         }
         // What the kernel did not see is not there.
         let missing = Err(if seen.is_ok() { NotTaken::Gone } else { NotTaken::Refused(libc::EIO) });
@@ -191,7 +197,14 @@ impl Kernel {
             {
                 self.table.rescan(index, None, out);
                 if let Err(error) = self.free.push(index, 0) {
-                    tracing::warn!(index, %error, "a reclaimed row could not be freed");
+                    tracing::warn!(
+                        event = "row-lost",
+                        index,
+                        %error,
+                        cost = "one flow less finds a row until the daemon starts again",
+                        next = "nothing if it is one; else start the daemon again",
+                        "a reclaimed row could not be freed"
+                    );
                 }
             }
         }

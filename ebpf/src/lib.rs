@@ -20,6 +20,7 @@ mod pins;
 mod probe;
 pub mod sysctl;
 mod table;
+pub mod traces;
 
 pub use abi::{ABI, Counters};
 pub use datapath::{Datapath, FlowStats, NotTaken, Row, Sequence, SocketEvent, SocketEventKind, Taking, Tier, Wanted};

@@ -6,6 +6,7 @@
 //! this crate ever sees one that breaks the rules of the format.
 
 mod build;
+pub mod check;
 mod digest;
 pub mod draw;
 mod file;

@@ -1,6 +1,7 @@
 //! `sluice-switch.toml`: every key has a default and a range, and all mistakes are told at once.
 
 mod read;
+pub mod reference;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -64,8 +65,10 @@ pub struct Config {
     pub grpc: SocketAddr,
     /// Where the UDP format is answered; `None`: nowhere.
     pub udp: Option<SocketAddr>,
-    /// Where health and metrics are served; `None`: nowhere.
+    /// Where health, metrics and the page are served; `None`: nowhere.
     pub http: Option<SocketAddr>,
+    /// The page and its JSON answer everybody who can connect; false: this machine only.
+    pub details_for_all: bool,
     /// Receive buffer of the UDP socket.
     pub rcvbuf_bytes: usize,
     /// Serve in a real-time thread, where the kernel lets it and one thread serves.
@@ -235,6 +238,7 @@ impl Default for Config {
             grpc: SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 9604)),
             udp: None,
             http: Some(SocketAddr::from(([127, 0, 0, 1], 9606))),
+            details_for_all: false,
             rcvbuf_bytes: 8 << 20,
             realtime: true,
             table: TableKind::Exact,

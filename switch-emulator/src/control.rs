@@ -100,7 +100,13 @@ fn say(news: News) {
             tracing::info!(event = "filled", restarted, written, removed, "the tables are as they are to be");
         }
         News::Slot(slot) => tracing::debug!(event = "slot", slot = slot.0, "the guard has it"),
-        News::Late(slot) => tracing::warn!(event = "late", slot = slot.0, "the switch has not answered within a slot"),
+        News::Late(slot) => tracing::warn!(
+            event = "late",
+            slot = slot.0,
+            cost = "hosts' packets of that slot may be refused, and they do without the switch",
+            next = "a longer slot, or an agent nearer to the switch, if it comes often",
+            "the switch has not answered within a slot"
+        ),
         News::Counted(counts) => {
             let sum =
                 |of: fn(&sluice_pipeline::counters::PortCounters) -> u64| counts.ports.values().map(of).sum::<u64>();
@@ -113,9 +119,22 @@ fn say(news: News) {
                 "what the switch counted so far"
             );
         }
-        News::Unread(error) => tracing::warn!(event = "unread", %error, "counters or tables could not be read"),
+        News::Unread(error) => tracing::warn!(
+            event = "unread",
+            %error,
+            cost = "what the switch counts is not known until it is read again",
+            next = "nothing if it passes; else look at the switch's P4Runtime server",
+            "counters or tables could not be read"
+        ),
         News::Lost { error, pause } => {
-            tracing::warn!(event = "lost", %error, ?pause, "another session begins after a pause")
+            tracing::warn!(
+                event = "lost",
+                %error,
+                ?pause,
+                cost = "two slots later the switch refuses hosts' packets, and they do without it",
+                next = "nothing if it passes; else look at the switch's P4Runtime server",
+                "another session begins after a pause"
+            );
         }
     }
 }

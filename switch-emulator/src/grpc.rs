@@ -42,6 +42,8 @@ impl Service {
                     tracing::warn!(
                         event = "hello-refused",
                         reason = status.message(),
+                        cost = "it schedules its flows without this switch's tables",
+                        next = "make its configuration agree with the reason; log.level = \"debug\" there says more",
                         "a host was refused; it gets no feedback from here"
                     );
                 });

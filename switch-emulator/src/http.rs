@@ -1,5 +1,7 @@
-//! Health and metrics over HTTP: `/livez`, `/readyz`, `/metrics`. Reads only, and only from this machine unless the
-//! listening address says otherwise.
+//! HTTP: health and metrics (`/livez`, `/readyz`, `/metrics`), the page and what it shows. Reads only, and only from this
+//! machine unless the listening address says otherwise.
+
+mod page;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -17,6 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::shown::Sources;
 use crate::tables::{Overview, Tables};
 
 const CONNECTIONS: usize = 32;
@@ -24,9 +27,8 @@ const CONNECTIONS: usize = 32;
 const LIFE: Duration = Duration::from_secs(10);
 
 struct Shared {
-    tables: Arc<Tables>,
-    metrics: Arc<Metrics>,
-    config: Arc<Config>,
+    sources: Sources,
+    streams: page::Streams,
 }
 
 /// Serves until the listener fails.
@@ -36,14 +38,22 @@ pub async fn serve(
     tables: Arc<Tables>,
     metrics: Arc<Metrics>,
 ) -> std::io::Result<()> {
-    let shared = Arc::new(Shared { tables, metrics, config });
+    let sources = Sources { tables, metrics, config, started: sluice_clock::monotonic() };
+    let shared = Arc::new(Shared { sources, streams: page::Streams::default() });
+    let details = Router::new()
+        .route("/", get(page::page))
+        .route("/api/v1/snapshot", get(page::snapshot))
+        .route("/api/v1/stream", get(page::stream))
+        .layer(middleware::from_fn_with_state(shared.clone(), page::allowed));
     let router = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(exposition))
+        .merge(details)
         .layer(middleware::from_fn(check_host))
         .with_state(shared);
-    axum::serve(Bounded { listener, places: Places::new(CONNECTIONS) }, router).await
+    let service = router.into_make_service_with_connect_info::<page::From>();
+    axum::serve(Bounded { listener, places: Places::new(CONNECTIONS) }, service).await
 }
 
 struct Bounded {
@@ -75,10 +85,18 @@ impl axum::serve::Listener for Bounded {
 
 /// Refuses names that are neither an address nor this machine: a page elsewhere must not read here by rebinding a name.
 async fn check_host(request: Request, next: Next) -> Response {
-    if host_allowed(request.headers()) {
-        return next.run(request).await;
+    let mut response = match host_allowed(request.headers()) {
+        true => next.run(request).await,
+        false => (StatusCode::FORBIDDEN, "The Host header must be an address or localhost.\n").into_response(),
+    };
+    let headers = response.headers_mut();
+    // The page has a stricter one.
+    let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
+    policy.or_insert(HeaderValue::from_static("default-src 'self'"));
+    for (name, value) in [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-store")] {
+        headers.insert(name, HeaderValue::from_static(value));
     }
-    (StatusCode::FORBIDDEN, "The Host header must be an address or localhost.\n").into_response()
+    response
 }
 
 fn host_allowed(headers: &HeaderMap) -> bool {
@@ -92,24 +110,24 @@ fn host_allowed(headers: &HeaderMap) -> bool {
 }
 
 /// Has the slot loop moved?
-fn alive(shared: &Shared) -> bool {
-    let patience = shared.config.grid.slot_length.times(10).max(Nanos::from_millis(5000));
-    shared.tables.since_tick() <= patience
+fn alive(Sources { tables, config, .. }: &Sources) -> bool {
+    let patience = config.grid.slot_length.times(10).max(Nanos::from_millis(5000));
+    tables.since_tick() <= patience
 }
 
 async fn livez(State(shared): State<Arc<Shared>>) -> Response {
-    if alive(&shared) {
+    if alive(&shared.sources) {
         return "ok\n".into_response();
     }
-    let text = format!("the slot loop has not moved for {}\n", shared.tables.since_tick());
+    let text = format!("the slot loop has not moved for {}\n", shared.sources.tables.since_tick());
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     let kernel = sluice_clock::kernel().unwrap_or_default();
-    let Overview { switches, sessions, .. } = shared.tables.overview();
-    let good = kernel.synchronised && kernel.max_error <= shared.config.max_clock_error;
-    let clock = match (good, shared.config.require_sync) {
+    let Overview { switches, sessions, .. } = shared.sources.tables.overview();
+    let good = kernel.synchronised && kernel.max_error <= shared.sources.config.max_clock_error;
+    let clock = match (good, shared.sources.config.require_sync) {
         (true, _) => "ok",
         (false, false) => "unsynchronised (accepted: clock.require_sync = false)",
         (false, true) => "unsynchronised: hosts whose slots differ are refused; start a time daemon",
@@ -117,17 +135,17 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     let warm = switches.iter().filter(|report| report.warm).count();
     let body = format!(
         "configuration: ok\npeers: {}\nslot loop: {}, {} thread\nclock: {clock}\ntables: {warm} of {} warm\nsessions: {sessions}\n",
-        if shared.config.open { "peers-open: everybody may speak (open = true)" } else { "ok" },
-        if alive(&shared) { "ok" } else { "stuck" },
-        if shared.metrics.is_realtime() { "a real-time" } else { "an ordinary" },
+        if shared.sources.config.open { "peers-open: everybody may speak (open = true)" } else { "ok" },
+        if alive(&shared.sources) { "ok" } else { "stuck" },
+        if shared.sources.metrics.is_realtime() { "a real-time" } else { "an ordinary" },
         switches.len(),
     );
-    let status = if alive(&shared) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if alive(&shared.sources) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, body).into_response()
 }
 
 async fn exposition(State(shared): State<Arc<Shared>>) -> Response {
-    match shared.metrics.render(&shared.tables) {
+    match shared.sources.metrics.render(&shared.sources.tables) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod args;
 mod background;
 pub mod config;
 pub mod control;
@@ -19,6 +20,7 @@ mod quiet;
 mod routes;
 pub mod server;
 mod sessions;
+mod shown;
 mod tables;
 mod time;
 mod udp;

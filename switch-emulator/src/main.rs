@@ -1,60 +1,16 @@
 //! The command line of `sluice-switch`.
 
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use sluice_logs::Form;
+use sluice_switch::args::{Arguments, Command};
 use sluice_switch::config::{Config, LogFormat};
 use sluice_switch::server::{Bound, Server};
 use sluice_switch::{control, links, urgency, vectors};
 use tokio::signal::unix::{SignalKind, signal};
-
-/// Keeps the load tables of switches that cannot be programmed.
-///
-/// Hosts announce what they will send over which links, slot by slot, and hear what others announced. One process serves
-/// many switches. It forwards traffic only with a [data_plane], as a programmable switch in software. Tables live in memory only: after a restart they are full again within two
-/// slots, because hosts repeat their announcements in every slot.
-#[derive(Parser)]
-#[command(version, about, args_conflicts_with_subcommands = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Option<Command>,
-    /// File with the configuration
-    #[arg(long, default_value = "/etc/sluice/sluice-switch.toml")]
-    config: PathBuf,
-    /// Check the configuration and exit: 0 if it is good, 2 if not.
-    #[arg(long)]
-    check: bool,
-    /// Threads that serve. One is best up to a thousand hosts: the tables are behind one lock anyway.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    workers: u16,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Write the stories that a programmable switch is tested with
-    ///
-    /// Each story is a row of phases, a folder each: commands for BMv2's simple_switch_CLI, what comes in by each port and
-    /// what must leave by it, as captures (N_in.pcap, N_out.pcap) that simple_switch --use-files reads. The program is
-    /// switch-emulator/p4/sluice.p4.
-    Vectors {
-        /// Folder for the stories
-        #[arg(long, value_name = "DIR")]
-        pcap: PathBuf,
-    },
-    /// Keep a P4 switch's tables filled and its guard in time, over P4Runtime
-    ///
-    /// The switch runs switch-emulator/p4/sluice.p4. Without this agent it refuses all packets of Sluice two slots later,
-    /// and hosts do without it. Several agents of one switch take turns by their --election.
-    Control(control::Control),
-    /// Print the link statements of a programmable switch's tables
-    ///
-    /// Ports are numbered as the topology has the switch's links; the rest of the tables is the operator's. Hosts that have the same
-    /// topology know by the signatures which way a flow goes.
-    Links(links::Links),
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -76,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn keep_in_time(control: &control::Control) -> anyhow::Result<()> {
-    start_log(&Config::default());
+    let _log = start_log(&Config::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
@@ -114,13 +70,10 @@ fn serve(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
-    start_log(&config);
-    // A process with a dead task would look alive to some hosts and not to others: better none, restarted.
-    std::panic::set_hook(Box::new(|info| {
-        let backtrace = std::backtrace::Backtrace::force_capture();
-        tracing::error!(event = "panic", %backtrace, "{info}");
-        std::process::abort();
-    }));
+    let log = start_log(&config);
+    sluice_logs::abort_on_panic(
+        "hosts do without its tables until it runs again; then these are full within two slots",
+    );
     let mut builder = match arguments.workers {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -142,7 +95,7 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
         let open = config.open.then(|| config.beyond_loopback()).flatten().map(|(_, address)| address);
         let server = Server::bind(config).await?;
         let bound = server.bound()?;
-        tracing::info!(event = "started", version = env!("CARGO_PKG_VERSION"), grpc = %bound.grpc, boot = %bound.boot, "{told}");
+        tracing::info!(event = "start", version = env!("CARGO_PKG_VERSION"), grpc = %bound.grpc, boot = %bound.boot, "{told}");
         if let Some(address) = open {
             tracing::warn!(
                 event = "peers-open",
@@ -157,7 +110,8 @@ fn run(config: Config, arguments: &Arguments) -> anyhow::Result<()> {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            tracing::info!(event = "stopping", "sessions are told");
+            tracing::info!(event = "stop", "sessions are told");
+            log.finish();
         };
         let urgent = urgency::keep(realtime, server.metrics());
         tokio::select! {
@@ -183,12 +137,11 @@ fn announce(bound: &Bound) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_log(config: &Config) {
-    let builder = tracing_subscriber::fmt().with_env_filter(config.log_level.0.clone()).with_writer(std::io::stderr);
-    let terminal = std::io::stderr().is_terminal();
-    match config.log_format {
-        LogFormat::Json => builder.json().init(),
-        LogFormat::Auto if !terminal => builder.json().init(),
-        LogFormat::Auto | LogFormat::Text => builder.with_ansi(terminal).compact().init(),
-    }
+fn start_log(config: &Config) -> sluice_logs::Started {
+    let form = match config.log_format {
+        LogFormat::Json => Form::Json,
+        LogFormat::Auto => Form::Auto,
+        LogFormat::Text => Form::Text,
+    };
+    sluice_logs::start(form, config.log_level.0.clone(), "sluice-switch")
 }

@@ -9,7 +9,11 @@ use prometheus::{
     TextEncoder,
 };
 use sluice_data_plane::Tally;
+use sluice_realtime::Standing;
 use sluice_telemetry::counts::Counts;
+use sluice_wire::hello::Grid;
+use sluice_wire::snapshot;
+use sluice_wire::snapshot::Label;
 
 use crate::tables::{Overview, RESULTS, Report, TRANSPORTS, Tables};
 
@@ -22,6 +26,8 @@ pub struct Metrics {
     registry: Registry,
     exchange: Histogram,
     realtime: IntGauge,
+    /// How the thread that serves last stood.
+    standing: Mutex<Standing>,
     last: Mutex<Option<(Instant, String)>>,
     /// Of the data plane, where there is one.
     forwarded: OnceLock<Arc<Tally>>,
@@ -48,6 +54,7 @@ impl Metrics {
             registry,
             exchange,
             realtime,
+            standing: Mutex::default(),
             last: Mutex::default(),
             forwarded: OnceLock::new(),
             heard: OnceLock::new(),
@@ -73,8 +80,35 @@ impl Metrics {
         self.realtime.get() != 0
     }
 
-    pub fn set_realtime(&self, held: bool) {
-        self.realtime.set(held.into());
+    /// How the thread that serves stands with the kernel.
+    pub fn standing(&self) -> Standing {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn stands(&self, standing: Standing) {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+        self.realtime.set((standing == Standing::Realtime).into());
+    }
+
+    /// How long exchanges took since the start.
+    pub fn exchange_times(&self) -> snapshot::Histogram {
+        let mut times = snapshot::Histogram::default();
+        let families = self.exchange.collect();
+        let Some(metric) = families.first().and_then(|family| family.get_metric().first()) else { return times };
+        let histogram = metric.get_histogram();
+        let mut below = 0;
+        let buckets: Vec<(f64, u64)> = histogram
+            .get_bucket()
+            .iter()
+            .map(|bucket| {
+                let count = bucket.cumulative_count() - std::mem::replace(&mut below, bucket.cumulative_count());
+                (bucket.upper_bound(), count)
+            })
+            .collect();
+        (times.bounds, times.counts) = buckets.into_iter().unzip();
+        times.counts.push(histogram.get_sample_count().saturating_sub(below));
+        times.sum = histogram.get_sample_sum();
+        times
     }
 
     /// The text format; at most one second old.
@@ -112,7 +146,12 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(opts(name, help), labels);
     let rate = |name: &str, help: &str| GaugeVec::new(opts(name, help), &["switch", "link"]);
 
-    let build = gauge("build_info", "Always 1; says what runs.", &["version", "boot"])?;
+    let build = gauge("build_info", "Always 1; says what runs.", &["version", "revision"])?;
+    let cluster = gauge(
+        "cluster_info",
+        "Always 1; hosts and switches of one cluster must agree.",
+        &["cluster", "slot_ms", "horizon"],
+    )?;
     let hosts = gauge("hosts", "Hosts with a lease.", &["switch"])?;
     let leases = gauge("leases", "Promises (flow, link) in force.", &["switch"])?;
     let warm = gauge("warm", "1 once zero load means zero.", &["switch"])?;
@@ -132,7 +171,11 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     let cpu = CounterVec::new(opts("stage_cpu_seconds_total", "CPU time by stage."), &["stage"])?;
 
     let Overview { switches, counts, sessions: connected } = tables.overview();
-    build.with_label_values(&[env!("CARGO_PKG_VERSION"), &tables.boot().to_string()]).set(1);
+    let revision = Label::new(option_env!("SLUICE_REVISION").unwrap_or_default());
+    build.with_label_values(&[env!("CARGO_PKG_VERSION"), revision.as_str()]).set(1);
+    let Grid { cluster: name, slot_length, horizon, .. } = tables.grid();
+    let slot_ms = (slot_length.0 / 1_000_000).to_string();
+    cluster.with_label_values(&[name.as_str(), slot_ms.as_str(), horizon.to_string().as_str()]).set(1);
     for Report { name, hosts: with_lease, leases: promises, warm: is_warm, counters, updates: results, links } in
         &switches
     {
@@ -141,7 +184,7 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
         leases.with_label_values(switch).set(*promises as i64);
         warm.with_label_values(switch).set(i64::from(*is_warm));
         for (transport, results) in TRANSPORTS.iter().zip(results) {
-            for (result, count) in RESULTS.iter().zip(results).filter(|(_, count)| **count > 0) {
+            for (result, count) in RESULTS.iter().zip(results) {
                 updates.with_label_values(&[name, *transport, *result]).inc_by(*count);
             }
         }
@@ -170,6 +213,7 @@ fn snapshot(tables: &Tables) -> Result<Vec<Box<dyn Collector>>, prometheus::Erro
     }
     Ok(vec![
         Box::new(build),
+        Box::new(cluster),
         Box::new(hosts),
         Box::new(leases),
         Box::new(warm),
@@ -258,3 +302,6 @@ fn forwarded(tally: &Tally) -> Result<Vec<Box<dyn Collector>>, prometheus::Error
 fn opts(name: &str, help: &str) -> Opts {
     Opts::new(format!("sluice_switchd_{name}"), help)
 }
+
+#[cfg(test)]
+mod tests;

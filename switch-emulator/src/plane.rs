@@ -53,7 +53,13 @@ pub fn start(mut plane: DataPlane, config: &Config, metrics: &Arc<Metrics>) -> a
         let mut urgency = Urgency::new(wanted, metrics);
         if let Err(error) = plane.run(&stopped, &tally, || time::wall(clock), || urgency.look()) {
             // A process that forwards no more would look alive.
-            tracing::error!(event = "data-plane-failed", %error, "ports cannot be waited for; the process ends");
+            tracing::error!(
+                event = "data-plane-failed",
+                %error,
+                cost = "nothing is forwarded until the process runs again",
+                next = "the service manager starts it again; ip link says how the ports are",
+                "ports cannot be waited for; the process ends"
+            );
             std::process::abort();
         }
     };

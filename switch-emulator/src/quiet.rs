@@ -25,7 +25,7 @@ impl Quiet {
             }
         };
         if left_out > 0 {
-            tracing::info!(event = cause, "{left_out} more suppressed");
+            tracing::info!(event = "suppressed", of = cause, count = left_out, "{left_out} more suppressed");
         }
         line();
     }

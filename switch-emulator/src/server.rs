@@ -6,7 +6,7 @@
 //! | acceptor | lets connections in | with gRPC |
 //! | slots | ends leases at every slot edge, reads the background file | with the process |
 //! | counters | hears what switches count, if configured | with the process |
-//! | pusher | tells hosts of changes, never more often than `push_gap` | with the process |
+//! | pusher | tells hosts of changes, what comes together at once ([`push`]) | with the process |
 //! | HTTP, UDP | if configured | with the process |
 //! | routes | a thread that asks the kernel for them, if configured | with the tables |
 //! | forwarding | a thread with the data plane, if configured | with the server |
@@ -22,7 +22,7 @@ use anyhow::Context;
 use sluice_schedule::{BootId, Nanos};
 use sluice_wire::accept::{self, Places};
 use sluice_wire::hello::ClockSource;
-use sluice_wire::limits;
+use sluice_wire::{limits, push};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -38,12 +38,6 @@ use crate::{http, plane, routes, time, udp};
 
 /// How long hosts may take to read that this process goes.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// Unasked feedback waits so long for what comes together with it.
-const GATHER: Duration = Duration::from_millis(2);
-/// Unasked feedback to one host is at least this far apart.
-const PUSH_GAP: Duration = Duration::from_millis(4);
-/// Unasked feedback in all is at most one per this time: beyond that, answers carry the news.
-const PUSH_COST: Duration = Duration::from_micros(200);
 
 /// A process that is ready to serve: tables are there, sockets are bound.
 pub struct Server {
@@ -85,7 +79,9 @@ impl Server {
             tracing::warn!(
                 event = "clock-unsynchronised",
                 max_error_ms = kernel.max_error.0 / 1_000_000,
-                "no time daemon steers this clock, or not well; hosts whose slots differ by more than one will be refused. Start one, or set clock.require_sync = false in a test set-up"
+                cost = "hosts whose slots differ by more than one are refused",
+                next = "start a time daemon; in a test set-up: clock.require_sync = false",
+                "no time daemon steers this clock, or not well"
             );
         }
         let boot = time::draw_boot_id().context("cannot draw a boot id from /dev/urandom")?;
@@ -136,14 +132,22 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Server { config, tables, metrics, grpc, http, udp, forwarding, watch } = self;
         let slots = tokio::spawn(slot_loop(config.clone(), tables.clone()));
-        let pusher = tokio::spawn(push_loop(tables.clone()));
+        let changing = tables.clone();
+        let pusher = async move { push::run(changing.changed(), || changing.push()).await };
+        let pusher = tokio::spawn(pusher);
         let mut tasks = vec![slots, pusher];
         tasks.extend(watch.map(|watch| tokio::spawn(watch.run(tables.clone(), metrics.clone()))));
         if let Some(listener) = http {
             let serve = http::serve(listener, config.clone(), tables.clone(), metrics.clone());
             tasks.push(tokio::spawn(async move {
                 if let Err(error) = serve.await {
-                    tracing::error!(event = "http-failed", %error, "health and metrics are no longer served; tables still are");
+                    tracing::error!(
+                        event = "http-failed",
+                        %error,
+                        cost = "nobody sees any more how it does; tables are kept as before",
+                        next = "start sluice-switch again",
+                        "health and metrics are no longer served"
+                    );
                 }
             }));
         }
@@ -187,21 +191,4 @@ async fn slot_loop(config: Arc<Config>, tables: Arc<Tables>) {
         let next = tables.tick();
         tokio::time::sleep(Duration::from_nanos(next.max(Nanos::from_millis(1)).0)).await;
     }
-}
-
-async fn push_loop(tables: Arc<Tables>) {
-    let mut hosts = 0;
-    let mut pushed = tokio::time::Instant::now();
-    loop {
-        tables.changed().await;
-        let soon = tokio::time::Instant::now() + GATHER;
-        tokio::time::sleep_until(soon.max(pushed + push_gap(hosts))).await;
-        pushed = tokio::time::Instant::now();
-        hosts = tables.push();
-    }
-}
-
-/// How far apart unasked feedback to one host is, given how many are connected.
-fn push_gap(hosts: usize) -> Duration {
-    PUSH_GAP.max(PUSH_COST * u32::try_from(hosts).unwrap_or(u32::MAX))
 }

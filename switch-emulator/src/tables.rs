@@ -21,7 +21,7 @@ use crate::config::{Config, PortConfig};
 use crate::routes::Questions;
 use crate::sessions::{Queue, Sessions};
 use crate::time;
-pub use overview::{Counts, Overview, Report};
+pub use overview::{Counts, Hellos, Overview, Report, Shown};
 
 /// After so many quota refusals in a row a host is not listened to for a while.
 const PATIENCE: u32 = 10;
@@ -51,6 +51,7 @@ pub(crate) struct State {
     offenders: HashMap<Speaker, Offender>,
     promises: usize,
     pub(crate) counts: Counts,
+    hellos: Hellos,
     last_tick: Nanos,
 }
 
@@ -146,6 +147,7 @@ impl Tables {
             offenders: HashMap::new(),
             promises: 0,
             counts: Counts::default(),
+            hellos: Hellos::new(config),
             last_tick: sluice_clock::monotonic(),
         };
         Tables {
@@ -167,6 +169,11 @@ impl Tables {
         self.boot
     }
 
+    /// The grid of slots that all switches here share with their hosts.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
     /// Reads the clock; a step that it shows is told.
     pub(crate) fn now(&self, state: &mut State) -> Now {
         let wall = time::wall(self.grid.clock);
@@ -175,7 +182,9 @@ impl Tables {
             tracing::warn!(
                 event = "clock-step",
                 size_ms = step.size().0 / 1_000_000,
-                "the clock was stepped; hosts whose slots differ are refused until it agrees with theirs again"
+                cost = "hosts whose slots differ are refused until it agrees with theirs again",
+                next = "let the time daemon slew, not step",
+                "the clock was stepped"
             );
         }
         Now { slot: reading.slot, wall }
@@ -187,8 +196,10 @@ impl Tables {
         let Now { slot, wall } = self.now(&mut state);
         if let Err(mismatch) = hello.check(&self.grid, slot) {
             state.counts.refused_hellos += 1;
+            state.hellos.refused();
             return Err(mismatch.into());
         }
+        state.hellos.told(hello.host, &hello.name);
         let name = state.switches.first().map_or(String::new(), |held| held.name.clone());
         let info = |held: &Held| HolderInfo {
             id: held.holder,
@@ -279,9 +290,9 @@ impl Tables {
         next
     }
 
-    /// Waits until something changed that hosts may want to hear.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// Is told when something changed that hosts may want to hear.
+    pub fn changed(&self) -> &Notify {
+        &self.changed
     }
 
     /// Tells every connected host whose watched links or jobs changed since it last heard. Gives how many hosts are
@@ -343,11 +354,6 @@ impl Tables {
         self.changed.notify_one();
         unknown
     }
-
-    /// How long ago the last slot edge was handled.
-    pub fn since_tick(&self) -> Nanos {
-        sluice_clock::monotonic().minus(self.lock().last_tick)
-    }
 }
 
 impl State {
@@ -401,7 +407,14 @@ impl State {
             let until = if refusals >= PATIENCE { mono.plus(PENALTY) } else { Nanos::ZERO };
             let refusals = if refusals >= PATIENCE { 0 } else { refusals };
             if until > mono {
-                tracing::warn!(event = "host-over-quota", host = %host, %from, "a host asked for more than its quota 10 times in a row; it is not listened to from there for 60 s");
+                tracing::warn!(
+                    event = "host-over-quota",
+                    host = %host,
+                    cost = "it is not listened to for 60 s from where it asked",
+                    next = "raise the quota if the host is right; log.level = \"debug\" says from where it asked",
+                    "a host asked for more than its quota 10 times in a row"
+                );
+                tracing::debug!(event = "host-over-quota", host = %host, %from, "it asked from there");
             }
             if self.offenders.len() < MAX_OFFENDERS || self.offenders.contains_key(&speaker) {
                 self.offenders.insert(speaker, Offender { refusals, until });

@@ -37,7 +37,7 @@ impl Urgency {
         let standing = self.realtime.look(self.wanted, sluice_clock::monotonic(), sluice_clock::thread_cpu());
         if standing != self.before {
             say(standing);
-            self.metrics.set_realtime(standing == Standing::Realtime);
+            self.metrics.stands(standing);
             self.before = standing;
         }
     }

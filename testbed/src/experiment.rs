@@ -8,6 +8,7 @@ pub mod cost;
 pub mod direct;
 pub mod epochs;
 pub mod fail_open;
+pub mod fleet;
 pub mod fluid;
 pub mod forest;
 pub mod live;
@@ -17,6 +18,7 @@ pub mod pair;
 pub mod real;
 pub mod scoreboard;
 pub mod wan;
+pub mod why;
 
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@
 //! | `cross` | cross traffic: elastic flows of ordinary TCP |
 //! | [`run`] | runs a workload under policies on a fabric and collects figures |
 //! | [`experiment`] | small measured experiments |
+//! | [`standing`] | a network that stands until it is taken down |
 
 #![deny(unsafe_code)]
 
@@ -15,5 +16,6 @@ pub mod experiment;
 pub mod fabric;
 pub mod job;
 pub mod run;
+pub mod standing;
 #[allow(unsafe_code)]
 mod sys;

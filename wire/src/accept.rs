@@ -128,7 +128,14 @@ impl Refused {
         self.since += 1;
         if self.told.is_none_or(|told| told.elapsed() >= REFUSED_EVERY) {
             let from = from.to_canonical();
-            tracing::warn!(event = "peer-refused", %from, count = self.since, "not in `peers`: closed unread");
+            tracing::warn!(
+                event = "peer-refused",
+                count = self.since,
+                cost = "whoever it is does without what is told here",
+                next = "if it is a host of the cluster: add its network to `peers`; log.level = \"debug\" says from where it came",
+                "a connection from outside `peers` was closed unread"
+            );
+            tracing::debug!(event = "peer-refused", %from, "it came from there");
             *self = Refused { told: Some(Instant::now()), since: 0 };
         }
     }

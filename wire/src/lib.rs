@@ -6,12 +6,14 @@
 //! | module | is |
 //! | --- | --- |
 //! | [`accept`] | who may connect to a gRPC service, and how many |
+//! | [`audit`] | what the audit log of commands says, and how it is read |
 //! | [`pb`] | the messages and stubs generated from `proto/sluice/v1/sluice.proto` |
 //! | [`limits`] | every bound on what is accepted, and the server settings that go with them |
 //! | [`hello`] | the handshake: who speaks, on which time grid |
 //! | [`calls`] | a typed client of the two calls |
 //! | [`convert`] | messages of [`pb`] to and from announcements and feedback |
 //! | [`outbox`] | a queue that keeps the newest message per key |
+//! | [`push`] | how often a holder of tables tells hosts what others changed |
 //! | [`record`] | what one host's brain was told and said, and its replay |
 //! | [`session`] | typed clients of both services |
 //! | [`snapshot`] | the one model behind status, top, JSON, metrics and the API |
@@ -20,11 +22,13 @@
 #![forbid(unsafe_code)]
 
 pub mod accept;
+pub mod audit;
 pub mod calls;
 pub mod convert;
 pub mod hello;
 pub mod limits;
 pub mod outbox;
+pub mod push;
 pub mod record;
 pub mod session;
 pub mod snapshot;

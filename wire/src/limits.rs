@@ -5,17 +5,17 @@ use std::time::Duration;
 use tonic::transport::{Endpoint, Server};
 
 /// Promises in one announcement.
-pub(crate) const FLOWS: usize = 8192;
+pub const FLOWS: usize = 8192;
 /// Links of one promise.
-pub(crate) const LINKS_PER_FLOW: usize = 16;
+pub const LINKS_PER_FLOW: usize = 16;
 /// Jobs of one host.
-pub(crate) const JOBS: usize = 256;
+pub const JOBS: usize = 256;
 /// Job statuses in one message: of each job the host's own, and of others as many as are told one by one.
 pub(crate) const STATUSES: usize = JOBS * (1 + sluice_schedule::deciding::MAX_TOLD);
 /// Links watched by one announcement, and views in one feedback.
-pub(crate) const WATCH: usize = 4096;
+pub const WATCH: usize = 4096;
 /// Slots of one schedule.
-pub(crate) const HORIZON: usize = 32;
+pub const HORIZON: usize = 32;
 /// Holders addressed by one message.
 pub const HOLDERS: usize = 256;
 /// Distinct promises in one feedback: as many as fit a message.
@@ -25,9 +25,9 @@ pub(crate) const NAME: usize = 253;
 /// Bytes of one gRPC message, before it is decoded.
 pub const MESSAGE: usize = 256 * 1024;
 /// Bytes of one HTTP/2 header list.
-const HEADER_LIST: u32 = 8 * 1024;
+pub const HEADER_LIST: u32 = 8 * 1024;
 /// Streams on one connection at a time.
-const STREAMS: u32 = 4;
+pub const STREAMS: u32 = 4;
 /// Bytes of one HTTP/2 frame.
 const FRAME: u32 = 16 * 1024;
 /// HTTP/2 flow-control window, of a stream and of a connection, in bytes.

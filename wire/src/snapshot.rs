@@ -27,16 +27,19 @@ pub mod command;
 pub mod condition;
 pub mod counters;
 pub mod explain;
+pub mod fleet;
+pub mod holder;
 pub mod label;
 pub mod switch;
 pub mod traffic;
 
 use serde::{Deserialize, Serialize};
 
-pub use command::{Command, DrainRequest, FileProblem, LogRequest, ModeRequest, Outcome, Refused};
+pub use command::{Command, DrainRequest, FileProblem, LogRequest, ModeRequest, Outcome, Refused, ReloadRequest};
 pub use condition::{Condition, ConditionCode, Severity, State};
 pub use counters::{Counters, Histogram};
 pub use explain::{Explanation, SlotReason, SurplusReason};
+pub use fleet::{Brief, BriefJob, FleetStatus};
 pub use label::Label;
 pub use switch::{SwitchState, SwitchStatus, Transport, View};
 pub use traffic::{Benefit, BenefitState, Flow, FlowState, Job, JobPattern, Link, PathSource, Stalls};
@@ -97,6 +100,8 @@ pub struct Snapshot {
     pub cost: Cost,
     /// Everything that only counts up, and the distributions.
     pub counters: Counters,
+    /// How it stands in its fleet; `null`: it is in none.
+    pub fleet: Option<FleetStatus>,
 }
 
 /// What the daemon's process says of itself.
@@ -145,6 +150,10 @@ pub struct Daemon {
     pub metrics_job_ids: bool,
     /// Job ids in metrics at most; the rest is `_other`.
     pub metrics_max_jobs: usize,
+    /// Give flows series of their own in metrics.
+    pub metrics_flows: bool,
+    /// Flows with series of their own at most; the rest is `_other`.
+    pub metrics_max_flows: usize,
 }
 
 /// How rates are enforced.

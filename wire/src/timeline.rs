@@ -1,18 +1,23 @@
 //! The timeline: what was ordered and delivered, slot by slot, in a ring in memory.
 //!
 //! 48 bytes per flow and slot and per link and slot, and events (rounds, modes). [`Timeline::chrome`]
-//! writes Chrome's trace JSON (opens in Perfetto), [`Timeline::csv`] and [`Timeline::jsonl`] the plain records;
+//! writes Chrome's trace JSON (opens in Perfetto), [`Timeline::csv`] and [`Timeline::jsonl`] the plain records,
+//! [`Timeline::otlp`] rounds as OpenTelemetry spans;
 //! [`merge()`] puts the traces of several hosts on one axis by slot number, which needs no clock alignment.
 
 mod chrome;
+mod lanes;
 mod merge;
+mod otlp;
 mod plain;
 mod ring;
 
 use sluice_schedule::policy::Why;
 use sluice_schedule::{Bytes, FlowId, JobId, LinkId, Nanos, Rate, Slot};
 
+pub use lanes::{Lane, Lanes};
 pub use merge::{MergeError, merge};
+pub use otlp::Anchor;
 use ring::{Names, Ring};
 
 use crate::snapshot::{BenefitState, Label, Mode, words};

@@ -41,9 +41,14 @@ fn ours(packages: &BTreeSet<String>) -> Vec<&str> {
 #[test]
 fn the_daemon_links_no_planner_solver_simulator_or_testbed() {
     let allowed = [
+        "sluice-attribution",
         "sluice-clock",
         "sluice-ebpf",
+        "sluice-etcd",
+        "sluice-fleet",
         "sluice-formats",
+        "sluice-logs",
+        "sluice-page",
         "sluice-plan",
         "sluice-progress",
         "sluice-realtime",

@@ -1,17 +1,20 @@
-//! `cargo xtask`: set-up, demo, test, bench, ship and ci in plain Rust. Every step is printed before it is run, so that it
+//! `cargo xtask`: set-up, demo, test, bench, ship, package and ci in plain Rust. Every step is printed before it is run, so that it
 //! can be repeated by hand.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod book;
 mod ci;
 mod count;
+mod debs;
 mod demo;
 mod elf;
+mod image;
 #[cfg(test)]
 mod links;
 mod mxnet;
-#[cfg(test)]
+mod package;
 mod pages;
 mod quantity;
 mod record;
@@ -35,6 +38,9 @@ cargo xtask COMMAND [OPTIONS]
   test    build everything and run every test
   bench   benchmarks and measured experiments; bench scoreboard: every policy on every case, by turns
   ship    the libraries for NCCL and PS-Lite as they are installed, checked: glibc, symbols, stripped
+  package the Debian packages; `package check` tries them in fresh roots, `package boot` under a real systemd
+  image   a container image of release programs, as an OCI layout (needs umoci)
+  book    every page as one book, with its links checked (needs mdbook)
   ci      format, lints, documentation, `ship`, then exactly what `test` does
 
 cargo xtask COMMAND --help says more about one of them.
@@ -49,7 +55,10 @@ fn main() -> ExitCode {
         "demo" => demo::run,
         "test" => test::run,
         "bench" => bench::run,
+        "book" => book::run,
+        "image" => image::run,
         "ship" => ship::run,
+        "package" => package::run,
         "ci" => ci::run,
         "" | "help" | "--help" | "-h" => {
             print!("{HELP}");

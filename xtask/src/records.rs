@@ -236,7 +236,7 @@ mod tests {
         let named = format!("name = \"{package}\"");
         let is = |dir: &PathBuf| {
             let text = fs::read_to_string(dir.join("Cargo.toml")).expect("a member");
-            text.lines().any(|line| line == named)
+            text.lines().skip_while(|line| *line != "[package]").nth(1) == Some(named.as_str())
         };
         members.split('"').skip(1).step_by(2).map(|member| root().join(member)).find(is)
     }

@@ -83,12 +83,20 @@ pub(crate) fn run(args: &[String]) -> Result<(), Early> {
 
 /// Builds and checks all of them.
 pub(crate) fn all() -> Result<(), String> {
-    let packages = ALL.iter().flat_map(|shipped| ["-p", shipped.package]);
-    Step::cargo(&["build", "--release", "--locked"]).args(packages).run()?;
-    let to = target_dir().join("ship");
-    fs::create_dir_all(&to).map_err(|e| format!("creating {}: {e}", to.display()))?;
+    Step::cargo(&["build", "--release", "--locked"]).args(packages()).run()?;
+    check(&target_dir().join("release"), &target_dir().join("ship"))
+}
+
+/// What cargo is told to build them.
+pub(crate) fn packages() -> impl Iterator<Item = &'static str> {
+    ALL.iter().flat_map(|shipped| ["-p", shipped.package])
+}
+
+/// Checks those that were built into `from`, and puts them into `to` under their names.
+pub(crate) fn check(from: &Path, to: &Path) -> Result<(), String> {
+    fs::create_dir_all(to).map_err(|e| format!("creating {}: {e}", to.display()))?;
     for shipped in &ALL {
-        let built = target_dir().join("release").join(shipped.file);
+        let built = from.join(shipped.file);
         let bytes = fs::read(&built).map_err(|e| format!("reading {}: {e}", built.display()))?;
         let library = elf::read(&bytes).map_err(|why| format!("{}: {why}", built.display()))?;
         let faults = faults(&library, shipped);

@@ -9,6 +9,7 @@ use sluice_ebpf::cleanup::cleanup;
 use sluice_ebpf::{Kernel, Options, Tier};
 
 use super::Check;
+use super::fix::Remedy;
 
 /// Where bpffs is expected.
 const BPFFS: &str = "/sys/fs/bpf";
@@ -71,7 +72,8 @@ pub fn bpffs() -> Check {
     if !mounted {
         return Check::warn("bpffs", format!("{BPFFS} is not a mounted bpffs"))
             .cost(cost)
-            .fix(format!("mount -t bpf bpf {BPFFS}"));
+            .fix(format!("sluice doctor --fix, or mount -t bpf bpf {BPFFS}"))
+            .remedy(Remedy::Bpffs(BPFFS.into()));
     }
     let probe = Path::new(BPFFS).join(format!("sluice-doctor-{}", std::process::id()));
     match fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)) {

@@ -9,6 +9,7 @@ use sluice_schedule::Nanos;
 use sluice_wire::snapshot::{Snapshot, SwitchState, SwitchStatus, Transport};
 
 use super::Check;
+use super::fix::Remedy;
 
 /// Error bound above which slots are not coordinated: half a default slot.
 const CLOCK_ALLOWED: Nanos = Nanos::from_millis(30);
@@ -21,7 +22,7 @@ fn sysctl(name: &str) -> Option<String> {
 
 /// The sysctls that pacing depends on.
 pub fn sysctls() -> Check {
-    let fix = "enforce.sysctls = true (default) sets them while the daemon runs, and gives them back";
+    let fix = "enforce.sysctls = true (default) sets them while the daemon runs, and gives them back; now: sluice doctor --fix";
     let mut off = Vec::new();
     if let Some(value) = sysctl("tcp_tso_rtt_log").and_then(|text| text.parse::<u64>().ok())
         && value != 0
@@ -38,7 +39,8 @@ pub fn sysctls() -> Check {
     if off.is_empty() {
         return Check::ok("sysctls", "tcp_tso_rtt_log and tcp_wmem are as pacing needs them");
     }
-    Check::warn("sysctls", off.join("; ")).cost("rates are less exact until the daemon sets them").fix(fix)
+    let check = Check::warn("sysctls", off.join("; ")).cost("rates are less exact until the daemon sets them");
+    check.fix(fix).remedy(Remedy::Sysctls)
 }
 
 /// Congestion controls that are registered; a left-over of ours is named.
@@ -49,7 +51,8 @@ pub fn congestion_controls() -> Check {
     match (default.starts_with("sluice"), ours.is_empty()) {
         (true, _) => Check::warn("congestion-control", format!("the system's default is {default}"))
             .cost("every socket of the host would depend on the daemon")
-            .fix("sysctl net.ipv4.tcp_congestion_control=cubic"),
+            .fix("sluice doctor --fix, or sysctl net.ipv4.tcp_congestion_control=cubic")
+            .remedy(Remedy::DefaultControl("cubic")),
         (false, true) => Check::ok("congestion-control", format!("default {default}; available: {available}")),
         (false, false) => {
             Check::info("congestion-control", format!("default {default}; of ours registered: {}", ours.join(", ")))

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use sluice_progress::{Ident, Source, Writer};
 
 use super::Check;
+use super::fix::Remedy;
 
 /// Does the daemon answer?
 pub fn daemon(socket: &Path) -> Check {
@@ -30,14 +31,16 @@ pub fn progress() -> Check {
     let dir = Path::new("/run/sluice/progress");
     let cost = "jobs cannot say what they are about to send: rounds are inferred from traffic";
     let Ok(meta) = fs::symlink_metadata(dir) else {
-        return Check::info("progress", format!("{} does not exist; the daemon makes it", dir.display())).cost(cost);
+        let found = format!("{} does not exist; the daemon makes it", dir.display());
+        return Check::info("progress", found).cost(cost).remedy(Remedy::Pages(dir.into()));
     };
     let mode = meta.permissions().mode() & 0o7777;
     if !meta.is_dir() || mode & 0o1777 != 0o1777 {
         return Check::warn("progress", format!("{} has mode {mode:04o}, owner {}", dir.display(), meta.uid()))
             .expected("a directory of mode 1777")
             .cost(cost)
-            .fix(format!("chmod 1777 {}", dir.display()));
+            .fix(format!("sluice doctor --fix, or chmod 1777 {}", dir.display()))
+            .remedy(Remedy::Pages(dir.into()));
     }
     match Writer::create(dir, &Ident::new(Source::Application)) {
         Ok(_) => Check::ok("progress", format!("a progress page can be made in {} (tried, removed)", dir.display())),

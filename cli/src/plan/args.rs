@@ -21,6 +21,7 @@ use sluice_planners::direct::{self, Proof};
 use sluice_planners::forestcoll::{self, Way};
 
 use super::form::{FabricArgs, PlanFabricArgs};
+use crate::shard::{Shard, shard};
 use crate::words::MACHINES;
 use crate::words::{Choices, choice};
 pub use compare::CompareArgs;
@@ -321,6 +322,12 @@ pub struct FindTopologyArgs {
     /// Keep no values of graphs
     #[arg(long, conflicts_with = "cache")]
     pub no_cache: bool,
+    /// Only this share of the sizes of --nodes, as in 2/8; other machines take the rest, each with a --cache of its own
+    #[arg(long, requires = "cache", conflicts_with_all = ["search", "all_to_all"], value_parser = shard, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Take the values that a share kept in this file (its --cache), so that they are not computed again; repeat it
+    #[arg(long, conflicts_with = "shard", value_name = "FILE")]
+    pub merge: Vec<PathBuf>,
     /// Threads; the result is the same for any number. None: one per processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

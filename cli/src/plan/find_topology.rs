@@ -51,7 +51,8 @@ pub fn run(global: &Global, args: &FindTopologyArgs) -> Result<ExitCode, Failure
     let mut kept = Instant::now();
     let mut points: Vec<Point> = Vec::new();
     let mut finder = Finder::new(&options, &mut values, &run);
-    for &n in &args.nodes.0 {
+    let sizes = args.nodes.0.iter().enumerate().filter(|(at, _)| args.shard.is_none_or(|shard| shard.takes(*at)));
+    for (_, &n) in sizes {
         let found = frontier(&mut finder, n, args.degree, workload.as_ref());
         // What was computed is kept also where the search ends here.
         if found.is_err() || kept.elapsed() >= KEPT_EVERY {

@@ -9,6 +9,7 @@ use sluice_planners_wan::method::Method;
 use sluice_scenario::{Axis, Policy, Set};
 
 use crate::plan::args::{PlanningArgs, WAN_METHODS, WanOptionArgs, WanSourceArgs, limit};
+use crate::shard::{Shard, shard};
 use crate::words::choice;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -28,6 +29,14 @@ pub enum SimCmd {
         #[arg(long = "policy", value_name = "P")]
         policies: Vec<Policy>,
     },
+    /// The scenarios that are here, and the schedulers that can be run
+    ///
+    /// Example: sluice sim list testbed/scenarios
+    List {
+        /// A directory of scenarios; none: testbed/scenarios and scenarios here, then those that were installed
+        #[arg(value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Compare results of earlier runs on the same jobs
     ///
     /// Example: sluice sim compare mix.fair.json mix.sluice.json
@@ -39,6 +48,8 @@ pub enum SimCmd {
     /// Run a grid of settings, seeds and schedulers; interrupted, it goes on where it was
     ///
     /// Example: sluice sim sweep scenario.toml --set time.slot_ms=20,60 --seeds 3 --policy fair --policy sluice --out sweep
+    ///
+    /// Example: sluice sim sweep scenario.toml --seeds 100 --shard 2/8 --out part2   (and with the same words --merge part1 --merge part2 … --out all)
     Sweep(SimSweepArgs),
     /// Do again, in virtual time, what daemons recorded of a cluster's jobs, under other schedulers
     ///
@@ -132,6 +143,12 @@ pub struct SimSweepArgs {
     /// Directory of the result files and of table.csv; what is finished there is not run again
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Only this share of the runs, as in 2/8, and no table: the rest is for other machines; --merge puts them together
+    #[arg(long, value_parser = shard, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Run nothing: take the runs that shares left in this directory, and make the table; repeat it
+    #[arg(long, conflicts_with = "shard", value_name = "DIR")]
+    pub merge: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]

@@ -14,7 +14,8 @@ use crate::plan::files;
 /// No result is larger.
 const MAX_BYTES: u64 = 512 << 20;
 
-pub fn run(global: &Global, paths: &[PathBuf]) -> Result<ExitCode, Failure> {
+/// The runs in these files; where one scheduler is in several, their names tell them apart.
+pub fn sides(paths: &[PathBuf]) -> Result<Vec<Side>, Failure> {
     let mut sides: Vec<Side> = Vec::new();
     for path in paths {
         let name = files::name(path);
@@ -28,6 +29,11 @@ pub fn run(global: &Global, paths: &[PathBuf]) -> Result<ExitCode, Failure> {
             sides.push(side);
         }
     }
+    Ok(sides)
+}
+
+pub fn run(global: &Global, paths: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let sides = sides(paths)?;
     let compared = compare(&sides).map_err(Failure::input)?;
     let rows: Vec<_> = compared
         .rows

@@ -36,12 +36,18 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
     runs::check(&all.iter().map(as_task).collect::<Vec<_>>()).map_err(|error| failed(&error))?;
     fs::create_dir_all(&args.out)
         .map_err(|error| Failure::failed(format!("{} cannot be made: {error}", args.out.display())))?;
+    if !args.merge.is_empty() {
+        gather(args, &all)?;
+    }
     let mut figures: Vec<Option<Figures>> =
         all.iter().map(|(cell, policy)| sweep::finished(&args.out, cell, policy)).collect();
-    let missing: Vec<usize> = (0..all.len()).filter(|&at| figures.get(at).is_some_and(Option::is_none)).collect();
-    let kept = all.len() - missing.len();
-    if kept > 0 && !global.quiet {
-        eprintln!("{kept} of {} runs are there already", all.len());
+    let ours = |at: usize| args.shard.is_none_or(|shard| shard.takes(at));
+    let missing: Vec<usize> =
+        (0..all.len()).filter(|&at| ours(at) && figures.get(at).is_some_and(Option::is_none)).collect();
+    let share = (0..all.len()).filter(|&at| ours(at)).count();
+    let kept = share - missing.len();
+    if kept > 0 && !global.quiet && args.merge.is_empty() {
+        eprintln!("{kept} of {share} runs are there already");
     }
     let tasks: Vec<Task<'_>> = missing.iter().filter_map(|&at| all.get(at)).map(as_task).collect();
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -62,6 +68,8 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
     if let Some(lost) = lost {
         return Err(lost);
     }
+    let (all, figures): (Vec<_>, Vec<_>) =
+        all.into_iter().zip(figures).enumerate().filter(|(at, _)| ours(*at)).map(|(_, run)| run).unzip();
     if errors.is_empty() && figures.iter().any(Option::is_none) {
         let done = figures.iter().flatten().count();
         eprintln!("interrupted; {done} of {} runs are in {}: the same command goes on", all.len(), args.out.display());
@@ -69,7 +77,9 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
     }
     let rows: Vec<Value> = all.iter().zip(&figures).filter_map(|(run, f)| Some(row(run, f.as_ref()?))).collect();
     let keys: Vec<String> = rows.first().and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect();
-    files::write(&args.out.join("table.csv"), &output::csv(&rows, &keys))?;
+    if args.shard.is_none() {
+        files::write(&args.out.join("table.csv"), &output::csv(&rows, &keys))?;
+    }
     match global.format() {
         Format::Table => output::print(&table(&all, &figures).render(output::width()))?,
         _ => output::list(global, "runs", &rows, String::new)?,
@@ -81,6 +91,37 @@ pub fn run(global: &Global, args: &SimSweepArgs) -> Result<ExitCode, Failure> {
             format!("{} of {} runs failed; the first: {first}", errors.len(), all.len()),
         )),
     }
+}
+
+/// Takes the runs that shares left elsewhere; all have to be there.
+fn gather(args: &SimSweepArgs, all: &[(&Cell, Policy)]) -> Result<(), Failure> {
+    let mut absent = Vec::new();
+    for (at, (cell, policy)) in all.iter().enumerate() {
+        if sweep::finished(&args.out, cell, policy).is_some() {
+            continue;
+        }
+        match args.merge.iter().find(|dir| sweep::finished(dir, cell, policy).is_some()) {
+            Some(dir) => sweep::take(dir, &args.out, cell, policy).map_err(|error| {
+                Failure::failed(format!(
+                    "a run of {} cannot be taken to {}: {error}",
+                    dir.display(),
+                    args.out.display()
+                ))
+            })?,
+            None => absent.push(at + 1),
+        }
+    }
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let first: Vec<String> = absent.iter().take(10).map(ToString::to_string).collect();
+    let more = if absent.len() > 10 { ", …" } else { "" };
+    Err(Failure::no(format!(
+        "{} of {} runs are in none of the directories: numbers {}{more}\n  help: with --shard I/N, number k is of the share (k - 1) mod N + 1; run that share again, with the same words otherwise",
+        absent.len(),
+        all.len(),
+        first.join(", ")
+    )))
 }
 
 fn as_task<'a>(run: &(&'a Cell, Policy)) -> Task<'a> {

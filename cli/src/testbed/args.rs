@@ -1,10 +1,11 @@
 //! The command line of `sluice testbed`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args as ClapArgs, Subcommand};
-use sluice_testbed::run;
+use sluice_testbed::{run, standing};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum TestbedCmd {
@@ -23,6 +24,76 @@ pub enum TestbedCmd {
         #[arg(long = "policy", value_name = "P")]
         policies: Vec<Asked>,
     },
+    /// Make a scenario's network and leave it standing, without jobs and daemons
+    ///
+    /// Its hosts and switches are namespaces of one process, which keeps them until `sluice testbed down`, or until it is killed.
+    ///
+    /// Example: sluice testbed up testbed/scenarios/pair.toml --name pair
+    Up(UpArgs),
+    /// Take a standing network down, with all that runs in it; without a name: which are up
+    ///
+    /// Example: sluice testbed down pair
+    Down(DownArgs),
+    /// Run a command in a host or switch of a standing network
+    ///
+    /// Example: sluice testbed exec pair h0 -- ping -c 1 10.0.0.2
+    Exec(ExecArgs),
+    /// What `up` starts
+    #[command(hide = true)]
+    Keep(KeepArgs),
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct UpArgs {
+    /// The scenario (TOML or JSON)
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// What it is called; none: the scenario's name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Cables do not delay, whatever the scenario says
+    #[arg(long)]
+    pub no_delays: bool,
+    /// Where it is noted
+    #[arg(long, value_name = "DIR", default_value = standing::DIR)]
+    pub dir: PathBuf,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct DownArgs {
+    /// The network
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Where it is noted
+    #[arg(long, value_name = "DIR", default_value = standing::DIR)]
+    pub dir: PathBuf,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct ExecArgs {
+    /// The network
+    #[arg(value_name = "NAME")]
+    pub network: String,
+    /// The host or switch
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// Where it is noted
+    #[arg(long, value_name = "DIR", default_value = standing::DIR)]
+    pub dir: PathBuf,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct KeepArgs {
+    pub scenario: PathBuf,
+    #[arg(long)]
+    pub name: String,
+    #[arg(long)]
+    pub no_delays: bool,
+    #[arg(long)]
+    pub dir: PathBuf,
 }
 
 #[derive(Clone, Debug, ClapArgs)]

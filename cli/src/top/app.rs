@@ -7,6 +7,8 @@ use sluice_wire::snapshot::{Flow, Job, Label, Link, Snapshot};
 
 /// Samples of a flow's rates that are kept.
 const HISTORY: usize = 120;
+/// Characters of a filter.
+const MAX_FILTER: usize = 40;
 /// Flows with a history.
 const MAX_FLOWS: usize = 4096;
 
@@ -18,6 +20,8 @@ pub enum Screen {
     Jobs,
     Flows,
     Links,
+    /// Why one flow has its rate, as text.
+    Explained,
     Help,
 }
 
@@ -31,10 +35,24 @@ pub enum Sort {
 }
 
 /// What a key does to the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
     Stay,
     Quit,
+    /// Ask why this flow has its rate, and show it.
+    Explain(String),
+    /// Write a timeline of the last minute.
+    Timeline,
+}
+
+/// How a replay stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Playing {
+    /// Slots after the first.
+    pub at: u64,
+    pub slots: u64,
+    /// Slots a slot's time.
+    pub speed: f64,
 }
 
 /// The state of the view.
@@ -50,6 +68,16 @@ pub struct App {
     pub open: bool,
     pub colors: bool,
     pub selected: usize,
+    /// Only jobs and flows in whose names this stands.
+    pub filter: String,
+    /// Keys go into the filter.
+    pub typing: bool,
+    /// What the last key has brought.
+    pub news: Option<String>,
+    /// Why the flow asked about has its rate.
+    pub explained: String,
+    /// It is a file that is played.
+    pub playing: Option<Playing>,
     wanted: Option<Label>,
     history: BTreeMap<String, VecDeque<(u64, u64)>>,
 }
@@ -82,6 +110,22 @@ impl App {
         self.clamp();
     }
 
+    /// What follows is of another time.
+    pub fn forget(&mut self) {
+        self.history.clear();
+    }
+
+    /// Shows why a flow has its rate, or why that cannot be said.
+    pub fn explain(&mut self, text: String) {
+        self.explained = text;
+        self.screen = Screen::Explained;
+    }
+
+    /// Is one of these texts what the filter looks for?
+    fn passes(&self, texts: &[&str]) -> bool {
+        self.filter.is_empty() || texts.iter().any(|text| text.contains(&self.filter))
+    }
+
     /// The daemon did not answer.
     pub fn lost(&mut self, why: &str) {
         self.lost = Some(why.lines().next().unwrap_or_default().to_owned());
@@ -89,7 +133,11 @@ impl App {
 
     /// Jobs in the order shown.
     pub fn jobs(&self) -> Vec<&Job> {
-        let mut jobs: Vec<&Job> = self.snapshot.jobs.iter().filter(|job| job.ended_unix_ns.is_none()).collect();
+        // On other screens the filter is about flows.
+        let shown = |job: &&Job| {
+            job.ended_unix_ns.is_none() && (self.screen != Screen::Jobs || self.passes(&[job.id.as_str()]))
+        };
+        let mut jobs: Vec<&Job> = self.snapshot.jobs.iter().filter(shown).collect();
         match self.sort {
             Sort::Rate => jobs.sort_by_key(|job| std::cmp::Reverse(job.ordered_bps)),
             Sort::Name => jobs.sort_by(|a, b| a.id.cmp(&b.id)),
@@ -110,7 +158,10 @@ impl App {
             Screen::Jobs => self.job().map(|job| &job.id),
             _ => None,
         };
-        let shown = |flow: &&Flow| self.screen != Screen::Jobs || Some(&flow.job) == of_job;
+        let shown = |flow: &&Flow| match self.screen {
+            Screen::Jobs => Some(&flow.job) == of_job,
+            _ => self.passes(&[&crate::format::flow_id(&flow.id), flow.job.as_str(), &flow.to]),
+        };
         let mut flows: Vec<&Flow> = self.snapshot.flows.iter().filter(shown).collect();
         match self.sort {
             Sort::Rate => flows.sort_by_key(|flow| std::cmp::Reverse(flow.ordered_bps)),
@@ -134,13 +185,35 @@ impl App {
     }
 
     pub fn key(&mut self, code: KeyCode, modifiers: KeyModifiers) -> After {
+        self.news = None;
+        if self.typing && !modifiers.contains(KeyModifiers::CONTROL) {
+            match code {
+                KeyCode::Enter => self.typing = false,
+                KeyCode::Esc => (self.typing, self.filter) = (false, String::new()),
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(c) if self.filter.chars().count() < MAX_FILTER => self.filter.push(c),
+                _ => {}
+            }
+            self.clamp();
+            return After::Stay;
+        }
         match code {
             KeyCode::Char('c') if modifiers.contains(KeyModifiers::CONTROL) => return After::Quit,
             KeyCode::Char('q') => return After::Quit,
             KeyCode::Char('?') => self.toggle(Screen::Help),
             KeyCode::Char('f') => self.toggle(Screen::Flows),
             KeyCode::Char('l') => self.toggle(Screen::Links),
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char('t') => return After::Timeline,
+            KeyCode::Char('e') if self.screen == Screen::Explained => self.toggle(Screen::Explained),
+            KeyCode::Char('e') => {
+                let row = if self.screen == Screen::Flows { self.selected } else { 0 };
+                if let Some(flow) = self.flows().get(row) {
+                    return After::Explain(flow.id.clone());
+                }
+            }
             KeyCode::Esc if self.screen != Screen::Jobs => self.toggle(self.screen),
+            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
             KeyCode::Esc => self.open = false,
             KeyCode::Enter if self.screen == Screen::Jobs => self.open = !self.open,
             KeyCode::Char('p') => self.paused = !self.paused,
@@ -168,8 +241,8 @@ impl App {
 
     fn clamp(&mut self) {
         let rows = match self.screen {
-            Screen::Jobs | Screen::Help => self.jobs().len(),
-            Screen::Flows => self.snapshot.flows.len(),
+            Screen::Jobs | Screen::Help | Screen::Explained => self.jobs().len(),
+            Screen::Flows => self.flows().len(),
             Screen::Links => self.snapshot.links.len(),
         };
         self.selected = self.selected.min(rows.saturating_sub(1));

@@ -21,8 +21,14 @@ const HELP: &str = "\
 q        quit                      j k, arrows   move the selection
 Enter    open or close the job     f             all flows
 l        all links                 s             order: rate, name, error
-p        pause                     ?             this help
-Esc      back
+p        pause                     /             only names with this text in them
+e        why this flow's rate      t             write a timeline of the last 60 s
+Esc      back                      ?             this help
+
+Of a file (--replay):
+.  ,     a slot on, back           Right, Left   a second on, back
+PgDn PgUp  ten seconds             g  G          begin, end
++  -     faster, slower            p, blank      pause
 
 Strips show the next slots of the horizon, one character per slot: · nothing, █ full, ! more than full.
 Sparklines show the last seconds: upper line ordered, lower line delivered, both of the same scale.
@@ -47,6 +53,10 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
         Screen::Help => {
             let block = Block::default().borders(Borders::TOP).title(" keys ");
             frame.render_widget(Paragraph::new(HELP).block(block).wrap(Wrap { trim: false }), main);
+        }
+        Screen::Explained => {
+            let block = Block::default().borders(Borders::TOP).title(" why ");
+            frame.render_widget(Paragraph::new(app.explained.as_str()).block(block).wrap(Wrap { trim: false }), main);
         }
         Screen::Links => links_table(app, frame, main),
         Screen::Flows => flows_table(app, frame, main, " flows ", true),
@@ -216,11 +226,22 @@ fn table(
 }
 
 fn foot_line(app: &App) -> Line<'static> {
-    let keys = "q quit  ? help  Enter job  f flows  l links  s order  p pause";
-    match (&app.lost, app.paused) {
+    let keys = match &app.playing {
+        None => "q quit  ? help  Enter job  f flows  l links  s order  / find  e why  p pause".to_owned(),
+        Some(playing) => format!(
+            "slot {} of {} x{}  q quit  ? help  p pause  . , step  arrows 1 s  + - speed",
+            grouped(playing.at + 1),
+            grouped(playing.slots),
+            playing.speed
+        ),
+    };
+    match (&app.lost, &app.news) {
         (Some(why), _) => Line::styled(format!("LAST ANSWER IS OLD: {why}"), paint(app, Color::Red)),
-        (None, true) => Line::styled(format!("PAUSED  {keys}"), paint(app, Color::Yellow)),
-        (None, false) => Line::raw(keys),
+        (None, Some(news)) => Line::styled(news.clone(), paint(app, Color::Cyan)),
+        (None, None) if app.typing => Line::raw(format!("/{}_   Enter keeps it, Esc drops it", app.filter)),
+        (None, None) if app.paused => Line::styled(format!("PAUSED  {keys}"), paint(app, Color::Yellow)),
+        (None, None) if !app.filter.is_empty() => Line::raw(format!("/{}  {keys}", app.filter)),
+        (None, None) => Line::raw(keys),
     }
 }
 

@@ -31,6 +31,13 @@ pub enum TopologyCmd {
     ///
     /// Example: sluice topology show a100.json --svg a100.svg
     Show(ShowArgs),
+    /// Check a fabric: whether it can be read, hangs together, and says what daemons need of it
+    ///
+    /// With --node also whether that host could use it: its addresses, its links, and a way to every other host. Exit 0 if it is
+    /// good, 2 if it cannot be read, 3 if something is missing.
+    ///
+    /// Example: sluice topology check /etc/sluice/topology.json --node gpu-17
+    Check(CheckArgs),
     /// Turn another form into topology.json
     ///
     /// Example: nvidia-smi topo -m | sluice topology import nvidia-smi - --out box.json
@@ -41,6 +48,16 @@ pub enum TopologyCmd {
     ///
     /// Example: sluice topology import wan instance.json --out network.json --flows-out flows.json
     Import(ImportArgs),
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub struct CheckArgs {
+    /// The topology; `-` is stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Also as the daemon of this host would use it
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
 }
 
 #[derive(Clone, Debug, ClapArgs)]

@@ -1,5 +1,6 @@
 //! `sluice explain` and `sluice clock`.
 
+use sluice_wire::snapshot::explain::sentence;
 use sluice_wire::snapshot::{Explanation, PathSource, Snapshot};
 
 use crate::format::{bytes, flow_id, grouped, percent, rate, time};
@@ -64,27 +65,6 @@ pub fn explain(explanation: &Explanation, snapshot: &Snapshot) -> String {
         out += &format!("  load is that of other jobs on the tightest link: {}\n", explanation.link);
     }
     out + &format!("  not more because: {} ({})\n", explanation.why, sentence(&explanation.why))
-}
-
-fn sentence(why: &str) -> &'static str {
-    match why {
-        "no-demand" => "it has nothing to send",
-        "rank" => "rounds of better rank go first",
-        "price" => "a later slot is cheaper",
-        "headroom" => "the path's headroom is used up",
-        "predecessor" => "the flow it waits for has not delivered more",
-        "catch-up" => "it lags behind its predecessor and catches up",
-        "floor" => "it is held at the floor until its turn",
-        "link-cap" => "a link of its path is full with it",
-        "plan" => "its plan gives it this rate and no more",
-        "uptake" => "it takes no more: something its host does not see holds it back",
-        "loss-guard" => "the kernel caps it at what is delivered, because of loss",
-        "local-table" => "only the own links' load is known",
-        "work-conserving" => "it takes what nobody else uses",
-        "job" => "the slowest flow of its job sets the pace",
-        "observe" => "the mode is observe: nothing is enforced",
-        _ => "see `sluice concepts`",
-    }
 }
 
 /// The slot clock against the system clock.

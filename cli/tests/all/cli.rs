@@ -211,8 +211,27 @@ fn every_help_has_an_example() {
     let long = stdout(&sluice(none, &["--help"]));
     assert!(long.contains("sluice doctor") && long.contains("Exit status"), "{long}");
     let commands = [
-        "status", "top", "jobs", "flows", "links", "switches", "schedule", "explain", "clock", "mode", "reload",
-        "drain", "log", "timeline", "doctor", "version",
+        "status",
+        "top",
+        "jobs",
+        "flows",
+        "links",
+        "switches",
+        "schedule",
+        "explain",
+        "clock",
+        "mode",
+        "reload",
+        "drain",
+        "log",
+        "timeline",
+        "doctor",
+        "version",
+        "bugreport",
+        "config",
+        "limits",
+        "report",
+        "man",
     ];
     for command in commands {
         let output = sluice(none, &[command, "--help"]);

@@ -3,15 +3,23 @@
 mod bfb;
 mod cli;
 mod compare;
+mod config;
 mod desk;
+mod desk_commands;
+mod fleet;
 mod fluid_lp;
 mod fluid_timed;
 mod guide;
+mod past;
 mod plan;
 mod planning_guide;
 mod readers;
+mod shards;
 mod sim;
 mod simulating_guide;
+#[cfg(feature = "testbed")]
+mod standing;
 mod te_ccl;
 mod topology;
 mod wan;
+mod why;

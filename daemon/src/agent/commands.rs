@@ -12,17 +12,48 @@ use super::Agent;
 use crate::config::{self, ChangedKeys, Mode};
 use crate::control::Request;
 
+/// The file of a mode that is kept over a restart.
+const KEPT_MODE: &str = "90-mode.toml";
+
+/// Was the mode of this configuration set by `sluice mode --persist`?
+pub(super) fn kept_by_hand(loaded: &config::Loaded) -> bool {
+    let kept = loaded.config.kept_settings().join(KEPT_MODE);
+    loaded.origins.get("mode").is_some_and(|origin| origin.file == kept)
+}
+
+/// The mode of a request.
+pub(super) const fn mode(mode: WireMode) -> Mode {
+    match mode {
+        WireMode::Observe => Mode::Observe,
+        WireMode::Active => Mode::Active,
+        WireMode::Bypass => Mode::Bypass,
+    }
+}
+
 impl Agent {
     /// Answers one request. A caller that has gone away is not told.
     pub(super) fn answer(&mut self, request: Request) {
         match request {
             Request::Command(command, answer) => drop(answer.try_send(self.command(command))),
             Request::Explain(flow, answer) => drop(answer.try_send(crate::snapshot::explain(&self.core, flow))),
+            Request::Flight(answer) => {
+                drop(answer.try_send(self.core.flight_path().map(std::path::Path::to_owned)));
+            }
             Request::Config(answer) => drop(answer.try_send(self.config_document())),
+            Request::Fleet(word) => {
+                self.realtime.pause();
+                self.core.hear_fleet(self.clock.now(), *word);
+            }
             Request::Reload => {
                 self.realtime.pause();
                 if let Err(refused) = self.reload() {
-                    tracing::warn!(event = "config-rejected", "{}", refused.message);
+                    tracing::warn!(
+                        event = "config-rejected",
+                        cost = "the earlier configuration stays",
+                        next = refused.help,
+                        "at a signal: {}",
+                        refused.message
+                    );
                 }
             }
             Request::Stop => self.stop = true,
@@ -45,20 +76,16 @@ impl Agent {
                 let help = "sluice mode bypass --job ID";
                 return Err(Refused::new("invalid", "only bypass may be asked of one job", help));
             }
-            return self.drain(&DrainRequest { job: Some(job.clone()) });
+            return self.drain(&DrainRequest { job: Some(job.clone()), reason: request.reason.clone() });
         }
-        let mode = match request.mode {
-            WireMode::Observe => Mode::Observe,
-            WireMode::Active => Mode::Active,
-            WireMode::Bypass => Mode::Bypass,
-        };
+        if request.fleet {
+            return self.give_back_to_fleet();
+        }
+        let mode = mode(request.mode);
         let before = self.core.mode();
         self.core.set_mode(self.clock.now(), mode, request.for_ns.map(Nanos));
+        self.core.mode_set_by_hand(self.clock.now(), request.for_ns.is_some());
         let mut message = format!("{} -> {}", before.word(), mode.word());
-        if !request.reason.is_empty() {
-            let reason = crate::monitor::environ::label(request.reason.as_bytes());
-            tracing::info!(event = "mode-changed", reason, "asked for by an operator");
-        }
         if request.persist {
             let file = self.persist(mode).map_err(|error| {
                 Refused::new(
@@ -73,11 +100,38 @@ impl Agent {
         Ok(self.outcome(message))
     }
 
+    /// The fleet's mode holds again, also after a restart.
+    fn give_back_to_fleet(&mut self) -> Result<Outcome, Refused> {
+        let kept = self.core.config().kept_settings().join(KEPT_MODE);
+        if self.core.fleet_status().is_none() {
+            return Err(Refused::new(
+                "invalid",
+                "this host is in no fleet",
+                "set fleet.etcd in sluiced.toml and restart",
+            ));
+        }
+        match std::fs::remove_file(&kept) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let message = format!("{} keeps a mode by hand and cannot be removed: {error}", kept.display());
+                return Err(Refused::new(
+                    "E_PERM",
+                    message,
+                    "make node.state_dir a directory that the daemon may write",
+                ));
+            }
+            _ => {}
+        }
+        let before = self.core.mode();
+        self.core.give_back_to_fleet(self.clock.now());
+        self.publish(true);
+        Ok(self.outcome(format!("given back to the fleet: {} -> {}", before.word(), self.core.mode().word())))
+    }
+
     /// `sluiced.d/90-mode.toml` in the state directory: below /etc the service may not write.
     fn persist(&self, mode: Mode) -> std::io::Result<String> {
         let dir = self.core.config().kept_settings();
         std::fs::create_dir_all(&dir)?;
-        let file = dir.join("90-mode.toml");
+        let file = dir.join(KEPT_MODE);
         let temporary = dir.join("90-mode.tmp");
         std::fs::write(&temporary, format!("# Set by `sluice mode --persist`.\nmode = \"{}\"\n", mode.word()))?;
         std::fs::rename(&temporary, &file)?;
@@ -98,6 +152,7 @@ impl Agent {
             None => {
                 let flows = self.core.drain(None);
                 self.core.set_mode(self.clock.now(), Mode::Bypass, None);
+                self.core.mode_set_by_hand(self.clock.now(), false);
                 format!("gave {flows} sockets back; the mode is bypass")
             }
         };
@@ -152,7 +207,13 @@ impl Agent {
         if !crate::logging::is_asked_for()
             && let Err(why) = self.filter.set(level)
         {
-            tracing::warn!(event = "log-filter", %why, "log.level = \"{level}\" cannot be put in force");
+            tracing::warn!(
+                event = "log-filter",
+                %why,
+                cost = "the earlier filter stays",
+                next = "sluice log FILTER, or start the daemon again",
+                "log.level = \"{level}\" cannot be put in force"
+            );
         }
     }
 

@@ -24,8 +24,12 @@ impl Agent {
             return;
         }
         let first = self.published.0 == 0;
-        self.published = now.mono;
-        let snapshot = crate::snapshot::take(&self.core, &self.facts);
+        // What comes at the end of a turn is late: it counts from when it was due, so that there are so many on average.
+        let due = self.published.plus(pause);
+        self.published = if !at_once && now.mono.minus(due) < pause { due } else { now.mono };
+        self.facts.number(&self.core);
+        let mut snapshot = crate::snapshot::take(&self.core, &self.facts);
+        snapshot.counters.commands_unrecorded = self.shared.unrecorded.load(Ordering::Relaxed);
         let line = format!(
             "{}, {}; {} jobs, {} flows",
             snapshot.daemon.mode.as_str(),

@@ -4,7 +4,7 @@ use sluice_formats::problem::{E_CONFLICT, E_ENV, Problem};
 
 use sluice_wire::udp::LANES;
 
-use super::choices::{Backend, ClockSource, CrossSource, Require};
+use super::choices::{Backend, ClockSource, CrossSource, MetricFlows, MetricJobs, Require};
 use super::read::{Loaded, Origin};
 use super::settings::Peer;
 use super::value::Named;
@@ -69,11 +69,46 @@ pub fn cross(loaded: &Loaded) -> Vec<Problem> {
         let message = "peer.listen names more than one port; the cluster has one".to_owned();
         conflict("peer.listen", "peer.listen", message, "use one port on every address");
     }
+    if config.metrics.flows == MetricFlows::Index && config.metrics.jobs == MetricJobs::Off {
+        let message =
+            "metrics.flows = \"index\" numbers flows within their job, which metrics.jobs = \"off\" hides".to_owned();
+        conflict("metrics.flows", "metrics.jobs", message, "set metrics.jobs = \"id\", or leave metrics.flows out");
+    }
     if config.peer.open && !config.peer.peers.is_empty() {
         let message = "peer.open = true lets everybody in, peer.peers does not".to_owned();
         conflict("peer.open", "peer.peers", message, "leave one of the two out");
     }
     problems.extend(unlisted_peers(loaded));
+    problems.extend(fleet(loaded));
+    problems
+}
+
+/// What the keys of `[fleet]` need of each other.
+fn fleet(loaded: &Loaded) -> Vec<Problem> {
+    let fleet = &loaded.config.fleet;
+    let mut problems = Vec::new();
+    let mut conflict = |key: &str, message: String, help: &str| {
+        let mut problem = Problem::new(E_CONFLICT, key, message).help(help);
+        blame(&mut problem, loaded.origins.get(key).or_else(|| loaded.origins.get("fleet.etcd")));
+        problems.push(problem);
+    };
+    if let Some(endpoint) = fleet.etcd.iter().find(|endpoint| endpoint.tls()).filter(|_| fleet.tls_ca.is_none()) {
+        let message = format!("{endpoint} needs fleet.tls_ca");
+        conflict("fleet.etcd", message, "name the certificate of the authority that signed etcd's");
+    }
+    let open = fleet.etcd.iter().find(|endpoint| !endpoint.tls() && !endpoint.loopback());
+    if let Some(endpoint) = open.filter(|_| !fleet.plaintext) {
+        let message = format!("{endpoint} is spoken to without TLS: whoever is on the way can set this host's mode");
+        conflict("fleet.etcd", message, "write https, or plaintext = true under [fleet] where the network is trusted");
+    }
+    if fleet.tls_cert.is_some() != fleet.tls_key.is_some() {
+        let message = "fleet.tls_cert and fleet.tls_key go together, and one of them is missing".to_owned();
+        conflict("fleet.tls_cert", message, "name both, or none");
+    }
+    if sluice_fleet::key::Name::parse(&fleet.group).is_none() {
+        let message = format!("fleet.group = {:?} begins with a dot", fleet.group);
+        conflict("fleet.group", message, "groups are names of keys in etcd: begin with a letter or a digit");
+    }
     problems
 }
 

@@ -98,6 +98,12 @@ words! {
         Off = "off",
         Id = "id",
     }
+    /// Whether flows have series of their own.
+    MetricFlows {
+        Off = "off",
+        /// Each has, by a number that is free again when it is gone.
+        Index = "index",
+    }
     LogFormat {
         /// journald under systemd, text on a terminal, else json.
         Auto = "auto",

@@ -83,6 +83,11 @@ macro_rules! settings {
 }
 pub(super) use {entries, fields, key, settings};
 
+/// Must an entry of a table array have this key?
+pub fn is_required(path: &str) -> bool {
+    matches!(path, "name" | "address")
+}
+
 /// Keys that are known and refused, with the reason.
 pub const NOT_BUILT: &[(&str, &str)] = &[
     ("peer.tls", "TLS between hosts is not built yet; leave the key out and keep the exchange on its own network"),

@@ -7,14 +7,18 @@ use sluice_formats::document::{Collector, Item, Node, Notation, Table, Value, un
 use sluice_formats::file;
 use sluice_formats::problem::{E_ENV, E_LIMIT, E_PARSE, E_RANGE, Problem};
 
-use super::keys::{Key, NOT_BUILT};
+use super::keys::{Key, NOT_BUILT, is_required};
 use super::settings::{Config, KEYS, LINK_KEYS, LinkEntry, SWITCH_KEYS, SwitchEntry};
 use super::value::Refusal;
 
 /// A file larger than this is not a configuration.
-const MAX_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
 /// Files of one directory that are read at most.
 const MAX_FILES: usize = 256;
+/// Entries of `[[links]]` at most.
+pub(crate) const MAX_LINKS: usize = 16;
+/// Entries of `[[switches]]` at most.
+pub(crate) const MAX_SWITCHES: usize = 32;
 
 /// Where a key was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,10 +94,10 @@ impl Reader {
             } else if let Some((_, why)) = NOT_BUILT.iter().find(|(known, _)| *known == path) {
                 table.refuse_key(entry, Problem::new(E_ENV, "", *why));
             } else if path == "links" {
-                let entries = self.entries(file, &item, LINK_KEYS, 16);
+                let entries = self.entries(file, &item, LINK_KEYS, MAX_LINKS);
                 merge(&mut self.loaded.config.links, entries, |link: &LinkEntry| &link.name);
             } else if path == "switches" {
-                let entries = self.entries(file, &item, SWITCH_KEYS, 32);
+                let entries = self.entries(file, &item, SWITCH_KEYS, MAX_SWITCHES);
                 merge(&mut self.loaded.config.switches, entries, |switch: &SwitchEntry| &switch.name);
             } else if KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))) {
                 match &item.node.value {
@@ -130,12 +134,17 @@ impl Reader {
                     table.refuse_key(entry, unknown_key(&entry.name, &list.key, keys.iter().map(|key| key.path)));
                 }
             }
-            for required in keys.iter().filter(|key| matches!(key.path, "name" | "address")) {
+            for required in keys.iter().filter(|key| is_required(key.path)) {
                 if !table.has(required.path) {
                     table.missing(required.path, &required.rule.allowed());
                 }
             }
             self.note(file, &list.key, &table.item);
+            if let Some(Value::Text(name)) =
+                table.entries().find(|(entry, _)| entry.name == "name").map(|(_, item)| &item.node.value)
+            {
+                self.note(file, &format!("{}.{name}", list.key), &table.item);
+            }
             entries.push(owner);
         }
         entries
@@ -175,10 +184,7 @@ fn set<T: Default>(owner: &mut T, key: &Key<T>, item: &Item<'_>) {
         Refusal::Type => (E_PARSE, format!("{} is {}, not {}", item.key, key.kind, item.node.value.kind())),
         Refusal::Range => (E_RANGE, format!("{} is out of range", item.key)),
     };
-    let allowed = match key.rule.allowed() {
-        any if any == "any" => key.kind.to_owned(),
-        rule => rule,
-    };
+    let allowed = key.rule.in_words(key.kind);
     let default = (key.get)(&T::default());
     let name = key.path.rsplit('.').next().unwrap_or(key.path);
     let unit_written = seen.trim_matches('"').starts_with(|c: char| c.is_ascii_digit()) && seen.starts_with('"');

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluice_etcd::Endpoint;
 use sluice_schedule::host::config::{FAIR_FLOOR, FAIR_FLOOR_ALONE, FAIR_FLOOR_BRIEF, NEWCOMER_SHARE, RESERVE};
 use sluice_schedule::units::fnv1a32;
 use sluice_schedule::{Bytes, Nanos, Rate};
@@ -111,6 +112,8 @@ settings! {
     [metrics: Metrics] {
         jobs: MetricJobs = MetricJobs::Id, "", Rule::Words(MetricJobs::WORDS), false, "Label job_id or none.";
         max_jobs: u64 = 32, "", Rule::Int(0, 256), false, "Live job ids; more are summed as _other.";
+        flows: MetricFlows = MetricFlows::Off, "", Rule::Words(MetricFlows::WORDS), false, "index: two series for each flow, labelled with its job and a small number; see docs/operating.md for what that costs.";
+        max_flows: u64 = 64, "flows", Rule::Int(1, 256), false, "Flows with series of their own; more are summed by job as _other.";
     }
     [timeline: Timeline] {
         seconds: u64 = 120, "s", Rule::Int(0, 3600), false, "Length of the ring of decisions.";
@@ -119,6 +122,21 @@ settings! {
     [record: Record] {
         file: Option<PathBuf> = None, "path", Rule::Path, false, "The work of this host's jobs, round by round, for sluice sim replay; a recording that is there goes on. Default: nothing is recorded.";
         max_bytes: u64 = 64 << 20, "bytes", Rule::Int(1 << 16, 1 << 30), false, "Where that file ends.";
+    }
+    [flight: FlightSettings] {
+        file: Option<PathBuf> = None, "path", Rule::Path, false, "The last minutes of this host's jobs, slot by slot, for sluice why; it outlives the daemon. Default: flight.ring in node.state_dir, if that directory is there.";
+        seconds: u64 = 600, "s", Rule::Int(0, 86_400), false, "How much of the past that file keeps, as far as its bound allows; 0 = off.";
+        max_bytes: u64 = 64 << 20, "bytes", Rule::Int(0, 1 << 30), false, "Bound of that file; 0 = off.";
+    }
+    [fleet: FleetSettings] {
+        etcd: Vec<Endpoint> = Vec::new(), "endpoints", Rule::Endpoints(8), true, "Members of the etcd that says this host's mode, topology, switches and plans, see docs/fleet.md; [] = this host is in no fleet. Beyond loopback with https, or with plaintext = true.";
+        prefix: PathBuf = "/sluice".into(), "path", Rule::Path, true, "Where the fleet's keys begin in etcd; node.cluster follows.";
+        group: String = "default".into(), "", Rule::Name, true, "The group of this host, such as its rack: groups have modes, and rollouts go from group to group.";
+        tls_ca: Option<PathBuf> = None, "path", Rule::Path, true, "PEM file of the authority that signed etcd's certificate; https needs it. The three files are read anew for every connection.";
+        tls_cert: Option<PathBuf> = None, "path", Rule::Path, true, "PEM file of this host's certificate, if etcd asks for one; with tls_key.";
+        tls_key: Option<PathBuf> = None, "path", Rule::Path, true, "PEM file of its key, mode 0640 or less.";
+        tls_name: Option<String> = None, "", Rule::Any, true, "The name in etcd's certificate, if it is not the endpoint's.";
+        plaintext: bool = false, "", Rule::Any, true, "Speak to an etcd beyond loopback without TLS: whoever is on the way can then set this host's mode.";
     }
     [control: Control] {
         group: String = "sluice".into(), "", Rule::Any, false, "Group whose members may change the mode.";

@@ -51,6 +51,10 @@ fn samples(key: &Key<Config>) -> (Vec<String>, Vec<String>) {
         }
         Rule::Networks(n) => (vec![list("10.0.0.0/8", n)], vec![list("10.0.0.0/8", n + 1), list("10.0.0.0/33", 1)]),
         Rule::Addresses(n) => (vec![list("[::]:1", n), "[]".into()], vec![list("[::]:1", n + 1), list("host", 1)]),
+        Rule::Endpoints(n) => (
+            vec![list("http://[::1]:2379", n), "[]".into()],
+            vec![list("http://[::1]:2379", n + 1), list("etcd:2379", 1), list("https://etcd", 1)],
+        ),
         Rule::LogFilter => (
             vec!["\"info\"".into(), "\"info,sluiced::monitor=debug\"".into()],
             vec!["\"sluiced=loud\"".into(), "\"=,=bad[\"".into()],
@@ -151,6 +155,8 @@ fn keys_that_disagree_name_both_places() {
     let problems = read("[slot]\nlength_ms = 200\n[enforce]\ndeadline_slots = 10\n").expect_err("2 s").into_all();
     assert_eq!((problems[0].code, problems[0].line), (E_CONFLICT, 4));
     assert!(problems[0].found.contains("sluiced.toml:2"), "{}", problems[0]);
+    let problems = read("[metrics]\njobs = \"off\"\nflows = \"index\"\n").expect_err("no job to number in").into_all();
+    assert_eq!((problems[0].code, problems[0].line), (E_CONFLICT, 3));
 }
 
 #[test]
@@ -158,6 +164,20 @@ fn tls_is_refused_with_a_reason() {
     let problems = read("[peer]\ntls = {ca = \"x\"}\n").expect_err("not built").into_all();
     assert_eq!(problems[0].code, E_ENV);
     assert!(problems[0].message.contains("not built yet"));
+}
+
+/// Files of earlier versions, as they were written then.
+const OLD_FILES: &[(&str, &str)] = &[
+    ("0.1, per-flow series", include_str!("../../tests/data/old/metrics-flows.toml")),
+    ("0.1, what every version takes", include_str!("../../tests/data/old/plain.toml")),
+];
+
+#[test]
+fn files_of_earlier_versions_are_taken() {
+    for (name, text) in OLD_FILES {
+        let loaded = read(text).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        assert!(!loaded.origins.is_empty(), "{name}");
+    }
 }
 
 #[test]
@@ -226,4 +246,50 @@ proptest! {
             prop_assert!(problems.to_string().len() < 200_000);
         }
     }
+}
+
+#[test]
+fn a_fleet_is_told_of_what_its_keys_lack() {
+    let good = [
+        "etcd = [\"http://127.0.0.1:2379\"]",
+        "etcd = [\"http://10.0.0.1:2379\"]\nplaintext = true",
+        "etcd = [\"https://etcd-1:2379\", \"https://etcd-2:2379\"]\ntls_ca = \"/ca\"\ntls_cert = \"/c\"\ntls_key = \"/k\"",
+    ];
+    for text in good {
+        read(&format!("[fleet]\n{text}")).expect(text);
+    }
+    for (text, part) in [
+        ("etcd = [\"http://10.0.0.1:2379\"]", "plaintext = true"),
+        ("etcd = [\"https://etcd-1:2379\"]", "needs fleet.tls_ca"),
+        ("tls_cert = \"/c\"", "one of them is missing"),
+        ("group = \".rack\"", "begins with a dot"),
+    ] {
+        let problems = read(&format!("[fleet]\n{text}")).expect_err(text);
+        assert!(problems.code() == E_CONFLICT && problems.to_string().contains(part), "{problems}");
+    }
+}
+
+#[test]
+fn what_the_fleet_says_stands_below_the_hosts_own_files_and_keeps_nobody_from_starting() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (main, state) = (dir.path().join("sluiced.toml"), dir.path().join("state"));
+    let layer = state.join("fleet/fleet.toml");
+    std::fs::create_dir_all(state.join("fleet")).expect("made");
+    let switch = |name: &str, port: u16| format!("[[switches]]\nname = \"{name}\"\naddress = \"10.0.0.1:{port}\"\n");
+    let node = format!("[node]\nname = \"h0\"\nstate_dir = \"{}\"\n", state.display());
+    std::fs::write(&layer, switch("a", 1) + &switch("b", 1)).expect("written");
+    std::fs::write(&main, format!("{node}{}", switch("b", 2))).expect("written");
+    // Who is in no fleet has no such layer.
+    assert_eq!(load(Some(&main), true).expect("good").config.switches.len(), 1);
+    std::fs::write(&main, format!("{node}[fleet]\netcd = [\"http://[::1]:2379\"]\n{}", switch("b", 2)))
+        .expect("written");
+    let loaded = load(Some(&main), true).expect("good");
+    let ports: Vec<u16> = loaded.config.switches.iter().map(|switch| switch.address.port).collect();
+    assert_eq!(ports, [1, 2]);
+    std::fs::write(&layer, "switches = 3").expect("written");
+    load(Some(&main), true).expect_err("a broken layer");
+    assert_eq!(load_to_start(Some(&main)).expect("without it").config.switches.len(), 1);
+    // Its own files are another matter.
+    std::fs::write(&main, "mode = 3").expect("written");
+    load_to_start(Some(&main)).expect_err("its own file");
 }

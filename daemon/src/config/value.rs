@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use sluice_etcd::Endpoint;
 use sluice_formats::document::{Node, Value};
 use sluice_formats::network;
 use sluice_formats::quantity::Rational;
@@ -34,6 +35,8 @@ pub enum Rule {
     Networks(usize),
     /// A list of at most this many `address:port`.
     Addresses(usize),
+    /// A list of at most this many members of etcd.
+    Endpoints(usize),
     HostPort,
     Path,
     /// A filter of log lines.
@@ -49,6 +52,10 @@ pub enum Refusal {
 }
 
 impl Rule {
+    /// The rule in words; where it says nothing beyond the type, the type.
+    pub fn in_words(&self, kind: &str) -> String {
+        if *self == Rule::Any { kind.to_owned() } else { self.allowed() }
+    }
     /// The rule in words, for messages and the reference.
     pub fn allowed(&self) -> String {
         match self {
@@ -64,6 +71,7 @@ impl Rule {
             Rule::Ports(most) => format!("a list of at most {most} ports or ranges \"a-b\""),
             Rule::Networks(most) => format!("a list of at most {most} networks like \"10.0.0.0/8\""),
             Rule::Addresses(most) => format!("a list of at most {most} addresses like \"[::]:9604\""),
+            Rule::Endpoints(most) => format!("a list of at most {most} endpoints like \"https://etcd-1:2379\""),
             Rule::HostPort => "host:port".into(),
             Rule::Path => "an absolute path".into(),
             Rule::LogFilter => "a filter such as \"info\" or \"info,sluiced::monitor=debug\"".into(),
@@ -168,7 +176,7 @@ impl<T: Element> Setting for Vec<T> {
     fn read(value: &Value, rule: &Rule) -> Result<Vec<T>, Refusal> {
         let Value::List(list) = value else { return Err(Refusal::Type) };
         let most = match rule {
-            Rule::List(n) | Rule::Ports(n) | Rule::Networks(n) | Rule::Addresses(n) => *n,
+            Rule::List(n) | Rule::Ports(n) | Rule::Networks(n) | Rule::Addresses(n) | Rule::Endpoints(n) => *n,
             Rule::Words(words) => words.len(),
             _ => 64,
         };
@@ -205,6 +213,15 @@ impl Element for IpNet {
 impl Element for SocketAddr {
     fn parse(text: &str) -> Option<SocketAddr> {
         text.parse().ok()
+    }
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Element for Endpoint {
+    fn parse(text: &str) -> Option<Endpoint> {
+        Endpoint::parse(text)
     }
     fn text(&self) -> String {
         self.to_string()
@@ -348,7 +365,7 @@ fn text_fits(text: &str, rule: &Rule) -> bool {
     }
 }
 
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -180,6 +180,8 @@ impl Core {
                     slower_permille = slower,
                     retry_s = rest.0 / 1_000_000_000,
                     flows,
+                    cost = "its flows run under ordinary congestion control until it is tried again",
+                    next = "sluice jobs ID; to keep it managed all the same: enforce.benefit = false",
                     "a job is slower with Sluice than without and is left alone for a while"
                 );
                 self.note_benefit(now, Some(job), BenefitState::Released);

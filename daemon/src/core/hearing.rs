@@ -2,9 +2,11 @@
 //! itself, repeats, and flows that ran dry for a moment, so it is taken in as it comes and a turn follows only where there is
 //! something to decide on.
 
+use sluice_ebpf::{SocketEventKind, Tier};
 use sluice_schedule::{Event, Now};
 
-use super::{Core, Inbound};
+use super::{Core, FEW, Inbound};
+use crate::config::Mode;
 use crate::monitor::Haste;
 
 impl Core {
@@ -51,5 +53,30 @@ impl Core {
                 self.heard |= self.host.has_news();
             }
         }
+    }
+
+    pub(super) fn take_socket_events(&mut self, now: Now) {
+        self.socket_events.clear();
+        if self.mode == Mode::Active || self.datapath.tier() == Tier::None {
+            self.datapath.events(&mut self.socket_events);
+        }
+        let events = std::mem::take(&mut self.socket_events);
+        for event in &events {
+            match event.kind {
+                SocketEventKind::Opened => self.counters.flows_opened += 1,
+                SocketEventKind::Closed => self.counters.flows_closed += 1,
+                SocketEventKind::Expired => self.counters.released_deadline += 1,
+                SocketEventKind::LossGuard => {
+                    self.counters.released_loss += 1;
+                    self.counters.loss_guards += 1;
+                }
+                SocketEventKind::Started | SocketEventKind::Finished | SocketEventKind::Released => {}
+            }
+            let haste = self.monitor.socket_event(now, event, &mut self.events);
+            // The end of one of few flows frees much, and somebody waits for it.
+            let much = haste == Haste::Some && self.active <= FEW;
+            self.haste = self.haste.max(if much { Haste::Much } else { haste });
+        }
+        self.socket_events = events;
     }
 }

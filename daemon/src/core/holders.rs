@@ -92,6 +92,7 @@ impl Holders {
     pub fn lost(&mut self, now: Now, holder: HolderId, why: String, mismatch: bool) {
         let state = self.entry(holder);
         if state.connected {
+            let why = sluice_logs::without_addresses(&why);
             tracing::info!(event = "switch-down", holder = %holder, why, "a holder of tables is lost");
         }
         (state.connected, state.mismatch, state.error) = (false, mismatch, why);

@@ -57,7 +57,9 @@ impl Core {
     pub(super) fn return_mode(&mut self, now: Now) {
         if let Some((mode, _)) = self.mode_returns.filter(|(_, at)| now.mono >= *at) {
             self.mode_returns = None;
+            let mode = self.fleet_after_time().unwrap_or(mode);
             self.set_mode(now, mode, None);
+            self.judge_fleet(now);
         }
     }
 
@@ -123,9 +125,10 @@ impl Core {
         self.traffic.reconfigure(&self.config);
         self.helped.reconfigure(&self.config);
         self.record_as_configured(self.now.wall);
+        self.fly_as_configured();
         self.reprobe();
         if mode_in_file {
-            let mode = self.config.mode;
+            let mode = self.fleet_wants().unwrap_or(self.config.mode);
             self.set_mode(self.now, mode, None);
         }
         keys

@@ -52,7 +52,13 @@ impl Core {
         tracing::info!(event = "record", file = %path.display(), "the work of this host's jobs is recorded");
         match Recorder::start(path, settings.max_bytes, start) {
             Ok(recorder) => self.recorder = Some(recorder),
-            Err(error) => tracing::warn!(event = "record-failed", %error, "nothing is recorded"),
+            Err(error) => tracing::warn!(
+                event = "record-failed",
+                %error,
+                cost = "what jobs do is not recorded; they are scheduled as before",
+                next = "name another file in record.file, and start again",
+                "nothing is recorded"
+            ),
         }
         // What was there before is told as if it came now.
         let jobs = self.monitor.jobs.iter().map(|(job, known)| JobSpec { job: *job, pattern: known.pattern });

@@ -13,6 +13,8 @@ use crate::testing::{Announced, Fake, at, config, fabric, now};
 
 mod benefit;
 mod conditions;
+mod fleet;
+mod flight;
 mod routes;
 mod surplus;
 

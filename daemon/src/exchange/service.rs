@@ -19,7 +19,7 @@ use super::Identity;
 use crate::own_table::OwnTable;
 
 /// Connections at a time: one of each host that sends here or over a link that this host keeps, as many as a table has room for.
-const MAX_CONNECTIONS: usize = 4096;
+pub(crate) const MAX_CONNECTIONS: usize = 4096;
 
 /// The service over the own table.
 #[derive(Clone)]
@@ -75,8 +75,9 @@ impl Service {
                 continue;
             }
             let slot = self.identity.slot(self.identity.wall.now());
-            let feedback = self.table().announce(slot, &announcement);
-            sender.feedback(own, feedback);
+            if let Some(feedback) = self.table().announce(slot, &announcement) {
+                sender.feedback(own, feedback);
+            }
         }
     }
 }

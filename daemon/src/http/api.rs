@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -14,21 +14,25 @@ use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sluice_schedule::FlowId;
-use sluice_wire::snapshot::{Command, Refused, SCHEMA, Snapshot};
+use sluice_schedule::{FlowId, Nanos, Slot};
+use sluice_wire::snapshot::{Command, Refused, ReloadRequest, SCHEMA, Snapshot};
 use sluice_wire::text::parse_duration;
-use sluice_wire::timeline::Filter;
+use sluice_wire::timeline::{Anchor, Filter};
 use tokio::sync::Semaphore;
 
 use super::guard::{Caller, Rules};
+use super::noted::Noted;
 use super::places::Readings;
+use super::stream::{Streams, Until, stream};
 use super::{ALIVE_SLOTS, ALIVE_WITHIN, Control};
 use crate::metrics;
 
 /// Largest body of a request.
-const MAX_BODY_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Answers put together at a time; others wait.
 pub(super) const RENDERINGS: usize = 2;
+/// A flight record is handed out up to this.
+const MAX_FLIGHT_BYTES: u64 = 1 << 30;
 /// Bytes of a streamed answer per chunk, and chunks that wait for a slow reader.
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNKS: usize = 4;
@@ -41,12 +45,17 @@ pub(super) struct App {
     pub connection_time: Duration,
     /// Answers that may be put together at a time.
     pub renderings: Arc<Semaphore>,
+    pub streams: Streams,
 }
 
-/// All routes for one connection's caller.
-pub(super) fn router(app: App, caller: Caller) -> Router {
+/// All routes for one connection's caller, and for as long as the connection lives.
+pub(super) fn router(app: App, caller: Caller, until: Until) -> Router {
     let details = Router::new()
         .route("/api/v1/snapshot", get(snapshot))
+        .route(
+            "/api/v1/host",
+            get(async |State(app)| part(app, |snapshot| serde_json::to_value(snapshot.brief())).await),
+        )
         .route("/api/v1/jobs", get(async |State(app)| list(app, "jobs", |snapshot| &snapshot.jobs).await))
         .route("/api/v1/flows", get(async |State(app)| list(app, "flows", |snapshot| &snapshot.flows).await))
         .route("/api/v1/links", get(async |State(app)| list(app, "links", |snapshot| &snapshot.links).await))
@@ -56,12 +65,22 @@ pub(super) fn router(app: App, caller: Caller) -> Router {
         .route("/api/v1/config", get(config))
         .route("/api/v1/explain/{flow}", get(explain))
         .route("/api/v1/timeline", get(timeline))
+        .route("/api/v1/flight", get(flight))
+        .route("/api/v1/stream", get(stream))
+        .route("/", get(page))
         .layer(middleware::from_fn_with_state(app.clone(), details_allowed));
     let commands = Router::new()
-        .route("/api/v1/mode", post(async |State(app), request| asked(app, request, Command::Mode).await))
+        .route(
+            "/api/v1/mode",
+            post(async |State(app), caller, request| asked(app, caller, request, Command::Mode).await),
+        )
         .route("/api/v1/reload", post(reload))
-        .route("/api/v1/drain", post(async |State(app), request| asked(app, request, Command::Drain).await))
-        .route("/api/v1/log", post(async |State(app), request| asked(app, request, Command::Log).await))
+        .route(
+            "/api/v1/drain",
+            post(async |State(app), caller, request| asked(app, caller, request, Command::Drain).await),
+        )
+        .route("/api/v1/log", post(async |State(app), caller, request| asked(app, caller, request, Command::Log).await))
+        .route("/api/v1/audit", get(audit))
         .layer(middleware::from_fn_with_state(app.clone(), commands_allowed));
     Router::new()
         .route("/livez", get(livez))
@@ -73,6 +92,7 @@ pub(super) fn router(app: App, caller: Caller) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(app.clone(), host_checked))
         .layer(Extension(caller))
+        .layer(Extension(until))
         .with_state(app)
 }
 
@@ -96,11 +116,10 @@ async fn host_checked(State(app): State<App>, request: Request, next: Next) -> R
         None => refuse(StatusCode::INTERNAL_SERVER_ERROR, "unavailable", "caller unknown", "report this"),
     };
     let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, "default-src 'self'"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
+    // The page has a stricter one.
+    let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
+    policy.or_insert(HeaderValue::from_static("default-src 'self'"));
+    for (name, value) in [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-store")] {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
@@ -122,7 +141,8 @@ async fn details_allowed(State(app): State<App>, request: Request, next: Next) -
 async fn commands_allowed(State(app): State<App>, request: Request, next: Next) -> Response {
     match request.extensions().get::<Caller>() {
         Some(&caller) if app.rules.may_command(caller) => next.run(request).await,
-        _ => {
+        caller => {
+            super::noted::refused(caller.copied(), request.uri().path());
             let group = app.rules.control_group.as_deref().unwrap_or("sluice");
             let help = format!("run it as root, or join the group `{group}` (control.group)");
             refuse(StatusCode::FORBIDDEN, "not-permitted", "this user may not give commands", &help)
@@ -165,6 +185,12 @@ async fn prometheus(State(app): State<App>) -> Response {
         Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
         None => unavailable(),
     }
+}
+
+async fn page() -> Response {
+    let sluice_page::Page { html, policy } = sluice_page::HOST;
+    let kind = (header::CONTENT_TYPE, "text/html; charset=utf-8");
+    ([kind, (header::CONTENT_SECURITY_POLICY, policy)], html).into_response()
 }
 
 async fn snapshot(State(app): State<App>) -> Response {
@@ -237,10 +263,17 @@ async fn timeline(
     let filter = Filter { last, job: query.job };
     let format = query.format.unwrap_or_else(|| "chrome".into());
     let kind = match format.as_str() {
-        "chrome" => "application/json",
+        "chrome" | "otlp-json" => "application/json",
         "csv" => "text/csv; charset=utf-8",
         "jsonl" => "application/x-ndjson",
-        _ => return refuse(StatusCode::BAD_REQUEST, "invalid", "format is not known", "format=chrome, csv or jsonl"),
+        _ => {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "invalid",
+                "format is not known",
+                "format=chrome, csv, jsonl or otlp-json",
+            );
+        }
     };
     let operator = || blocking_command(app.rules.clone(), caller);
     let Some(place) = app.readings.begin(operator).await else {
@@ -256,6 +289,7 @@ async fn timeline(
         // A reader that goes away ends the writing; there is nobody left to tell.
         let _ = match format.as_str() {
             "csv" => ring.csv(&mut out, &filter),
+            "otlp-json" => ring.otlp(&mut out, &filter, anchor(&app.control.snapshot())),
             "jsonl" => ring.jsonl(&mut out, &filter),
             _ => ring.chrome(&mut out, &filter),
         }
@@ -263,6 +297,49 @@ async fn timeline(
     });
     let body = Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receive));
     ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// The flight record, as it lies on disk.
+async fn flight(State(app): State<App>, Extension(caller): Extension<Caller>) -> Response {
+    let operator = || blocking_command(app.rules.clone(), caller);
+    let Some(place) = app.readings.begin(operator).await else {
+        let help = "others are reading it; try again in some seconds";
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the record is being read too often", help);
+    };
+    let control = app.control.clone();
+    let opened = blocking(move || control.flight().map(std::fs::File::open)).await.flatten();
+    let file = match opened {
+        Some(Ok(file)) => file,
+        Some(Err(error)) => {
+            let help = "see the daemon's log for flight-failed";
+            return refuse(StatusCode::NOT_FOUND, "not-found", &format!("the flight record: {error}"), help);
+        }
+        None => {
+            let help = "set flight.file, or make node.state_dir, and reload";
+            return refuse(StatusCode::NOT_FOUND, "not-found", "this daemon keeps no flight record", help);
+        }
+    };
+    let (send, receive) = tokio::sync::mpsc::channel::<io::Result<Bytes>>(CHUNKS);
+    tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let mut out = io::BufWriter::with_capacity(CHUNK_BYTES, Chunks(send));
+        // A reader that goes away ends the copying; a file that is written meanwhile ends with what it has.
+        let _ = io::copy(&mut io::Read::take(file, MAX_FLIGHT_BYTES), &mut out).and_then(|_| out.flush());
+    });
+    let body = Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receive));
+    ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+}
+
+/// Which moment a slot is, for those who do not count in slots.
+fn anchor(snapshot: &Snapshot) -> Anchor {
+    let clock = &snapshot.clock;
+    let ahead = if clock.source == "tai" {
+        Nanos::from_millis(u64::try_from(clock.tai_offset_s).unwrap_or(0) * 1000)
+    } else {
+        Nanos::ZERO
+    };
+    let unix = Nanos(snapshot.taken_unix_ns).minus(Nanos(clock.into_slot_ns)).minus(ahead);
+    Anchor { slot: Slot(clock.slot), unix }
 }
 
 async fn blocking_command(rules: Arc<Rules>, caller: Caller) -> bool {
@@ -284,19 +361,33 @@ impl Write for Chunks {
 }
 
 /// A command that takes a body.
-async fn asked<T: DeserializeOwned>(app: App, request: Request, make: fn(T) -> Command) -> Response {
+async fn asked<T: DeserializeOwned>(
+    app: App,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+    make: fn(T) -> Command,
+) -> Response {
     match body(request).await {
-        Ok(request) => command(app, make(request)).await,
+        Ok(request) => command(app, caller, make(request), None).await,
         Err(refused) => *refused,
     }
 }
 
-async fn reload(State(app): State<App>) -> Response {
-    command(app, Command::Reload).await
+async fn reload(State(app): State<App>, Extension(caller): Extension<Caller>, request: Request) -> Response {
+    match body::<ReloadRequest>(request).await {
+        Ok(request) => command(app, caller, Command::Reload, Some(request.reason)).await,
+        Err(refused) => *refused,
+    }
 }
 
-async fn command(app: App, command: Command) -> Response {
-    match blocking(move || app.control.command(command)).await {
+async fn command(app: App, caller: Caller, command: Command, reason: Option<String>) -> Response {
+    let act = move || {
+        let (noted, began) = (Noted::new(&command, reason), Instant::now());
+        let answer = app.control.command(command);
+        app.control.note(noted.entry(caller, &answer, began.elapsed()));
+        answer
+    };
+    match blocking(act).await {
         Some(Ok(outcome)) => Json(outcome).into_response(),
         Some(Err(refused)) => (StatusCode::UNPROCESSABLE_ENTITY, Json(refused)).into_response(),
         None => unavailable(),
@@ -313,6 +404,17 @@ async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Box<Response>>
     })
 }
 
+#[derive(Deserialize)]
+struct AuditQuery {
+    last: Option<u32>,
+}
+
+/// The commands that were given; for those who may give some.
+async fn audit(State(app): State<App>, Query(query): Query<AuditQuery>) -> Response {
+    let last = query.last.unwrap_or(20) as usize;
+    blocking(move || app.control.audit(last)).await.map_or_else(unavailable, |audit| Json(audit).into_response())
+}
+
 async fn part(app: App, render: impl FnOnce(&Snapshot) -> serde_json::Result<Value> + Send + 'static) -> Response {
     // Of many flows an answer takes many times its length while it is put together.
     let Ok(_turn) = app.renderings.clone().acquire_owned().await else { return unavailable() };
@@ -323,18 +425,18 @@ async fn part(app: App, render: impl FnOnce(&Snapshot) -> serde_json::Result<Val
 }
 
 /// Runs what may block; `None` when the daemon is shutting down.
-async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(super) async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(act).await.ok()
 }
 
 async fn not_found() -> Response {
-    refuse(StatusCode::NOT_FOUND, "not-found", "no such page", "/livez /readyz /metrics /api/v1/snapshot")
+    refuse(StatusCode::NOT_FOUND, "not-found", "no such page", "/ /livez /readyz /metrics /api/v1/snapshot")
 }
 
 fn unavailable() -> Response {
     refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the daemon cannot answer now", "try again")
 }
 
-fn refuse(status: StatusCode, code: &str, message: &str, help: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, code: &str, message: &str, help: &str) -> Response {
     (status, Json(Refused::new(code, message, help))).into_response()
 }

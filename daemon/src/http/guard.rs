@@ -13,6 +13,8 @@ pub enum Caller {
     Unix {
         uid: u32,
         gid: u32,
+        /// The process, where the kernel tells it.
+        pid: Option<i32>,
     },
 }
 
@@ -41,7 +43,7 @@ impl Rules {
     pub fn may_command(&self, caller: Caller) -> bool {
         match caller {
             Caller::Tcp(_) => false,
-            Caller::Unix { uid, gid } => self.is_own(caller) || self.in_control_group(uid, gid),
+            Caller::Unix { uid, gid, .. } => self.is_own(caller) || self.in_control_group(uid, gid),
         }
     }
 
@@ -102,8 +104,9 @@ mod tests {
         assert!(rules.may_read_details(near) && !rules.may_command(near));
         assert!(!rules.may_read_details(far));
         assert!(Rules { details_for_all: true, ..rules.clone() }.may_read_details(far));
-        assert!(rules.may_command(Caller::Unix { uid: 0, gid: 0 }));
-        assert!(rules.may_command(Caller::Unix { uid: 990, gid: 1 }));
-        assert!(!rules.may_command(Caller::Unix { uid: 1000, gid: 1000 }));
+        let user = |uid| Caller::Unix { uid, gid: uid, pid: Some(7) };
+        assert!(rules.may_command(user(0)));
+        assert!(rules.may_command(user(990)));
+        assert!(!rules.may_command(user(1000)));
     }
 }

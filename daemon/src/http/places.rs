@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections of one user at a time, who is no operator.
-const PER_USER: usize = 8;
+pub(crate) const PER_USER: usize = 8;
 /// Connections that only operators may have.
 const KEPT: usize = 8;
 /// Readings of the timeline at a time. Each may keep one state of the ring in memory for as long as its connection lives.
-const READINGS: usize = 4;
+pub(crate) const READINGS: usize = 4;
 /// Readings that only operators may begin.
 const KEPT_READINGS: usize = 2;
 

@@ -19,9 +19,10 @@ use super::Control;
 use super::api::{App, RENDERINGS, router};
 use super::guard::{Caller, Rules};
 use super::places::{Place, Places, Readings};
+use super::stream::{Streams, Until};
 
 /// Connections at a time, for TCP and for the Unix socket each: neither can shut the other out.
-const MAX_CONNECTIONS: usize = 32;
+pub(crate) const MAX_CONNECTIONS: usize = 32;
 /// A connection lives this long, or who reads slowly would keep what is being told for as long as it likes. The `sluice`
 /// command waits for less.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
@@ -75,7 +76,8 @@ pub(super) async fn serve_each_for(
     shutdown: impl Future<Output = ()>,
 ) {
     let renderings = Arc::new(Semaphore::new(RENDERINGS));
-    let app = App { control, rules: Arc::new(rules), readings: Readings::default(), connection_time, renderings };
+    let (rules, readings, streams) = (Arc::new(rules), Readings::default(), Streams::default());
+    let app = App { control, rules, readings, connection_time, renderings, streams };
     let mut tasks = JoinSet::new();
     let tcp_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners.tcp {
@@ -112,7 +114,7 @@ async fn accept_unix(listener: UnixListener, app: App) {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let Ok(who) = stream.peer_cred() else { continue };
-                let caller = Caller::Unix { uid: who.uid(), gid: who.gid() };
+                let caller = Caller::Unix { uid: who.uid(), gid: who.gid(), pid: who.pid() };
                 if let Some(place) = places.take(who.uid(), app.rules.is_own(caller)) {
                     connections.spawn(connection(stream, app.clone(), caller, place));
                 } else if let Ok(question) = Arc::clone(&questions).try_acquire_owned() {
@@ -146,7 +148,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let time = app.connection_time;
-    let service = TowerToHyperService::new(router(app, caller).into_service::<hyper::body::Incoming>());
+    let until = Until(tokio::time::Instant::now() + time);
+    let service = TowerToHyperService::new(router(app, caller, until).into_service::<hyper::body::Incoming>());
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(64 * 1024);
     // A broken connection is the other end's business, and so is one that was too slow.

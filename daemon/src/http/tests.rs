@@ -13,14 +13,20 @@ use sluice_wire::timeline::{FlowRecord, Limits, Trigger};
 
 use super::*;
 
+mod audit;
+mod stream;
+
 /// Slots of the fake's timeline: more than the buffers of a connection hold of it.
 const SLOTS: u32 = 40_000;
 
 struct Fake {
+    snapshots: watch::Sender<Arc<Snapshot>>,
     /// How often the loop's lock would have been taken for the timeline.
     looks: AtomicUsize,
     age: Mutex<Option<Duration>>,
     commands: Mutex<Vec<Command>>,
+    noted: Mutex<Vec<Entry>>,
+    flight: Mutex<Option<PathBuf>>,
 }
 
 impl Control for Fake {
@@ -29,6 +35,9 @@ impl Control for Fake {
         snapshot.daemon.ready = true;
         snapshot.clock.slot_length_ns = 60_000_000;
         Arc::new(snapshot.settle())
+    }
+    fn published(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.subscribe()
     }
     fn loop_age(&self) -> Option<Duration> {
         *self.age.lock().expect("lock")
@@ -54,6 +63,9 @@ impl Control for Fake {
     fn explain(&self, flow: FlowId) -> Option<Explanation> {
         (flow == FlowId(0x1a3)).then(Explanation::default)
     }
+    fn flight(&self) -> Option<PathBuf> {
+        self.flight.lock().expect("lock").clone()
+    }
     fn config(&self) -> Value {
         json!({ "mode": "observe" })
     }
@@ -64,6 +76,14 @@ impl Control for Fake {
         let mode = if let Command::Mode(request) = &command { request.mode } else { Mode::Observe };
         self.commands.lock().expect("lock").push(command);
         Ok(Outcome { schema: SCHEMA, mode, ..Outcome::default() })
+    }
+    fn note(&self, entry: Entry) {
+        self.noted.lock().expect("lock").push(entry);
+    }
+    fn audit(&self, last: usize) -> Audit {
+        let mut audit = Audit { entries: self.noted.lock().expect("lock").clone(), ..Audit::default() };
+        audit.keep(last);
+        audit
     }
 }
 
@@ -93,9 +113,12 @@ fn start_with(time: Duration) -> Running {
     let unix = dir.path().join("d.sock");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("runtime");
     let fake = Arc::new(Fake {
+        snapshots: watch::Sender::new(Arc::new(Snapshot::default().settle())),
         looks: AtomicUsize::new(0),
         age: Mutex::new(Some(Duration::ZERO)),
         commands: Mutex::new(vec![]),
+        noted: Mutex::new(vec![]),
+        flight: Mutex::new(None),
     });
     let (listeners, tcp) = runtime.block_on(async {
         let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -281,4 +304,21 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     bind_unix(&path).expect("nobody listens any more");
     std::fs::write(dir.path().join("f"), "").expect("write");
     assert!(bind_unix(&dir.path().join("f")).is_err());
+}
+
+#[test]
+fn a_flight_record_is_handed_out_as_it_lies_on_disk() {
+    let daemon = start();
+    let (status, answer) = daemon.get("/api/v1/flight", "localhost");
+    assert!(status == 404 && answer.contains("flight.file"), "{answer}");
+    let file = daemon.unix.with_file_name("flight.ring");
+    // One byte over and over, since chunks end where they like, and one that no header has.
+    let text = "\u{7f}".repeat(450_000);
+    std::fs::write(&file, &text).expect("written");
+    *daemon.fake.flight.lock().expect("lock") = Some(file.clone());
+    let (status, answer) = daemon.get("/api/v1/flight", "localhost");
+    assert!(status == 200 && answer.contains("application/octet-stream"), "{status}");
+    assert!(answer.matches('\u{7f}').count() == 450_000, "{} bytes", answer.len());
+    std::fs::remove_file(file).expect("removed");
+    assert_eq!(daemon.get("/api/v1/flight", "localhost").0, 404);
 }

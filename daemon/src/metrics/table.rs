@@ -1,10 +1,10 @@
 //! Every metric of `sluiced`: name, type, labels, sentence, and how to read it from a snapshot.
 
 use sluice_wire::snapshot::{
-    Backend, ConditionCode, FlowState, JobPattern, Label, Link, Mode, PathSource, SwitchState, SwitchStatus, View,
+    Backend, ConditionCode, Flow, FlowState, JobPattern, Label, Link, Mode, PathSource, SwitchState, SwitchStatus, View,
 };
 
-use super::{Family, JobSum, Kind, MAX_LINKS, MAX_SWITCHES, Samples, Source};
+use super::{Family, JobSum, Kind, MAX_LINKS, MAX_SWITCHES, Samples, Series, Source};
 
 /// A counter with one label: a field of the snapshot's counters for each of its values.
 macro_rules! by_label {
@@ -24,6 +24,7 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge, "sluice_config_last_reload_successful", [], "1 if the last reload was taken.", |s, o| o.one(flag(s.snapshot.daemon.reload_ok))),
     family!(Gauge, "sluice_config_last_reload_success_timestamp_seconds", [], "When a configuration was last taken, since 1970.", |s, o| o.one(seconds(s.snapshot.daemon.reload_unix_ns))),
     family!(Gauge, "sluice_mode", ["mode"], "State set: what the operator asked for.", |s, o| o.states(Mode::ALL.iter().map(|m| m.as_str()), s.snapshot.daemon.mode.as_str())),
+    family!(Counter, "sluice_commands_unrecorded_total", [], "Commands that were carried out and could not be written to the audit file.", |s, o| o.one(s.snapshot.counters.commands_unrecorded as f64)),
     family!(Gauge, "sluice_realtime", [], "1 while the deciding loop is a real-time thread.", |s, o| o.one(flag(s.snapshot.daemon.realtime))),
     family!(Gauge, "sluice_enforcement_backend", ["backend"], "State set: how rates are enforced.", |s, o| o.states(Backend::ALL.iter().map(|b| b.as_str()), s.snapshot.enforcement.backend.as_str())),
     family!(Gauge, "sluice_condition", ["code"], "1 while the condition holds.", |s, o| conditions(s, o)),
@@ -48,6 +49,8 @@ pub const FAMILIES: &[Family] = &[
     family!(Counter, "sluice_flow_ordered_bytes_total", [], "Integral of the orders.", |s, o| o.one(s.snapshot.counters.ordered_bytes as f64)),
     family!(Counter, "sluice_flow_surplus_bytes_total", [], "Payload acknowledged beyond the orders, slot by slot, where orders are floors.", |s, o| o.one(s.snapshot.counters.surplus_bytes as f64)),
     family!(Counter, "sluice_surplus_cuts_total", [], "Losses, and queues to yield to, that halved what a flow took beyond its order.", |s, o| o.one(s.snapshot.counters.surplus_cuts as f64)),
+    family!(Gauge, "sluice_flow_ordered_rate_bytes_per_second", ["job_id", "flow"], "Order of a flow, where metrics.flows asks for it.", |s, o| each_flow(s, o, |flow| flow.ordered_bps)),
+    family!(Gauge, "sluice_flow_delivered_rate_bytes_per_second", ["job_id", "flow"], "Delivery rate of a flow, where metrics.flows asks for it.", |s, o| each_flow(s, o, |flow| flow.delivered_bps)),
     family!(Histogram, "sluice_flow_rate_bytes_per_second", ["kind"], "One observation per managed flow with demand and slot.", |s, o| rates(s, o)),
     family!(Histogram, "sluice_order_error_ratio", [], "|delivered - ordered| / ordered per flow and slot; demand-limited slots, and what is beyond an order that is a floor, left out.", |s, o| o.histogram(&[], &s.snapshot.counters.order_error)),
     by_label!("sluice_flow_retransmitted_packets_total", "managed", "Segments retransmitted.", "true": retransmitted_managed, "false": retransmitted_other),
@@ -146,6 +149,13 @@ fn jobs(s: &Source<'_>, o: &mut Samples) {
 
 fn each_job(s: &Source<'_>, mut act: impl FnMut(&str, &JobSum)) {
     s.jobs.iter().for_each(|(id, job)| act(id.as_str(), job));
+}
+
+fn each_flow(s: &Source<'_>, o: &mut Samples, read: fn(&Flow) -> Option<u64>) {
+    for Series { job, number, flow } in &s.flows {
+        let number = number.map_or_else(|| super::OTHER.to_owned(), |number| number.to_string());
+        o.put(&[job.as_str(), &number], read(flow).unwrap_or(0) as f64 / 8.0);
+    }
 }
 
 fn stalls(s: &Source<'_>, o: &mut Samples) {

@@ -1,3 +1,7 @@
+//! The page of metrics: its form, its bounds, and whether everything on it is counted.
+
+mod bounds;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 

@@ -11,7 +11,7 @@ use sluice_schedule::Pattern;
 use crate::config::JobSource;
 
 /// Bytes of an environment that are read.
-const MAX_BYTES: u64 = 64 << 10;
+pub(crate) const MAX_BYTES: u64 = 64 << 10;
 /// Bytes of a job id.
 const MAX_ID: usize = 64;
 

@@ -21,7 +21,7 @@ const LIST_EVERY: Nanos = Nanos::from_millis(1_000);
 /// A process may exec shortly after it appeared, and its environment is another one then.
 const LOOKS: u8 = 3;
 /// Namespaces looked into at most.
-const MAX_FOREIGN: usize = 64;
+pub(crate) const MAX_FOREIGN: usize = 64;
 
 /// The network namespaces of jobs that could not be entered at the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,7 +147,13 @@ pub fn within<R>(pid: u32, call: impl FnOnce() -> R) -> io::Result<R> {
     let result = call();
     if let Err(error) = setns(&own, CloneFlags::CLONE_NEWNET) {
         // A daemon in a container's network would be worse than none: flows fall back by themselves.
-        tracing::error!(event = "netns-lost", %error, "there is no way back into the own network namespace");
+        tracing::error!(
+            event = "netns-lost",
+            %error,
+            cost = "the daemon ends; flows fall back to ordinary congestion control within their orders' life",
+            next = "the service manager starts it again; if it comes again, report it with this line",
+            "there is no way back into the own network namespace"
+        );
         std::process::abort();
     }
     Ok(result)

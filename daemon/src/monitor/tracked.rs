@@ -21,7 +21,7 @@ use crate::sock_diag::DiagSocket;
 /// A connection whose process was not found is looked for again after this long.
 const AGAIN: Nanos = Nanos::from_millis(10_000);
 /// Connections remembered.
-const MAX_TRACKED: usize = 32_768;
+pub(crate) const MAX_TRACKED: usize = 32_768;
 /// Counts of bytes lose half their weight in this time, so that what a job did at its start is forgotten.
 const HALF_LIFE: Nanos = Nanos::from_millis(4_000);
 /// A direction that carries less than this part of the other one carries acknowledgements of the library, no tensors.

@@ -18,11 +18,24 @@ pub fn write(path: &Path, max_bytes: u64, from: &Receiver<Line>) {
     match result {
         Ok(false) => {}
         Ok(true) => {
-            let text = "the recording has reached record.max_bytes; nothing more is recorded";
-            tracing::warn!(event = "record-full", file = %path.display(), max_bytes, "{text}");
+            tracing::warn!(
+                event = "record-full",
+                file = %path.display(),
+                max_bytes,
+                cost = "what jobs do from now on is not in it; they are scheduled as before",
+                next = "raise record.max_bytes, or move the file away and start again",
+                "the recording has reached record.max_bytes; nothing more is recorded"
+            );
         }
         Err(error) => {
-            tracing::warn!(event = "record-failed", file = %path.display(), %error, "nothing more is recorded");
+            tracing::warn!(
+                event = "record-failed",
+                file = %path.display(),
+                %error,
+                cost = "what jobs do from now on is not in it; they are scheduled as before",
+                next = "make room for the file, or name another in record.file, and start again",
+                "nothing more is recorded"
+            );
         }
     }
 }

@@ -13,6 +13,7 @@ use super::ratio;
 use crate::config::Mode;
 use crate::core::Core;
 use crate::monitor::processes::Process;
+use crate::numbers::Numbers;
 
 /// Every job with a process here.
 pub fn jobs(core: &Core) -> Vec<Job> {
@@ -64,11 +65,11 @@ pub fn jobs(core: &Core) -> Vec<Job> {
         .collect()
 }
 
-pub fn flows(core: &Core) -> Vec<Flow> {
-    core.host().flows().filter_map(|status| flow(core, &status)).collect()
+pub fn flows(core: &Core, numbers: &Numbers) -> Vec<Flow> {
+    core.host().flows().filter_map(|status| flow(core, numbers, &status)).collect()
 }
 
-fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
+fn flow(core: &Core, numbers: &Numbers, status: &FlowStatus<'_>) -> Option<Flow> {
     let socket = core.monitor().sockets.of_flow(status.spec.flow)?;
     let managed = core.enforces() && socket.row.is_some() && !core.is_spared(status.spec.job);
     let delivered = socket.rate(core.now().mono);
@@ -81,6 +82,7 @@ fn flow(core: &Core, status: &FlowStatus<'_>) -> Option<Flow> {
     Some(Flow {
         id: status.spec.flow.to_string(),
         job: Label::new(core.monitor().job_name(status.spec.job).unwrap_or("")),
+        number: numbers.of(status.spec.flow),
         local: std::net::SocketAddr::new(socket.tuple.local_ip(), socket.tuple.local.1).to_string(),
         to: socket.tuple.remote_address().to_string(),
         state: match managed {

@@ -223,6 +223,7 @@ impl DataPlane {
                 event = "data-plane-kernel-off",
                 %error,
                 cost = "every packet goes through user space, which takes a processor",
+                next = "nothing if other tables follow; else sluice-switch links prints tables that fit",
                 "the kernel does not take these tables over, and forwards nothing until it takes others"
             );
         }
@@ -246,7 +247,12 @@ impl DataPlane {
                 self.take_over();
             }
             Err(why) => tracing::warn!(
-                event = "tables-unreadable", path = %self.tables.path().display(), %why, "the last tables stay in force"
+                event = "tables-unreadable",
+                path = %self.tables.path().display(),
+                %why,
+                cost = "what has changed since does not hold",
+                next = "mend the file; it is read again as soon as it changes",
+                "the last tables stay in force"
             ),
         }
         true

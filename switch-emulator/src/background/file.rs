@@ -39,7 +39,14 @@ impl Background {
             Err(problems) => {
                 let (path, why) = (self.path.display(), problems.to_string());
                 self.quiet.say("background-unreadable", || {
-                    tracing::warn!(event = "background-unreadable", %path, why, "the last unmanaged loads stay in force");
+                    tracing::warn!(
+                        event = "background-unreadable",
+                        %path,
+                        why,
+                        cost = "loads that have changed since are not taken into account",
+                        next = "mend the file; it is read again as soon as it changes",
+                        "the last unmanaged loads stay in force"
+                    );
                 });
                 None
             }

@@ -104,6 +104,7 @@ fn read_listen(listen: &Table<'_>, config: &mut Config) {
     set(&mut config.grpc, listen.parse("grpc", ADDRESS, |text| text.parse().ok()));
     set(&mut config.udp, listen.parse("udp", ADDRESS_OR_OFF, address));
     set(&mut config.http, listen.parse("http", ADDRESS_OR_OFF, address));
+    set(&mut config.details_for_all, listen.choice("details", &[("loopback", false), ("all", true)]));
     set(&mut config.rcvbuf_bytes, listen.int32("rcvbuf_bytes", 4096..=(1 << 30)).map(|bytes| bytes as usize));
     let (Some(udp), Some(item)) = (config.udp, listen.get("udp")) else { return };
     if !udp.ip().to_canonical().is_ipv4() && !udp.ip().is_unspecified() {

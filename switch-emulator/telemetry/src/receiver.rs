@@ -81,7 +81,16 @@ impl Receiver {
                     self.take(bytes.get(..length).unwrap_or_default(), from.ip(), &heard, &mut quiet);
                 }
                 Err(why) => {
-                    quiet.failed.say(|count| tracing::warn!(event = "sflow-socket", %why, count, "read again soon"));
+                    quiet.failed.say(|count| {
+                        tracing::warn!(
+                            event = "sflow-socket",
+                            %why,
+                            count,
+                            cost = "what passes beside Sluice is not known meanwhile",
+                            next = "nothing if it passes; else start sluice-switch again",
+                            "sFlow is read again soon"
+                        );
+                    });
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -93,7 +102,14 @@ impl Receiver {
         if !allowed(&self.peers, from) {
             one(&self.counts.refused);
             quiet.refused.say(|count| {
-                tracing::warn!(event = "sflow-refused", %from, count, "from outside the allowed networks: not read");
+                tracing::warn!(
+                    event = "sflow-refused",
+                    count,
+                    cost = "what the sender tells is not read",
+                    next = "add its network to the telemetry's peers; log.level = \"debug\" says from where it came",
+                    "sFlow from outside the allowed networks"
+                );
+                tracing::debug!(event = "sflow-refused", %from, "it came from there");
             });
             return;
         }
@@ -102,7 +118,15 @@ impl Receiver {
             Err(why) => {
                 one(&self.counts.malformed);
                 quiet.malformed.say(|count| {
-                    tracing::warn!(event = "sflow-malformed", %from, %why, count, "nothing of it is used");
+                    tracing::warn!(
+                        event = "sflow-malformed",
+                        %why,
+                        count,
+                        cost = "nothing of the datagram is used",
+                        next = "make the switch send sFlow version 5; log.level = \"debug\" says from where it came",
+                        "an sFlow datagram cannot be read"
+                    );
+                    tracing::debug!(event = "sflow-malformed", %from, "it came from there");
                 });
                 return;
             }

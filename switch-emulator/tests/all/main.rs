@@ -5,6 +5,8 @@ mod control;
 mod exchange;
 mod hostile;
 mod lost;
+mod monitoring;
+mod page;
 mod routes;
 mod support;
 mod twin;

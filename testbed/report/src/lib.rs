@@ -33,7 +33,7 @@ pub use about::About;
 pub use job::JobFigures;
 pub use json::json;
 pub use measured::{CpuSeconds, FlowTimes, JobResult, Lateness, LinkResult, PolicyRun, RatePoint};
-pub use page::{html, simulated};
+pub use page::{compared, html, simulated};
 pub use picture::picture;
 pub use stats::{Comparison, Summary, compare, summaries};
 pub use table::table;

@@ -1,6 +1,7 @@
 //! The HTML page: one file, no request to anywhere, readable without script, in the dark and on paper.
 
 mod charts;
+mod compared;
 mod sections;
 mod simulated;
 mod style;
@@ -16,6 +17,8 @@ use crate::json::json;
 use crate::measured::PolicyRun;
 use crate::simulated::{SimResult, document};
 
+pub use compared::compared;
+
 /// The page of runs on the testbed.
 pub fn html(about: &About, runs: &[PolicyRun]) -> String {
     whole(about, &sections::all(about, runs), &json(about, runs).to_string())
@@ -27,11 +30,14 @@ pub fn simulated(about: &About, scenario: &Scenario, results: &[SimResult], runs
 }
 
 fn whole(about: &About, sections: &[String], data: &str) -> String {
+    wrapped(&format!("Sluice: {}", about.scenario), sections, data)
+}
+
+fn wrapped(title: &str, sections: &[String], data: &str) -> String {
     let mut page = String::with_capacity(1 << 18);
-    let title = format!("Sluice: {}", about.scenario);
     _ = write!(page, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     _ = write!(page, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    _ = write!(page, "<title>{}</title><style>{}</style></head><body><main>", text(&title), style::CSS);
+    _ = write!(page, "<title>{}</title><style>{}</style></head><body><main>", text(title), style::CSS);
     sections.iter().for_each(|section| page.push_str(section));
     // Inside a script element markup could end it early; JSON can say "<" without one.
     let data = data.replace('<', "\\u003c");

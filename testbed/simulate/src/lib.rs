@@ -17,6 +17,7 @@
 //! | [`sweep`] | a grid of runs that can be interrupted and resumed |
 //! | [`page`] | a run as the charts of the HTML page want it |
 //! | `limit` | `bound` as a row beside the schedulers |
+//! | [`why`] | whether `sluice why` finds the cause that was injected |
 //! | [`watch`] | looking on, and stopping |
 //! | [`profile`] | where a run's time goes |
 
@@ -36,6 +37,7 @@ pub mod sluice;
 pub mod sweep;
 pub mod trace;
 pub mod watch;
+pub mod why;
 pub mod world;
 
 pub use engine::run;

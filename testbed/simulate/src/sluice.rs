@@ -41,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use sluice_schedule::host::{Host, HostConfig, PolicyName, SurplusRule};
+use sluice_schedule::policy::Why;
 use sluice_schedule::switch::{Limits, LinkConfig};
 use sluice_schedule::{Action, BootId, Nanos, Rate};
 use sluice_wire::record::Recorder;
@@ -165,6 +166,11 @@ impl SluiceScheduler {
     /// The brain of a host, to look at; `None` before its first job and while its daemon is dead.
     pub fn brain(&self, host: NodeIx) -> Option<&Host> {
         self.daemons.get(host.0).and_then(Daemon::brain)
+    }
+
+    /// Why a flow that a host sends has its rate; `None`: its daemon knows no such flow.
+    pub fn why(&self, host: NodeIx, flow: FlowIx) -> Option<Why> {
+        self.brain(host)?.flows().find(|status| flow_ix(status.spec.flow) == flow).map(|status| status.why)
     }
 
     fn daemon(&self, scenario: &Scenario, node: usize) -> Daemon {

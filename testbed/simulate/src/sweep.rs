@@ -119,6 +119,21 @@ pub fn keep(dir: &Path, cell: &Cell, policy: &Policy, result: &SimResult) -> io:
     finished(dir, cell, policy).ok_or_else(|| io::Error::other("what was just written cannot be read back"))
 }
 
+/// Takes a finished run over from another directory, as it is.
+///
+/// # Errors
+/// The file cannot be read or written; no part of it stays.
+pub fn take(from: &Path, to: &Path, cell: &Cell, policy: &Policy) -> io::Result<()> {
+    let path = file(to, cell, policy);
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    let taken = fs::copy(file(from, cell, policy), &part).and_then(|_| fs::rename(&part, &path));
+    if taken.is_err() {
+        // Nothing can be done about a part that cannot be removed either.
+        drop(fs::remove_file(&part));
+    }
+    taken
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -9,7 +9,8 @@ use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sluice_scenario::{Scenario, Set};
 use sluice_testbed::experiment::{
-    Bench, beside, capacity, cost, direct, epochs, fail_open, fluid, forest, mix, others, pair, real, scoreboard, wan,
+    Bench, beside, capacity, cost, direct, epochs, fail_open, fleet, fluid, forest, mix, others, pair, real,
+    scoreboard, wan, why,
 };
 use sluice_testbed::run::{self, Bar, Binaries, Options, Policy};
 
@@ -48,6 +49,8 @@ enum What {
     Wan(wan::Settings),
     /// The daemon is killed, stopped and cut off under load.
     FailOpen(fail_open::Settings),
+    /// Daemons in namespaces with an etcd that is killed and cut off, and rollouts; one returns for a job that gets slower.
+    Fleet(fleet::Settings),
     /// A scenario file under several policies, as `sluice testbed run` does, printing every run as it is.
     Scenario {
         /// Scenario file, TOML or JSON.
@@ -81,6 +84,8 @@ enum What {
     Real(real::Settings),
     /// Cases under policies by turns, a file a run; runs what is missing, then writes tables and a picture of what is there.
     Scoreboard(scoreboard::Settings),
+    /// A job whose rounds are made longer by one cause after the other, and what its hosts' flight records say of it.
+    Why(why::Settings),
     /// Four jobs on six hosts from time 0 (the simulator's fixed-mix), under several policies.
     Mix(mix::Settings),
 }
@@ -152,6 +157,7 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             eprint!("{}", result.table());
             serde_json::to_value(result)?
         }
+        What::Fleet(settings) => serde_json::to_value(fleet::fleet(&bench, settings)?)?,
         What::FailOpen(settings) => serde_json::to_value(fail_open::fail_open(&bench, settings)?)?,
         What::Scenario { file, policy, repeats, sets, jobs, iterations, record, no_delays, queue } => {
             let mut scenario = Scenario::load_with(file, sets)?.for_testbed(&[])?;
@@ -164,6 +170,11 @@ fn carry_out(arguments: &Arguments) -> anyhow::Result<serde_json::Value> {
             serde_json::to_value(run::run(&scenario, &options, bench.stop, &mut Bar::new())?)?
         }
         What::Scoreboard(settings) => serde_json::to_value(scoreboard::scoreboard(&bench, settings)?)?,
+        What::Why(settings) => {
+            let result = why::why(&bench, settings)?;
+            eprint!("{}", result.table());
+            serde_json::to_value(result)?
+        }
         What::Mix(settings) => serde_json::to_value(mix::run_mix(&bench, settings)?)?,
     })
 }

@@ -50,6 +50,8 @@ pub struct Live {
     /// Members that have done all their rounds.
     done: usize,
     from: Receiver<FromMember>,
+    /// Jobs beside the first, which nobody listens to.
+    beside: Vec<(RunningJob, Receiver<FromMember>)>,
 }
 
 /// Starts a job, and returns once its members have connected and begun.
@@ -103,7 +105,46 @@ impl Live {
         let sockets = Sockets { tcp: Some(plan.tcp.clone()), progress, sample_ms, sample_flows: true };
         let spec = plan.jobs.first().ok_or_else(|| RunError::Plan("no job".into()))?;
         let (job, from) = launch(&fabric, &session, spec, place, &sockets)?;
-        Ok(Live { job, daemons, fabric, samples: Vec::new(), iterations: Vec::new(), done: 0, from })
+        Ok(Live {
+            job,
+            daemons,
+            fabric,
+            samples: Vec::new(),
+            iterations: Vec::new(),
+            done: 0,
+            from,
+            beside: Vec::new(),
+        })
+    }
+
+    /// Starts another job of the plan beside the first; what its members say is not kept. A member's port goes by its place in the
+    /// job: no host may have members of two jobs in the same place.
+    ///
+    /// # Errors
+    /// As a run.
+    pub fn start_beside(
+        &mut self,
+        bench: &Bench<'_>,
+        plan: &RunPlan,
+        job: usize,
+        place: &Placement,
+    ) -> Result<(), RunError> {
+        let session = bench.session("live")?;
+        let progress = plan.pages.dirs(self.daemons.progress_dirs());
+        let sockets = Sockets { tcp: Some(plan.tcp.clone()), progress, ..Sockets::default() };
+        let spec = plan.jobs.get(job).ok_or_else(|| RunError::Plan(format!("no job {job}")))?;
+        self.beside.push(launch(&self.fabric, &session, spec, place, &sockets)?);
+        Ok(())
+    }
+
+    /// Ends the jobs beside the first at once.
+    pub fn end_beside(&mut self) {
+        self.beside.clear();
+    }
+
+    /// Process id of a member of the first job; `None`: there is no such member.
+    pub fn pid(&self, rank: usize) -> Option<u32> {
+        self.job.pid(rank)
     }
 
     /// Lets everything run for `time`, collecting samples.

@@ -50,6 +50,20 @@ impl Losses {
     }
 }
 
+impl Fabric {
+    /// A directed link loses packets at random until what this gives is dropped. Bursts are cut into segments meanwhile.
+    ///
+    /// # Errors
+    /// When there is no such link, or the kernel refuses.
+    pub fn lose(&self, link: usize, probability: f64) -> Result<Dropper, FabricError> {
+        let from = self.layout.links.get(link).map(|link| &link.from);
+        let from = from.ok_or_else(|| FabricError::Spec(format!("no link {link}")))?;
+        let ns = &self.node(from.node).ns;
+        super::setup::ip(ns, &format!("link set dev {} gso_max_segs 1\n", from.device))?;
+        dropper(ns, from.device.clone(), probability)
+    }
+}
+
 fn sum(droppers: &[Dropper]) -> (u64, u64) {
     droppers.iter().map(Dropper::counts).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
 }

@@ -211,6 +211,20 @@ impl Node {
 }
 
 impl Fabric {
+    /// A directed link carries this much from now on, whatever anybody believes of it.
+    ///
+    /// # Errors
+    /// When there is no such link, or `tc` refuses.
+    pub fn set_rate(&self, link: usize, rate: Rate) -> Result<(), FabricError> {
+        let from = self.layout.links.get(link).map(|link| &link.from);
+        let from = from.ok_or_else(|| FabricError::Spec(format!("no link {link}")))?;
+        let is_host = from.node < self.layout.hosts;
+        let cable = &self.spec.cables[self.layout.links[link].cable];
+        let limit = if is_host { self.spec.host_queue } else { cable.queue };
+        let text = tbf(&self.spec, &from.device, rate, limit).replacen("qdisc add", "qdisc change", 1);
+        tool(&self.node(from.node).ns, "tc", &["-batch", "-"], &text).map(|_| ())
+    }
+
     /// Packets dropped by each directed link's queues, also that in its group, since the fabric was built, in the layout's
     /// link order.
     ///

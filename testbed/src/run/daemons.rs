@@ -91,9 +91,14 @@ impl Daemons {
         self.hosts[host].process.child.0.id()
     }
 
+    /// Where a host's daemon answers.
+    pub fn socket(&self, host: usize) -> PathBuf {
+        self.hosts[host].run_dir.join("sluiced.sock")
+    }
+
     /// A document of a host's daemon, `/api/v1/snapshot` for instance; `None` when it does not answer with 200.
     pub fn get(&self, host: usize, route: &str) -> Option<String> {
-        let (status, body) = ask_unix(&self.hosts[host].run_dir.join("sluiced.sock"), route)?;
+        let (status, body) = ask_unix(&self.socket(host), route)?;
         (status == 200).then_some(body)
     }
 
@@ -335,6 +340,7 @@ fn daemon_toml(
     if let Some(floor) = plan.floor {
         _ = writeln!(text, "floor_mbps = {:.3}", floor.0 as f64 / 1e6);
     }
+    text.push_str("[metrics]\nflows = \"index\"\n");
     if let Ok(level) = std::env::var("SLUICE_DAEMON_LOG") {
         _ = writeln!(text, "[log]\nlevel = {level:?}");
     }

@@ -139,6 +139,11 @@ impl RunningJob {
         }
     }
 
+    /// Process id of a member.
+    pub fn pid(&self, rank: usize) -> Option<u32> {
+        self.members.get(rank).map(|(child, _)| child.0.id())
+    }
+
     /// Waits for the members, which have said that they are done. Returns the first failed rank and its status.
     pub fn reap(mut self) -> Option<(usize, String)> {
         let mut failed = None;

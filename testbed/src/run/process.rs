@@ -96,7 +96,7 @@ impl Process {
 fn rejection(log: &str) -> Option<String> {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut rejected = lines.filter(|line| line["event"] == "plan-rejected");
-    rejected.find_map(|line| line["message"].as_str().map(str::to_owned))
+    rejected.find_map(|line| line["msg"].as_str().map(str::to_owned))
 }
 
 pub(super) fn await_ready(process: &mut Process, mut ready: impl FnMut() -> bool) -> Result<(), RunError> {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_first_plan_that_was_refused_is_told() {
-        let line = |event: &str, message: &str| serde_json::json!({"event": event, "message": message}).to_string();
+        let line = |event: &str, message: &str| serde_json::json!({"event": event, "msg": message}).to_string();
         let log = [
             line("start", "sluiced runs"),
             "no JSON".into(),

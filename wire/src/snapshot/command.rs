@@ -19,7 +19,10 @@ pub struct ModeRequest {
     /// Whether the mode stays after a restart.
     #[serde(default)]
     pub persist: bool,
-    /// Why, in the operator's words; goes to the log.
+    /// Give the host back to its fleet instead, whatever `mode` says.
+    #[serde(default)]
+    pub fleet: bool,
+    /// Why, in the operator's words; goes to the log and the audit log.
     #[serde(default)]
     pub reason: String,
 }
@@ -31,6 +34,18 @@ pub struct DrainRequest {
     /// The job to release; without it all jobs are.
     #[serde(default)]
     pub job: Option<String>,
+    /// Why, in the operator's words; goes to the audit log.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// The body of `POST /api/v1/reload`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Why, in the operator's words; goes to the audit log.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// The body of `POST /api/v1/log`.
@@ -43,6 +58,9 @@ pub struct LogRequest {
     /// It returns by itself after this time.
     #[serde(default)]
     pub for_ns: Option<u64>,
+    /// Why, in the operator's words; goes to the audit log.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// A command, whichever way it came.

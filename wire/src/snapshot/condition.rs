@@ -158,6 +158,18 @@ codes! {
     PeersOpen, "peers-open", Info,
         "any host that reaches the port can hold this host's flows at their floor",
         "write the hosts' networks into peer.peers, and leave peer.open out";
+    /// etcd, from which the fleet's word comes, is not heard.
+    FleetUnreachable, "fleet-unreachable", Degraded,
+        "nothing by itself: mode, network and plans stay as they were last heard, but no news of the fleet comes",
+        "check the network to the fleet.etcd addresses and the certificates: sluice fleet show";
+    /// Something that the fleet says was not taken.
+    FleetRejected, "fleet-rejected", Degraded,
+        "what held before still holds on this host; other hosts may have taken the news",
+        "mend the value: sluice fleet show KEY, sluice fleet set; after etcd was restored from a copy: sluice fleet set epoch";
+    /// The mode was set by hand, and the fleet's does not hold.
+    FleetByHand, "fleet-by-hand", Info,
+        "the mode of this host's group in the fleet does not hold here until the host is given back",
+        "sluice mode fleet";
     /// Too many starts in a short time, none of which ended in order.
     RestartLoop, "restart-loop", Inactive,
         "Sluice stays out of the way: its mode is bypass until somebody asks for another or stops it in order",

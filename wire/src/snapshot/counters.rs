@@ -95,6 +95,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Commands that were carried out and could not be written to the audit file.
+    commands_unrecorded: u64 = 0,
     /// Slots that began.
     slots: u64 = 0,
     /// Slots whose decision at the edge was ready only after their end.

@@ -38,6 +38,8 @@ pub struct Explanation {
     pub slots: Vec<SlotReason>,
     /// Why the rate is not higher.
     pub why: Cow<'static, str>,
+    /// The same as a sentence, see [`sentence`].
+    pub sentence: Cow<'static, str>,
     /// What it takes beyond its order; `null`: the order is all that it may.
     pub surplus: Option<SurplusReason>,
 }
@@ -66,4 +68,26 @@ pub struct SlotReason {
     pub headroom_bps: u64,
     /// The ordered rate, in bit/s.
     pub ordered_bps: u64,
+}
+
+/// What a word of [`Explanation::why`] means, for people.
+pub fn sentence(why: &str) -> &'static str {
+    match why {
+        "no-demand" => "it has nothing to send",
+        "rank" => "rounds of better rank go first",
+        "price" => "a later slot is cheaper",
+        "headroom" => "the path's headroom is used up",
+        "predecessor" => "the flow it waits for has not delivered more",
+        "catch-up" => "it lags behind its predecessor and catches up",
+        "floor" => "it is held at the floor until its turn",
+        "link-cap" => "a link of its path is full with it",
+        "plan" => "its plan gives it this rate and no more",
+        "uptake" => "it takes no more: something its host does not see holds it back",
+        "loss-guard" => "the kernel caps it at what is delivered, because of loss",
+        "local-table" => "only the own links' load is known",
+        "work-conserving" => "it takes what nobody else uses",
+        "job" => "the slowest flow of its job sets the pace",
+        "observe" => "the mode is observe: nothing is enforced",
+        _ => "see `sluice concepts`",
+    }
 }

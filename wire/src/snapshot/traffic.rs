@@ -153,6 +153,9 @@ pub struct Flow {
     pub id: String,
     /// Name of the flow's job.
     pub job: Label,
+    /// Its number among the flows of its job on this host, free again when it is gone; `null`: flows are not numbered
+    /// (`metrics.flows`).
+    pub number: Option<u32>,
     /// Own address and port.
     pub local: String,
     /// The other end's address and port.

@@ -44,6 +44,12 @@ impl<T> Ring<T> {
         self.pieces.iter().flat_map(|piece| piece.iter()).chain(&self.open).skip(self.forgotten)
     }
 
+    /// The same from the newest on.
+    pub fn newest_first(&self) -> impl Iterator<Item = &T> {
+        let pieces = self.pieces.iter().rev().flat_map(|piece| piece.iter().rev());
+        self.open.iter().rev().chain(pieces).take(self.kept)
+    }
+
     /// Adds a record; the oldest goes if there is no room.
     pub fn push(&mut self, record: T) {
         if self.most == 0 {
@@ -201,6 +207,7 @@ mod tests {
                 }
                 prop_assert_eq!(ring.len(), queue.len());
                 prop_assert!(ring.iter().eq(&queue));
+                prop_assert!(ring.newest_first().eq(queue.iter().rev()));
             }
         }
     }

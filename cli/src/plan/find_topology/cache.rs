@@ -16,6 +16,8 @@ pub struct Cache {
     path: Option<PathBuf>,
     /// Nobody asked for the file, so it is no failure if it cannot be written.
     own: bool,
+    /// Values of shares are in it that it may not have yet.
+    merged: bool,
 }
 
 impl Cache {
@@ -26,7 +28,7 @@ impl Cache {
             Some(path) => Some(path.clone()),
             None => of_user(),
         };
-        if let Some(path) = path.as_deref().filter(|path| path.exists()) {
+        for path in path.as_ref().filter(|path| path.exists()).into_iter().chain(&args.merge) {
             let name = path.display();
             match files::read(path, MAX_BYTES).map(String::from_utf8) {
                 Ok(Ok(text)) => {
@@ -38,12 +40,12 @@ impl Cache {
                 Err(errors) => eprintln!("warning: {errors}"),
             }
         }
-        Cache { path, own: args.cache.is_none() }
+        Cache { path, own: args.cache.is_none(), merged: !args.merge.is_empty() }
     }
 
     /// Writes all values, if any were computed.
     pub fn keep(&self, values: &Values) -> Result<(), Failure> {
-        let Some(path) = self.path.as_deref().filter(|_| values.computed() > 0) else { return Ok(()) };
+        let Some(path) = self.path.as_deref().filter(|_| values.computed() > 0 || self.merged) else { return Ok(()) };
         if let Some(dir) = path.parent().filter(|_| self.own) {
             // Where the directory cannot be made, the file cannot be written either.
             let _ = std::fs::create_dir_all(dir);

@@ -1,12 +1,14 @@
 //! Every condition has something that raises it, which is done here, and a row in docs/operating.md.
 
 use sluice_ebpf::Tier;
+use sluice_fleet::view::Fault;
 use sluice_realtime::{Overrun, Refusal, Standing};
 use sluice_schedule::Feedback;
 
 use super::*;
 use crate::conditions::ConditionCode;
 use crate::config::ClockSource;
+use crate::core::fleet::FleetWord;
 use crate::monitor::namespaces::Uncovered;
 use crate::monitor::plans::Following;
 
@@ -112,6 +114,18 @@ fn raise(code: ConditionCode, site: &mut Site) {
         ConditionCode::RealtimeRefused => site.core.note_realtime(1, Standing::Refused(Refusal::Permission)),
         ConditionCode::RealtimeOverrun => {
             site.core.note_realtime(1, Standing::Overran(Overrun::Share { percent: 80, bound: 50 }));
+        }
+        ConditionCode::FleetUnreachable => {
+            let silence = Some("etcd is silent for 61 s".to_owned());
+            site.core.join_fleet(now(895), FleetWord { silence, ..FleetWord::default() }, false);
+        }
+        ConditionCode::FleetRejected => {
+            let fault = Fault { subject: "hosts/modes/rack1".into(), sentence: "E_RANGE".into() };
+            site.core.join_fleet(now(895), FleetWord { faults: vec![fault], ..FleetWord::default() }, false);
+        }
+        ConditionCode::FleetByHand => {
+            site.core.join_fleet(now(895), FleetWord::default(), false);
+            site.core.mode_set_by_hand(now(895), false);
         }
         ConditionCode::RestartLoop => site.core.stay_out(now(895), crate::starts::LOOP),
         ConditionCode::Unknown => unreachable!("of a later version"),

@@ -1,5 +1,7 @@
 //! What of all that comes in is a reason for a turn.
 
+use sluice_ebpf::SocketEventKind;
+
 use super::*;
 use crate::monitor::Haste;
 

@@ -1,5 +1,7 @@
 //! Which sockets are captured, and when.
 
+use sluice_ebpf::SocketEventKind;
+
 use sluice_ebpf::NotTaken;
 
 use super::*;

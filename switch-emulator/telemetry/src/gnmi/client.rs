@@ -163,8 +163,16 @@ impl Client {
             let Err(why) = ended;
             let pause = pauses.next(random());
             quiet.ended.say(|count| {
-                let (uri, pause_ms) = (&self.target, pause.as_millis() as u64);
-                tracing::warn!(event = "gnmi-ended", %uri, %why, count, pause_ms, "no counters from this target");
+                tracing::warn!(
+                    event = "gnmi-ended",
+                    gnmi_target = %self.target,
+                    %why,
+                    count,
+                    pause_ms = pause.as_millis() as u64,
+                    cost = "what passes beside Sluice is not known meanwhile",
+                    next = "look whether the switch's gNMI server runs, and what it allows",
+                    "no counters from this target"
+                );
             });
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -205,8 +213,15 @@ impl Client {
                 Err(why) => {
                     one(&self.counts.malformed);
                     quiet.say(|count| {
-                        let uri = &self.target;
-                        tracing::warn!(event = "gnmi-malformed", %uri, %why, count, "a counter is left out");
+                        tracing::warn!(
+                            event = "gnmi-malformed",
+                            gnmi_target = %self.target,
+                            %why,
+                            count,
+                            cost = "what passes beside Sluice by that port is not known",
+                            next = "compare the path and type with docs/operating.md, \"Configuration\"",
+                            "a counter is left out"
+                        );
                     });
                     continue;
                 }

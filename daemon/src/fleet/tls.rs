@@ -1,0 +1,104 @@
+//! The certificates for etcd, read anew for every connection: a new one needs no restart.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use sluice_etcd::endpoint::Own;
+use sluice_etcd::{Error, Tls};
+use sluice_formats::file;
+
+use crate::config::Config;
+
+/// A file of certificates is not larger.
+const MAX_BYTES: u64 = 1 << 20;
+/// Who else may read a key: its group, and nobody else anything.
+const OTHERS: u32 = 0o037;
+
+/// Where they lie.
+#[derive(Debug)]
+pub struct Certificates {
+    authority: Option<PathBuf>,
+    own: Option<Pair>,
+    name: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Certificates {
+    pub fn of(config: &Config) -> Certificates {
+        let fleet = &config.fleet;
+        let own = fleet.tls_cert.clone().zip(fleet.tls_key.clone());
+        Certificates {
+            authority: fleet.tls_ca.clone(),
+            own: own.map(|(certificate, key)| Pair { certificate, key }),
+            name: fleet.tls_name.clone(),
+        }
+    }
+
+    /// As they are now; `None`: none are configured.
+    ///
+    /// # Errors
+    /// A file cannot be read, or its key may be read by too many.
+    pub async fn read(&self) -> Result<Option<Tls>, Error> {
+        let Some(authority) = self.authority.clone() else { return Ok(None) };
+        let (own, name) = (self.own.clone(), self.name.clone());
+        let read = move || -> Result<Tls, Error> {
+            let load = |path: &PathBuf| file::load(path, MAX_BYTES).map_err(|problems| Error::Tls(line(&problems)));
+            let own = own.map(|pair| {
+                private(&pair.key)?;
+                Ok(Own { certificate: load(&pair.certificate)?, key: load(&pair.key)? })
+            });
+            Ok(Tls { authority: load(&authority)?, own: own.transpose()?, name })
+        };
+        let joined = tokio::task::spawn_blocking(read).await.map_err(|error| Error::Tls(error.to_string()))?;
+        joined.map(Some)
+    }
+}
+
+fn private(key: &PathBuf) -> Result<(), Error> {
+    let meta = std::fs::metadata(key).map_err(|error| Error::Tls(format!("{}: {error}", key.display())))?;
+    if meta.mode() & OTHERS == 0 {
+        return Ok(());
+    }
+    let mode = meta.mode() & 0o777;
+    Err(Error::Tls(format!("{} has mode {mode:o} and others may use it; chmod 640 {0}", key.display())))
+}
+
+fn line(problems: &sluice_formats::problem::Problems) -> String {
+    let first = problems.all().first();
+    first.map(|problem| format!("{}: {}", problem.file, problem.message)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_key_that_others_may_read_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        for name in ["ca", "cert", "key"] {
+            std::fs::write(path(name), name).expect("written");
+        }
+        let pair = Pair { certificate: path("cert"), key: path("key") };
+        let certificates = Certificates { authority: Some(path("ca")), own: Some(pair), name: None };
+        for (mode, good) in [(0o644, false), (0o660, false), (0o640, true), (0o600, true)] {
+            std::fs::set_permissions(path("key"), std::fs::Permissions::from_mode(mode)).expect("set");
+            let read = certificates.read().await;
+            assert_eq!(read.is_ok(), good, "{mode:o}: {read:?}");
+        }
+        std::fs::remove_file(path("ca")).expect("removed");
+        let error = certificates.read().await.expect_err("gone").to_string();
+        assert!(error.contains("/ca: "), "{error}");
+        // It is never shown.
+        std::fs::write(path("ca"), "ca").expect("written");
+        assert!(!format!("{:?}", certificates.read().await.expect("good")).contains("key"));
+        assert!(Certificates { authority: None, own: None, name: None }.read().await.expect("none").is_none());
+    }
+}

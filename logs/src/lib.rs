@@ -1,0 +1,19 @@
+//! What `sluiced` and `sluice-switch` write into their log: named events, in four forms, at a bounded rate. What is worth a
+//! line is for those who write it; `tests/calls.rs` holds every line of both programs to the names in [`Event`].
+
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod event;
+mod json;
+mod limit;
+mod limited;
+mod panic;
+mod start;
+
+pub use addresses::without_addresses;
+pub use event::{Event, Who};
+pub use limit::{Left, Limiter};
+pub use limited::Limits;
+pub use panic::abort_on_panic;
+pub use start::{Form, Started, start};
