@@ -14,7 +14,7 @@ const MAX_NAMES: usize = 128;
 /// What further events are called.
 const OTHERS: &str = "others";
 
-/// Decides which lines are told. What it remembers is bounded by what it let through: less than [`MOST`] a second for the
+/// Decides which lines are told. What it remembers is bounded by what it let through: less than `MOST` a second for the
 /// length of a pause.
 #[derive(Debug, Default)]
 pub struct Limiter {

@@ -10,8 +10,8 @@ use crate::{control, links};
 /// Keeps the load tables of switches that cannot be programmed.
 ///
 /// Hosts announce what they will send over which links, slot by slot, and hear what others announced. One process serves
-/// many switches. It forwards traffic only with a [data_plane], as a programmable switch in software. Tables live in memory only: after a restart they are full again within two
-/// slots, because hosts repeat their announcements in every slot.
+/// many switches. It forwards traffic only with a data plane, as a programmable switch in software. Tables live in memory
+/// only: after a restart they are full again within two slots, because hosts repeat their announcements in every slot.
 #[derive(Parser)]
 #[command(name = "sluice-switch", version, about, args_conflicts_with_subcommands = true)]
 pub struct Arguments {

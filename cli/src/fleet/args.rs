@@ -43,7 +43,7 @@ pub struct EtcdArgs {
     /// The name in etcd's certificate, if it is not the endpoint's
     #[arg(long, global = true, value_name = "NAME")]
     pub tls_name: Option<String>,
-    /// The daemon's configuration, where [fleet] and node.cluster say the same
+    /// The daemon's configuration, whose section fleet and node.cluster say the same
     #[arg(long, global = true, env = "SLUICE_CONFIG", default_value = "/etc/sluice/sluiced.toml", value_name = "FILE")]
     pub config: PathBuf,
 }

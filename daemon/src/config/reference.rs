@@ -1,5 +1,5 @@
 //! The table of keys as data for people and programs: the generated reference, the JSON schema, and what holds with where
-//! it was set. It says what [`super::settings`] says and decides nothing.
+//! it was set. It says what `settings` says and decides nothing.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};

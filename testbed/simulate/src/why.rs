@@ -3,14 +3,14 @@
 //! largest part of it.
 //!
 //! The engine moves bytes as a fluid and knows no sockets: what a kernel would count of one (idle, shut window, queue) follows
-//! from what holds the fluid's flow, with noise ([`mod@watching`]). How real kernels count is tried on the testbed.
+//! from what holds the fluid's flow, with noise (`watching`). How real kernels count is tried on the testbed.
 //!
 //! | module | is |
 //! | --- | --- |
-//! | [`mod@draw`] | what is run: a scenario and a cause, drawn |
-//! | [`mod@watching`] | what each host would have seen and written |
+//! | `draw` | what is run: a scenario and a cause, drawn |
+//! | `watching` | what each host would have seen and written |
 //! | `progress` | how far a flow is
-//! | [`mod@judge`] | whether the answer names the cause |
+//! | `judge` | whether the answer names the cause |
 
 mod draw;
 mod judge;
